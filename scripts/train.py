@@ -1,0 +1,14 @@
+"""Train a model: python scripts/train.py [model=base] [data=starter] [name=value ...]."""
+
+from seq2seq.cli.settings import hydra_command
+from seq2seq.config import TrainConfig
+
+
+def main(config: TrainConfig) -> None:
+    from seq2seq.training.run import train  # torch loads only after the settings are checked
+
+    train(config)
+
+
+if __name__ == "__main__":
+    hydra_command("train", TrainConfig, main)

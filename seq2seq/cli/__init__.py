@@ -1,0 +1,1 @@
+"""Entry points: parse, call one library function, print."""

@@ -1,0 +1,41 @@
+"""How a command ends: mistakes of the user become one plain message and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+
+from seq2seq.errors import UserError
+
+DISK = {errno.ENOSPC: "the disk is full", errno.EROFS: "the disk is read-only",
+        errno.EDQUOT: "the disk quota is used up", errno.EACCES: "no permission to write or read"}
+
+
+def run_command(main: Callable[[], None]) -> None:
+    """Run a command; print what the user can mend without a traceback, and exit accordingly.
+
+    Exit codes: 0 done, 1 something given cannot be used, 2 a setting is wrong, 128 + n stopped
+    by signal n (130 = Ctrl-C). A traceback always means a bug of ours.
+    """
+    try:
+        main()
+    except UserError as error:
+        fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing is left to say, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        if error.errno not in DISK:
+            raise
+        what = f" ({error.filename})" if error.filename else ""
+        fail(f"{DISK[error.errno]}{what}: make room or choose another folder", 1)
+
+
+def fail(message: str, code: int) -> None:
+    print(f"error: {message}", file=sys.stderr, flush=True)
+    sys.exit(code)

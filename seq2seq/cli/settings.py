@@ -1,0 +1,146 @@
+"""From the command line and YAML files to checked dataclasses, by Hydra.
+
+Everything below the entry points receives plain dataclasses; only this file knows Hydra.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from seq2seq.cli.report import fail, run_command
+from seq2seq.config import Checked, TrainConfig
+from seq2seq.errors import ConfigError, RunError, UserError, nearest
+
+Settings = TypeVar("Settings", bound=Checked)
+
+ROOT = Path(__file__).resolve().parents[2]  # of the clone: configs/ and data/ stand there
+RESUMABLE = ("trainer", "checkpoint", "logger")  # what may change when a run goes on
+
+
+def hydra_command(
+    config_name: str, schema: type[Settings], run: Callable[[Settings], object]
+) -> None:
+    """Run a script: compose `configs/<config_name>.yaml` with the command line, check, call.
+
+    Args:
+        config_name: name of the main YAML file, without suffix.
+        schema: the dataclass that it fills.
+        run: what to call with the settings.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
+    ConfigStore.instance().store(name=f"{config_name}_schema", node=schema)
+
+    @hydra.main(version_base="1.3", config_path=str(ROOT / "configs"), config_name=config_name)
+    def composed(config: DictConfig) -> None:
+        run_command(lambda: _call(run, _to_settings(config, schema)))
+
+    try:
+        composed()
+    except (HydraException, OmegaConfBaseException) as error:
+        fail(_explain(error, schema), ConfigError.exit_code)
+
+
+def _call(run: Callable[[Settings], object], settings: Settings) -> None:
+    run(settings)
+
+
+def _to_settings(config: DictConfig, schema: type[Settings]) -> Settings:
+    values = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(values, dict)
+    if values.get("resume") is not None:
+        values = _resumed(config, str(values["resume"]))
+    return build(schema, {str(key): value for key, value in values.items()})
+
+
+def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
+    """Make a settings object from nested dicts, reporting the problems of all parts together.
+
+    Raises:
+        ConfigError: some values are impossible.
+    """
+    problems: list[str] = []
+    parts = dict(values)
+    for field in dataclasses.fields(schema):
+        if isinstance(field.default_factory, type) and field.name in parts:
+            try:
+                parts[field.name] = field.default_factory(**parts[field.name])
+            except ConfigError as error:
+                problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return schema(**parts)
+
+
+def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
+    """The settings of the run in `folder`, with those that may change taken from the command."""
+    file = Path(folder) / "config.yaml"
+    if not file.is_file():
+        raise RunError(
+            f"resume={folder}: no run is there ({file} is missing). Give the folder of a run, "
+            "such as runs/starter-base-20260101-120000"
+        )
+    try:
+        stored = OmegaConf.merge(OmegaConf.structured(TrainConfig), OmegaConf.load(file))
+    except (OmegaConfBaseException, OSError, ValueError) as error:
+        raise RunError(f"resume={folder}: {file} cannot be read: {error}") from error
+    for override in HydraConfig.get().overrides.task:
+        key = override.lstrip("+~").split("=", 1)[0]
+        if key == "resume":
+            continue
+        if key.split(".")[0] not in RESUMABLE or "." not in key:
+            raise RunError(
+                f"resume={folder} continues that run as it was, so {key} cannot change (only "
+                f"{', '.join(name + '.*' for name in RESUMABLE)} can). Leave it out, or start a "
+                "new run without resume="
+            )
+        OmegaConf.update(stored, key, OmegaConf.select(config, key))
+    stored.resume = folder
+    values = OmegaConf.to_container(stored, resolve=True)
+    assert isinstance(values, dict)
+    return values
+
+
+def keys_of(schema: type[Any], prefix: str = "") -> Iterator[str]:
+    """All dotted setting names of a schema."""
+    for field in dataclasses.fields(schema):
+        yield prefix + field.name
+        if isinstance(field.default_factory, type) and dataclasses.is_dataclass(
+            field.default_factory
+        ):
+            yield from keys_of(field.default_factory, f"{prefix}{field.name}.")
+
+
+def _explain(error: Exception, schema: type[Any]) -> str:
+    """Hydra's and OmegaConf's errors in words that name the nearest valid thing."""
+    if isinstance(error, UserError):
+        return str(error)
+    text, cause = str(error), error.__cause__ or error.__context__
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, name = (error.missing_cfg_file or "").rpartition("/")
+        options = [option for option in error.options if not option.startswith("_")]
+        return f"{group}={name} is not known: {nearest(name, options)}"
+    override = re.search(r"override '?([^'\s]+)'?", text)
+    given = override.group(1).rstrip(".") if override else ""
+    key = given.lstrip("+~").split("=")[0]
+    if "Could not override" in text or "not in '" in text or "not in struct" in text:
+        return f"there is no setting {key!r}: {nearest(key, keys_of(schema))}"
+    if "Error parsing override" in text:
+        return f"cannot read {given!r}: settings are given as name=value, for example model=base"
+    reason = str(cause or error).splitlines()[0]
+    return f"{given}: {reason}" if given else reason

@@ -1,0 +1,1 @@
+"""From files of sentence pairs to padded batches of token ids."""

@@ -1,0 +1,173 @@
+"""The datamodule: corpus files -> tokenizer -> token ids -> batches for training and validation."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import datasets
+import lightning as L
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from seq2seq.config import DataConfig, TokenizerConfig
+from seq2seq.data.batching import TrainingBatches, token_batches
+from seq2seq.data.collate import Batch, collate
+from seq2seq.data.corpus import Pair, find_files, read_pairs
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.errors import DataError
+
+log = logging.getLogger(__name__)
+
+TOKENIZER_SAMPLE = 1_000_000  # pairs that the vocabulary is learned from
+
+
+def load_pairs(config: DataConfig, split: str) -> list[Pair]:
+    """All pairs of a split (`train`, `val` or `test`), as they stand in the files.
+
+    Raises:
+        DataError: files are missing or unreadable.
+    """
+    spec = getattr(config, split)
+    if spec is None:
+        raise DataError(
+            f"data={config.name} names no {split} files: give data.{split}=FILE "
+            "(parquet, TSV, JSON lines, or [source.txt,target.txt])"
+        )
+    columns = (config.source_column, config.target_column)
+    return list(read_pairs(find_files(spec, config.path, columns), columns))
+
+
+class TranslationData(L.LightningDataModule):
+    """Training and validation pairs as batches of token ids.
+
+    Args:
+        data: where the text is, and the batch budget.
+        tokenizer: vocabulary settings; trained on the training split unless a file is given.
+        max_length: longest sentence in tokens, end mark included; longer pairs are left out of
+            training and counted.
+        seed: makes the order of batches.
+    """
+
+    tokenizer: Tokenizer
+
+    def __init__(self, data: DataConfig, tokenizer: TokenizerConfig, max_length: int, seed: int):
+        super().__init__()
+        self.data, self.tokenizer_config = data, tokenizer
+        self.max_length, self.seed = max_length, seed
+        self.batches_done = 0  # by this process; a resumed run continues behind them
+        self.val_pairs: list[Pair] = []
+
+    def prepare(self, tokenizer_file: Path | None = None) -> None:
+        """Read, tokenise and filter; done once, before the trainer starts.
+
+        Args:
+            tokenizer_file: the tokenizer of a run that is being resumed.
+        """
+        train_pairs = load_pairs(self.data, "train")
+        self.val_pairs = [pair for pair in load_pairs(self.data, "val") if all(pair)]
+        file = tokenizer_file or self.tokenizer_config.path
+        if file is not None:
+            self.tokenizer = Tokenizer.load(file)
+        else:
+            sample: Iterable[Pair] = train_pairs
+            if len(train_pairs) > TOKENIZER_SAMPLE:
+                sample = random.Random(self.seed).sample(train_pairs, TOKENIZER_SAMPLE)
+            texts = chain.from_iterable(sample)
+            self.tokenizer = Tokenizer.train(texts, self.tokenizer_config.vocab_size)
+        self.train_ids = self._tokenise(train_pairs, "train")
+        self.val_ids = self._tokenise(self.val_pairs, "val", keep_all=True)
+        del train_pairs
+
+    def _tokenise(
+        self, pairs: list[Pair], split: str, keep_all: bool = False
+    ) -> datasets.Dataset:
+        """Pairs as a dataset of `source` and `target` ids; unusable ones dropped and counted."""
+        texts = datasets.Dataset.from_dict(
+            {"source": [pair[0] for pair in pairs], "target": [pair[1] for pair in pairs]}
+        )
+
+        def encode(rows: dict[str, list[str]]) -> dict[str, list[list[int]]]:
+            return {side: self.tokenizer.encode(texts) for side, texts in rows.items()}
+
+        ids = texts.map(encode, batched=True, batch_size=10_000, desc=f"tokenising {split}")
+        lengths = _lengths(ids)
+        usable = np.ones(len(ids), dtype=bool)
+        if not keep_all:
+            empty = lengths.min(axis=1, initial=9) < 2  # nothing but the end mark
+            too_long = lengths.max(axis=1, initial=0) > self.max_length
+            usable = ~empty & ~too_long
+            if not usable.all():
+                log.warning(
+                    "%s: left out %d empty pairs and %d longer than %d tokens of %d",
+                    *(split, empty.sum(), (too_long & ~empty).sum(), self.max_length, len(ids)),
+                )
+        if not usable.any():
+            raise DataError(
+                f"data={self.data.name} has no usable {split} pair among {len(ids)}: both sides "
+                f"must hold text of at most model.max_length={self.max_length} tokens"
+            )
+        return ids.select(np.flatnonzero(usable)) if not usable.all() else ids
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Endless batches from where the run stands."""
+        trainer = self.trainer
+        rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        lengths = _lengths(self.train_ids)
+        batches = TrainingBatches(lengths, self.data.max_tokens, self.seed, rank, world)
+        batches.start = self.batches_done
+        return self._loader(self.train_ids, batches)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """The validation pairs of this rank, for the loss."""
+        batches = token_batches(_lengths(self.val_ids), self.data.max_tokens)
+        if self.trainer:
+            batches = batches[self.trainer.global_rank :: self.trainer.world_size]
+        return self._loader(self.val_ids, [batch.tolist() for batch in batches])
+
+    def _loader(self, ids: datasets.Dataset, batches: Iterable[list[int]]) -> DataLoader[Any]:
+        workers = self.data.num_workers
+        return DataLoader(
+            Batches(ids),
+            sampler=batches,  # type: ignore[arg-type]  # any iterable of keys is accepted
+            batch_size=None,  # a key is a whole batch already
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            pin_memory=torch.cuda.is_available(),
+            # Of its own, so that opening the loader does not advance the seed of dropout.
+            generator=torch.Generator(),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"batches_done": self.batches_done}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.batches_done = state_dict["batches_done"]
+
+
+class Batches(torch.utils.data.Dataset[Batch]):
+    """Map from a list of sentence numbers to a padded batch."""
+
+    def __init__(self, ids: datasets.Dataset):
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, rows: list[int]) -> Batch:
+        pairs = self.ids[rows]
+        return collate(pairs["source"], pairs["target"])
+
+
+def _lengths(ids: datasets.Dataset) -> np.ndarray:
+    """(n, 2) source and target lengths with their marks."""
+    sides = [[len(tokens) + 1 for tokens in ids.with_format(None)[side]] for side in SIDES]
+    return np.array(sides, dtype=np.int64).reshape(2, -1).T
+
+
+SIDES = ("source", "target")

@@ -1,0 +1,1 @@
+"""Search for translations: strategies over a step model, which know nothing of text."""

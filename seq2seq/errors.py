@@ -1,0 +1,51 @@
+"""Errors that a user can cause and mend: what happened, why it cannot work, what to do.
+
+Commands print these as one plain message and exit with `exit_code`; anything else that
+escapes is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user gave cannot be used; the text says what, why and what to do."""
+
+    exit_code = 1
+
+
+class ConfigError(UserError):
+    """One or more settings are impossible; all of them are reported together."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Iterable[str]):
+        self.problems = list(problems)
+        if len(self.problems) == 1:
+            super().__init__(self.problems[0])
+        else:
+            lines = "".join(f"\n  - {problem}" for problem in self.problems)
+            super().__init__(f"{len(self.problems)} settings cannot work:{lines}")
+
+
+class DataError(UserError):
+    """A corpus file is missing, unreadable or not what the settings say it is."""
+
+
+class BundleError(UserError):
+    """A model folder is missing, damaged or made by something else."""
+
+
+class RunError(UserError):
+    """A run folder cannot be used as asked (taken, unfinished, unwritable)."""
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """A hint naming the valid words: the close ones first, else all of them."""
+    options = sorted(valid)
+    close = difflib.get_close_matches(word, options, n=3, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(repr(c) for c in close)}?"
+    return f"choose one of: {', '.join(options)}"

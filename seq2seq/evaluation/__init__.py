@@ -1,0 +1,1 @@
+"""Scores: the only place where translations are compared with references."""

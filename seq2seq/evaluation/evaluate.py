@@ -1,0 +1,94 @@
+"""Translate a split of a corpus with a trained model and score it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from seq2seq import __version__
+from seq2seq.config import EvaluateConfig
+from seq2seq.data.datamodule import load_pairs
+from seq2seq.errors import RunError
+from seq2seq.evaluation.metrics import Score, corpus_scores
+from seq2seq.inference.bundle import bundle_folder, load_bundle
+from seq2seq.inference.translator import Translator, choose_device
+
+log = logging.getLogger(__name__)
+
+
+def evaluate(config: EvaluateConfig) -> dict[str, Any]:
+    """Run `scripts/evaluate.py`: translate, score, write, return what was written.
+
+    Writes `evaluation.json`, `hypotheses.txt` and `references.txt` to
+    `<model>/evaluation/<data>-<split>`, or to `config.output`.
+
+    Raises:
+        UserError: the model or the data cannot be used, or nothing can be written.
+    """
+    bundle = load_bundle(Path(str(config.model)), choose_device(config.device))
+    beam = bundle.decode.beam if config.beam is None else config.beam
+    penalty = config.length_penalty
+    penalty = bundle.decode.length_penalty if penalty is None else penalty
+    decode = replace(bundle.decode, beam=beam, length_penalty=penalty)
+    pairs = [pair for pair in load_pairs(config.data, config.split) if all(pair)]
+    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    translator = Translator(bundle.model, bundle.tokenizer, decode)
+    started = time.perf_counter()
+    with tqdm(total=len(pairs), desc="translating", unit="sentence", disable=None) as bar:
+        hypotheses = [str(t) for t in translator.translate(sources, progress=bar.update)]
+    seconds = time.perf_counter() - started
+    scores = corpus_scores(hypotheses, references)
+    record = {
+        "scores": {score.name: round(score.value, 4) for score in scores},
+        "signatures": {score.name: score.signature for score in scores},
+        "data": asdict(config.data),
+        "split": config.split,
+        "sentences": len(pairs),
+        "seconds": round(seconds, 2),
+        "model": str(config.model),
+        "step": bundle.training.get("step"),
+        "decode": asdict(decode),
+        "seq2seq": __version__,
+    }
+    folder = _output_folder(config)
+    _write(folder, record, hypotheses, references)
+    print(_table(scores, len(pairs), seconds, folder))
+    return record
+
+
+def _output_folder(config: EvaluateConfig) -> Path:
+    if config.output is not None:
+        return Path(config.output)
+    model = Path(str(config.model))
+    bundle = bundle_folder(model)
+    run = bundle.parent if bundle.name == "bundle" else bundle
+    return run / "evaluation" / f"{config.data.name}-{config.split}"
+
+
+def _write(
+    folder: Path, record: dict[str, Any], hypotheses: list[str], references: list[str]
+) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, lines in (("hypotheses", hypotheses), ("references", references)):
+            text = "".join(line + "\n" for line in lines)
+            (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+        (folder / "evaluation.json").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(
+            f"cannot write the results to {folder}: {error}. Give another folder: output=FOLDER"
+        ) from error
+
+
+def _table(scores: list[Score], sentences: int, seconds: float, folder: Path) -> str:
+    lines = [f"{score.name:>6}  {score.value:6.2f}  {score.signature}" for score in scores]
+    rate = sentences / max(seconds, 1e-9)
+    lines.append(f"{sentences} sentences in {seconds:.1f} s ({rate:.1f} per second) -> {folder}")
+    return "\n".join(lines)

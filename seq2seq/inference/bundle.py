@@ -1,0 +1,181 @@
+"""A trained model as a folder that needs no pickle to be read.
+
+    model.safetensors   weights, 32-bit
+    config.json         format version, sizes, decode settings, how it was trained
+    tokenizer.json      of the `tokenizers` library
+    README.md           model card
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+
+from seq2seq import __version__
+from seq2seq.config import DecodeConfig, ModelConfig
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.errors import BundleError, UserError
+from seq2seq.model.transformer import Transformer
+
+FORMAT = 1
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+@dataclass
+class Bundle:
+    """Everything that is needed to translate.
+
+    Attributes:
+        model: the network.
+        tokenizer: its vocabulary.
+        decode: the search settings it was validated with.
+        training: what is known of its making: settings, step, scores.
+    """
+
+    model: Transformer
+    tokenizer: Tokenizer
+    decode: DecodeConfig
+    training: dict[str, Any]
+
+    def save(self, folder: Path) -> None:
+        """Write the folder, replacing a bundle that stands there; whole or not at all."""
+        partial, old = folder.with_name(folder.name + ".partial"), folder.with_name(".old-bundle")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        config = {
+            "format": FORMAT,
+            "seq2seq": __version__,
+            "vocab_size": self.model.vocab_size,
+            "model": asdict(self.model.config),
+            "decode": asdict(self.decode),
+            "training": self.training,
+        }
+        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+        (partial / "config.json").write_text(text, encoding="utf-8")
+        safetensors.torch.save_model(self.model, str(partial / "model.safetensors"))
+        self.tokenizer.save(partial / "tokenizer.json")
+        (partial / "README.md").write_text(self.card(), encoding="utf-8")
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
+        os.replace(partial, folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def card(self) -> str:
+        """The model card, in Markdown."""
+        parameters = sum(p.numel() for p in self.model.parameters())
+        sizes, made = self.model.config, self.training
+        data = made.get("config", {}).get("data", {}).get("name", "unknown data")
+        scores = "\n".join(f"- {name}: {value:.2f}" for name, value in made["scores"].items())
+        return (
+            f"# English to French, {sizes.name} transformer\n\n"
+            f"{parameters:,} parameters: {sizes.encoder_layers} + {sizes.decoder_layers} layers "
+            f"of width {sizes.d_model}, {self.model.vocab_size:,} subwords. "
+            f"Trained on `{data}` for {made['step']:,} steps with seq2seq {__version__}; "
+            "the settings are in `config.json`.\n\n"
+            f"Scores on the validation split of `{data}`:\n\n{scores}\n\n"
+            "It translates sentences like those it was trained on; for other text its output may "
+            "be fluent and wrong.\n\n"
+            '    translate --model THIS_FOLDER "hello world"\n'
+        )
+
+
+def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
+    """Read a bundle, or the bundle of a run.
+
+    Raises:
+        BundleError: the folder is missing, foreign, damaged or newer than this code.
+    """
+    folder = bundle_folder(folder)
+    config = _read_config(folder / "config.json")
+    try:
+        model_config = ModelConfig(**config["model"])
+        decode = DecodeConfig(**config["decode"])
+        vocab_size, training = int(config["vocab_size"]), dict(config["training"])
+    except (KeyError, TypeError, ValueError, UserError) as error:
+        raise BundleError(
+            f"{folder / 'config.json'} does not describe a model of this project: {error}"
+        ) from error
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    if tokenizer.vocab_size != vocab_size:
+        raise BundleError(
+            f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens but the model "
+            f"{vocab_size}: the files come from different runs; copy the whole bundle again"
+        )
+    model = Transformer(model_config, vocab_size)
+    load_weights(model, folder / "model.safetensors")
+    return Bundle(model.to(device).eval(), tokenizer, decode, training)
+
+
+def load_weights(model: Transformer, path: Path) -> None:
+    """Fill a model from a safetensors file.
+
+    Raises:
+        BundleError: the file is damaged, or its tensors are not those of the model.
+    """
+    try:
+        safetensors.torch.load_model(model, str(path))
+    except (SafetensorError, OSError) as error:
+        raise BundleError(
+            f"cannot read the weights {path}: {error}. The file is damaged or incomplete; copy "
+            "or train it again"
+        ) from error
+    except RuntimeError as error:
+        reasons = [line.strip() for line in str(error).splitlines()[1:]] or [str(error)]
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        raise BundleError(
+            f"the weights {path} do not fit the sizes in config.json: {reasons[0]}{more}. "
+            "Use the config.json that was saved with them"
+        ) from error
+
+
+def bundle_folder(folder: Path) -> Path:
+    """The bundle itself, given it or the run that holds it.
+
+    Raises:
+        BundleError: neither is there; says what is.
+    """
+    if not folder.is_dir():
+        raise BundleError(
+            f"no model folder {folder}: give the folder of a run (runs/...) or of a bundle"
+        )
+    if (folder / "bundle" / "config.json").is_file():
+        folder = folder / "bundle"
+    elif (folder / "checkpoints").is_dir():
+        raise BundleError(
+            f"the run {folder} has no bundle yet: one is written at its first validation; "
+            f"to go on training: python scripts/train.py resume={folder}"
+        )
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        raise BundleError(
+            f"{folder} is no model bundle: {', '.join(missing)} missing. A bundle holds "
+            f"{', '.join(FILES)}; training writes one to <run>/bundle"
+        )
+    return folder
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BundleError(f"cannot read {path}: {error}. Copy the whole bundle again") from error
+    if not isinstance(config, dict) or "format" not in config:
+        raise BundleError(
+            f"{path} was not written by this project (it names no format): give a bundle that "
+            "training wrote to <run>/bundle"
+        )
+    if config["format"] != FORMAT:
+        raise BundleError(
+            f"{path} has format {config['format']}, this version of seq2seq ({__version__}) "
+            f"reads format {FORMAT}: install the version that wrote it ({config.get('seq2seq')})"
+        )
+    return config

@@ -1,0 +1,1 @@
+"""The network: attention, layers, transformer. Knows no text, no training, no search."""

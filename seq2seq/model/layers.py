@@ -1,0 +1,127 @@
+"""The blocks of a transformer: residual connection, feed-forward, encoder and decoder layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2seq.config import ModelConfig
+from seq2seq.model.attention import MultiHeadAttention
+from seq2seq.model.cache import LayerCache
+from seq2seq.model.positions import RotaryPositions
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "swiglu": F.silu,
+}
+
+
+class Residual(nn.Module):
+    """Adds a block's output to its input, with dropout and layer norm.
+
+    Post-norm is the paper's LayerNorm(x + block(x)); pre-norm, x + block(LayerNorm(x)), keeps
+    a clean path through the stack and trains deep models without care (Xiong et al. 2020).
+    """
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.pre_norm = config.norm == "pre"
+
+    def forward(self, x_BLD: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.pre_norm:
+            return x_BLD + self.dropout(block(self.norm(x_BLD)))
+        normed: Tensor = self.norm(x_BLD + self.dropout(block(x_BLD)))
+        return normed
+
+
+class FeedForward(nn.Module):
+    """Two matrices with a non-linearity between them, applied to each position alone.
+
+    With `swiglu` a third matrix gates the inner layer (Shazeer 2020).
+    """
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.activation = ACTIVATIONS[config.activation]
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        gated = config.activation == "swiglu"
+        self.gate = nn.Linear(config.d_model, config.d_ff) if gated else None
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        if self.gate is None:
+            inner = self.activation(self.inner(x_BLD))
+        else:
+            inner = self.activation(self.gate(x_BLD)) * self.inner(x_BLD)
+        outer: Tensor = self.outer(inner)
+        return outer
+
+
+def _attention(config: ModelConfig) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.d_model, config.n_heads, config.n_kv_heads, config.attention_dropout
+    )
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention over the source, then feed-forward."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.self_attention = _attention(config)
+        self.self_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self, x_BSD: Tensor, allowed: Tensor | None, rotary: RotaryPositions | None
+    ) -> Tensor:
+        x_BSD = self.self_residual(
+            x_BSD, lambda x: self.self_attention.self_attention(x, allowed, rotary=rotary)
+        )
+        out: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward)
+        return out
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention over the target, attention over the source, feed-forward."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.self_attention = _attention(config)
+        self.self_residual = Residual(config)
+        self.cross_attention = _attention(config)
+        self.cross_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self,
+        x_RTD: Tensor,
+        source_kv: tuple[Tensor, Tensor],
+        source_allowed: Tensor,
+        target_allowed: Tensor | None,
+        rotary: RotaryPositions | None,
+        cache: LayerCache | None,
+    ) -> Tensor:
+        def over_target(x_RTD: Tensor) -> Tensor:
+            return self.self_attention.self_attention(
+                x_RTD, target_allowed, causal=True, rotary=rotary, cache=cache
+            )
+
+        def over_source(x_RTD: Tensor) -> Tensor:
+            # The N beams of a sentence read the same source, so they go in as N * T queries of
+            # one row instead of N copies of the source.
+            x_BQD = x_RTD.reshape(source_kv[0].size(0), -1, x_RTD.size(-1))
+            attended = self.cross_attention.cross_attention(x_BQD, *source_kv, source_allowed)
+            return attended.view_as(x_RTD)
+
+        x_RTD = self.self_residual(x_RTD, over_target)
+        x_RTD = self.cross_residual(x_RTD, over_source)
+        out: Tensor = self.feed_forward_residual(x_RTD, self.feed_forward)
+        return out

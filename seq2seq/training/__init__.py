@@ -1,0 +1,1 @@
+"""Training: the loss, the optimiser, the Lightning module, and what a run leaves on disk."""
