@@ -11,4 +11,4 @@ def main(config: EvaluateConfig) -> None:
 
 
 if __name__ == "__main__":
-    hydra_command("evaluate", EvaluateConfig, main)
+    hydra_command("evaluate", EvaluateConfig, main, folders=("model",))

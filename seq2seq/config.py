@@ -52,7 +52,7 @@ class ModelConfig(Checked):
     name: str = "base"  # names the run's folder
     d_model: int = 512  # width of embeddings and of every layer's input and output
     n_heads: int = 8  # query heads
-    n_kv_heads: int | None = None  # key/value heads: none = n_heads, fewer = grouped, 1 = multi-query
+    n_kv_heads: int | None = None  # null = n_heads; fewer = grouped-query; 1 = multi-query
     d_ff: int = 2048  # inner width of the feed-forward blocks
     encoder_layers: int = 6
     decoder_layers: int = 6
@@ -71,9 +71,7 @@ class ModelConfig(Checked):
         yield from at_least("model.max_length", self.max_length, 2)
         yield from one_of("model.norm", self.norm, ("pre", "post"))
         yield from one_of("model.activation", self.activation, ("relu", "gelu", "swiglu"))
-        yield from one_of(
-            "model.positions", self.positions, ("sinusoidal", "learned", "rotary")
-        )
+        yield from one_of("model.positions", self.positions, ("sinusoidal", "learned", "rotary"))
         yield from one_of("model.tie_embeddings", self.tie_embeddings, ("none", "decoder", "all"))
         yield from share("model.dropout", self.dropout)
         yield from share("model.attention_dropout", self.attention_dropout)

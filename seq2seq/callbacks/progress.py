@@ -54,7 +54,7 @@ class Progress(L.Callback):
     def _time_left(self, trainer: L.Trainer) -> str:
         done = trainer.global_step - self._first_step
         per_step = (time.monotonic() - self._started) / max(done, 1)
-        return tqdm.format_interval(per_step * (trainer.max_steps - trainer.global_step))
+        return str(tqdm.format_interval(per_step * (trainer.max_steps - trainer.global_step)))
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.bar is not None:

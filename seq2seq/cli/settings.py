@@ -32,7 +32,10 @@ RESUMABLE = ("trainer", "checkpoint", "logger")  # what may change when a run go
 
 
 def hydra_command(
-    config_name: str, schema: type[Settings], run: Callable[[Settings], object]
+    config_name: str,
+    schema: type[Settings],
+    run: Callable[[Settings], object],
+    folders: tuple[str, ...] = (),
 ) -> None:
     """Run a script: compose `configs/<config_name>.yaml` with the command line, check, call.
 
@@ -40,7 +43,10 @@ def hydra_command(
         config_name: name of the main YAML file, without suffix.
         schema: the dataclass that it fills.
         run: what to call with the settings.
+        folders: settings that name a folder although a config group has the same name, as
+            `model` does when a trained one is evaluated; Hydra would look for a YAML file.
     """
+    given = _take_folders(folders)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
@@ -48,7 +54,7 @@ def hydra_command(
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "configs"), config_name=config_name)
     def composed(config: DictConfig) -> None:
-        run_command(lambda: _call(run, _to_settings(config, schema)))
+        run_command(lambda: _call(run, _to_settings(config, schema, given)))
 
     try:
         composed()
@@ -56,16 +62,29 @@ def hydra_command(
         fail(_explain(error, schema), ConfigError.exit_code)
 
 
+def _take_folders(names: tuple[str, ...]) -> dict[str, str]:
+    """Take `name=FOLDER` arguments off the command line."""
+    given = {}
+    for argument in sys.argv[1:]:
+        name, _, value = argument.partition("=")
+        if name in names and value:
+            given[name] = value
+            sys.argv.remove(argument)
+    return given
+
+
 def _call(run: Callable[[Settings], object], settings: Settings) -> None:
     run(settings)
 
 
-def _to_settings(config: DictConfig, schema: type[Settings]) -> Settings:
+def _to_settings(
+    config: DictConfig, schema: type[Settings], given: dict[str, str]
+) -> Settings:
     values = OmegaConf.to_container(config, resolve=True)
     assert isinstance(values, dict)
     if values.get("resume") is not None:
         values = _resumed(config, str(values["resume"]))
-    return build(schema, {str(key): value for key, value in values.items()})
+    return build(schema, {str(key): value for key, value in values.items()} | given)
 
 
 def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
@@ -76,12 +95,11 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     """
     problems: list[str] = []
     parts = dict(values)
-    for field in dataclasses.fields(schema):
-        if isinstance(field.default_factory, type) and field.name in parts:
-            try:
-                parts[field.name] = field.default_factory(**parts[field.name])
-            except ConfigError as error:
-                problems += error.problems
+    for name, part in sections(schema).items():
+        try:
+            parts[name] = part(**parts[name])
+        except ConfigError as error:
+            problems += error.problems
     if problems:
         raise ConfigError(problems)
     return schema(**parts)
@@ -116,14 +134,19 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
     return values
 
 
-def keys_of(schema: type[Any], prefix: str = "") -> Iterator[str]:
+def sections(schema: type[Any]) -> dict[str, type[Any]]:
+    """The fields of a schema that are settings objects themselves."""
+    factories: dict[str, Any] = {f.name: f.default_factory for f in dataclasses.fields(schema)}
+    return {name: part for name, part in factories.items() if isinstance(part, type)}
+
+
+def keys_of(schema: type[Any]) -> Iterator[str]:
     """All dotted setting names of a schema."""
+    parts = sections(schema)
     for field in dataclasses.fields(schema):
-        yield prefix + field.name
-        if isinstance(field.default_factory, type) and dataclasses.is_dataclass(
-            field.default_factory
-        ):
-            yield from keys_of(field.default_factory, f"{prefix}{field.name}.")
+        yield field.name
+        if field.name in parts:
+            yield from (f"{field.name}.{key}" for key in keys_of(parts[field.name]))
 
 
 def _explain(error: Exception, schema: type[Any]) -> str:

@@ -59,7 +59,7 @@ class TrainingBatches(Sampler[list[int]]):
         rng = np.random.default_rng((self.seed, epoch))
         order = rng.permutation(len(self.lengths))
         batches = token_batches(self.lengths, self.max_tokens, order)
-        rng.shuffle(batches)  # type: ignore[arg-type]  # a list is shuffled in place too
+        rng.shuffle(batches)
         return batches
 
     def __iter__(self) -> Iterator[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -30,13 +31,18 @@ class Batch:
         return self.source != PAD
 
     def to(self, device: torch.device) -> Batch:
-        return replace(self, **{k: v.to(device, non_blocking=True) for k, v in self._tensors()})
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Batch:
-        return replace(self, **{k: v.pin_memory() for k, v in self._tensors()})
+        return self._map(Tensor.pin_memory)
 
-    def _tensors(self) -> list[tuple[str, Tensor]]:
-        return [(name, value) for name, value in vars(self).items() if isinstance(value, Tensor)]
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return replace(
+            self,
+            source=change(self.source),
+            target_in=change(self.target_in),
+            labels=change(self.labels),
+        )
 
 
 def pad(sequences: list[list[int]]) -> Tensor:

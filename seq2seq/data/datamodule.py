@@ -60,7 +60,6 @@ class TranslationData(L.LightningDataModule):
         super().__init__()
         self.data, self.tokenizer_config = data, tokenizer
         self.max_length, self.seed = max_length, seed
-        self.batches_done = 0  # by this process; a resumed run continues behind them
         self.val_pairs: list[Pair] = []
 
     def prepare(self, tokenizer_file: Path | None = None) -> None:
@@ -120,7 +119,9 @@ class TranslationData(L.LightningDataModule):
         rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
         lengths = _lengths(self.train_ids)
         batches = TrainingBatches(lengths, self.data.max_tokens, self.seed, rank, world)
-        batches.start = self.batches_done
+        if trainer is not None:
+            # The place in the data follows from the steps made: nothing else has to be saved.
+            batches.start = trainer.global_step * trainer.accumulate_grad_batches
         return self._loader(self.train_ids, batches)
 
     def val_dataloader(self) -> DataLoader[Any]:
@@ -134,20 +135,14 @@ class TranslationData(L.LightningDataModule):
         workers = self.data.num_workers
         return DataLoader(
             Batches(ids),
-            sampler=batches,  # type: ignore[arg-type]  # any iterable of keys is accepted
-            batch_size=None,  # a key is a whole batch already
+            sampler=batches,
+            batch_size=None,  # each key of the sampler is a whole batch already
             num_workers=workers,
             persistent_workers=workers > 0,
             pin_memory=torch.cuda.is_available(),
             # Of its own, so that opening the loader does not advance the seed of dropout.
             generator=torch.Generator(),
         )
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"batches_done": self.batches_done}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.batches_done = state_dict["batches_done"]
 
 
 class Batches(torch.utils.data.Dataset[Batch]):

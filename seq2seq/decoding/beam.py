@@ -72,11 +72,12 @@ def beam_search(
         _collect_finished(candidates, history_BML, sentences, config)
         alive = _continue(candidates, beams, config.beam)
         parents_BN, totals_BM = alive.parents, alive.log_probs
-        history_BML = history_BML.gather(1, parents_BN[..., None].expand(-1, -1, history_BML.size(2)))
-        history_BML = torch.cat([history_BML, alive.tokens[..., None]], dim=2)
+        past_BNL = history_BML.gather(1, parents_BN[..., None].expand(-1, -1, history_BML.size(2)))
+        history_BML = torch.cat([past_BNL, alive.tokens[..., None]], dim=2)
 
         kept = _close_done(sentences, results, totals_BM, history_BML, config)
-        rows_BN = parents_BN + beams * torch.arange(len(parents_BN), device=parents_BN.device)[:, None]
+        first_row_B1 = beams * torch.arange(len(parents_BN), device=parents_BN.device)[:, None]
+        rows_BN = first_row_B1 + parents_BN
         if len(kept) < len(sentences):
             sentences = [sentences[b] for b in kept]
             index = torch.tensor(kept, dtype=torch.long, device=rows_BN.device)
@@ -127,7 +128,8 @@ def _close_done(
     """Hand over the results of sentences that are done; return the others' places."""
     length = history_BNL.size(2)
     kept = []
-    for b, (sentence, best_alive) in enumerate(zip(sentences, totals_BN[:, 0].tolist(), strict=True)):
+    best_totals = totals_BN[:, 0].tolist()
+    for b, (sentence, best_alive) in enumerate(zip(sentences, best_totals, strict=True)):
         if not sentence.done(length, best_alive, config):
             kept.append(b)
             continue

@@ -17,7 +17,7 @@ def normalised(log_prob: float, length: int, penalty: float) -> float:
 
     `penalty` 0 ranks by probability, which favours short outputs; 1 by the mean per token.
     """
-    return log_prob / float(length) ** penalty
+    return log_prob / math.pow(length, penalty)
 
 
 def best_possible(log_prob: float, limit: int, penalty: float) -> float:

@@ -25,7 +25,7 @@ def search(
     *,
     max_length: int,
     device: torch.device | str = "cpu",
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the translations of sources given as token ids without marks.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from seq2seq.errors import DataError
 
@@ -31,8 +33,11 @@ def corpus_scores(hypotheses: list[str], references: list[str]) -> list[Score]:
         )
     metrics = (("BLEU", BLEU()), ("chrF2", CHRF()), ("TER", TER()))
     return [
-        Score(name, metric.corpus_score(hypotheses, [references]).score,
-              str(metric.get_signature()))
+        Score(
+            name,
+            metric.corpus_score(hypotheses, [references]).score,
+            str(metric.get_signature()),
+        )
         for name, metric in metrics
     ]
 

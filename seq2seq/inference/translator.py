@@ -69,7 +69,7 @@ class Translator:
         *,
         beam: int | None = None,
         length_penalty: float | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[int], object] | None = None,
     ) -> list[Translation]:
         """The best translation of each text, in order.
 
@@ -95,7 +95,7 @@ class Translator:
         beam: int | None,
         length_penalty: float | None,
         n_best: int,
-        progress: Callable[[int], None] | None,
+        progress: Callable[[int], object] | None,
     ) -> list[list[Translation]]:
         decode = replace(
             self.decode,

@@ -103,7 +103,8 @@ class MultiHeadAttention(nn.Module):
 
     def split_heads(self, x_BLD: Tensor) -> Tensor:
         """(B, L, heads * E) -> (B, heads, L, E)."""
-        return x_BLD.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+        batch, length, width = x_BLD.shape
+        return x_BLD.view(batch, length, width // self.head_dim, self.head_dim).transpose(1, 2)
 
     def keys_values(self, source_BSD: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (B, K, S, E) of a source that queries will read."""

@@ -5,7 +5,6 @@ R is the number of hypotheses being extended: B sentences times N beams.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 BLOCK = 32  # positions added when the self-attention buffers are full

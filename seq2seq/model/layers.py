@@ -34,9 +34,10 @@ class Residual(nn.Module):
 
     def forward(self, x_BLD: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre_norm:
-            return x_BLD + self.dropout(block(self.norm(x_BLD)))
-        normed: Tensor = self.norm(x_BLD + self.dropout(block(x_BLD)))
-        return normed
+            changed: Tensor = x_BLD + self.dropout(block(self.norm(x_BLD)))
+        else:
+            changed = self.norm(x_BLD + self.dropout(block(x_BLD)))
+        return changed
 
 
 class FeedForward(nn.Module):

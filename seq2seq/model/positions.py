@@ -49,7 +49,8 @@ class LearnedPositions(nn.Module):
     def forward(self, x_BLD: Tensor, start: int = 0) -> Tensor:
         check_range(start, x_BLD.size(1), self.embedding.num_embeddings)
         index = torch.arange(start, start + x_BLD.size(1), device=x_BLD.device)
-        return x_BLD + self.embedding(index)
+        embedded: Tensor = self.embedding(index)
+        return x_BLD + embedded
 
 
 class RotaryPositions(nn.Module):

@@ -109,9 +109,10 @@ class Transformer(nn.Module):
 
     def start_cache(self, memory_BSD: Tensor, source_real_BS: Tensor) -> DecoderCache:
         """An empty cache over a source: its keys and values are computed here, once."""
-        layers = [
-            LayerCache(*layer.cross_attention.keys_values(memory_BSD)) for layer in self.decoder
-        ]
+        layers = []
+        for layer in self.decoder:
+            assert isinstance(layer, DecoderLayer)
+            layers.append(LayerCache(*layer.cross_attention.keys_values(memory_BSD)))
         return DecoderCache(layers, masks.padding(source_real_BS))
 
     def project(self, hidden: Tensor) -> Tensor:

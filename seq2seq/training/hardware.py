@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 
 import torch
@@ -67,6 +68,16 @@ def describe_device(accelerator: str) -> str:
     if accelerator == "gpu":
         return torch.cuda.get_device_name()
     return f"CPU ({torch.get_num_threads()} threads)"
+
+
+def process_rank() -> int:
+    """Rank of this process among those of a distributed run; 0 when it is alone.
+
+    Known before the trainer starts: torchrun sets RANK, SLURM its own name, and Lightning's
+    own launcher LOCAL_RANK for the processes that it starts.
+    """
+    names = ("RANK", "SLURM_PROCID", "LOCAL_RANK")
+    return next((int(os.environ[name]) for name in names if name in os.environ), 0)
 
 
 def keep_freed_memory() -> None:

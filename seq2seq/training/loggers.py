@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, Wand
 
 from seq2seq.config import LoggerConfig
 from seq2seq.errors import RunError
+from seq2seq.training.hardware import process_rank
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +29,7 @@ def make_loggers(config: LoggerConfig, run_dir: Path, settings: dict[str, Any]) 
         run_dir: folder of the run.
         settings: the run's resolved settings as a plain dict, shown beside the curves.
     """
-    if config.kind == "none":
+    if config.kind == "none" or process_rank() != 0:
         return []
     loggers: list[Logger] = [CSVLogger(run_dir, name="metrics")]
     if config.kind == "tensorboard":
@@ -51,7 +53,7 @@ def _make_wandb(config: LoggerConfig, run_dir: Path) -> WandbLogger | None:
         mode = "offline"
     id_file = run_dir / "wandb_id"
     if not id_file.exists():
-        id_file.write_text(wandb.util.generate_id())
+        id_file.write_text(secrets.token_hex(4))
     for attempt in dict.fromkeys((mode, "offline")):
         try:
             run = wandb.init(

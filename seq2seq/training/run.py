@@ -37,6 +37,7 @@ from seq2seq.training.hardware import (
     choose_precision,
     describe_device,
     keep_freed_memory,
+    process_rank,
 )
 from seq2seq.training.loggers import make_loggers, require_tensorboard
 from seq2seq.training.task import TranslationTask
@@ -59,12 +60,13 @@ def train(config: TrainConfig) -> Path:
     keep_freed_memory()
     torch.set_float32_matmul_precision("high")
     _quiet_libraries()
-    with _log_file(run_dir / "train.log"):
+    with LogFile(run_dir / "train.log"):
         L.seed_everything(config.seed, verbose=False)
         data = TranslationData(config.data, config.tokenizer, config.model.max_length, config.seed)
         tokenizer_file = run_dir / "tokenizer.json"
         data.prepare(tokenizer_file if config.resume else None)
-        data.tokenizer.save(tokenizer_file)
+        if process_rank() == 0:
+            data.tokenizer.save(tokenizer_file)
         L.seed_everything(config.seed, verbose=False)
         model = Transformer(config.model, data.tokenizer.vocab_size)
         _announce(config, run_dir, data, model, f"{describe_device(accelerator)}, {precision}")
@@ -133,6 +135,8 @@ def _open_run(config: TrainConfig) -> Path:
         run_dir = Path("runs") / f"{config.data.name}-{config.model.name}-{stamp}"
     else:
         run_dir = Path(config.run_dir)
+        if process_rank() != 0:
+            return run_dir  # the first process makes it
         if run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
             state = "a finished run" if (run_dir / "summary.json").exists() else "files"
             raise RunError(
@@ -202,7 +206,7 @@ def _finish(run_dir: Path, trainer: L.Trainer, bleu: ValidationBleu, seconds: fl
     )
 
 
-class _log_file(logging.FileHandler):
+class LogFile(logging.FileHandler):
     """While open, what the project logs also goes to a file."""
 
     def __init__(self, path: Path):
@@ -224,4 +228,4 @@ def _quiet_libraries() -> None:
 
     datasets.disable_progress_bars()
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-    warnings.filterwarnings("ignore", message=".*torch.jit.*")
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")

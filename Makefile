@@ -1,0 +1,48 @@
+# `make help` lists what there is. Everything happens in .venv, made on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint types clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.installed  ## install the package into .venv
+
+demo: $(VENV)/.installed  ## train, evaluate and try a tiny model (about 5 minutes on 2 CPU cores)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
+
+test: $(VENV)/.installed-test  ## the default test suite
+	$(BIN)/python -m pytest
+
+test-all: $(VENV)/.installed-test  ## all tests, the slow ones too
+	$(BIN)/python -m pytest -m ""
+
+lint: $(VENV)/.installed-dev  ## ruff
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev  ## mypy, strict
+	$(BIN)/mypy
+
+clean:  ## remove .venv and caches (never runs/)
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: $$($(PYTHON) --version) is too old: seq2seq needs Python 3.11 or newer." \
+	    "Name one: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One rule for each set of extras; installed again only when pyproject.toml changes.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check -q -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[dev]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test

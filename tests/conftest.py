@@ -1,0 +1,106 @@
+"""Shared by all tests: the real scripts as subprocesses, and a toy corpus that is soon learnt."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+WORDS = dict(
+    zip(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"],
+        ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf"],
+        strict=True,
+    )
+)
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": "1",  # one order of additions: runs are equal to the bit
+    "WANDB_MODE": "offline",
+    "HF_HUB_OFFLINE": "1",
+}
+ENVIRONMENT.pop("SEQ2SEQ_MODEL", None)
+
+# A model and a schedule that learn the toy corpus in seconds on one core.
+TOY = (
+    "experiment=demo",
+    "data=files",
+    "data.max_tokens=512",
+    "model.d_model=64",
+    "model.d_ff=128",
+    "model.encoder_layers=2",
+    "model.decoder_layers=2",
+    "model.dropout=0",
+    "model.max_length=40",
+    "tokenizer.vocab_size=300",
+    "optim.warmup_steps=100",
+    "trainer.log_every_n_steps=5",
+)
+
+
+def run_command(*command: object, cwd: Path = ROOT, stdin: str | bytes = b"", **variables: str):
+    """Run a command to its end; stdout and stderr come back as text."""
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    result = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        input=data,
+        capture_output=True,
+        env={**ENVIRONMENT, **variables},
+        timeout=600,
+        check=False,
+    )
+    result.stdout, result.stderr = result.stdout.decode(), result.stderr.decode()
+    return result
+
+
+@pytest.fixture(scope="session")
+def script():
+    """Runs `scripts/NAME.py` with settings; `script("train", "model=tiny")`."""
+
+    def run(name: str, *settings: object, **options):
+        return run_command(sys.executable, ROOT / "scripts" / f"{name}.py", *settings, **options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def translate():
+    """Runs the installed `translate` command."""
+
+    def run(*arguments: object, **options):
+        return run_command(Path(sys.executable).with_name("translate"), *arguments, **options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def toy_corpus(tmp_path_factory) -> Path:
+    """A folder of train.tsv, val.tsv and test.tsv: number words, each translated by one word."""
+    folder = tmp_path_factory.mktemp("corpus")
+    rng = random.Random(0)
+    for split, size in (("train", 1500), ("val", 40), ("test", 40)):
+        lines = ["en\tfr"]
+        for _ in range(size):
+            words = rng.choices(list(WORDS), k=rng.randint(1, 8))
+            lines.append(" ".join(words) + "\t" + " ".join(WORDS[word] for word in words))
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy_run(script, toy_corpus, tmp_path_factory) -> Path:
+    """A finished run on the toy corpus, made by the real command."""
+    run_dir = tmp_path_factory.mktemp("runs") / "toy"
+    result = script(
+        "train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=wandb",
+        "trainer.max_steps=600", "trainer.val_every_n_steps=300",
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    run_dir.with_suffix(".log").write_text(result.stdout + result.stderr, encoding="utf-8")
+    return run_dir

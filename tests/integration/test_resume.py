@@ -1,0 +1,118 @@
+"""A run that was stopped and resumed ends with the very weights of one that was not."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ENVIRONMENT, ROOT, TOY
+
+STEPS = ("trainer.val_every_n_steps=20", "checkpoint.every_n_steps=8", "decode=greedy",
+         "model.dropout=0.2", "model.attention_dropout=0.1", "logger=csv")
+
+
+def start(*settings: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "scripts" / "train.py"), *map(str, settings)],
+        cwd=ROOT, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    for _ in range(1200):
+        if path.exists():
+            return
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    raise AssertionError(f"{path} never appeared")
+
+
+def weights(run_dir: Path) -> dict:
+    import torch
+
+    last = sorted((run_dir / "checkpoints").glob("step-*.ckpt"))[-1]
+    return torch.load(last, weights_only=True)["state_dict"]
+
+
+@pytest.fixture(scope="module")
+def unbroken(script, toy_corpus, tmp_path_factory) -> Path:
+    """40 steps in one go, over more than one epoch, with two validations."""
+    run_dir = tmp_path_factory.mktemp("unbroken") / "run"
+    result = script("train", *TOY, *STEPS, f"data.path={toy_corpus}", f"run_dir={run_dir}",
+                    "trainer.max_steps=40")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return run_dir
+
+
+def assert_same_end(run_dir: Path, unbroken: Path) -> None:
+    ours, theirs = weights(run_dir), weights(unbroken)
+    assert ours.keys() == theirs.keys()
+    for name in theirs:
+        assert ours[name].equal(theirs[name]), name
+    ours_bundle = (run_dir / "bundle" / "model.safetensors").read_bytes()
+    assert ours_bundle == (unbroken / "bundle" / "model.safetensors").read_bytes()
+
+
+def test_kill_9_loses_nothing_but_the_time_since_the_last_checkpoint(
+    unbroken, script, toy_corpus, tmp_path
+):
+    run_dir = tmp_path / "run"
+    process = start(*TOY, *STEPS, f"data.path={toy_corpus}", f"run_dir={run_dir}",
+                    "trainer.max_steps=40", "data.num_workers=1")
+    wait_for(run_dir / "checkpoints" / "step-00000016.ckpt", process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    result = script("train", f"resume={run_dir}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (run_dir / "summary.json").exists()
+    assert_same_end(run_dir, unbroken)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_says_how_to_resume_and_has_its_own_exit_code(
+    number, code, unbroken, script, toy_corpus, tmp_path
+):
+    run_dir = tmp_path / "run"
+    process = start(*TOY, *STEPS, f"data.path={toy_corpus}", f"run_dir={run_dir}",
+                    "trainer.max_steps=100000")
+    wait_for(run_dir / "checkpoints" / "step-00000008.ckpt", process)
+    process.send_signal(number)
+    printed = process.communicate(timeout=120)[0]
+    assert process.returncode == code, printed
+    assert f"resume={run_dir}" in printed
+    assert "Traceback" not in printed
+    stopped_at = int(sorted((run_dir / "checkpoints").iterdir())[-1].stem.removeprefix("step-"))
+    assert f"after step {stopped_at};" in printed
+    if stopped_at < 40:  # else the machine was faster than we
+        result = script("train", f"resume={run_dir}", "trainer.max_steps=40")
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert_same_end(run_dir, unbroken)
+
+
+def test_a_finished_run_says_that_it_is_finished(unbroken, script):
+    result = script("train", f"resume={unbroken}")
+    assert result.returncode == 1
+    assert "is finished: it has made all 40 steps" in result.stderr
+    assert "trainer.max_steps=80" in result.stderr
+
+
+def test_what_a_run_learns_from_cannot_change_when_it_goes_on(unbroken, script):
+    result = script("train", f"resume={unbroken}", "model.d_model=32")
+    assert result.returncode == 1
+    assert "model.d_model cannot change" in result.stderr
+
+
+def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script, tmp_path):
+    from seq2seq.callbacks.checkpoints import checkpoint_files
+
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    for name in ("step-00000009.ckpt", "step-00000010.ckpt", "step-00000011.partial"):
+        (folder / name).touch()
+    assert [path.name for path in checkpoint_files(tmp_path)] == [
+        "step-00000009.ckpt", "step-00000010.ckpt",
+    ]

@@ -1,0 +1,101 @@
+"""The whole way: train, evaluate, translate, by the real commands on a toy corpus."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+import sacrebleu
+import yaml
+from conftest import TOY, WORDS
+from safetensors import safe_open
+
+from seq2seq import Translator
+
+
+def test_a_run_learns_to_translate_what_it_never_saw(toy_run):
+    sentence = "nine zero five five one three"
+    expected = " ".join(WORDS[word] for word in sentence.split())
+    assert Translator.load(toy_run).translate([sentence])[0].text == expected
+
+
+def test_the_run_says_what_it_does(toy_run):
+    printed = toy_run.with_suffix(".log").read_text()
+    for fact in ("1,500 training and 40 validation pairs", "parameters", "32-true", str(toy_run)):
+        assert fact in printed
+    assert "W&B is offline; to upload: wandb sync" in printed
+
+
+def test_the_run_leaves_what_it_promises(toy_run):
+    settings = yaml.safe_load((toy_run / "config.yaml").read_text())
+    assert settings["trainer"]["max_steps"] == 600
+    assert {path.name for path in (toy_run / "bundle").iterdir()} == {
+        "config.json", "model.safetensors", "tokenizer.json", "README.md",
+    }
+    with safe_open(toy_run / "bundle" / "model.safetensors", "pt") as weights:
+        assert "encoder.0.self_attention.q_proj.weight" in weights.keys()  # noqa: SIM118
+    assert json.loads((toy_run / "summary.json").read_text())["steps"] == 600
+    assert [p.name for p in sorted((toy_run / "checkpoints").iterdir())] == [
+        "step-00000500.ckpt", "step-00000600.ckpt",
+    ]
+    assert list((toy_run / "wandb").glob("offline-run-*/*.wandb"))
+
+
+def test_the_metrics_are_logged_with_their_steps(toy_run):
+    with (toy_run / "metrics" / "version_0" / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for name in ("train/loss", "train/nll", "optim/lr", "optim/grad_norm",
+                 "perf/target_tokens_per_second", "val/nll", "val/bleu"):
+        assert any(row[name] for row in rows), name
+    losses = [float(row["train/nll"]) for row in rows if row["train/nll"]]
+    assert losses[-1] < 0.3 * losses[0]
+    assert [int(row["step"]) + 1 for row in rows if row["val/bleu"]] == [300, 600]
+
+
+def test_validation_bleu_is_what_evaluate_reports_for_the_same_weights(
+    toy_run, toy_corpus, script, tmp_path
+):
+    result = script("evaluate", f"model={toy_run}", "data=files", f"data.path={toy_corpus}",
+                    "split=val", f"output={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    record = json.loads((tmp_path / "evaluation.json").read_text())
+    logged = json.loads((toy_run / "bundle" / "config.json").read_text())["training"]
+    assert record["scores"]["BLEU"] == pytest.approx(logged["scores"]["BLEU"], abs=1e-4)
+
+
+def test_evaluate_agrees_with_sacrebleu_on_the_files_it_wrote(
+    toy_run, toy_corpus, script, tmp_path
+):
+    result = script("evaluate", f"model={toy_run}", "data=files", f"data.path={toy_corpus}",
+                    f"output={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    hypotheses = (tmp_path / "hypotheses.txt").read_text().splitlines()
+    references = (tmp_path / "references.txt").read_text().splitlines()
+    bleu = sacrebleu.corpus_bleu(hypotheses, [references]).score
+    record = json.loads((tmp_path / "evaluation.json").read_text())
+    assert record["scores"]["BLEU"] == pytest.approx(bleu, abs=1e-4)
+    assert record["sentences"] == 40
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in result.stdout
+    assert "chrF2" in result.stdout
+    assert "TER" in result.stdout
+
+
+def test_a_finished_run_is_not_overwritten(toy_run, toy_corpus, script):
+    before = (toy_run / "summary.json").read_text()
+    result = script("train", *TOY, f"data.path={toy_corpus}", f"run_dir={toy_run}")
+    assert result.returncode == 1
+    assert "already holds a finished run, which training would overwrite" in result.stderr
+    assert f"resume={toy_run}" in result.stderr
+    assert (toy_run / "summary.json").read_text() == before
+
+
+@pytest.mark.parametrize("kind", ["csv", "tensorboard", "none"])
+def test_other_loggers_work(kind, toy_corpus, script, tmp_path):
+    run_dir = tmp_path / "run"
+    result = script("train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}",
+                    f"logger={kind}", "trainer.max_steps=2", "decode=greedy")
+    assert result.returncode == 0, result.stderr
+    assert (run_dir / "metrics").exists() == (kind != "none")
+    assert bool(list(run_dir.glob("tensorboard/**/events*"))) == (kind == "tensorboard")
+    assert not (run_dir / "wandb").exists()
