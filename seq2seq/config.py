@@ -109,6 +109,7 @@ class DataConfig(Checked):
 
     name: str = "files"
     path: str | None = None  # folder that the names below are looked up in
+    origin: str | None = None  # where the corpus can be had; named when it is missing
     train: Any = "train"
     val: Any = "val"
     test: Any = "test"
@@ -166,6 +167,7 @@ class DecodeConfig(Checked):
     beam: int = 5  # hypotheses kept per sentence; 1 = greedy
     n_best: int = 1  # translations returned per sentence
     length_penalty: float = 1.0  # score = log probability / length ** this
+    min_length: int = 1  # fewest output tokens before the end mark; 1 = never an empty output
     max_ratio: float = 2.0  # output limit in tokens: max_ratio * source + max_extra
     max_extra: int = 10
     batch_tokens: int = 4096  # source positions x beam decoded at once
@@ -176,6 +178,7 @@ class DecodeConfig(Checked):
         if self.n_best > self.beam:
             yield f"decode.n_best={self.n_best} needs a beam as large (decode.beam={self.beam})"
         yield from at_least("decode.length_penalty", self.length_penalty, 0)
+        yield from at_least("decode.min_length", self.min_length, 0)
         yield from at_least("decode.max_ratio", self.max_ratio, 0)
         yield from at_least("decode.max_extra", self.max_extra, 1)
         yield from at_least("decode.batch_tokens", self.batch_tokens, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -12,9 +13,11 @@ from typing import Any
 
 import lightning as L
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2seq.errors import RunError, UserError
+
+log = logging.getLogger(__name__)
 
 KEEP = 2  # the newest, and the one before in case the newest was damaged
 
@@ -36,6 +39,45 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(re.findall(r"\d+", path.stem)[0]))
 
 
+def newest_checkpoint(run_dir: Path) -> Path | None:
+    """The newest checkpoint that can be read, verified; None if the run has none at all.
+
+    Raises:
+        RunError: there are checkpoints, but every one is damaged.
+    """
+    files = checkpoint_files(run_dir)
+    for path in reversed(files):
+        try:
+            torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # whatever is wrong with it, the one before may be whole
+            log.warning("%s is damaged (%s): trying the one before", path, error)
+        else:
+            return path
+    if files:
+        raise RunError(
+            f"every checkpoint of {run_dir} is damaged ({', '.join(f.name for f in files)}): "
+            "start a new run, or copy them again from where they were whole"
+        )
+    return None
+
+
+def check_shapes(path: Path, model: nn.Module) -> None:
+    """Refuse a checkpoint whose weights are not those of the model.
+
+    Raises:
+        RunError: names the first weight that differs.
+    """
+    stored = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["state_dict"]
+    shapes = {name.removeprefix("model."): tuple(value.shape) for name, value in stored.items()}
+    for name, value in model.state_dict().items():
+        if shapes.get(name) != tuple(value.shape):
+            raise RunError(
+                f"the checkpoint {path} belongs to another model: {name} has shape "
+                f"{shapes.get(name, 'missing')} there, and {tuple(value.shape)} by the run's "
+                "config.yaml and tokenizer.json. Put back the files that belong together"
+            )
+
+
 class Checkpoints(L.Callback):
     """Saves every N steps, after each validation, and when Ctrl-C or SIGTERM comes.
 
@@ -55,11 +97,9 @@ class Checkpoints(L.Callback):
         self.val_every_n_steps = val_every_n_steps
         self._signal: int | None = None
         self._random_state: dict[str, Any] | None = None
-        self._saved_step = -1
         self._old_handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._saved_step = trainer.global_step
         for number in (signal.SIGINT, signal.SIGTERM):
             self._old_handlers[number] = signal.signal(number, self._remember_signal)
 
@@ -70,7 +110,7 @@ class Checkpoints(L.Callback):
 
     def _remember_signal(self, number: int, frame: FrameType | None) -> None:
         if self._signal is None:
-            print("\nstopping: this step is finished and saved first", flush=True)
+            print("\nstopping: the step, and a validation if due, are finished and saved first")
         else:  # asked twice: at once, without saving
             handler: Callable[..., Any] = signal.default_int_handler
             signal.signal(number, handler)
@@ -97,24 +137,20 @@ class Checkpoints(L.Callback):
         step = trainer.global_step
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return  # an update is still being gathered
-        if self._signal is not None:
-            self._save_and_stop(trainer, self._signal)
-        last = step >= trainer.max_steps
-        if last:
+        if step >= trainer.max_steps:
             trainer.should_stop = True  # has Lightning validate the last step too
-        if step % self.every_n_steps == 0 and step % self.val_every_n_steps and not last:
+        elif step % self.val_every_n_steps == 0:
+            pass  # saved after its validation: resuming would not make up for a missed one
+        elif self._signal is not None:
+            self._save(trainer)
+            raise Interrupted(self._signal, step, self.run_dir)
+        elif step % self.every_n_steps == 0:
             self._save(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if trainer.state.fn != "fit":
-            return
         self._save(trainer)
-        if self._signal is not None:
-            self._save_and_stop(trainer, self._signal)
-
-    def _save_and_stop(self, trainer: L.Trainer, number: int) -> None:
-        self._save(trainer)
-        raise Interrupted(number, trainer.global_step, self.run_dir)
+        if self._signal is not None and trainer.global_step < trainer.max_steps:
+            raise Interrupted(self._signal, trainer.global_step, self.run_dir)
 
     def _save(self, trainer: L.Trainer) -> None:
         step = trainer.global_step
@@ -133,7 +169,6 @@ class Checkpoints(L.Callback):
                 f"folder, then go on from the last checkpoint: "
                 f"python scripts/train.py resume={self.run_dir}"
             ) from error
-        self._saved_step = step
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]

@@ -1,6 +1,7 @@
 """Parallel text from files: parquet, TSV, JSON lines, or two plain text files; gzip too.
 
-`find_files` turns a setting such as `data.train=val` into files, `read_pairs` reads them.
+`load_pairs` reads a split; `find_files` turns a setting such as `data.val=val` into files, and
+`read_pairs` reads those.
 Nothing else in the project opens a corpus.
 """
 
@@ -18,10 +19,32 @@ from typing import IO
 import pyarrow
 import pyarrow.parquet
 
-from seq2seq.errors import DataError, nearest
+from seq2seq.config import DataConfig
+from seq2seq.errors import DataError
 
 TABLES = (".parquet", ".tsv", ".jsonl", ".json")
 Pair = tuple[str, str]
+
+
+def load_pairs(config: DataConfig, split: str) -> list[Pair]:
+    """All pairs of a split (`train`, `val` or `test`), as they stand in the files.
+
+    Raises:
+        DataError: files are missing or unreadable.
+    """
+    spec = getattr(config, split)
+    if spec is None:
+        raise DataError(
+            f"data={config.name} names no {split} files: give data.{split}=FILE "
+            "(parquet, TSV, JSON lines, or [source.txt,target.txt])"
+        )
+    if config.path and config.origin and not Path(config.path).expanduser().is_dir():
+        raise DataError(
+            f"data={config.name} is not in {config.path}: get it ({config.origin}) and name its "
+            "folder, data.path=FOLDER"
+        )
+    columns = (config.source_column, config.target_column)
+    return list(read_pairs(find_files(spec, config.path, columns), columns))
 
 
 def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> list[Path]:
@@ -72,14 +95,18 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
         pair = [path.with_name(f"{path.name}.{column}{ending}") for column in columns]
         if all(side.is_file() for side in pair):
             return pair
-    siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    there = f"there {nearest(path.name, siblings)}" if siblings else "that folder is empty"
-    if not path.parent.is_dir():
-        there = f"the folder {path.parent} does not exist"
     raise DataError(
         f"no corpus file {path} (nor {path.name}.parquet, .tsv, .jsonl, "
-        f".{columns[0]} + .{columns[1]}, gzip or not); {there}"
+        f".{columns[0]} + .{columns[1]}, gzip or not); {_contents(path.parent)}"
     )
+
+
+def _contents(folder: Path, most: int = 8) -> str:
+    if not folder.is_dir():
+        return f"the folder {folder} does not exist"
+    names = sorted(entry.name for entry in folder.iterdir())
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{folder} holds {', '.join(names[:most]) or 'nothing'}{more}"
 
 
 def read_pairs(files: list[Path], columns: tuple[str, str]) -> Iterator[Pair]:

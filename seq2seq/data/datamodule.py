@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import signal
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -18,29 +19,13 @@ from torch.utils.data import DataLoader
 from seq2seq.config import DataConfig, TokenizerConfig
 from seq2seq.data.batching import TrainingBatches, token_batches
 from seq2seq.data.collate import Batch, collate
-from seq2seq.data.corpus import Pair, find_files, read_pairs
+from seq2seq.data.corpus import Pair, load_pairs
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
 
 TOKENIZER_SAMPLE = 1_000_000  # pairs that the vocabulary is learned from
-
-
-def load_pairs(config: DataConfig, split: str) -> list[Pair]:
-    """All pairs of a split (`train`, `val` or `test`), as they stand in the files.
-
-    Raises:
-        DataError: files are missing or unreadable.
-    """
-    spec = getattr(config, split)
-    if spec is None:
-        raise DataError(
-            f"data={config.name} names no {split} files: give data.{split}=FILE "
-            "(parquet, TSV, JSON lines, or [source.txt,target.txt])"
-        )
-    columns = (config.source_column, config.target_column)
-    return list(read_pairs(find_files(spec, config.path, columns), columns))
 
 
 class TranslationData(L.LightningDataModule):
@@ -69,7 +54,7 @@ class TranslationData(L.LightningDataModule):
             tokenizer_file: the tokenizer of a run that is being resumed.
         """
         train_pairs = load_pairs(self.data, "train")
-        self.val_pairs = [pair for pair in load_pairs(self.data, "val") if all(pair)]
+        self.val_pairs = load_pairs(self.data, "val")
         file = tokenizer_file or self.tokenizer_config.path
         if file is not None:
             self.tokenizer = Tokenizer.load(file)
@@ -139,6 +124,7 @@ class TranslationData(L.LightningDataModule):
             batch_size=None,  # each key of the sampler is a whole batch already
             num_workers=workers,
             persistent_workers=workers > 0,
+            worker_init_fn=_leave_signals_to_the_main_process,
             pin_memory=torch.cuda.is_available(),
             # Of its own, so that opening the loader does not advance the seed of dropout.
             generator=torch.Generator(),
@@ -157,6 +143,13 @@ class Batches(torch.utils.data.Dataset[Batch]):
     def __getitem__(self, rows: list[int]) -> Batch:
         pairs = self.ids[rows]
         return collate(pairs["source"], pairs["target"])
+
+
+def _leave_signals_to_the_main_process(worker: int) -> None:
+    # Ctrl-C reaches all processes of a terminal, a scheduler's SIGTERM all of a job; workers must
+    # live on until the state is saved, and end when the main process closes the loader.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _lengths(ids: datasets.Dataset) -> np.ndarray:

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from seq2seq.config import DecodeConfig
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.lengths import best_possible, normalised
+from seq2seq.decoding.lengths import banned_tokens, best_possible, normalised
 from seq2seq.decoding.step import State, StepModel
 
 
@@ -68,7 +68,9 @@ def beam_search(
     tokens_R = source_BS.new_full((len(sentences),), BOS)
     while sentences:
         beams = totals_BM.size(1)
-        candidates = _expand(model.step(tokens_R, state), totals_BM, config.beam)
+        log_probs_RV = model.step(tokens_R, state)
+        log_probs_RV[:, banned_tokens(history_BML.size(2), config)] = -torch.inf
+        candidates = _expand(log_probs_RV, totals_BM, config.beam)
         _collect_finished(candidates, history_BML, sentences, config)
         alive = _continue(candidates, beams, config.beam)
         parents_BN, totals_BM = alive.parents, alive.log_probs
@@ -91,7 +93,6 @@ def beam_search(
 
 def _expand(log_probs_RV: Tensor, totals_BM: Tensor, beam: int) -> _Candidates:
     """The 2N best extensions: enough that N go on even if every beam's end mark is among them."""
-    log_probs_RV[:, [PAD, BOS]] = -torch.inf
     vocabulary = log_probs_RV.size(1)
     totals_BC = (totals_BM.flatten()[:, None] + log_probs_RV).view(len(totals_BM), -1)
     best = totals_BC.topk(min(2 * beam, totals_BC.size(1)), dim=1)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from seq2seq.config import DecodeConfig
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.lengths import normalised
+from seq2seq.decoding.lengths import banned_tokens, normalised
 from seq2seq.decoding.step import State, StepModel
 
 
@@ -26,7 +26,8 @@ def greedy_search(
     tokens = source_BS.new_full((len(limits),), BOS)
     while alive:
         log_probs_RV = model.step(tokens, state)
-        log_probs_RV[:, [PAD, BOS]] = -torch.inf
+        length = len(outputs[alive[0]])
+        log_probs_RV[:, banned_tokens(length, config)] = -torch.inf
         best = log_probs_RV.max(dim=-1)
         tokens = best.indices
         going: list[int] = []

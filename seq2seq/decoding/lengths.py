@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 
 from seq2seq.config import DecodeConfig
+from seq2seq.data.tokenizer import BOS, EOS, PAD
 
 
 def output_limit(source_length: int, config: DecodeConfig, model_limit: int) -> int:
     """Most output tokens, end mark included, for a source of so many tokens."""
     return min(math.ceil(config.max_ratio * source_length) + config.max_extra, model_limit)
+
+
+def banned_tokens(length: int, config: DecodeConfig) -> list[int]:
+    """Tokens that cannot follow an output of so many tokens: marks that no target contains
+    inside, and the end mark while the output is too short."""
+    return [PAD, BOS, EOS] if length < config.min_length else [PAD, BOS]
 
 
 def normalised(log_prob: float, length: int, penalty: float) -> float:

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from seq2seq import __version__
 from seq2seq.config import EvaluateConfig
-from seq2seq.data.datamodule import load_pairs
+from seq2seq.data.corpus import load_pairs
 from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import Score, corpus_scores
 from seq2seq.inference.bundle import bundle_folder, load_bundle
@@ -36,7 +36,7 @@ def evaluate(config: EvaluateConfig) -> dict[str, Any]:
     penalty = config.length_penalty
     penalty = bundle.decode.length_penalty if penalty is None else penalty
     decode = replace(bundle.decode, beam=beam, length_penalty=penalty)
-    pairs = [pair for pair in load_pairs(config.data, config.split) if all(pair)]
+    pairs = load_pairs(config.data, config.split)
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     translator = Translator(bundle.model, bundle.tokenizer, decode)
     started = time.perf_counter()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import time
 import warnings
 from dataclasses import asdict
@@ -24,13 +25,13 @@ import lightning as L
 import torch
 import yaml
 
-from seq2seq.callbacks.checkpoints import Checkpoints, checkpoint_files
+from seq2seq.callbacks.checkpoints import Checkpoints, check_shapes, newest_checkpoint
 from seq2seq.callbacks.progress import Progress
 from seq2seq.callbacks.throughput import Throughput
 from seq2seq.callbacks.validation_bleu import ValidationBleu
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, UserError
 from seq2seq.model.transformer import Transformer
 from seq2seq.training.hardware import (
     choose_accelerator,
@@ -64,7 +65,12 @@ def train(config: TrainConfig) -> Path:
         L.seed_everything(config.seed, verbose=False)
         data = TranslationData(config.data, config.tokenizer, config.model.max_length, config.seed)
         tokenizer_file = run_dir / "tokenizer.json"
-        data.prepare(tokenizer_file if config.resume else None)
+        try:
+            data.prepare(tokenizer_file if config.resume else None)
+        except UserError:
+            if config.resume is None and process_rank() == 0:
+                shutil.rmtree(run_dir)  # nothing was made yet: leave no empty run behind
+            raise
         if process_rank() == 0:
             data.tokenizer.save(tokenizer_file)
         L.seed_everything(config.seed, verbose=False)
@@ -78,6 +84,9 @@ def train(config: TrainConfig) -> Path:
         task = TranslationTask(
             model, config.optim, config.trainer.gradient_clip, config.data.max_tokens
         )
+        if checkpoint is not None:
+            check_shapes(checkpoint, model)
+            log.info("resuming    after step %s", int(checkpoint.stem.removeprefix("step-")))
         started = time.monotonic()
         trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         if trainer.is_global_zero:
@@ -156,16 +165,16 @@ def _open_run(config: TrainConfig) -> Path:
 
 def _checkpoint(config: TrainConfig, run_dir: Path) -> Path | None:
     """The newest checkpoint of the run to resume; None for a new run, or one killed before any."""
-    files = checkpoint_files(run_dir) if config.resume else []
-    if not files:
+    checkpoint = newest_checkpoint(run_dir) if config.resume else None
+    if checkpoint is None:
         return None
-    step = int(files[-1].stem.removeprefix("step-"))
+    step = int(checkpoint.stem.removeprefix("step-"))
     if step >= config.trainer.max_steps:
         raise RunError(
             f"the run {run_dir} is finished: it has made all {step} steps. To train it longer: "
             f"resume={run_dir} trainer.max_steps={2 * step}"
         )
-    return files[-1]
+    return checkpoint
 
 
 def _announce(

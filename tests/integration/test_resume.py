@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ def start(*settings: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(ROOT / "scripts" / "train.py"), *map(str, settings)],
         cwd=ROOT, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
 
 
@@ -78,9 +81,9 @@ def test_a_signal_saves_says_how_to_resume_and_has_its_own_exit_code(
 ):
     run_dir = tmp_path / "run"
     process = start(*TOY, *STEPS, f"data.path={toy_corpus}", f"run_dir={run_dir}",
-                    "trainer.max_steps=100000")
+                    "trainer.max_steps=100000", "data.num_workers=1")
     wait_for(run_dir / "checkpoints" / "step-00000008.ckpt", process)
-    process.send_signal(number)
+    os.killpg(process.pid, number)  # as a terminal does: the loader's workers get it too
     printed = process.communicate(timeout=120)[0]
     assert process.returncode == code, printed
     assert f"resume={run_dir}" in printed
@@ -104,6 +107,30 @@ def test_what_a_run_learns_from_cannot_change_when_it_goes_on(unbroken, script):
     result = script("train", f"resume={unbroken}", "model.d_model=32")
     assert result.returncode == 1
     assert "model.d_model cannot change" in result.stderr
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    unbroken, script, tmp_path
+):
+    run_dir = tmp_path / "run"
+    shutil.copytree(unbroken, run_dir)
+    newest = run_dir / "checkpoints" / "step-00000040.ckpt"
+    newest.write_bytes(newest.read_bytes()[:-5000])
+    result = script("train", f"resume={run_dir}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "step-00000040.ckpt is damaged" in result.stdout
+    assert_same_end(run_dir, unbroken)
+
+
+def test_a_checkpoint_of_another_model_is_refused(unbroken, script, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(unbroken, run_dir)
+    config = run_dir / "config.yaml"
+    config.write_text(config.read_text().replace("d_ff: 128", "d_ff: 96"))
+    result = script("train", f"resume={run_dir}", "trainer.max_steps=80")
+    assert result.returncode == 1
+    assert "belongs to another model: encoder.0.feed_forward.inner.weight" in result.stderr
+    assert "(128, 64) there, and (96, 64)" in result.stderr
 
 
 def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script, tmp_path):

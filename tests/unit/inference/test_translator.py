@@ -1,0 +1,189 @@
+"""The translator: every text gets its translation, in order, whatever the text is."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+from seq2seq.config import DecodeConfig, ModelConfig
+from seq2seq.data.tokenizer import EOS, Tokenizer
+from seq2seq.errors import ConfigError, UserError
+from seq2seq.inference.bundle import Bundle
+from seq2seq.inference.translator import Translation, Translator, choose_device
+from seq2seq.model.transformer import Transformer
+
+LIMIT = 24  # tokens of the tiny model
+TEXTS = ["the house", "a big house is here", "no", "the old man reads", "houses"]
+LONG = "the big house is here, and the old man reads. " * 6
+
+
+def make(limit: int = LIMIT) -> Translator:
+    texts = ["the big old house is here", "a man reads", "la maison est ici", "un homme lit"]
+    tokenizer = Tokenizer.train(texts * 5, 320)
+    torch.manual_seed(0)
+    config = ModelConfig(
+        d_model=16, n_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, max_length=limit
+    )
+    model = Transformer(config, tokenizer.vocab_size).eval()
+    return Translator(model, tokenizer, DecodeConfig(beam=3, max_ratio=1.0, max_extra=4))
+
+
+@pytest.fixture(scope="session")
+def translator() -> Translator:
+    return make()
+
+
+@pytest.fixture(scope="session")
+def finishing() -> Translator:
+    """A translator that likes to end, so that a beam fills with finished hypotheses."""
+    made = make()
+    with torch.no_grad():
+        made.model.decoder_norm.bias.fill_(1.0)
+        made.model.output.weight[EOS] += 0.3  # adds 16 * 0.3 to the score of the end mark
+    return made
+
+
+def close(a: Translation, b: Translation) -> bool:
+    return (a.text, a.finished) == (b.text, b.finished) and a.score == pytest.approx(
+        b.score, abs=1e-4
+    )
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_text_has_the_same_translation_alone_and_among_others(translator, beam):
+    together = translator.translate(TEXTS, beam=beam)
+    alone = [translator.translate([text], beam=beam)[0] for text in TEXTS]
+    assert all(close(a, b) for a, b in zip(together, alone, strict=True))
+    assert len({result.text for result in together}) > 1  # else the order could not be seen
+
+
+def test_results_stand_in_the_order_of_the_texts(translator):
+    forward, backward = translator.translate(TEXTS), translator.translate(TEXTS[::-1])
+    assert all(close(a, b) for a, b in zip(forward, backward[::-1], strict=True))
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\n\t \u3000"])
+def test_an_empty_text_comes_back_empty_in_its_place(translator, empty):
+    first, middle, last = translator.translate(["the house", empty, "no"])
+    assert middle == Translation("", 0.0, True)
+    assert close(first, translator.translate(["the house"])[0])
+    assert close(last, translator.translate(["no"])[0])
+
+
+def test_nothing_gives_nothing(translator):
+    assert translator.translate([]) == []
+    assert translator.translate([""]) == [Translation("", 0.0)]
+
+
+def test_space_around_a_text_does_not_matter(translator):
+    first, second = translator.translate(["the house", "  the house\n"])
+    assert close(first, second)
+
+
+def test_a_long_text_is_split_with_a_warning_and_every_piece_fits(translator, caplog):
+    with caplog.at_level(logging.WARNING):
+        pieces = translator._pieces(LONG)
+    lengths = [len(ids) + 1 for ids in translator.tokenizer.encode(pieces)]
+    assert len(pieces) > 1
+    assert max(lengths) <= LIMIT
+    assert "".join("".join(pieces).split()) == "".join(LONG.split())
+    assert (
+        f"longer than the model's {LIMIT} tokens: translated in {len(pieces)} parts" in caplog.text
+    )
+
+
+def test_the_translation_of_a_long_text_is_that_of_its_pieces(translator):
+    parts = translator.translate(translator._pieces(LONG))
+    [whole] = translator.translate([LONG])
+    assert whole.text == " ".join(part.text.strip() for part in parts)
+    assert whole.score == pytest.approx(sum(p.score for p in parts) / len(parts), abs=1e-4)
+
+
+def test_a_text_that_just_fits_is_not_split(translator, caplog):
+    text = "a" * (LIMIT * 2)
+    while len(translator.tokenizer.encode([text])[0]) > LIMIT - 1:
+        text = text[:-1]
+    assert len(translator.tokenizer.encode([text])[0]) == LIMIT - 1
+    assert translator._pieces(text) == [text]
+    assert len(translator._pieces(text + "a")) > 1
+    assert translator.translate([text])[0].text is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["\ud800", "a\udfffb", "\x00", "\x01\x1b[31m\x7f", "\u202e\ufeff", "😀" * 40, "a" * 500]
+)
+def test_odd_characters_do_not_crash(translator, text):
+    result, after = translator.translate([text, "the house"])
+    assert result.score < 0
+    assert close(after, translator.translate(["the house"])[0])
+
+
+def test_lone_surrogates_are_read_as_question_marks(translator):
+    first, second = translator.translate(["the \ud800 house", "the ? house"])
+    assert close(first, second)
+
+
+def test_n_best_are_distinct_and_best_first(finishing):
+    found = finishing.n_best("the house", 3)
+    scores = [translation.score for translation in found]
+    assert len(found) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == 3
+
+
+def test_the_first_of_n_best_is_the_translation(finishing):
+    assert close(finishing.n_best("the house", 1)[0], finishing.translate(["the house"])[0])
+
+
+def test_n_best_widens_the_beam_unless_one_is_given(finishing):
+    assert len(finishing.n_best("the house", 5)) == 5
+    with pytest.raises(ConfigError, match=r"n_best=5 needs a beam as large"):
+        finishing.n_best("the house", 5, beam=2)
+
+
+def test_n_best_of_empty_and_long_texts(finishing):
+    assert finishing.n_best("", 3) == [Translation("", 0.0)]
+    scores = [translation.score for translation in finishing.n_best(LONG, 2)]
+    assert len(scores) == 2
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_progress_counts_every_piece_once(translator):
+    counts: list[int] = []
+    translator.translate([*TEXTS, "", LONG], progress=counts.append)
+    assert sum(counts) == len(TEXTS) + len(translator._pieces(LONG))
+
+
+def test_settings_of_a_call_do_not_stay(translator):
+    before = translator.decode
+    translator.translate(["no"], beam=1, length_penalty=0.0)
+    translator.n_best("no", 4)
+    assert translator.decode == before
+
+
+def test_a_translation_prints_as_its_text():
+    assert str(Translation("bonjour", -1.0)) == "bonjour"
+
+
+def test_a_translator_is_loaded_from_a_bundle(translator, tmp_path):
+    training = {"step": 1, "scores": {}}
+    Bundle(translator.model, translator.tokenizer, translator.decode, training).save(tmp_path / "b")
+    loaded = Translator.load(tmp_path / "b", device="cpu")
+    pairs = zip(loaded.translate(TEXTS), translator.translate(TEXTS), strict=True)
+    assert all(close(a, b) for a, b in pairs)
+
+
+def test_devices(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(UserError, match=r"cuda was asked for, but torch sees no GPU here: use cpu"):
+        choose_device("cuda")
+    with pytest.raises(UserError, match=r"device 'gpux' is not known: use auto, cpu or cuda"):
+        choose_device("gpux")
+
+
+@pytest.mark.xfail(reason="max_length below one character", strict=True, raises=ValueError)
+def test_a_character_longer_than_the_model_does_not_crash():
+    assert len(make(limit=3).translate(["😀"])) == 1

@@ -1,0 +1,280 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import random_ids, real_positions, tiny_config, tiny_transformer
+from torch.testing import assert_close
+
+from seq2seq.config import ModelConfig
+from seq2seq.data.tokenizer import PAD
+from seq2seq.model.transformer import Transformer
+
+POSITIONS = ("sinusoidal", "learned", "rotary")
+ACTIVATIONS = ("relu", "gelu", "swiglu")
+TIES = ("none", "decoder", "all")
+KV_HEADS = (None, 2, 1)
+
+# Every pair of values of any two settings occurs (a Latin square, once for each norm).
+KINDS = [
+    {
+        "norm": norm,
+        "positions": POSITIONS[i],
+        "activation": ACTIVATIONS[j],
+        "tie_embeddings": TIES[(i + j) % 3],
+        "n_kv_heads": KV_HEADS[(i + 2 * j) % 3],
+    }
+    for norm in ("pre", "post")
+    for i in range(3)
+    for j in range(3)
+]
+every_kind = pytest.mark.parametrize(
+    "kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values()))
+)
+CLOSE = {"rtol": 0, "atol": 1e-11}
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients():
+    with torch.no_grad():
+        yield
+
+
+def double_transformer(**kind) -> Transformer:
+    return tiny_transformer(**kind).double()
+
+
+# A batch of two sources, of 6 and 4 tokens.
+SOURCE = random_ids(1, 2, 6)
+SOURCE_REAL = real_positions([6, 4])
+TARGET = random_ids(2, 2, 7)
+
+
+# What may and what may not matter
+
+
+@every_kind
+def test_every_source_token_matters_and_no_later_target_token_does(kind):
+    model = double_transformer(**kind)
+    hidden = model(SOURCE, SOURCE_REAL, TARGET)
+    changed_source = SOURCE.clone()
+    changed_source[:, 3] = 3 + (SOURCE[:, 3] - 2) % 10
+    assert (changed_source[:, 3] != SOURCE[:, 3]).all()
+    differences = (model(changed_source, SOURCE_REAL, TARGET) - hidden).abs().amax(dim=-1)
+    assert (differences > 1e-6).all()
+    for t in range(TARGET.size(1)):
+        changed = TARGET.clone()
+        changed[:, t] = 3 + (TARGET[:, t] - 2) % 10
+        differences = (model(SOURCE, SOURCE_REAL, changed) - hidden).abs().amax(dim=-1)
+        assert (differences[:, :t] < 1e-11).all()
+        assert (differences[:, t:] > 1e-6).all()
+
+
+@every_kind
+def test_order_of_source_tokens_matters(kind):
+    model = double_transformer(**kind)
+    swapped = SOURCE[:1, [1, 0, 2, 3, 4, 5]]
+    assert swapped.tolist() != SOURCE[:1].tolist()
+    real = SOURCE_REAL[:1]
+    difference = model(swapped, real, TARGET[:1]) - model(SOURCE[:1], real, TARGET[:1])
+    assert difference.abs().max() > 1e-4
+
+
+@every_kind
+def test_padding_and_its_content_change_nothing(kind):
+    model = double_transformer(**kind)
+    alone = model(SOURCE[1:, :4], SOURCE_REAL[1:, :4], TARGET[1:, :5])
+    for filler in (PAD, 5):
+        source, target = SOURCE.clone(), TARGET.clone()
+        source[1, 4:] = filler
+        target[1, 5:] = filler
+        padded = model(source, SOURCE_REAL, target)
+        assert_close(padded[1:, :5], alone, **CLOSE)
+
+
+@every_kind
+def test_target_mask_hides_positions_anywhere(kind):
+    model = double_transformer(**kind)
+    memory = model.encode(SOURCE, SOURCE_REAL)
+    target_real = torch.tensor([[0, 0, 1, 1, 0, 1, 1], [1] * 7], dtype=torch.bool)
+    hidden = model.decode(TARGET, memory, SOURCE_REAL, target_real)
+    other = torch.where(target_real, TARGET, 3 + (TARGET - 2) % 10)
+    hidden_of_other = model.decode(other, memory, SOURCE_REAL, target_real)
+    assert_close(hidden_of_other[target_real], hidden[target_real], **CLOSE)
+    assert hidden.isfinite().all()
+    everything = model.decode(TARGET, memory, SOURCE_REAL)
+    assert_close(hidden[1], everything[1], **CLOSE)
+    assert (hidden[0, 2:] - everything[0, 2:]).abs().max() > 1e-6
+
+
+@every_kind
+def test_permuting_the_batch_permutes_the_outputs(kind):
+    model = double_transformer(**kind)
+    source, target, real = random_ids(3, 4, 6), random_ids(4, 4, 5), real_positions([6, 2, 5, 1])
+    order = torch.tensor([2, 0, 3, 1])
+    hidden = model(source, real, target)
+    assert_close(model(source[order], real[order], target[order]), hidden[order], **CLOSE)
+
+
+@every_kind
+def test_encoder_knows_no_target(kind):
+    model = double_transformer(**kind)
+    memory = model.encode(SOURCE, SOURCE_REAL)
+    for target in (TARGET, TARGET.flip(0), TARGET[:, :1]):
+        decoded = model.decode(target, memory, SOURCE_REAL)
+        assert_close(model(SOURCE, SOURCE_REAL, target), decoded, **CLOSE)
+
+
+# Step by step
+
+
+def decode_in_chunks(model, target_RT, cache, chunks):
+    parts = [model.decode_step(chunk, cache) for chunk in target_RT.split(chunks, dim=1)]
+    return torch.cat(parts, dim=1)
+
+
+@every_kind
+@pytest.mark.parametrize("chunks", [[1] * 7, [1, 3, 2, 1], [7]], ids=str)
+def test_cached_steps_are_the_full_decoding(kind, chunks):
+    model = double_transformer(**kind)
+    memory = model.encode(SOURCE, SOURCE_REAL)
+    cache = model.start_cache(memory, SOURCE_REAL)
+    stepwise = decode_in_chunks(model, TARGET, cache, chunks)
+    assert_close(stepwise, model.decode(TARGET, memory, SOURCE_REAL), **CLOSE)
+    assert cache.length == 7
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    chunks=st.lists(st.integers(1, 20), min_size=1, max_size=8).filter(lambda c: sum(c) <= 48),
+)
+def test_cached_steps_in_any_chunks_are_the_full_decoding(kind, chunks):
+    model = double_transformer(**kind)
+    target = random_ids(5, 2, sum(chunks))
+    with torch.no_grad():
+        memory = model.encode(SOURCE, SOURCE_REAL)
+        cache = model.start_cache(memory, SOURCE_REAL)
+        stepwise = decode_in_chunks(model, target, cache, chunks)
+        assert_close(stepwise, model.decode(target, memory, SOURCE_REAL), **CLOSE)
+
+
+@every_kind
+@pytest.mark.parametrize("chunks", [[1] * 4, [1, 3]], ids=str)
+def test_beams_that_share_a_source_equal_copies_of_the_source(kind, chunks):
+    model = double_transformer(**kind)
+    memory = model.encode(SOURCE, SOURCE_REAL)
+    beams = random_ids(6, 2 * 3, 4)
+    cache = model.start_cache(memory, SOURCE_REAL)
+    copies = [tensor.repeat_interleave(3, dim=0) for tensor in (memory, SOURCE_REAL)]
+    expected = model.decode(beams, *copies)
+    assert_close(decode_in_chunks(model, beams, cache, chunks), expected, **CLOSE)
+
+
+@every_kind
+def test_a_search_may_exchange_and_drop_hypotheses_between_steps(kind):
+    model = double_transformer(**kind)
+    memory = model.encode(SOURCE, SOURCE_REAL)
+    cache = model.start_cache(memory, SOURCE_REAL)
+    start = random_ids(7, 2, 1)
+    model.decode_step(start, cache)
+    rows = torch.tensor([0, 0, 1, 1])  # two beams for each sentence
+    cache.reorder(rows)
+    second = random_ids(8, 4, 1)
+    model.decode_step(second, cache)
+    history = torch.cat([start[rows], second], dim=1)
+    kept = torch.tensor([3, 2])
+    cache.select(torch.tensor([1]), kept)  # the first sentence is done
+    third = random_ids(9, 2, 1)
+    stepped = model.decode_step(third, cache)
+    history = torch.cat([history[kept], third], dim=1)
+    copies = [tensor[1:].repeat_interleave(2, dim=0) for tensor in (memory, SOURCE_REAL)]
+    assert_close(stepped, model.decode(history, *copies)[:, -1:], **CLOSE)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_max_length_can_be_used_up_and_not_passed(positions):
+    model = tiny_transformer(positions=positions, max_length=6)
+    ids, real = random_ids(1, 1, 7), torch.ones(1, 7, dtype=torch.bool)
+    memory = model.encode(ids[:, :6], real[:, :6])
+    cache = model.start_cache(memory, real[:, :6])
+    model.decode_step(ids[:, :6], cache)
+    with pytest.raises(ValueError, match="position 6 lies past the model's limit of 6 tokens"):
+        model.decode_step(ids[:, 6:], cache)
+    with pytest.raises(ValueError, match="position 6 lies past"):
+        model.encode(ids, real)
+
+
+# Parameters
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_tied_weights_are_one_tensor(tie):
+    model = tiny_transformer(tie_embeddings=tie)
+    source, target = model.source_embedding.tokens.weight, model.target_embedding.tokens.weight
+    assert (source is target) == (tie == "all")
+    assert (model.output.weight is target) == (tie != "none")
+    tables = sum(p.shape == (13, 16) for p in model.parameters())
+    assert tables == {"none": 3, "decoder": 2, "all": 1}[tie]
+
+
+def test_base_model_has_the_number_of_parameters_of_the_paper():
+    d, ff, vocabulary, layers = 512, 2048, 37_000, 6
+    attention = 4 * (d * d + d)
+    feed_forward = (d * ff + ff) + (ff * d + d)
+    norm = 2 * d
+    encoder = layers * (attention + feed_forward + 2 * norm) + norm
+    decoder = layers * (2 * attention + feed_forward + 3 * norm) + norm
+    expected = vocabulary * d + encoder + decoder
+    with torch.device("meta"):
+        model = Transformer(ModelConfig(), vocabulary)
+    assert sum(p.numel() for p in model.parameters()) == expected
+    assert expected == pytest.approx(65e6, rel=0.05)
+
+
+@every_kind
+def test_state_dict_carries_the_whole_model(kind):
+    model, other = double_transformer(seed=1, **kind), double_transformer(seed=2, **kind)
+    hidden = model(SOURCE, SOURCE_REAL, TARGET)
+    assert (other(SOURCE, SOURCE_REAL, TARGET) - hidden).abs().max() > 1e-3
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other(SOURCE, SOURCE_REAL, TARGET), hidden)
+    assert torch.equal(other.project(hidden), model.project(hidden))
+
+
+@every_kind
+def test_training_gives_every_parameter_a_finite_gradient(kind):
+    torch.manual_seed(0)
+    model = tiny_transformer(dropout=0.3, attention_dropout=0.2, **kind).train()
+    with torch.enable_grad():
+        logits = model.project(model(SOURCE, SOURCE_REAL, TARGET))
+        logits.logsumexp(dim=-1).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        if not name.endswith("k_proj.bias"):  # softmax does not feel it
+            assert parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize("rates", [{"dropout": 0.3}, {"attention_dropout": 0.3}], ids=str)
+def test_dropout_acts_in_training_only(rates):
+    torch.manual_seed(0)
+    model = tiny_transformer(**rates)
+    inputs = (SOURCE, SOURCE_REAL, TARGET)
+    assert torch.equal(model(*inputs), model(*inputs))
+    model.train()
+    assert not torch.equal(model(*inputs), model(*inputs))
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_initial_embeddings_have_unit_size_and_matrices_are_xavier(tie):
+    torch.manual_seed(0)
+    model = Transformer(tiny_config(d_model=64, tie_embeddings=tie), vocab_size=500)
+    for embedding in (model.source_embedding, model.target_embedding):
+        assert embedding.tokens.weight.std().item() * embedding.scale == pytest.approx(1, rel=0.02)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear) and module is not model.output:
+            bound = math.sqrt(6 / (module.in_features + module.out_features))
+            assert 0.9 * bound < module.weight.abs().max() <= bound
+            assert (module.bias == 0).all()

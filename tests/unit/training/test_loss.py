@@ -1,0 +1,118 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import random_ids, real_positions, tiny_transformer
+from torch.testing import assert_close
+
+from seq2seq.data.collate import collate
+from seq2seq.data.tokenizer import PAD
+from seq2seq.training.loss import translation_loss
+
+VOCABULARY, WIDTH = 11, 6
+SMOOTHING = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+
+
+def problem(
+    lengths: list[int], seed: int = 0
+) -> tuple[torch.nn.Linear, torch.Tensor, torch.Tensor]:
+    """An output layer, hidden states and padded labels."""
+    torch.manual_seed(seed)
+    linear = torch.nn.Linear(WIDTH, VOCABULARY)
+    hidden = torch.randn(len(lengths), max(lengths), WIDTH, requires_grad=True)
+    labels = random_ids(seed, len(lengths), max(lengths), vocab_size=VOCABULARY)
+    return linear, hidden, labels.masked_fill(~real_positions(lengths), PAD)
+
+
+def loss_of(linear, hidden, labels, smoothing):
+    return translation_loss(SimpleNamespace(project=linear), hidden, labels, smoothing)
+
+
+def torch_loss(linear, hidden, labels, smoothing=0.0):
+    return F.cross_entropy(
+        linear(hidden).flatten(0, 1),
+        labels.flatten(),
+        ignore_index=PAD,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    smoothing=st.sampled_from([0.0, 0.1, 0.6]),
+    seed=st.integers(0, 99),
+)
+def test_sums_and_gradients_are_those_of_torch_cross_entropy(lengths, smoothing, seed):
+    linear, hidden, labels = problem(lengths, seed)
+    sums = loss_of(linear, hidden, labels, smoothing)
+    expected = torch_loss(linear, hidden, labels, smoothing)
+    assert_close(sums.smoothed, expected)
+    assert_close(sums.nll, torch_loss(linear, hidden, labels))
+    inputs = [hidden, linear.weight, linear.bias]
+    ours, theirs = torch.autograd.grad(sums.smoothed, inputs), torch.autograd.grad(expected, inputs)
+    assert_close(ours, theirs)
+
+
+@SMOOTHING
+def test_more_padding_changes_nothing_and_gets_no_gradient(smoothing):
+    linear, hidden, labels = problem([4, 2])
+    more_hidden = torch.cat([hidden, torch.full((2, 3, WIDTH), 100.0)], dim=1)
+    more_labels = F.pad(labels, (0, 3), value=PAD)
+    sums = loss_of(linear, hidden, labels, smoothing)
+    more = loss_of(linear, more_hidden, more_labels, smoothing)
+    assert_close((more.smoothed, more.nll), (sums.smoothed, sums.nll))
+    gradient = torch.autograd.grad(sums.smoothed, hidden)[0]
+    assert (gradient[labels == PAD] == 0).all()
+    assert (gradient[labels != PAD] != 0).any(dim=-1).all()
+
+
+@SMOOTHING
+def test_sums_of_two_halves_are_the_sums_of_the_whole(smoothing):
+    linear, hidden, labels = problem([5, 1, 3, 2])
+    whole = loss_of(linear, hidden, labels, smoothing)
+    halves = [loss_of(linear, hidden[rows], labels[rows], smoothing) for rows in ([0, 1], [2, 3])]
+    assert_close(halves[0].smoothed + halves[1].smoothed, whole.smoothed)
+    assert_close(halves[0].nll + halves[1].nll, whole.nll)
+
+
+def test_uniform_predictions_cost_log_of_the_vocabulary_however_smoothed():
+    linear, hidden, labels = problem([3, 2])
+    torch.nn.init.zeros_(linear.weight)
+    torch.nn.init.zeros_(linear.bias)
+    sums = loss_of(linear, hidden, labels, 0.1)
+    expected = 5 * torch.tensor(float(VOCABULARY)).log()
+    assert_close(sums.nll, expected)
+    assert_close(sums.smoothed, expected)
+
+
+def test_only_the_smoothed_sum_has_a_gradient():
+    linear, hidden, labels = problem([3])
+    for smoothing in (0.0, 0.1):
+        sums = loss_of(linear, hidden, labels, smoothing)
+        assert sums.smoothed.requires_grad
+        assert not sums.nll.requires_grad
+
+
+def test_half_precision_hidden_states_give_full_precision_sums():
+    linear, hidden, labels = problem([3])
+    sums = loss_of(linear.bfloat16(), hidden.bfloat16(), labels, 0.1)
+    assert sums.smoothed.dtype == sums.nll.dtype == torch.float32
+
+
+def test_loss_of_a_batch_is_that_of_its_sentences_one_by_one():
+    model = tiny_transformer()
+    pairs = [([5, 6, 7], [8, 9]), ([4], [10, 11, 12, 3]), ([9, 9, 8, 3, 5], [7])]
+
+    def loss(*some):
+        batch = collate([source for source, _ in some], [target for _, target in some])
+        hidden = model(batch.source, batch.source_real, batch.target_in)
+        return translation_loss(model, hidden, batch.labels, smoothing=0.1)
+
+    together, alone = loss(*pairs), [loss(pair) for pair in pairs]
+    assert_close(together.nll, torch.stack([sums.nll for sums in alone]).sum())
+    assert_close(together.smoothed, torch.stack([sums.smoothed for sums in alone]).sum())

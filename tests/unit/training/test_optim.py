@@ -1,0 +1,89 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import tiny_transformer
+
+from seq2seq.config import OptimConfig
+from seq2seq.training.optim import inverse_sqrt, make_optimizer, make_schedule, peak_learning_rate
+
+
+def rate_of_the_paper(step: int, d_model: int, warmup_steps: int) -> float:
+    """Equation 3 of Vaswani et al. 2017; its first step is 1."""
+    return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+
+
+@given(
+    step=st.integers(1, 300_000), d_model=st.sampled_from([64, 512]), warmup=st.integers(1, 10_000)
+)
+def test_default_rate_is_the_formula_of_the_paper(step, d_model, warmup):
+    peak = peak_learning_rate(OptimConfig(warmup_steps=warmup), d_model)
+    expected = rate_of_the_paper(step, d_model, warmup)
+    assert peak * inverse_sqrt(step - 1, warmup) == pytest.approx(expected, rel=1e-9)
+
+
+@given(warmup=st.integers(1, 10_000))
+def test_factor_is_one_after_warm_up_and_less_anywhere_else(warmup):
+    assert inverse_sqrt(warmup - 1, warmup) == 1.0
+    assert inverse_sqrt(warmup, warmup) < 1.0
+    assert warmup == 1 or 0.0 < inverse_sqrt(warmup - 2, warmup) < 1.0
+
+
+def test_a_given_rate_is_the_peak():
+    assert peak_learning_rate(OptimConfig(lr=0.123), d_model=512) == 0.123
+
+
+def test_matrices_decay_and_biases_and_norms_do_not():
+    model = tiny_transformer(positions="learned")
+    optimizer = make_optimizer(model, OptimConfig(weight_decay=0.01), d_model=16)
+    decay = {
+        id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]
+    }
+    for name, parameter in model.named_parameters():
+        vector = name.endswith("bias") or ".norm." in name or "_norm." in name
+        assert decay.pop(id(parameter)) == (0.0 if vector else 0.01), name
+    assert not decay
+
+
+def test_every_parameter_is_updated_once_even_if_tied_and_frozen_ones_never():
+    model = tiny_transformer(tie_embeddings="all")
+    model.encoder.requires_grad_(False)
+    optimizer = make_optimizer(model, OptimConfig(), d_model=16)
+    listed = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    trained = {id(p) for p in model.parameters() if p.requires_grad}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == trained
+    assert all(id(p) not in trained for p in model.encoder.parameters())
+
+
+def test_optimizer_has_the_settings():
+    config = OptimConfig(lr=0.5, beta1=0.8, beta2=0.7, eps=1e-5)
+    optimizer = make_optimizer(torch.nn.Linear(2, 2), config, d_model=2)
+    assert all(group["betas"] == (0.8, 0.7) for group in optimizer.param_groups)
+    assert all(group["eps"] == 1e-5 for group in optimizer.param_groups)
+    assert all(group["lr"] == 0.5 for group in optimizer.param_groups)
+
+
+def test_schedule_sets_the_rate_of_the_paper_at_every_update():
+    config = OptimConfig(warmup_steps=4)
+    linear = torch.nn.Linear(2, 2)
+    optimizer = make_optimizer(linear, config, d_model=16)
+    schedule = make_schedule(optimizer, config)
+    for step in range(1, 13):
+        expected = rate_of_the_paper(step, 16, 4)
+        for group in optimizer.param_groups:
+            assert group["lr"] == pytest.approx(expected)
+        linear(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        schedule.step()
+
+
+def test_first_update_moves_each_weight_by_the_rate_and_decays_it():
+    linear = torch.nn.Linear(3, 2)
+    weight, bias = linear.weight.detach().clone(), linear.bias.detach().clone()
+    config = OptimConfig(lr=0.01, weight_decay=0.1)
+    optimizer = make_optimizer(linear, config, d_model=3)
+    linear(torch.ones(1, 3)).sum().backward()  # all gradients are 1
+    optimizer.step()
+    torch.testing.assert_close(linear.weight.detach(), weight * (1 - 0.01 * 0.1) - 0.01)
+    torch.testing.assert_close(linear.bias.detach(), bias - 0.01)
