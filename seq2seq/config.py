@@ -7,6 +7,7 @@ points receives. Impossible values raise `ConfigError`, with all problems in one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,8 @@ def one_of(name: str, value: str, valid: tuple[str, ...]) -> Iterator[str]:
 def at_least(name: str, value: float, least: float) -> Iterator[str]:
     if not value >= least:  # written so that NaN is refused too
         yield f"{name}={value} is too small: it must be at least {least}"
+    elif value == math.inf:
+        yield f"{name}={value} sets no limit: give a finite number"
 
 
 def share(name: str, value: float) -> Iterator[str]:
@@ -68,7 +71,7 @@ class ModelConfig(Checked):
         sizes = ("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers")
         for name in sizes:
             yield from at_least(f"model.{name}", getattr(self, name), 1)
-        yield from at_least("model.max_length", self.max_length, 2)
+        yield from at_least("model.max_length", self.max_length, 8)
         yield from one_of("model.norm", self.norm, ("pre", "post"))
         yield from one_of("model.activation", self.activation, ("relu", "gelu", "swiglu"))
         yield from one_of("model.positions", self.positions, ("sinusoidal", "learned", "rotary"))
@@ -156,8 +159,10 @@ class OptimConfig(Checked):
         yield from at_least("optim.weight_decay", self.weight_decay, 0)
         for name in ("beta1", "beta2", "label_smoothing"):
             yield from share(f"optim.{name}", getattr(self, name))
-        if self.lr is not None and not self.lr > 0:
+        if self.lr is not None and not 0 < self.lr < math.inf:
             yield f"optim.lr={self.lr} would not learn: give a positive number, or null"
+        if not 0 < self.eps < math.inf:
+            yield f"optim.eps={self.eps} keeps AdamW from dividing by zero: give a positive number"
 
 
 @dataclass
@@ -175,7 +180,7 @@ class DecodeConfig(Checked):
     def problems(self) -> Iterator[str]:
         yield from at_least("decode.beam", self.beam, 1)
         yield from at_least("decode.n_best", self.n_best, 1)
-        if self.n_best > self.beam:
+        if self.n_best > self.beam >= 1:
             yield f"decode.n_best={self.n_best} needs a beam as large (decode.beam={self.beam})"
         yield from at_least("decode.length_penalty", self.length_penalty, 0)
         yield from at_least("decode.min_length", self.min_length, 0)

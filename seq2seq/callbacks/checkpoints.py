@@ -165,8 +165,8 @@ class Checkpoints(L.Callback):
         except OSError as error:
             partial.unlink(missing_ok=True)
             raise RunError(
-                f"step {step} could not be saved to {path}: {error}. Make room or mend the "
-                f"folder, then go on from the last checkpoint: "
+                f"step {step} could not be saved to {path}: {error.strerror}. Make room or mend "
+                f"the folder, then go on from the last checkpoint: "
                 f"python scripts/train.py resume={self.run_dir}"
             ) from error
 

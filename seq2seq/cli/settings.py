@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -47,6 +47,7 @@ def hydra_command(
             `model` does when a trained one is evaluated; Hydra would look for a YAML file.
     """
     given = _take_folders(folders)
+    started = False
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
@@ -54,11 +55,18 @@ def hydra_command(
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "configs"), config_name=config_name)
     def composed(config: DictConfig) -> None:
+        nonlocal started
+        started = True
         run_command(lambda: _call(run, _to_settings(config, schema, given)))
 
+    for argument in sys.argv[1:]:
+        if argument.startswith("~"):
+            fail(f"{argument}: a setting cannot be taken away, only given another value", 2)
     try:
         composed()
-    except (HydraException, OmegaConfBaseException) as error:
+    except Exception as error:  # Hydra raises ValueError and others too while it composes
+        if started:
+            raise
         fail(_explain(error, schema), ConfigError.exit_code)
 
 
@@ -96,13 +104,22 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     problems: list[str] = []
     parts = dict(values)
     for name, part in sections(schema).items():
-        try:
-            parts[name] = part(**parts[name])
-        except ConfigError as error:
-            problems += error.problems
+        valid = [field.name for field in dataclasses.fields(part)]
+        unknown = [key for key in parts[name] if key not in valid]
+        problems += [f"there is no setting {name}.{key}: {nearest(key, valid)}" for key in unknown]
+        parts[name] = _unchecked(part, parts[name])
+        problems += parts[name].problems()
+    problems += _unchecked(schema, parts).problems()
     if problems:
         raise ConfigError(problems)
     return schema(**parts)
+
+
+def _unchecked(schema: type[Settings], values: dict[str, Any]) -> Settings:
+    """A settings object whose problems can still be asked for, however bad its values are."""
+    settings = object.__new__(schema)
+    vars(settings).update(values)
+    return settings
 
 
 def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:

@@ -66,6 +66,8 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
             "give the folder that holds the corpus files"
         )
     specs = list(spec) if isinstance(spec, (list, tuple)) else [spec]
+    if not specs:
+        raise DataError("an empty list names no corpus file: give at least one")
     files = [path for item in specs for path in _find_one(str(item), base, columns)]
     text = [path for path in files if _kind(path) == "text"]
     if text and (len(text) != len(files) or len(files) % 2):
@@ -86,7 +88,7 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
             return found
         raise DataError(f"no file matches {path}: correct the pattern or data.path")
     for suffix in TABLES:
-        for ending in (suffix, suffix + ".gz"):
+        for ending in (suffix,) if suffix == ".parquet" else (suffix, suffix + ".gz"):
             shards = sorted(path.parent.glob(f"{path.name}-*{ending}"))
             single = path.with_name(path.name + ending)
             if single.is_file() or shards:
@@ -175,7 +177,7 @@ def _read_text(source: Path, target: Path) -> Iterator[Pair]:
 
 def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
     lines = enumerate(_lines(path), 1)
-    if all(column.isdigit() for column in columns):
+    if all(column.isdecimal() for column in columns):
         source, target = (int(column) for column in columns)
     else:
         header = next(lines, (0, ""))[1].split("\t")
@@ -198,14 +200,15 @@ def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise DataError(f"{path}, line {number}: not JSON ({error})") from error
-        row = row.get("translation", row) if isinstance(row, dict) else row
+        if isinstance(row, dict) and isinstance(row.get("translation"), dict):
+            row = row["translation"]  # the form of the hub's translation data sets
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not an object with named texts: {line[:60]}")
         for column in columns:
             _check_column(column, list(row), path, number)
-            if not isinstance(row[column], str):
+            if not _is_text(row[column]):
                 raise DataError(f"{path}, line {number}: {column!r} is no text: {row[column]!r}")
         yield row[columns[0]], row[columns[1]]
 
@@ -213,13 +216,33 @@ def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
 def _read_parquet(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
     try:
         file = pyarrow.parquet.ParquetFile(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+        names = file.schema_arrow.names
+        nested = "translation" in names and not set(columns) & set(names)
+        if not nested:
+            for column in columns:
+                _check_column(column, names, path)
+        for batch in file.iter_batches(columns=["translation"] if nested else list(columns)):
+            for row in batch.to_pylist():
+                row = row["translation"] if nested else row
+                source, target = (_parquet_text(row, column, path) for column in columns)
+                yield source, target
+    except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{path} is not a readable parquet file: {error}") from error
-    for column in columns:
-        _check_column(column, file.schema_arrow.names, path)
-    for batch in file.iter_batches(columns=list(columns)):
-        source, target = (batch.column(column).to_pylist() for column in columns)
-        yield from zip((s or "" for s in source), (t or "" for t in target), strict=True)
+
+
+def _parquet_text(row: dict[str, object], column: str, path: Path) -> str:
+    _check_column(column, list(row), path)
+    text = row[column]
+    if text is None:
+        return ""
+    if not _is_text(text):
+        raise DataError(f"{path}: column {column!r} holds no text, but for example {text!r}")
+    return str(text)
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a string that UTF-8 can hold; half a surrogate pair of JSON is none."""
+    return isinstance(value, str) and value == value.encode("utf-8", "ignore").decode()
 
 
 def _check_column(column: str, found: list[str], path: Path, line: int | None = None) -> None:

@@ -50,6 +50,9 @@ class TranslationData(L.LightningDataModule):
     def prepare(self, tokenizer_file: Path | None = None) -> None:
         """Read, tokenise and filter; done once, before the trainer starts.
 
+        Pairs that the model cannot take are left out of training and of the validation loss;
+        `val_pairs` keeps all of them for BLEU, where long texts are translated in parts.
+
         Args:
             tokenizer_file: the tokenizer of a run that is being resumed.
         """
@@ -65,13 +68,10 @@ class TranslationData(L.LightningDataModule):
             texts = chain.from_iterable(sample)
             self.tokenizer = Tokenizer.train(texts, self.tokenizer_config.vocab_size)
         self.train_ids = self._tokenise(train_pairs, "train")
-        self.val_ids = self._tokenise(self.val_pairs, "val", keep_all=True)
-        del train_pairs
+        self.val_ids = self._tokenise(self.val_pairs, "val")
 
-    def _tokenise(
-        self, pairs: list[Pair], split: str, keep_all: bool = False
-    ) -> datasets.Dataset:
-        """Pairs as a dataset of `source` and `target` ids; unusable ones dropped and counted."""
+    def _tokenise(self, pairs: list[Pair], split: str) -> datasets.Dataset:
+        """Pairs as a dataset of `source` and `target` ids; unusable ones left out and counted."""
         texts = datasets.Dataset.from_dict(
             {"source": [pair[0] for pair in pairs], "target": [pair[1] for pair in pairs]}
         )
@@ -81,22 +81,21 @@ class TranslationData(L.LightningDataModule):
 
         ids = texts.map(encode, batched=True, batch_size=10_000, desc=f"tokenising {split}")
         lengths = _lengths(ids)
-        usable = np.ones(len(ids), dtype=bool)
-        if not keep_all:
-            empty = lengths.min(axis=1, initial=9) < 2  # nothing but the end mark
-            too_long = lengths.max(axis=1, initial=0) > self.max_length
-            usable = ~empty & ~too_long
-            if not usable.all():
-                log.warning(
-                    "%s: left out %d empty pairs and %d longer than %d tokens of %d",
-                    *(split, empty.sum(), (too_long & ~empty).sum(), self.max_length, len(ids)),
-                )
+        empty = lengths.min(axis=1, initial=self.max_length) < 2  # nothing but the end mark
+        too_long = (lengths.max(axis=1, initial=0) > self.max_length) & ~empty
+        usable = ~empty & ~too_long
+        if usable.all() and len(ids):
+            return ids
         if not usable.any():
             raise DataError(
                 f"data={self.data.name} has no usable {split} pair among {len(ids)}: both sides "
                 f"must hold text of at most model.max_length={self.max_length} tokens"
             )
-        return ids.select(np.flatnonzero(usable)) if not usable.all() else ids
+        log.warning(
+            "%s: left out %d empty pairs and %d longer than %d tokens, of %d",
+            *(split, empty.sum(), too_long.sum(), self.max_length, len(ids)),
+        )
+        return ids.select(np.flatnonzero(usable))
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Endless batches from where the run stands."""

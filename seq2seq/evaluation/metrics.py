@@ -26,11 +26,7 @@ def corpus_scores(hypotheses: list[str], references: list[str]) -> list[Score]:
     Raises:
         DataError: the two lists differ in length, or are empty.
     """
-    if len(hypotheses) != len(references) or not references:
-        raise DataError(
-            f"{len(hypotheses)} translations cannot be scored against {len(references)} "
-            "references: there must be one reference for each, and at least one"
-        )
+    _check_lengths(hypotheses, references)
     metrics = (("BLEU", BLEU()), ("chrF2", CHRF()), ("TER", TER()))
     return [
         Score(
@@ -44,4 +40,13 @@ def corpus_scores(hypotheses: list[str], references: list[str]) -> list[Score]:
 
 def corpus_bleu(hypotheses: list[str], references: list[str]) -> float:
     """BLEU alone, as in `corpus_scores`; quick enough for validation."""
+    _check_lengths(hypotheses, references)
     return float(BLEU().corpus_score(hypotheses, [references]).score)
+
+
+def _check_lengths(hypotheses: list[str], references: list[str]) -> None:
+    if len(hypotheses) != len(references) or not references:
+        raise DataError(
+            f"{len(hypotheses)} translations cannot be scored against {len(references)} "
+            "references: there must be one reference for each, and at least one"
+        )

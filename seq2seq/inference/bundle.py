@@ -47,7 +47,7 @@ class Bundle:
 
     def save(self, folder: Path) -> None:
         """Write the folder, replacing a bundle that stands there; whole or not at all."""
-        partial, old = folder.with_name(folder.name + ".partial"), folder.with_name(".old-bundle")
+        partial, old = (folder.with_name(folder.name + end) for end in (".partial", ".old"))
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         config = {
@@ -66,7 +66,12 @@ class Bundle:
         shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
             folder.rename(old)
-        os.replace(partial, folder)
+        try:
+            os.replace(partial, folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
         shutil.rmtree(old, ignore_errors=True)
 
     def card(self) -> str:

@@ -228,11 +228,6 @@ def test_problems_of_all_sections_are_reported_together():
         assert f"\n  - {name}" in text
 
 
-@pytest.mark.xfail(
-    reason="checks of the whole are skipped when a section fails",
-    strict=True,
-    raises=AssertionError,
-)
 def test_problems_of_the_whole_are_reported_with_those_of_sections():
     with pytest.raises(ConfigError, match=r"(?s)model\.norm=x.*seed=-1"):
         composed("model.norm=x", "seed=-1")
@@ -302,11 +297,6 @@ def test_resuming_refuses_what_may_not_change(tmp_path):
     assert "data.path cannot change (only trainer.*, checkpoint.*, logger.* can)" in result.stderr
 
 
-@pytest.mark.xfail(
-    reason="ValueError of Hydra, TypeError of the dataclass escape",
-    strict=True,
-    raises=AssertionError,
-)
 @pytest.mark.parametrize("override", ["model=null", "+model.x=3"])
 def test_odd_overrides_are_plain_messages_too(override, tmp_path):
     result = train(override, cwd=tmp_path)

@@ -23,7 +23,7 @@ TRAIN = [
     for i in range(4)
     for n in NUMBERS
 ]
-VAL = [("I see houses", "je vois maisons"), ("", "rien"), ("three big houses", "trois")]
+VAL = [("I see houses", "je vois maisons"), ("three big houses", "trois grandes maisons")]
 
 datasets.disable_progress_bars()
 
@@ -72,7 +72,7 @@ def test_empty_and_long_pairs_are_left_out_and_counted(tmp_path, caplog):
         data = prepared(tmp_path, TRAIN + odd)
     assert len(data.train_ids) == len(TRAIN)
     total = len(TRAIN) + len(odd)
-    assert f"train: left out 4 empty pairs and 2 longer than 80 tokens of {total}" in caplog.text
+    assert f"train: left out 4 empty pairs and 2 longer than 80 tokens, of {total}" in caplog.text
 
 
 def test_nothing_is_logged_when_nothing_is_left_out(tmp_path, caplog):
@@ -88,11 +88,12 @@ def test_a_pair_of_exactly_the_longest_length_stays(tmp_path):
     assert len(prepared(tmp_path, max_length=longest).train_ids) < len(TRAIN)
 
 
-def test_validation_keeps_every_pair(tmp_path):
-    long = ("house " * 100, "maison " * 100)
-    data = prepared(tmp_path, val=[*VAL, long])
-    assert data.val_pairs == [*VAL, (long[0].strip(), long[1].strip())]
-    assert sum(len(batch.source) for batch in data.val_dataloader()) == 4
+def test_bleu_sees_every_validation_pair_and_the_loss_those_that_fit(tmp_path, caplog):
+    odd = [("house " * 100, "maison " * 100), ("", "rien")]
+    data = prepared(tmp_path, val=[*VAL, *odd])
+    assert data.val_pairs == [*VAL, *((en.strip(), fr.strip()) for en, fr in odd)]
+    assert sum(len(batch.source) for batch in data.val_dataloader()) == len(VAL)
+    assert "val: left out 1 empty pairs and 1 longer than 80 tokens, of 4" in caplog.text
 
 
 @pytest.mark.parametrize("pairs", [{"train": []}, {"train": [("", "vide")]}, {"val": []}])

@@ -126,12 +126,12 @@ def test_every_pattern_and_word_is_in_training(
     words = Counter(word for en in train for word in re.findall(r"[\w-]+", en.lower()))
     for noun in lexicon.nouns:
         forms = {english.noun_form(noun, plural).lower().split()[-1] for plural in (False, True)}
-        assert sum(words[form] for form in forms) >= 60, noun.en
+        assert sum(words[form] for form in forms) >= 50, noun.en
     for adjective in lexicon.adjectives:
         assert words[adjective.en.lower()] >= 25, adjective.en
     for verb in lexicon.verbs_of("do", "event", "mishap", "person", "intransitive", "arrival"):
         forms = {verb.en, english.past(verb), english.third_person(verb), english.ing(verb)}
-        assert sum(words[form.split()[0]] for form in forms) >= 60, verb.en
+        assert sum(words[form.split()[0]] for form in forms) >= 50, verb.en
 
 
 def test_english_is_distinct_and_decides_the_french(corpus: Any) -> None:
@@ -238,6 +238,8 @@ def test_noun_phrases(
         ("do", "present", 4, "vous faites"),
         ("be", "imperfect", 5, "ils étaient"),
         ("see", "future", 0, "je verrai"),
+        ("receive", "future", 2, "il recevra"),
+        ("come back", "future", 2, "il reviendra"),
         ("go", "future", 5, "ils iront"),
         ("get up", "present", 0, "je me lève"),
         ("get dressed", "perfect", 3, "nous nous sommes habillés"),
@@ -251,6 +253,21 @@ def test_conjugation(
     subject = french.Agreement(person, plural=person in (3, 5))
     group = french.verb_group(lexicon.verb(verb), tense, subject)
     assert french.spell(f"{french.PRONOUNS[person]} {group}") == expected
+
+
+@pytest.mark.parametrize(
+    ("adjective", "noun", "expected"),
+    [
+        ("old", "hospital", "le plus vieil hôpital"),
+        ("beautiful", "tree", "le plus bel arbre"),
+        ("old", "school", "la plus vieille école"),
+        ("good", "idea", "la meilleure idée"),
+        ("quiet", "hotel", "l'hôtel le plus calme"),
+    ],
+)
+def test_superlatives(french: Any, lexicon: Any, adjective: str, noun: str, expected: str) -> None:
+    superlative = french.superlative(lexicon.adjective(adjective), lexicon.noun(noun))
+    assert french.spell(superlative) == expected
 
 
 def test_participles_agree(french: Any, lexicon: Any) -> None:

@@ -133,7 +133,6 @@ def test_a_save_that_fails_leaves_the_old_bundle_whole(step, tokenizer, folder, 
     assert [f.name for f in folder.parent.iterdir()] == ["bundle"]
 
 
-@pytest.mark.xfail(reason="the old bundle stays at .old-bundle", strict=True, raises=BundleError)
 def test_a_rename_that_fails_leaves_a_bundle_in_place(tokenizer, folder, monkeypatch):
     def fail(*args):
         raise OSError(5, "Input/output error")
