@@ -114,13 +114,13 @@ def test_a_transformer_gives_the_same_results_for_any_budget(beam):
 
 @pytest.mark.parametrize("beam", [1, 5])
 def test_a_transformer_is_searched_up_to_its_very_last_position(beam):
-    model = tiny_transformer(tie_embeddings="none", max_length=6)
+    model = tiny_transformer(tie_embeddings="none", max_length=8)
     with torch.no_grad():  # hidden states of ones, and an end mark that they never choose
         model.decoder_norm.weight.zero_()
         model.decoder_norm.bias.fill_(1.0)
         model.output.weight[EOS] = -1.0
     sources = [random_ids(0, 5).tolist()]
     config = DecodeConfig(beam=beam)
-    [[found]] = search(TransformerStep(model), sources, config, max_length=6)
-    assert len(found.tokens) == 6
+    [[found]] = search(TransformerStep(model), sources, config, max_length=8)
+    assert len(found.tokens) == 8
     assert not found.finished

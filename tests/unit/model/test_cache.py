@@ -18,7 +18,7 @@ def new_positions(rows: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 OPERATIONS = st.lists(
     st.one_of(
-        st.tuples(st.just("append"), st.sampled_from([1, 1, 2, BLOCK - 1, BLOCK, BLOCK + 1])),
+        st.tuples(st.just("append"), st.sampled_from([1, 2, BLOCK - 1, BLOCK, 3 * BLOCK])),
         st.tuples(st.just("reorder"), st.lists(st.integers(0, 99), min_size=1, max_size=6)),
     ),
     max_size=6,
@@ -44,6 +44,15 @@ def test_cache_remembers_what_concatenation_and_indexing_would(operations):
             assert torch.equal(got_k, all_k)
             assert torch.equal(got_v, all_v)
             assert cache.length == all_k.size(2)
+
+
+def test_more_positions_than_a_block_may_come_at_once():
+    cache = layer_cache()
+    k, v = new_positions(3, 1 + 3 * BLOCK)
+    cache.append(k[:, :, :1], v[:, :, :1])
+    got_k, got_v = cache.append(k[:, :, 1:], v[:, :, 1:])
+    assert torch.equal(got_k, k)
+    assert torch.equal(got_v, v)
 
 
 def test_reorder_before_the_first_token_changes_nothing():

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from seq2seq.config import ModelConfig
 from seq2seq.data.tokenizer import PAD
+from seq2seq.model.positions import sinusoidal_table
 from seq2seq.model.transformer import Transformer
 
 POSITIONS = ("sinusoidal", "learned", "rotary")
@@ -126,6 +127,13 @@ def test_encoder_knows_no_target(kind):
         assert_close(model(SOURCE, SOURCE_REAL, target), decoded, **CLOSE)
 
 
+def test_embeddings_are_scaled_before_positions_are_added():
+    model = tiny_transformer(positions="sinusoidal", tie_embeddings="none")
+    for embedding in (model.source_embedding, model.target_embedding):
+        expected = embedding.tokens.weight[TARGET] * math.sqrt(16) + sinusoidal_table(10, 16)[3:]
+        assert_close(embedding(TARGET, start=3), expected)
+
+
 # Step by step
 
 
@@ -195,14 +203,14 @@ def test_a_search_may_exchange_and_drop_hypotheses_between_steps(kind):
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_max_length_can_be_used_up_and_not_passed(positions):
-    model = tiny_transformer(positions=positions, max_length=6)
-    ids, real = random_ids(1, 1, 7), torch.ones(1, 7, dtype=torch.bool)
-    memory = model.encode(ids[:, :6], real[:, :6])
-    cache = model.start_cache(memory, real[:, :6])
-    model.decode_step(ids[:, :6], cache)
-    with pytest.raises(ValueError, match="position 6 lies past the model's limit of 6 tokens"):
-        model.decode_step(ids[:, 6:], cache)
-    with pytest.raises(ValueError, match="position 6 lies past"):
+    model = tiny_transformer(positions=positions, max_length=8)
+    ids, real = random_ids(1, 1, 9), torch.ones(1, 9, dtype=torch.bool)
+    memory = model.encode(ids[:, :8], real[:, :8])
+    cache = model.start_cache(memory, real[:, :8])
+    model.decode_step(ids[:, :8], cache)
+    with pytest.raises(ValueError, match="position 8 lies past the model's limit of 8 tokens"):
+        model.decode_step(ids[:, 8:], cache)
+    with pytest.raises(ValueError, match="position 8 lies past"):
         model.encode(ids, real)
 
 
