@@ -43,6 +43,11 @@ def at_least(name: str, value: float, least: float) -> Iterator[str]:
         yield f"{name}={value} sets no limit: give a finite number"
 
 
+def at_most(name: str, value: float, most: float) -> Iterator[str]:
+    if value > most:
+        yield f"{name}={value} is too large: it must be at most {most}"
+
+
 def share(name: str, value: float) -> Iterator[str]:
     if not 0.0 <= value < 1.0:
         yield f"{name}={value} is no probability: give a number from 0 to below 1"
@@ -71,6 +76,8 @@ class ModelConfig(Checked):
         sizes = ("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers")
         for name in sizes:
             yield from at_least(f"model.{name}", getattr(self, name), 1)
+        for name in (*sizes, "max_length"):
+            yield from at_most(f"model.{name}", getattr(self, name), 2**16)
         yield from at_least("model.max_length", self.max_length, 8)
         yield from one_of("model.norm", self.norm, ("pre", "post"))
         yield from one_of("model.activation", self.activation, ("relu", "gelu", "swiglu"))
@@ -259,6 +266,7 @@ class TrainConfig(Checked):
                 "second"
             )
         yield from at_least("seed", self.seed, 0)
+        yield from at_most("seed", self.seed, 2**32 - 1)
 
 
 @dataclass

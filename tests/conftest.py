@@ -99,7 +99,7 @@ def toy_run(script, toy_corpus, tmp_path_factory) -> Path:
     run_dir = tmp_path_factory.mktemp("runs") / "toy"
     result = script(
         "train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=wandb",
-        "trainer.max_steps=600", "trainer.val_every_n_steps=300",
+        "trainer.max_steps=1000", "trainer.val_every_n_steps=500",
     )
     assert result.returncode == 0, result.stdout + result.stderr
     run_dir.with_suffix(".log").write_text(result.stdout + result.stderr, encoding="utf-8")

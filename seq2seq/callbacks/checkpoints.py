@@ -36,7 +36,7 @@ class Interrupted(UserError):
 def checkpoint_files(run_dir: Path) -> list[Path]:
     """The checkpoints of a run, oldest first."""
     found = (run_dir / "checkpoints").glob("step-*.ckpt")
-    return sorted(found, key=lambda path: int(re.findall(r"\d+", path.stem)[0]))
+    return sorted(path for path in found if re.fullmatch(r"step-\d{8}", path.stem))
 
 
 def newest_checkpoint(run_dir: Path) -> Path | None:
@@ -48,7 +48,7 @@ def newest_checkpoint(run_dir: Path) -> Path | None:
     files = checkpoint_files(run_dir)
     for path in reversed(files):
         try:
-            torch.load(path, map_location="cpu", weights_only=True)
+            torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
         except Exception as error:  # whatever is wrong with it, the one before may be whole
             log.warning("%s is damaged (%s): trying the one before", path, error)
         else:
@@ -122,7 +122,7 @@ class Checkpoints(L.Callback):
     ) -> None:
         if self._random_state is not None:
             torch.set_rng_state(self._random_state["cpu"])
-            if self._random_state["cuda"]:
+            if len(self._random_state["cuda"]) == torch.cuda.device_count() > 0:
                 torch.cuda.set_rng_state_all(self._random_state["cuda"])
             self._random_state = None
 

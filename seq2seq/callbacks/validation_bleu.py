@@ -59,8 +59,11 @@ class ValidationBleu(L.Callback):
         translator = Translator(pl_module.model, self.tokenizer, self.decode)
         mine = slice(trainer.global_rank, None, trainer.world_size)
         sources = [source for source, _ in self.pairs]
+        precision = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")  # as scripts/evaluate.py computes
         with torch.autocast(pl_module.device.type, enabled=False):
             translations = [str(t) for t in translator.translate(sources[mine])]
+        torch.set_float32_matmul_precision(precision)
         hypotheses = self._gather(translations, trainer)
         references = [target for _, target in self.pairs]
         bleu = corpus_bleu(hypotheses, references)

@@ -13,7 +13,7 @@ DISK = {errno.ENOSPC: "the disk is full", errno.EROFS: "the disk is read-only",
         errno.EDQUOT: "the disk quota is used up", errno.EACCES: "no permission to write or read"}
 
 
-def run_command(main: Callable[[], None]) -> None:
+def run_command(main: Callable[[], object]) -> None:
     """Run a command; print what the user can mend without a traceback, and exit accordingly.
 
     Exit codes: 0 done, 1 something given cannot be used, 2 a setting is wrong, 128 + n stopped

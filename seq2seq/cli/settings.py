@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import MissingConfigException
+from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -29,6 +29,7 @@ Settings = TypeVar("Settings", bound=Checked)
 
 ROOT = Path(__file__).resolve().parents[2]  # of the clone: configs/ and data/ stand there
 RESUMABLE = ("trainer", "checkpoint", "logger")  # what may change when a run goes on
+FIXED = ("trainer.accumulate", "trainer.devices", "trainer.num_nodes")  # they place it in the data
 
 
 def hydra_command(
@@ -57,7 +58,7 @@ def hydra_command(
     def composed(config: DictConfig) -> None:
         nonlocal started
         started = True
-        run_command(lambda: _call(run, _to_settings(config, schema, given)))
+        run_command(lambda: run(_to_settings(config, schema, given)))
 
     for argument in sys.argv[1:]:
         if argument.startswith("~"):
@@ -74,15 +75,12 @@ def _take_folders(names: tuple[str, ...]) -> dict[str, str]:
     """Take `name=FOLDER` arguments off the command line."""
     given = {}
     for argument in sys.argv[1:]:
-        name, _, value = argument.partition("=")
-        if name in names and value:
-            given[name] = value
+        name, _, value = argument.lstrip("+").partition("=")
+        if name in names:
             sys.argv.remove(argument)
+            if value:
+                given[name] = value
     return given
-
-
-def _call(run: Callable[[Settings], object], settings: Settings) -> None:
-    run(settings)
 
 
 def _to_settings(
@@ -138,7 +136,7 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
         key = override.lstrip("+~").split("=", 1)[0]
         if key == "resume":
             continue
-        if key.split(".")[0] not in RESUMABLE or "." not in key:
+        if key.split(".")[0] not in RESUMABLE or "." not in key or key in FIXED:
             raise RunError(
                 f"resume={folder} continues that run as it was, so {key} cannot change (only "
                 f"{', '.join(name + '.*' for name in RESUMABLE)} can). Leave it out, or start a "
@@ -180,7 +178,10 @@ def _explain(error: Exception, schema: type[Any]) -> str:
     key = given.lstrip("+~").split("=")[0]
     if "Could not override" in text or "not in '" in text or "not in struct" in text:
         return f"there is no setting {key!r}: {nearest(key, keys_of(schema))}"
-    if "Error parsing override" in text:
-        return f"cannot read {given!r}: settings are given as name=value, for example model=base"
+    if isinstance(error, OverrideParseException):
+        return (
+            f"cannot read {error.override!r}: settings are given as name=value, for example "
+            "model=base; put quotes around a value with special characters: 'name=\"value\"'"
+        )
     reason = str(cause or error).splitlines()[0]
     return f"{given}: {reason}" if given else reason

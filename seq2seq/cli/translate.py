@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
 import sys
@@ -62,6 +63,11 @@ def _run(options: argparse.Namespace) -> None:
         raise UserError(
             f"--n-best {options.n_best} needs a beam as large, but --beam is {options.beam}"
         )
+    for number, text in enumerate(options.texts, 1):
+        if text != text.encode("utf-8", "ignore").decode("utf-8"):
+            raise DataError(f"text {number} on the command line is not UTF-8: {text!r}")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # French needs it, whatever the locale says
     level = logging.ERROR if options.quiet else logging.WARNING
     logging.basicConfig(level=level, format="translate: %(message)s", stream=sys.stderr)
     from seq2seq.inference.find_model import find_model

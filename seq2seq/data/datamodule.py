@@ -110,10 +110,19 @@ class TranslationData(L.LightningDataModule):
 
     def val_dataloader(self) -> DataLoader[Any]:
         """The validation pairs of this rank, for the loss."""
-        batches = token_batches(_lengths(self.val_ids), self.data.max_tokens)
-        if self.trainer:
-            batches = batches[self.trainer.global_rank :: self.trainer.world_size]
-        return self._loader(self.val_ids, [batch.tolist() for batch in batches])
+        trainer = self.trainer
+        rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        lengths, budget = _lengths(self.val_ids), self.data.max_tokens
+        if world > len(lengths):
+            raise DataError(
+                f"data={self.data.name} has {len(lengths)} validation pairs for {world} processes: "
+                "each needs one at least; give a larger validation set"
+            )
+        batches = token_batches(lengths, budget)
+        while len(batches) < world:  # every process must have something to do
+            budget //= 2
+            batches = token_batches(lengths, budget)
+        return self._loader(self.val_ids, [batch.tolist() for batch in batches[rank::world]])
 
     def _loader(self, ids: datasets.Dataset, batches: Iterable[list[int]]) -> DataLoader[Any]:
         workers = self.data.num_workers

@@ -14,7 +14,7 @@ from seq2seq.errors import UserError
 PAD, BOS, EOS = 0, 1, 2
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>")
 
-# Loader workers fork after the tokenizer ran; its own threads would only bring a warning.
+# Said here, because the library warns when loader workers fork after it has run; they never use it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 
@@ -79,7 +79,11 @@ class Tokenizer:
         return cls(backend)
 
     def save(self, path: str | Path) -> None:
-        self.backend.save(str(path))
+        """Write a `tokenizer.json`, whole or not at all."""
+        path = Path(path)
+        partial = path.with_suffix(".partial")
+        partial.write_text(self.backend.to_str(pretty=True), encoding="utf-8")
+        partial.replace(path)
 
     @property
     def vocab_size(self) -> int:

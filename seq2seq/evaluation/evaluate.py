@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import time
@@ -56,19 +57,35 @@ def evaluate(config: EvaluateConfig) -> dict[str, Any]:
         "decode": asdict(decode),
         "seq2seq": __version__,
     }
-    folder = _output_folder(config)
+    folder = _output_folder(config, record)
     _write(folder, record, hypotheses, references)
     print(_table(scores, len(pairs), seconds, folder))
     return record
 
 
-def _output_folder(config: EvaluateConfig) -> Path:
+def _output_folder(config: EvaluateConfig, record: dict[str, Any]) -> Path:
+    """The folder asked for, or one of the run that holds no results of anything else."""
     if config.output is not None:
         return Path(config.output)
-    model = Path(str(config.model))
-    bundle = bundle_folder(model)
+    bundle = bundle_folder(Path(str(config.model)))
     run = bundle.parent if bundle.name == "bundle" else bundle
-    return run / "evaluation" / f"{config.data.name}-{config.split}"
+    name = f"{config.data.name}-{config.split}"
+    for number in itertools.count(1):
+        folder = run / "evaluation" / (name if number == 1 else f"{name}-{number}")
+        if _same_evaluation(folder / "evaluation.json", record):
+            return folder
+    raise AssertionError("unreachable")
+
+
+def _same_evaluation(file: Path, record: dict[str, Any]) -> bool:
+    """Whether a results file may be written: it is not there, or holds this very evaluation."""
+    try:
+        old = json.loads(file.read_text(encoding="utf-8"))
+        return all(old[key] == record[key] for key in ("data", "split", "decode", "step"))
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _write(
@@ -77,7 +94,8 @@ def _write(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, lines in (("hypotheses", hypotheses), ("references", references)):
-            text = "".join(line + "\n" for line in lines)
+            # A line break inside a text would shift all lines after it.
+            text = "".join(" ".join(line.splitlines()) + "\n" for line in lines)
             (folder / f"{name}.txt").write_text(text, encoding="utf-8")
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         (folder / "evaluation.json").write_text(text, encoding="utf-8")

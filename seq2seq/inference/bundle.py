@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from seq2seq import __version__
 from seq2seq.config import DecodeConfig, ModelConfig
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.errors import BundleError, UserError
+from seq2seq.errors import BundleError, RunError, UserError
 from seq2seq.model.transformer import Transformer
 
 FORMAT = 1
@@ -60,7 +60,14 @@ class Bundle:
         }
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (partial / "config.json").write_text(text, encoding="utf-8")
-        safetensors.torch.save_model(self.model, str(partial / "model.safetensors"))
+        try:
+            safetensors.torch.save_file(
+                _without_copies(self.model), str(partial / "model.safetensors")
+            )
+        except SafetensorError as error:
+            raise RunError(f"the bundle {folder} cannot be written: {error}. Make room") from error
+        # The library makes the file readable for its owner alone; a bundle is made to be given.
+        shutil.copymode(partial / "config.json", partial / "model.safetensors")
         self.tokenizer.save(partial / "tokenizer.json")
         (partial / "README.md").write_text(self.card(), encoding="utf-8")
         shutil.rmtree(old, ignore_errors=True)
@@ -91,6 +98,14 @@ class Bundle:
             "be fluent and wrong.\n\n"
             '    translate --model THIS_FOLDER "hello world"\n'
         )
+
+
+def _without_copies(model: Transformer) -> dict[str, torch.Tensor]:
+    """The weights by name, tied ones once, under their first name: the same file each time."""
+    weights: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, value in model.state_dict().items():
+        weights.setdefault(value.data_ptr(), (name, value.contiguous()))
+    return dict(weights.values())
 
 
 def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:

@@ -31,6 +31,11 @@ def find_model(named: str | None, runs: Path = Path("runs")) -> tuple[Path, str]
     if named:
         return Path(named), "named"
     if from_environment := os.environ.get("SEQ2SEQ_MODEL"):
+        if not Path(from_environment).is_dir():
+            raise BundleError(
+                f"SEQ2SEQ_MODEL={from_environment} is no folder: set it to the folder of a run or "
+                "a bundle, or unset it"
+            )
         return Path(from_environment), "from SEQ2SEQ_MODEL"
     if finished := finished_runs(runs):
         return finished[-1], "the newest finished run"

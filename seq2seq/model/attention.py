@@ -32,7 +32,8 @@ def attend(
     Args:
         q_BHTE: queries. Key/value head `h // (H // K)` serves query head h.
         k_BKSE, v_BKSE: keys and values; values may have another width.
-        allowed: mask broadcastable to (B, H, T, S), or None for no restriction.
+        allowed: mask of two or more dimensions, broadcastable to (B, H, T, S); None = no
+            restriction.
         causal: query t also sees no key after its own, the last query being the last key.
         dropout: rate of dropping attention weights; give 0 outside training.
         scale: factor on the scores; 1/sqrt(E) by default.
@@ -92,7 +93,7 @@ class MultiHeadAttention(nn.Module):
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         if d_model % n_heads:
             raise ValueError(f"d_model={d_model} is not a multiple of n_heads={n_heads}")
-        if n_heads % n_kv_heads:
+        if n_kv_heads < 1 or n_heads % n_kv_heads:
             raise ValueError(f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}")
         self.head_dim = d_model // n_heads
         self.dropout = dropout

@@ -29,7 +29,7 @@ class LayerCache:
         rows, heads, added, width = k_RKTE.shape
         if self._k is None or self._v is None:
             self._k = k_RKTE.new_empty(rows, heads, max(BLOCK, added), width)
-            self._v = v_RKTE.new_empty(rows, heads, max(BLOCK, added), width)
+            self._v = v_RKTE.new_empty(rows, heads, max(BLOCK, added), v_RKTE.size(-1))
         if rows != self._k.size(0):
             raise ValueError(f"the cache holds {self._k.size(0)} hypotheses, got {rows}")
         self._k = _room_for(self._k, self.length + added)

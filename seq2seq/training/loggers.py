@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import netrc
 import os
 import secrets
 import socket
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import ParseResult, urlparse
 
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 
@@ -19,6 +20,7 @@ from seq2seq.training.hardware import process_rank
 log = logging.getLogger(__name__)
 
 WANDB_TIMEOUT = 20  # seconds to wait for W&B before going offline
+WANDB_MODES = ("online", "offline", "disabled")
 
 
 def make_loggers(config: LoggerConfig, run_dir: Path, settings: dict[str, Any]) -> list[Logger]:
@@ -47,51 +49,74 @@ def make_loggers(config: LoggerConfig, run_dir: Path, settings: dict[str, Any]) 
 def _make_wandb(config: LoggerConfig, run_dir: Path) -> WandbLogger | None:
     import wandb
 
-    mode = os.environ.get("WANDB_MODE") or ("online" if _wandb_key() else "offline")
-    if mode == "online" and not _reachable(os.environ.get("WANDB_BASE_URL")):
-        log.warning("W&B cannot be reached: this run is logged offline")
-        mode = "offline"
     id_file = run_dir / "wandb_id"
     if not id_file.exists():
         id_file.write_text(secrets.token_hex(4))
-    for attempt in dict.fromkeys((mode, "offline")):
+    for mode in dict.fromkeys((_wandb_mode(), "offline")):
         try:
             run = wandb.init(
                 project=config.project,
                 name=run_dir.name,
                 dir=run_dir,
                 id=id_file.read_text(),
-                resume="allow" if attempt == "online" else None,
-                mode=attempt,  # type: ignore[arg-type]  # checked by wandb
-                settings=wandb.Settings(
-                    init_timeout=WANDB_TIMEOUT, console="off", silent=True, x_disable_stats=False
-                ),
+                resume="allow" if mode == "online" else None,
+                mode=mode,  # type: ignore[arg-type]  # one of WANDB_MODES
+                settings=wandb.Settings(init_timeout=WANDB_TIMEOUT, console="off", silent=True),
             )
         except Exception as error:  # whatever is wrong with W&B, training goes on
-            log.warning("W&B (%s) did not start: %s", attempt, error)
+            log.warning("W&B (%s) did not start: %s", mode, error)
             continue
-        if attempt == "offline":
+        if mode == "offline":
             log.info("W&B is offline; to upload: wandb sync %s", Path(run.dir).parent)
         return WandbLogger(experiment=run)
     return None
 
 
-def _wandb_key() -> str | None:
-    import wandb
+def _wandb_mode() -> str:
+    """WANDB_MODE, or online if a key is configured; offline where online could only fail.
 
+    W&B itself would ask for a key on the terminal, or wait for a server that is not there.
+    """
+    wanted = os.environ.get("WANDB_MODE")
+    if wanted and wanted not in WANDB_MODES:
+        log.warning("WANDB_MODE=%s is not known (%s): ignored", wanted, ", ".join(WANDB_MODES))
+        del os.environ["WANDB_MODE"]  # W&B would stumble over it again
+        wanted = None
+    if wanted in ("offline", "disabled"):
+        return wanted
+    url = urlparse(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai")
+    if not _has_key(url.hostname or ""):
+        if wanted:
+            log.warning("WANDB_MODE=online, but no key is configured (WANDB_API_KEY, wandb login)")
+        return "offline"
+    if not _reachable(url):
+        log.warning("W&B cannot be reached: this run is logged offline")
+        return "offline"
+    return "online"
+
+
+def _has_key(host: str) -> bool:
+    """Whether WANDB_API_KEY or the netrc file of `wandb login` holds a key."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    files = (os.environ.get("NETRC"), "~/.netrc", "~/_netrc")
+    for file in (Path(name).expanduser() for name in files if name):
+        try:
+            if netrc.netrc(file).authenticators(host):
+                return True
+        except (OSError, netrc.NetrcParseError):
+            continue
+    return False
+
+
+def _reachable(url: ParseResult) -> bool:
+    if os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"):
+        return True  # only the proxy knows; W&B's own time-out decides
     try:
-        return os.environ.get("WANDB_API_KEY") or wandb.Api().api_key
-    except Exception:  # no key configured, or an unreadable netrc
-        return None
-
-
-def _reachable(base_url: str | None) -> bool:
-    url = urlparse(base_url or "https://api.wandb.ai")
-    port = url.port or (443 if url.scheme == "https" else 80)
-    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
         with socket.create_connection((url.hostname or "", port), timeout=5):
             return True
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

@@ -16,6 +16,7 @@ import logging
 import shutil
 import time
 import warnings
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +32,7 @@ from seq2seq.callbacks.throughput import Throughput
 from seq2seq.callbacks.validation_bleu import ValidationBleu
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.errors import RunError, UserError
+from seq2seq.errors import RunError
 from seq2seq.model.transformer import Transformer
 from seq2seq.training.hardware import (
     choose_accelerator,
@@ -61,22 +62,27 @@ def train(config: TrainConfig) -> Path:
     keep_freed_memory()
     torch.set_float32_matmul_precision("high")
     _quiet_libraries()
-    with LogFile(run_dir / "train.log"):
+    if process_rank() != 0:
+        logging.getLogger("seq2seq").setLevel(logging.WARNING)  # one process speaks for all
+    with LogFile(run_dir / "train.log") if process_rank() == 0 else nullcontext():
         L.seed_everything(config.seed, verbose=False)
         data = TranslationData(config.data, config.tokenizer, config.model.max_length, config.seed)
         tokenizer_file = run_dir / "tokenizer.json"
         try:
-            data.prepare(tokenizer_file if config.resume else None)
-        except UserError:
+            data.prepare(tokenizer_file if tokenizer_file.exists() else None)
+        except BaseException:
             if config.resume is None and process_rank() == 0:
                 shutil.rmtree(run_dir)  # nothing was made yet: leave no empty run behind
             raise
         if process_rank() == 0:
             data.tokenizer.save(tokenizer_file)
+            (run_dir / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
         L.seed_everything(config.seed, verbose=False)
         model = Transformer(config.model, data.tokenizer.vocab_size)
         _announce(config, run_dir, data, model, f"{describe_device(accelerator)}, {precision}")
         settings = asdict(config)
+        # Folders of this machine say nothing elsewhere.
+        settings["data"]["path"] = settings["run_dir"] = settings["resume"] = None
         bleu = ValidationBleu(
             data.val_pairs, data.tokenizer, config.decode, run_dir / "bundle", settings
         )

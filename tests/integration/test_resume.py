@@ -104,9 +104,10 @@ def test_a_finished_run_says_that_it_is_finished(unbroken, script):
 
 
 def test_what_a_run_learns_from_cannot_change_when_it_goes_on(unbroken, script):
-    result = script("train", f"resume={unbroken}", "model.d_model=32")
-    assert result.returncode == 1
-    assert "model.d_model cannot change" in result.stderr
+    for key in ("model.d_model", "trainer.accumulate"):
+        result = script("train", f"resume={unbroken}", f"{key}=32")
+        assert result.returncode == 1
+        assert f"{key} cannot change" in result.stderr
 
 
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
@@ -131,6 +132,15 @@ def test_a_checkpoint_of_another_model_is_refused(unbroken, script, tmp_path):
     assert result.returncode == 1
     assert "belongs to another model: encoder.0.feed_forward.inner.weight" in result.stderr
     assert "(128, 64) there, and (96, 64)" in result.stderr
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again(unbroken, script, tmp_path):
+    run_dir = tmp_path / "run"
+    (run_dir / "checkpoints").mkdir(parents=True)
+    shutil.copy(unbroken / "config.yaml", run_dir)
+    result = script("train", f"resume={run_dir}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_same_end(run_dir, unbroken)
 
 
 def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script, tmp_path):

@@ -67,6 +67,23 @@ def test_mistakes_get_a_sentence(arguments, stdin, code, text, translate, tmp_pa
     assert "Traceback" not in result.stderr
 
 
+def test_a_wrong_environment_variable_is_named(translate, tmp_path):
+    result = translate("hello", cwd=tmp_path, SEQ2SEQ_MODEL="/nowhere")
+    assert result.returncode == 1
+    assert "SEQ2SEQ_MODEL=/nowhere is no folder" in result.stderr
+
+
+def test_french_is_printed_whatever_the_locale(toy_run, translate):
+    result = translate("--model", toy_run, "zero", PYTHONIOENCODING="ascii")
+    assert (result.returncode, result.stdout) == (0, "zéro\n")
+
+
+def test_arguments_that_are_not_utf8_are_refused(toy_run, translate):
+    result = translate("--model", toy_run, "caf\udce9")
+    assert result.returncode == 1
+    assert "text 1 on the command line is not UTF-8" in result.stderr
+
+
 def test_without_any_model_it_says_how_to_get_one(translate, tmp_path):
     result = translate("hello world", cwd=tmp_path)
     assert result.returncode == 1

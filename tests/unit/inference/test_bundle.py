@@ -119,7 +119,7 @@ def test_a_save_that_fails_leaves_the_old_bundle_whole(step, tokenizer, folder, 
 
     newer = make(tokenizer, seed=1)
     owner, name = {
-        "weights": (safetensors.torch, "save_model"),
+        "weights": (safetensors.torch, "save_file"),
         "tokenizer": (Tokenizer, "save"),
         "card": (Bundle, "card"),
     }[step]

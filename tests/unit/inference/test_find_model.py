@@ -39,8 +39,10 @@ def test_the_named_model_wins(runs, monkeypatch):
 
 
 def test_then_the_environment(runs, monkeypatch):
-    monkeypatch.setenv("SEQ2SEQ_MODEL", "other")
-    assert find_model(None, runs) == (Path("other"), "from SEQ2SEQ_MODEL")
+    other = runs.parent / "other"
+    other.mkdir()
+    monkeypatch.setenv("SEQ2SEQ_MODEL", str(other))
+    assert find_model(None, runs) == (other, "from SEQ2SEQ_MODEL")
 
 
 @pytest.mark.parametrize("value", ["", None])
