@@ -15,6 +15,7 @@ from typing import Any
 from seq2seq.errors import ConfigError, nearest
 
 PRECISIONS = ("auto", "32-true", "bf16-mixed", "16-mixed")
+KERNELS = ("sdpa", "reference")
 LOGGERS = ("wandb", "tensorboard", "csv", "none")
 
 
@@ -55,49 +56,92 @@ def share(name: str, value: float) -> Iterator[str]:
 
 @dataclass
 class ModelConfig(Checked):
-    """Sizes and kind of a transformer (Vaswani et al. 2017; the defaults are its base model)."""
+    """What every translation model has; `TransformerConfig` and `RecurrentConfig` add to it."""
 
+    architecture: str = ""  # set by the preset: transformer | rnn_attention
     name: str = "base"  # names the run's folder
     d_model: int = 512  # width of embeddings and of every layer's input and output
+    encoder_layers: int = 6
+    tie_embeddings: str = "all"  # none | decoder (target = output) | all (source too)
+    dropout: float = 0.1  # on the embeddings and on each block's output
+    max_length: int = 256  # longest sentence in tokens, its end mark included
+
+    def problems(self) -> Iterator[str]:
+        for name in self.sizes():
+            yield from at_least(f"model.{name}", getattr(self, name), 1)
+        for name in (*self.sizes(), "max_length"):
+            yield from at_most(f"model.{name}", getattr(self, name), 2**16)
+        yield from at_least("model.max_length", self.max_length, 8)
+        yield from one_of("model.tie_embeddings", self.tie_embeddings, ("none", "decoder", "all"))
+        yield from share("model.dropout", self.dropout)
+        expected = next(name for name, kind in ARCHITECTURES.items() if isinstance(self, kind))
+        if self.architecture != expected:
+            yield (
+                f"model.architecture={self.architecture} belongs to the preset ({expected} here): "
+                f"choose another one with model=NAME, such as model=base or model=rnn_attention"
+            )
+
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the fields that count something, at least one of it."""
+        return ("d_model", "encoder_layers")
+
+    def summary(self) -> str:
+        """The sizes in words."""
+        raise NotImplementedError
+
+
+@dataclass
+class TransformerConfig(ModelConfig):
+    """Sizes and kind of a transformer (Vaswani et al. 2017; the defaults are its base model)."""
+
+    architecture: str = "transformer"
     n_heads: int = 8  # query heads
     n_kv_heads: int | None = None  # null = n_heads; fewer = grouped-query; 1 = multi-query
+    head_dim: int | None = None  # width of a head; null = d_model / n_heads
+    qk_norm: bool = False  # normalise queries and keys (RMS norm for each head)
+    kernel: str = "sdpa"  # sdpa (fused) | reference (written out) attention
     d_ff: int = 2048  # inner width of the feed-forward blocks
-    encoder_layers: int = 6
     decoder_layers: int = 6
     norm: str = "pre"  # pre | post: where the layer norm stands
     activation: str = "relu"  # relu | gelu | swiglu
     positions: str = "sinusoidal"  # sinusoidal | learned | rotary
-    tie_embeddings: str = "all"  # none | decoder (target = output) | all (source too)
-    dropout: float = 0.1  # on the embeddings and on each block's output
     attention_dropout: float = 0.0  # on attention weights
-    max_length: int = 256  # longest sentence in tokens, its end mark included
+
+    def sizes(self) -> tuple[str, ...]:
+        return (*super().sizes(), "n_heads", "d_ff", "decoder_layers")
+
+    def summary(self) -> str:
+        heads = f"{self.n_heads} heads"
+        if self.n_kv_heads not in (None, self.n_heads):
+            heads += f" on {self.n_kv_heads} of keys and values"
+        layers = f"{self.encoder_layers} + {self.decoder_layers} layers"
+        return f"{layers} of width {self.d_model}, {heads}"
 
     def problems(self) -> Iterator[str]:
-        sizes = ("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers")
-        for name in sizes:
-            yield from at_least(f"model.{name}", getattr(self, name), 1)
-        for name in (*sizes, "max_length"):
-            yield from at_most(f"model.{name}", getattr(self, name), 2**16)
-        yield from at_least("model.max_length", self.max_length, 8)
+        yield from super().problems()
         yield from one_of("model.norm", self.norm, ("pre", "post"))
         yield from one_of("model.activation", self.activation, ("relu", "gelu", "swiglu"))
         yield from one_of("model.positions", self.positions, ("sinusoidal", "learned", "rotary"))
-        yield from one_of("model.tie_embeddings", self.tie_embeddings, ("none", "decoder", "all"))
-        yield from share("model.dropout", self.dropout)
+        yield from one_of("model.kernel", self.kernel, KERNELS)
         yield from share("model.attention_dropout", self.attention_dropout)
+        if self.head_dim is not None:
+            yield from at_least("model.head_dim", self.head_dim, 1)
+            yield from at_most("model.head_dim", self.head_dim, 2**16)
         if self.d_model >= 1 and self.n_heads >= 1:
             yield from self._head_problems()
 
     def _head_problems(self) -> Iterator[str]:
-        if self.d_model % self.n_heads:
+        if self.head_dim is None and self.d_model % self.n_heads:
             yield (
                 f"model.d_model={self.d_model} cannot be shared equally by "
-                f"model.n_heads={self.n_heads}: make d_model a multiple of n_heads"
+                f"model.n_heads={self.n_heads}: make d_model a multiple of n_heads, or set "
+                "model.head_dim"
             )
-        elif self.positions == "rotary" and self.d_model // self.n_heads % 2:
+        width = self.head_dim or self.d_model // self.n_heads
+        if self.positions == "rotary" and width % 2:
             yield (
-                f"model.positions=rotary turns pairs of numbers, but a head is "
-                f"{self.d_model // self.n_heads} wide (d_model / n_heads): make it even"
+                f"model.positions=rotary turns pairs of numbers, but a head is {width} wide "
+                "(model.head_dim, or d_model / n_heads): make it even"
             )
         if self.d_model % 2 and self.positions == "sinusoidal":
             yield f"model.d_model={self.d_model} is odd: sinusoidal positions need an even width"
@@ -107,6 +151,37 @@ class ModelConfig(Checked):
                 f"model.n_kv_heads={kv} does not divide model.n_heads={self.n_heads}: "
                 f"each key/value head serves an equal group of query heads"
             )
+
+
+@dataclass
+class RecurrentConfig(ModelConfig):
+    """Sizes of a recurrent encoder-decoder with attention (Bahdanau et al. 2015)."""
+
+    architecture: str = "rnn_attention"
+    encoder_layers: int = 1
+    d_attention: int = 512  # inner width of the network that scores source positions
+
+    def sizes(self) -> tuple[str, ...]:
+        return (*super().sizes(), "d_attention")
+
+    def summary(self) -> str:
+        return (
+            f"{self.encoder_layers} bidirectional + 1 recurrent layers of width {self.d_model}, "
+            f"additive attention of width {self.d_attention}"
+        )
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.d_model % 2:
+            yield (
+                f"model.d_model={self.d_model} is odd: each direction of the encoder has half of it"
+            )
+
+
+ARCHITECTURES: dict[str, type[ModelConfig]] = {
+    "transformer": TransformerConfig,
+    "rnn_attention": RecurrentConfig,
+}
 
 
 @dataclass
@@ -246,7 +321,7 @@ class LoggerConfig(Checked):
 class TrainConfig(Checked):
     """All settings of `scripts/train.py`."""
 
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ModelConfig = field(default_factory=TransformerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)

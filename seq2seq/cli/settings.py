@@ -18,11 +18,11 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.cli.report import fail, run_command
-from seq2seq.config import Checked, TrainConfig
+from seq2seq.config import ARCHITECTURES, Checked, ModelConfig, TrainConfig
 from seq2seq.errors import ConfigError, RunError, UserError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
@@ -52,7 +52,7 @@ def hydra_command(
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
-    ConfigStore.instance().store(name=f"{config_name}_schema", node=schema)
+    register(config_name, schema)
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "configs"), config_name=config_name)
     def composed(config: DictConfig) -> None:
@@ -69,6 +69,17 @@ def hydra_command(
         if started:
             raise
         fail(_explain(error, schema), ConfigError.exit_code)
+
+
+def register(config_name: str, schema: type[Settings]) -> None:
+    """Tell Hydra the schema; presets in `configs/model` begin with that of their architecture."""
+    store = ConfigStore.instance()
+    node = OmegaConf.structured(schema)
+    if sections(schema).get("model") is not None:
+        node.model = MISSING
+    store.store(name=f"{config_name}_schema", node=node)
+    for name, part in ARCHITECTURES.items():
+        store.store(group="model", name=f"_{name}", node=part)
 
 
 def _take_folders(names: tuple[str, ...]) -> dict[str, str]:
@@ -102,6 +113,8 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     problems: list[str] = []
     parts = dict(values)
     for name, part in sections(schema).items():
+        if name == "model":
+            part = ARCHITECTURES.get(parts[name].get("architecture"), part)
         valid = [field.name for field in dataclasses.fields(part)]
         unknown = [key for key in parts[name] if key not in valid]
         problems += [f"there is no setting {name}.{key}: {nearest(key, valid)}" for key in unknown]
@@ -129,8 +142,12 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
             "such as runs/starter-base-20260101-120000"
         )
     try:
-        stored = OmegaConf.merge(OmegaConf.structured(TrainConfig), OmegaConf.load(file))
-    except (OmegaConfBaseException, OSError, ValueError) as error:
+        stored = OmegaConf.load(file)
+        # Runs of before there was a choice do not name it.
+        architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
+        typed = OmegaConf.structured(TrainConfig(model=ARCHITECTURES[architecture]()))
+        stored = OmegaConf.merge(typed, stored)
+    except (OmegaConfBaseException, OSError, ValueError, KeyError) as error:
         raise RunError(f"resume={folder}: {file} cannot be read: {error}") from error
     for override in HydraConfig.get().overrides.task:
         key = override.lstrip("+~").split("=", 1)[0]
@@ -157,11 +174,27 @@ def sections(schema: type[Any]) -> dict[str, type[Any]]:
 
 def keys_of(schema: type[Any]) -> Iterator[str]:
     """All dotted setting names of a schema."""
-    parts = sections(schema)
     for field in dataclasses.fields(schema):
         yield field.name
-        if field.name in parts:
-            yield from (f"{field.name}.{key}" for key in keys_of(parts[field.name]))
+        part = sections(schema).get(field.name)
+        if part is not None:
+            kinds = ARCHITECTURES.values() if issubclass(part, ModelConfig) else [part]
+            keys = dict.fromkeys(key for kind in kinds for key in keys_of(kind))
+            yield from (f"{field.name}.{key}" for key in keys)
+
+
+def _unknown(key: str, text: str, schema: type[Any]) -> str:
+    """What is wrong with a setting that OmegaConf refused in `text`."""
+    valid = list(keys_of(schema))
+    if f"object_type={ModelConfig.__name__}" in text:
+        presets = " or ".join(f"_{name}" for name in ARCHITECTURES)
+        return (
+            "this preset of model= does not say what kind of model it is: begin it with the "
+            f"lines 'defaults:' and '  - base' (another preset, or {presets})"
+        )
+    if key in valid:
+        return f"{key} is no setting of this kind of model: leave it out, or choose another model="
+    return f"there is no setting {key!r}: {nearest(key, valid)}"
 
 
 def _explain(error: Exception, schema: type[Any]) -> str:
@@ -177,7 +210,7 @@ def _explain(error: Exception, schema: type[Any]) -> str:
     given = override.group(1).rstrip(".") if override else ""
     key = given.lstrip("+~").split("=")[0]
     if "Could not override" in text or "not in '" in text or "not in struct" in text:
-        return f"there is no setting {key!r}: {nearest(key, keys_of(schema))}"
+        return _unknown(key, text, schema)
     if isinstance(error, OverrideParseException):
         return (
             f"cannot read {error.override!r}: settings are given as name=value, for example "

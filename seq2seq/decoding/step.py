@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizer import PAD
-from seq2seq.model.cache import DecoderCache
-from seq2seq.model.transformer import Transformer
-
-
-class DecodeState(Protocol):
-    """What a model remembers of the hypotheses that are being extended."""
-
-    def reorder(self, rows: Tensor) -> None:
-        """Hypothesis i becomes a copy of the old rows[i] (R,)."""
-
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
-        """Keep these sentences (B',) and these hypotheses (R',) only."""
-
+from seq2seq.model.translation_model import DecodeState, TranslationModel
 
 State = TypeVar("State", bound=DecodeState)
 
@@ -37,17 +25,16 @@ class StepModel(Protocol[State]):
         ...
 
 
-class TransformerStep:
-    """A transformer as a step model."""
+class ModelStep:
+    """A translation model, of any architecture, as a step model."""
 
-    def __init__(self, model: Transformer):
+    def __init__(self, model: TranslationModel):
         self.model = model
 
-    def start(self, source_BS: Tensor) -> DecoderCache:
-        real = source_BS != PAD
-        return self.model.start_cache(self.model.encode(source_BS, real), real)
+    def start(self, source_BS: Tensor) -> DecodeState:
+        return self.model.start(source_BS, source_BS != PAD)
 
-    def step(self, tokens_R: Tensor, state: DecoderCache) -> Tensor:
+    def step(self, tokens_R: Tensor, state: Any) -> Tensor:
         hidden_R1D = self.model.decode_step(tokens_R[:, None], state)
         logits_RV = self.model.project(hidden_R1D[:, -1])
         # Padding and start marks are inputs, never outputs; leaving their little probability in

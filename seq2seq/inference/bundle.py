@@ -20,10 +20,11 @@ import torch
 from safetensors import SafetensorError
 
 from seq2seq import __version__
-from seq2seq.config import DecodeConfig, ModelConfig
+from seq2seq.config import ARCHITECTURES, DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import BundleError, RunError, UserError
-from seq2seq.model.transformer import Transformer
+from seq2seq.model.build import build_model
+from seq2seq.model.translation_model import TranslationModel
 
 FORMAT = 1
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
@@ -40,7 +41,7 @@ class Bundle:
         training: what is known of its making: settings, step, scores.
     """
 
-    model: Transformer
+    model: TranslationModel
     tokenizer: Tokenizer
     decode: DecodeConfig
     training: dict[str, Any]
@@ -88,9 +89,8 @@ class Bundle:
         data = made.get("config", {}).get("data", {}).get("name", "unknown data")
         scores = "\n".join(f"- {name}: {value:.2f}" for name, value in made["scores"].items())
         return (
-            f"# English to French, {sizes.name} transformer\n\n"
-            f"{parameters:,} parameters: {sizes.encoder_layers} + {sizes.decoder_layers} layers "
-            f"of width {sizes.d_model}, {self.model.vocab_size:,} subwords. "
+            f"# English to French, {sizes.name} ({sizes.architecture})\n\n"
+            f"{parameters:,} parameters: {sizes.summary()}; {self.model.vocab_size:,} subwords. "
             f"Trained on `{data}` for {made['step']:,} steps with seq2seq {__version__}; "
             "the settings are in `config.json`.\n\n"
             f"Scores on the validation split of `{data}`:\n\n{scores}\n\n"
@@ -100,7 +100,7 @@ class Bundle:
         )
 
 
-def _without_copies(model: Transformer) -> dict[str, torch.Tensor]:
+def _without_copies(model: TranslationModel) -> dict[str, torch.Tensor]:
     """The weights by name, tied ones once, under their first name: the same file each time."""
     weights: dict[int, tuple[str, torch.Tensor]] = {}
     for name, value in model.state_dict().items():
@@ -117,7 +117,9 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     folder = bundle_folder(folder)
     config = _read_config(folder / "config.json")
     try:
-        model_config = ModelConfig(**config["model"])
+        # Bundles of before there was a choice do not name it.
+        architecture = config["model"].get("architecture", "transformer")
+        model_config = ARCHITECTURES[architecture](**config["model"])
         decode = DecodeConfig(**config["decode"])
         vocab_size, training = int(config["vocab_size"]), dict(config["training"])
     except (KeyError, TypeError, ValueError, UserError) as error:
@@ -130,12 +132,12 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
             f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens but the model "
             f"{vocab_size}: the files come from different runs; copy the whole bundle again"
         )
-    model = Transformer(model_config, vocab_size)
+    model = build_model(model_config, vocab_size)
     load_weights(model, folder / "model.safetensors")
     return Bundle(model.to(device).eval(), tokenizer, decode, training)
 
 
-def load_weights(model: Transformer, path: Path) -> None:
+def load_weights(model: TranslationModel, path: Path) -> None:
     """Fill a model from a safetensors file.
 
     Raises:

@@ -13,11 +13,11 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.search import search
-from seq2seq.decoding.step import TransformerStep
+from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.splitting import split_text
-from seq2seq.model.transformer import Transformer
+from seq2seq.model.translation_model import TranslationModel
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Translator:
         decode: search settings.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, decode: DecodeConfig):
+    def __init__(self, model: TranslationModel, tokenizer: Tokenizer, decode: DecodeConfig):
         self.model, self.tokenizer, self.decode = model, tokenizer, decode
 
     @classmethod
@@ -109,7 +109,7 @@ class Translator:
         flat = [piece for parts in pieces for piece in parts]
         found = iter(
             search(
-                TransformerStep(self.model),
+                ModelStep(self.model),
                 self.tokenizer.encode(flat),
                 decode,
                 max_length=self.model.config.max_length,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq.config import ModelConfig
+from seq2seq.config import TransformerConfig
 from seq2seq.model.attention import MultiHeadAttention
-from seq2seq.model.cache import LayerCache
+from seq2seq.model.cache import KeysValues, LayerCache
 from seq2seq.model.positions import RotaryPositions
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -26,7 +26,7 @@ class Residual(nn.Module):
     a clean path through the stack and trains deep models without care (Xiong et al. 2020).
     """
 
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
@@ -46,7 +46,7 @@ class FeedForward(nn.Module):
     With `swiglu` a third matrix gates the inner layer (Shazeer 2020).
     """
 
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.activation = ACTIVATIONS[config.activation]
         self.inner = nn.Linear(config.d_model, config.d_ff)
@@ -63,16 +63,22 @@ class FeedForward(nn.Module):
         return outer
 
 
-def _attention(config: ModelConfig) -> MultiHeadAttention:
+def _attention(config: TransformerConfig) -> MultiHeadAttention:
     return MultiHeadAttention(
-        config.d_model, config.n_heads, config.n_kv_heads, config.attention_dropout
+        config.d_model,
+        config.n_heads,
+        config.n_kv_heads,
+        config.head_dim,
+        dropout=config.attention_dropout,
+        qk_norm=config.qk_norm,
+        kernel=config.kernel,
     )
 
 
 class EncoderLayer(nn.Module):
     """Self-attention over the source, then feed-forward."""
 
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.self_attention = _attention(config)
         self.self_residual = Residual(config)
@@ -83,7 +89,7 @@ class EncoderLayer(nn.Module):
         self, x_BSD: Tensor, allowed: Tensor | None, rotary: RotaryPositions | None
     ) -> Tensor:
         x_BSD = self.self_residual(
-            x_BSD, lambda x: self.self_attention.self_attention(x, allowed, rotary=rotary)
+            x_BSD, lambda x: self.self_attention(x, allowed=allowed, rotary=rotary)
         )
         out: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward)
         return out
@@ -92,7 +98,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention over the target, attention over the source, feed-forward."""
 
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
         self.self_attention = _attention(config)
         self.self_residual = Residual(config)
@@ -104,22 +110,29 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x_RTD: Tensor,
-        source_kv: tuple[Tensor, Tensor],
+        source_kv: KeysValues,
         source_allowed: Tensor,
         target_allowed: Tensor | None,
         rotary: RotaryPositions | None,
+        positions_RT: Tensor | None,
         cache: LayerCache | None,
     ) -> Tensor:
         def over_target(x_RTD: Tensor) -> Tensor:
-            return self.self_attention.self_attention(
-                x_RTD, target_allowed, causal=True, rotary=rotary, cache=cache
+            attended: Tensor = self.self_attention(
+                x_RTD,
+                allowed=target_allowed,
+                causal=True,
+                rotary=rotary,
+                positions_BT=positions_RT,
+                cache=cache,
             )
+            return attended
 
         def over_source(x_RTD: Tensor) -> Tensor:
             # The N beams of a sentence read the same source, so they go in as N * T queries of
             # one row instead of N copies of the source.
-            x_BQD = x_RTD.reshape(source_kv[0].size(0), -1, x_RTD.size(-1))
-            attended = self.cross_attention.cross_attention(x_BQD, *source_kv, source_allowed)
+            x_BQD = x_RTD.reshape(source_kv.k.size(0), -1, x_RTD.size(-1))
+            attended: Tensor = self.cross_attention(x_BQD, source_kv, source_allowed)
             return attended.view_as(x_RTD)
 
         x_RTD = self.self_residual(x_RTD, over_target)

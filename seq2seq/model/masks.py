@@ -1,6 +1,7 @@
 """Attention masks: pure functions, one meaning everywhere. **True = may attend.**
 
-A mask broadcasts against attention scores of shape (B, H, queries, keys).
+A mask is boolean and broadcasts against attention scores of shape (B, H, queries, keys). All
+functions return new tensors (or views) and leave their arguments as they are.
 """
 
 from __future__ import annotations
@@ -13,15 +14,44 @@ def padding(real_BS: Tensor) -> Tensor:
     """Let every query see the real keys only.
 
     Args:
-        real_BS: (B, S), True (or non-zero) where a token is real.
+        real_BS: (B, S), True (or 1) where a token is real, False (or 0) where it pads.
 
     Returns:
         (B, 1, 1, S) boolean; for two sentences of 3 and 2 tokens::
 
             x x x
             x x .
+
+    Raises:
+        ValueError: not two dimensions, or other numbers than 0 and 1.
     """
-    return real_BS.to(torch.bool)[:, None, None, :]
+    if real_BS.dim() != 2:
+        raise ValueError(
+            f"a padding mask is (batch, keys), got {_shape(real_BS)}: masks.per_query takes masks "
+            "that differ from query to query"
+        )
+    return _boolean(real_BS)[:, None, None, :]
+
+
+def per_query(allowed: Tensor) -> Tensor:
+    """Let each query see keys of its own.
+
+    Args:
+        allowed: (T, S) for all sentences, or (B, T, S); True (or 1) = may attend. A mask with the
+            batch last, (T, S, B), comes here by `.permute(2, 0, 1)`.
+
+    Returns:
+        (1 or B, 1, T, S) boolean.
+
+    Raises:
+        ValueError: another number of dimensions, or other numbers than 0 and 1.
+    """
+    if allowed.dim() not in (2, 3):
+        raise ValueError(
+            f"a mask for each query is (queries, keys) or (batch, queries, keys), got "
+            f"{_shape(allowed)}"
+        )
+    return _boolean(allowed).reshape(-1, 1, *allowed.shape[-2:])
 
 
 def causal(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
@@ -35,6 +65,9 @@ def causal(queries: int, keys: int, device: torch.device | None = None) -> Tenso
             x x x . .
             x x x x .
             x x x x x
+
+    Raises:
+        ValueError: there are more queries than keys.
     """
     if queries > keys:
         raise ValueError(
@@ -52,3 +85,34 @@ def combine(*masks: Tensor | None) -> Tensor | None:
         if mask is not None:
             allowed = mask if allowed is None else allowed & mask
     return allowed
+
+
+def check(allowed: Tensor, batch: int, heads: int, queries: int, keys: int) -> None:
+    """Raise ValueError unless a mask is boolean and broadcasts to (batch, heads, queries, keys)."""
+    if allowed.dtype != torch.bool:
+        raise ValueError(
+            f"a mask is boolean, True = may attend, got {allowed.dtype}: masks.padding and "
+            "masks.per_query make one of zeros and ones"
+        )
+    full = (batch, heads, queries, keys)
+    if allowed.dim() != 4 or any(
+        size not in (1, most) for size, most in zip(allowed.shape, full, strict=True)
+    ):
+        raise ValueError(
+            f"a mask of shape {_shape(allowed)} does not broadcast to (batch, heads, queries, "
+            f"keys) = {full}: give all four dimensions, each full or 1; masks.padding makes them "
+            "of (batch, keys), masks.per_query of (batch, queries, keys)"
+        )
+
+
+def _boolean(mask: Tensor) -> Tensor:
+    if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
+        raise ValueError(
+            f"a mask holds True and False, or 1 and 0, got numbers from {mask.min().item()} to "
+            f"{mask.max().item()}: scores to be added are no mask"
+        )
+    return mask.to(torch.bool)
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(tensor.shape)

@@ -17,12 +17,28 @@ def sinusoidal_table(length: int, width: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
 
 
-def check_range(start: int, length: int, limit: int) -> None:
-    if start + length > limit:
+def check_range(start: int | Tensor, length: int, limit: int) -> None:
+    """Raise ValueError if a position lies past the limit."""
+    last = start + length - 1 if isinstance(start, int) else int(start.max())
+    if last >= limit:
         raise ValueError(
-            f"position {start + length - 1} lies past the model's limit of {limit} tokens "
+            f"position {last} lies past the model's limit of {limit} tokens "
             "(model.max_length): split the text or train with a larger limit"
         )
+
+
+def rows_of(table: Tensor, start: int | Tensor, length: int) -> Tensor:
+    """The rows of a table (limit, W) that belong to positions.
+
+    Args:
+        table: one row for each position.
+        start: position of the first of `length` tokens in a row; or that of each token, (B, L).
+
+    Returns:
+        (L, W), or (B, L, W).
+    """
+    check_range(start, length, table.size(0))
+    return table[start : start + length] if isinstance(start, int) else table[start]
 
 
 class SinusoidalPositions(nn.Module):
@@ -34,9 +50,8 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoidal_table(max_length, d_model), persistent=False)
 
-    def forward(self, x_BLD: Tensor, start: int = 0) -> Tensor:
-        check_range(start, x_BLD.size(1), self.table.size(0))
-        return x_BLD + self.table[start : start + x_BLD.size(1)].to(x_BLD.dtype)
+    def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
+        return x_BLD + rows_of(self.table, start, x_BLD.size(1)).to(x_BLD.dtype)
 
 
 class LearnedPositions(nn.Module):
@@ -46,11 +61,8 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(max_length, d_model)
 
-    def forward(self, x_BLD: Tensor, start: int = 0) -> Tensor:
-        check_range(start, x_BLD.size(1), self.embedding.num_embeddings)
-        index = torch.arange(start, start + x_BLD.size(1), device=x_BLD.device)
-        embedded: Tensor = self.embedding(index)
-        return x_BLD + embedded
+    def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
+        return x_BLD + rows_of(self.embedding.weight, start, x_BLD.size(1))
 
 
 class RotaryPositions(nn.Module):
@@ -70,11 +82,12 @@ class RotaryPositions(nn.Module):
         self.register_buffer("cos", angles.cos().float(), persistent=False)
         self.register_buffer("sin", angles.sin().float(), persistent=False)
 
-    def forward(self, x_BHLE: Tensor, start: int = 0) -> Tensor:
-        length = x_BHLE.size(2)
-        check_range(start, length, self.cos.size(0))
-        cos = self.cos[start : start + length].to(x_BHLE.dtype)
-        sin = self.sin[start : start + length].to(x_BHLE.dtype)
+    def forward(self, x_BHLE: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Turn (B, H, L, E); `start` is the first position, or that of each token (B, L)."""
+        cos, sin = (rows_of(table, start, x_BHLE.size(2)) for table in (self.cos, self.sin))
+        if cos.dim() == 3:  # positions of each sentence, the same for all heads
+            cos, sin = cos[:, None], sin[:, None]
+        cos, sin = cos.to(x_BHLE.dtype), sin.to(x_BHLE.dtype)
         first, second = x_BHLE[..., 0::2], x_BHLE[..., 1::2]
         turned = (first * cos - second * sin, first * sin + second * cos)
         return torch.stack(turned, dim=-1).flatten(-2)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizer import PAD
-from seq2seq.model.transformer import Transformer
+from seq2seq.model.translation_model import TranslationModel
 
 
 @dataclass
@@ -25,7 +25,7 @@ class LossSums:
 
 
 def translation_loss(
-    model: Transformer, hidden_BTD: Tensor, labels_BT: Tensor, smoothing: float = 0.0
+    model: TranslationModel, hidden_BTD: Tensor, labels_BT: Tensor, smoothing: float = 0.0
 ) -> LossSums:
     """Loss of hidden states against the tokens they should predict.
 

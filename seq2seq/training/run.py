@@ -33,7 +33,8 @@ from seq2seq.callbacks.validation_bleu import ValidationBleu
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.errors import RunError
-from seq2seq.model.transformer import Transformer
+from seq2seq.model.build import build_model
+from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import (
     choose_accelerator,
     choose_precision,
@@ -78,7 +79,7 @@ def train(config: TrainConfig) -> Path:
             data.tokenizer.save(tokenizer_file)
             (run_dir / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
         L.seed_everything(config.seed, verbose=False)
-        model = Transformer(config.model, data.tokenizer.vocab_size)
+        model = build_model(config.model, data.tokenizer.vocab_size)
         _announce(config, run_dir, data, model, f"{describe_device(accelerator)}, {precision}")
         settings = asdict(config)
         # Folders of this machine say nothing elsewhere.
@@ -184,13 +185,13 @@ def _checkpoint(config: TrainConfig, run_dir: Path) -> Path | None:
 
 
 def _announce(
-    config: TrainConfig, run_dir: Path, data: TranslationData, model: Transformer, device: str
+    config: TrainConfig, run_dir: Path, data: TranslationData, model: TranslationModel, device: str
 ) -> None:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     lines = [
         f"data        {config.data.name}: {len(data.train_ids):,} training and "
         f"{len(data.val_ids):,} validation pairs, {data.tokenizer.vocab_size:,} subwords",
-        f"model       {config.model.name}: {parameters:,} parameters",
+        f"model       {config.model.name}: {parameters:,} parameters; {config.model.summary()}",
         f"device      {device}",
         f"steps       {config.trainer.max_steps:,} of {config.data.max_tokens:,} tokens"
         + (f" x {config.trainer.accumulate}" if config.trainer.accumulate > 1 else ""),

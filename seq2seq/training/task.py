@@ -1,4 +1,4 @@
-"""The Lightning module: training and validation steps around a transformer."""
+"""The Lightning module: training and validation steps around a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seq2seq.config import OptimConfig
 from seq2seq.data.collate import Batch
-from seq2seq.model.transformer import Transformer
+from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.loss import LossSums, translation_loss
 from seq2seq.training.optim import make_optimizer, make_schedule
 
@@ -31,7 +31,7 @@ class TranslationTask(L.LightningModule):
     """
 
     def __init__(
-        self, model: Transformer, optim: OptimConfig, gradient_clip: float, max_tokens: int
+        self, model: TranslationModel, optim: OptimConfig, gradient_clip: float, max_tokens: int
     ):
         super().__init__()
         self.model = model

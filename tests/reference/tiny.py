@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.config import ModelConfig
+from seq2seq.config import TransformerConfig
 from seq2seq.model.transformer import Transformer
 
 SIZES: dict[str, Any] = {
@@ -21,8 +21,8 @@ SIZES: dict[str, Any] = {
 }
 
 
-def tiny_config(**changes: Any) -> ModelConfig:
-    return ModelConfig(**{**SIZES, **changes})
+def tiny_config(**changes: Any) -> TransformerConfig:
+    return TransformerConfig(**{**SIZES, **changes})
 
 
 def shake(module: torch.nn.Module, seed: int) -> None:

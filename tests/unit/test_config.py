@@ -16,18 +16,19 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.cli.settings import ROOT, _explain, build, keys_of
+from seq2seq.cli.settings import ROOT, _explain, build, keys_of, register
 from seq2seq.config import (
     CheckpointConfig,
     DataConfig,
     DecodeConfig,
     EvaluateConfig,
     LoggerConfig,
-    ModelConfig,
     OptimConfig,
+    RecurrentConfig,
     TokenizerConfig,
     TrainConfig,
     TrainerConfig,
+    TransformerConfig,
 )
 from seq2seq.errors import ConfigError
 
@@ -42,7 +43,7 @@ SCHEMAS: dict[str, type[Any]] = {"train": TrainConfig, "evaluate": EvaluateConfi
 def hydra_as_in_the_commands() -> Iterator[None]:
     OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
     for name, schema in SCHEMAS.items():
-        ConfigStore.instance().store(name=f"{name}_schema", node=schema)
+        register(name, schema)
     with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
         yield
 
@@ -157,7 +158,7 @@ def test_settings_survive_being_written_and_read_again():
 
 def test_key_names_are_those_of_the_dataclasses():
     keys = set(keys_of(TrainConfig))
-    assert {f"model.{field.name}" for field in fields(ModelConfig)} <= keys
+    assert {f"model.{field.name}" for field in fields(TransformerConfig)} <= keys
     assert {"seed", "resume", "trainer", "trainer.max_steps"} <= keys
     assert len(keys) == len(list(keys_of(TrainConfig)))
 
@@ -168,22 +169,28 @@ def test_key_names_are_those_of_the_dataclasses():
 @pytest.mark.parametrize(
     ("schema", "values", "text"),
     [
-        (ModelConfig, {"d_model": 100, "n_heads": 8}, r"d_model=100 .*n_heads=8.*multiple"),
-        (ModelConfig, {"d_model": 15, "n_heads": 5}, r"d_model=15 is odd: sinusoidal"),
+        (TransformerConfig, {"d_model": 100, "n_heads": 8}, r"d_model=100 .*n_heads=8.*multiple"),
+        (TransformerConfig, {"d_model": 15, "n_heads": 5}, r"d_model=15 is odd: sinusoidal"),
         (
-            ModelConfig,
+            TransformerConfig,
             {"d_model": 24, "n_heads": 8, "positions": "rotary"},
             r"head is 3 wide.*even",
         ),
-        (ModelConfig, {"n_kv_heads": 3}, r"n_kv_heads=3 does not divide model\.n_heads=8"),
-        (ModelConfig, {"n_kv_heads": 0}, r"n_kv_heads=0 does not divide"),
-        (ModelConfig, {"n_heads": 0}, r"n_heads=0 is too small: .* at least 1"),
-        (ModelConfig, {"norm": "pree"}, r"norm=pree is not known: did you mean 'pre'"),
-        (ModelConfig, {"tie_embeddings": "x"}, r"tie_embeddings=x .*all, decoder, none"),
-        (ModelConfig, {"activation": "geluu"}, r"did you mean 'gelu'"),
-        (ModelConfig, {"dropout": 1.0}, r"dropout=1\.0 is no probability"),
-        (ModelConfig, {"dropout": float("nan")}, r"dropout=nan is no probability"),
-        (ModelConfig, {"max_length": 1}, r"max_length=1 is too small"),
+        (TransformerConfig, {"n_kv_heads": 3}, r"n_kv_heads=3 does not divide model\.n_heads=8"),
+        (TransformerConfig, {"n_kv_heads": 0}, r"n_kv_heads=0 does not divide"),
+        (TransformerConfig, {"n_heads": 0}, r"n_heads=0 is too small: .* at least 1"),
+        (TransformerConfig, {"head_dim": 0}, r"head_dim=0 is too small"),
+        (TransformerConfig, {"head_dim": 7, "positions": "rotary"}, r"a head is 7 wide .*even"),
+        (TransformerConfig, {"kernel": "spda"}, r"kernel=spda is not known: did you mean 'sdpa'"),
+        (TransformerConfig, {"architecture": "rnn_attention"}, r"choose another one with model="),
+        (RecurrentConfig, {"d_model": 15}, r"d_model=15 is odd: each direction of the encoder"),
+        (RecurrentConfig, {"d_attention": 0}, r"d_attention=0 is too small"),
+        (TransformerConfig, {"norm": "pree"}, r"norm=pree is not known: did you mean 'pre'"),
+        (TransformerConfig, {"tie_embeddings": "x"}, r"tie_embeddings=x .*all, decoder, none"),
+        (TransformerConfig, {"activation": "geluu"}, r"did you mean 'gelu'"),
+        (TransformerConfig, {"dropout": 1.0}, r"dropout=1\.0 is no probability"),
+        (TransformerConfig, {"dropout": float("nan")}, r"dropout=nan is no probability"),
+        (TransformerConfig, {"max_length": 1}, r"max_length=1 is too small"),
         (DataConfig, {"max_tokens": 1}, r"data\.max_tokens=1 is too small"),
         (DataConfig, {"num_workers": -1}, r"data\.num_workers=-1 is too small"),
         (DataConfig, {"source_column": "fr"}, r"are both 'fr'.*name two columns"),
@@ -215,8 +222,8 @@ def test_an_impossible_value_is_refused_with_its_reason(schema, values, text):
 
 def test_a_batch_must_hold_the_longest_sentence():
     with pytest.raises(ConfigError, match=r"data\.max_tokens=99 .*model\.max_length=100"):
-        TrainConfig(model=ModelConfig(max_length=100), data=DataConfig(max_tokens=99))
-    TrainConfig(model=ModelConfig(max_length=100), data=DataConfig(max_tokens=100))
+        TrainConfig(model=TransformerConfig(max_length=100), data=DataConfig(max_tokens=99))
+    TrainConfig(model=TransformerConfig(max_length=100), data=DataConfig(max_tokens=100))
 
 
 def test_problems_of_all_sections_are_reported_together():
@@ -251,6 +258,24 @@ def test_a_misspelt_key_names_the_right_one(key):
     assert f"no setting '{key}x': did you mean '{key}'" in text
 
 
+def test_a_setting_of_another_kind_of_model_is_no_setting_of_this_one():
+    text = explained("model=rnn_attention", "model.n_heads=2")
+    assert text.startswith("model.n_heads is no setting of this kind of model: leave it out")
+    text = explained("model=tiny", "model.d_attention=2")
+    assert text.startswith("model.d_attention is no setting of this kind of model")
+
+
+def test_a_preset_without_a_kind_of_model_is_told_how_to_begin(monkeypatch):
+    ConfigStore.instance().store(group="model", name="plain", node={"name": "plain", "n_heads": 2})
+    assert "begin it with the lines 'defaults:' and '  - base'" in explained("model=plain")
+
+
+def test_presets_may_build_on_each_other():
+    grouped = composed("model=base_gqa").model
+    assert (grouped.n_heads, grouped.n_kv_heads, grouped.d_model) == (8, 2, 512)
+    assert isinstance(composed("model=rnn_attention").model, RecurrentConfig)
+
+
 # The real command: what is wrong stands in one line on stderr
 
 
@@ -276,6 +301,7 @@ def train(*overrides: str, cwd: Any) -> subprocess.CompletedProcess[str]:
         (["model.d_modle=3"], 2, "no setting 'model.d_modle': did you mean 'model.d_model'"),
         (["trainer.max_steps=abc"], 2, "trainer.max_steps=abc: Value 'abc'"),
         (["trainer.max_steps"], 2, "cannot read 'trainer.max_steps': settings are given as name="),
+        (["model=rnn_attention", "model.n_heads=2"], 2, "model.n_heads is no setting of this kind"),
         (["foo"], 2, "cannot read 'foo': settings are given as name=value"),
         (["model.d_model=100", "model.n_heads=8"], 2, "make d_model a multiple of n_heads"),
         (["resume=/nonexistent"], 1, "resume=/nonexistent: no run is there"),

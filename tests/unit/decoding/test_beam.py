@@ -19,7 +19,7 @@ from seq2seq.data.collate import collate_source
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.beam import beam_search
 from seq2seq.decoding.greedy import greedy_search
-from seq2seq.decoding.step import TransformerStep
+from seq2seq.decoding.step import ModelStep
 
 ANY_SOURCES = st.lists(st.lists(st.integers(3, 12), max_size=6), min_size=1, max_size=4)
 ANY_LIMITS = st.lists(st.integers(1, 7), min_size=4, max_size=4)
@@ -190,7 +190,7 @@ def search(step, sources):
 @pytest.fixture(scope="module")
 def found(model):
     """The hypotheses of each source on its own."""
-    results = [search(TransformerStep(model), [source])[0] for source in SOURCES]
+    results = [search(ModelStep(model), [source])[0] for source in SOURCES]
     assert len({len(one.tokens) for result in results for one in result}) > 5
     return results
 
@@ -218,7 +218,7 @@ def test_a_sentence_is_translated_alike_in_any_batch(model, found, seed, size):
     order = torch.randperm(len(SOURCES), generator=torch.Generator().manual_seed(seed)).tolist()
     for start in range(0, len(SOURCES), size):
         rows = order[start : start + size]
-        results = search(TransformerStep(model), [SOURCES[row] for row in rows])
+        results = search(ModelStep(model), [SOURCES[row] for row in rows])
         for row, result in zip(rows, results, strict=True):
             assert [one.tokens for one in result] == [one.tokens for one in found[row]]
             assert [one.finished for one in result] == [one.finished for one in found[row]]
@@ -236,5 +236,5 @@ def test_the_cache_changes_no_output(model, found):
 def test_first_hypothesis_is_that_of_a_search_for_one(model, found):
     config = DecodeConfig(min_length=0, beam=4, n_best=1, length_penalty=1.0)
     source_BS = collate_source(SOURCES)
-    results = beam_search(TransformerStep(model), source_BS, [20] * len(SOURCES), config)
+    results = beam_search(ModelStep(model), source_BS, [20] * len(SOURCES), config)
     assert [one.tokens for [one] in results] == [result[0].tokens for result in found]

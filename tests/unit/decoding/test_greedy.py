@@ -15,7 +15,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate_source
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.decoding.greedy import greedy_search
-from seq2seq.decoding.step import TransformerStep
+from seq2seq.decoding.step import ModelStep
 
 GREEDY = DecodeConfig(min_length=0, beam=1)
 ANY_SOURCES = st.lists(st.lists(st.integers(3, 12), max_size=6), min_size=1, max_size=5)
@@ -90,7 +90,7 @@ def search(step, sources):
 @pytest.fixture(scope="module")
 def found(model):
     """The result of each source on its own."""
-    results = [search(TransformerStep(model), [source])[0][0] for source in SOURCES]
+    results = [search(ModelStep(model), [source])[0][0] for source in SOURCES]
     assert {result.finished for result in results} == {True, False}
     assert len({len(result.tokens) for result in results}) > 3
     return results
@@ -121,7 +121,7 @@ def test_a_sentence_is_translated_alike_in_any_batch(model, found, seed, size):
     for start in range(0, len(SOURCES), size):
         rows = order[start : start + size]
         for row, [result] in zip(
-            rows, search(TransformerStep(model), [SOURCES[row] for row in rows]), strict=True
+            rows, search(ModelStep(model), [SOURCES[row] for row in rows]), strict=True
         ):
             assert result.tokens == found[row].tokens
             assert result.finished == found[row].finished

@@ -8,7 +8,7 @@ from tiny import random_ids, restless_transformer, tiny_transformer
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.search import search
-from seq2seq.decoding.step import TransformerStep
+from seq2seq.decoding.step import ModelStep
 
 ANY_SOURCES = st.lists(st.lists(st.integers(3, 12), max_size=6), max_size=8)
 
@@ -101,7 +101,7 @@ def test_progress_counts_every_sentence_once_batch_by_batch(beam):
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_transformer_gives_the_same_results_for_any_budget(beam):
-    model = TransformerStep(restless_transformer())
+    model = ModelStep(restless_transformer())
     sources = [random_ids(i, i % 7).tolist() for i in range(9)]
     results = []
     for batch_tokens in (1, 40, 4096):
@@ -121,6 +121,6 @@ def test_a_transformer_is_searched_up_to_its_very_last_position(beam):
         model.output.weight[EOS] = -1.0
     sources = [random_ids(0, 5).tolist()]
     config = DecodeConfig(beam=beam)
-    [[found]] = search(TransformerStep(model), sources, config, max_length=8)
+    [[found]] = search(ModelStep(model), sources, config, max_length=8)
     assert len(found.tokens) == 8
     assert not found.finished

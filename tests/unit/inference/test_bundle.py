@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from seq2seq.config import DecodeConfig, ModelConfig
+from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import BundleError, UserError
 from seq2seq.inference.bundle import FILES, Bundle, bundle_folder, load_bundle
@@ -35,7 +35,7 @@ def tokenizer() -> Tokenizer:
 
 def make(tokenizer: Tokenizer, seed: int = 0, **model) -> Bundle:
     torch.manual_seed(seed)
-    network = Transformer(ModelConfig(**{**TINY, **model}), tokenizer.vocab_size).eval()
+    network = Transformer(TransformerConfig(**{**TINY, **model}), tokenizer.vocab_size).eval()
     return Bundle(network, tokenizer, DecodeConfig(beam=3, length_penalty=0.6), TRAINING)
 
 

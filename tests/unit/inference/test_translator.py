@@ -7,7 +7,7 @@ import logging
 import pytest
 import torch
 
-from seq2seq.config import DecodeConfig, ModelConfig
+from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import EOS, Tokenizer
 from seq2seq.errors import ConfigError, UserError
 from seq2seq.inference.bundle import Bundle
@@ -23,7 +23,7 @@ def make(limit: int = LIMIT) -> Translator:
     texts = ["the big old house is here", "a man reads", "la maison est ici", "un homme lit"]
     tokenizer = Tokenizer.train(texts * 5, 320)
     torch.manual_seed(0)
-    config = ModelConfig(
+    config = TransformerConfig(
         d_model=16, n_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, max_length=limit
     )
     model = Transformer(config, tokenizer.vocab_size).eval()

@@ -158,7 +158,7 @@ def test_self_attention_is_that_of_torch(causal):
     x, real = normal(1, 2, 5, 12), real_positions([5, 3])
     forbidden = ~masks.causal(5, 5)[0, 0] if causal else None
     theirs, _ = torch_twin(ours, 12, 3)(x, x, x, key_padding_mask=~real, attn_mask=forbidden)
-    output = ours.self_attention(x, masks.padding(real), causal=causal)
+    output = ours(x, allowed=masks.padding(real), causal=causal)
     assert_close(output, theirs, rtol=0, atol=1e-12)
 
 
@@ -166,7 +166,7 @@ def test_cross_attention_is_that_of_torch():
     ours = attention_module(12, 3)
     x, source, real = normal(1, 2, 4, 12), normal(2, 2, 6, 12), real_positions([6, 2])
     theirs, _ = torch_twin(ours, 12, 3)(x, source, source, key_padding_mask=~real)
-    output = ours.cross_attention(x, *ours.keys_values(source), masks.padding(real))
+    output = ours(x, source, masks.padding(real))
     assert_close(output, theirs, rtol=0, atol=1e-12)
 
 
@@ -182,8 +182,8 @@ def test_grouped_heads_are_multi_head_attention_with_repeated_projections(kv_hea
                 repeated = heads.repeat_interleave(4 // kv_heads, dim=0).flatten(0, 1)
                 getattr(many, tensor).copy_(repeated)
     x = normal(1, 2, 5, 16)
-    expected = full.self_attention(x, causal=True)
-    assert_close(grouped.self_attention(x, causal=True), expected, rtol=0, atol=1e-12)
+    expected = full(x, causal=True)
+    assert_close(grouped(x, causal=True), expected, rtol=0, atol=1e-12)
 
 
 def test_fewer_key_value_heads_shrink_keys_values_and_their_projections_only():
@@ -203,9 +203,9 @@ def test_attention_weights_are_dropped_in_training_only():
     torch.manual_seed(0)
     attention = MultiHeadAttention(8, 2, dropout=0.5)
     x = normal(1, 1, 6, 8, dtype=torch.float32)
-    assert not torch.equal(attention.self_attention(x), attention.self_attention(x))
+    assert not torch.equal(attention(x), attention(x))
     attention.eval()
-    assert torch.equal(attention.self_attention(x), attention.self_attention(x))
+    assert torch.equal(attention(x), attention(x))
 
 
 def test_a_width_that_heads_cannot_share_is_refused():
@@ -241,10 +241,10 @@ class TestGoldenVectors:
         allowed = None if real is None else masks.padding(real)
         x = golden.tensor(case["inputs"]["query"], dtype)
         if case["config"]["self_attention"]:
-            output = attention.self_attention(x, allowed, causal=case["config"]["causal"])
+            output = attention(x, allowed=allowed, causal=case["config"]["causal"])
         else:
             source = golden.tensor(case["inputs"]["key_value"], dtype)
-            output = attention.cross_attention(x, *attention.keys_values(source), allowed)
+            output = attention(x, source, allowed)
         expected = golden.tensor(case["expected"]["output"], dtype)
         assert_close(output, expected, **golden.tolerance(case, dtype))
 

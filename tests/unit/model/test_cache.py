@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from seq2seq.model.cache import BLOCK, DecoderCache, LayerCache
+from seq2seq.model.cache import BLOCK, DecoderCache, KeysValues, LayerCache
 
 
 def layer_cache(sentences: int = 3) -> LayerCache:
-    return LayerCache(torch.randn(sentences, 2, 4, 5), torch.randn(sentences, 2, 4, 5))
+    return LayerCache(KeysValues(*(torch.randn(sentences, 2, 4, 5) for _ in range(2))))
 
 
 def new_positions(rows: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,7 +71,7 @@ def test_another_number_of_hypotheses_is_refused():
 
 def test_select_keeps_sources_and_hypotheses_together():
     layers = [layer_cache(), layer_cache()]
-    sources = [(layer.cross_k, layer.cross_v) for layer in layers]
+    sources = [layer.cross for layer in layers]
     cache = DecoderCache(layers, torch.rand(3, 1, 1, 4) < 0.5)
     source_allowed = cache.source_allowed
     pasts = [layer.append(*new_positions(6, 2)) for layer in layers]  # two beams each
@@ -80,8 +80,8 @@ def test_select_keeps_sources_and_hypotheses_together():
     cache.select(sentences, rows)
     assert torch.equal(cache.source_allowed, source_allowed[sentences])
     for layer, (cross_k, cross_v), k in zip(layers, sources, past_k, strict=True):
-        assert torch.equal(layer.cross_k, cross_k[sentences])
-        assert torch.equal(layer.cross_v, cross_v[sentences])
+        assert torch.equal(layer.cross.k, cross_k[sentences])
+        assert torch.equal(layer.cross.v, cross_v[sentences])
         new_k, new_v = new_positions(4, 1)
         got, _ = layer.append(new_k, new_v)
         assert torch.equal(got, torch.cat([k[rows], new_k], dim=2))
@@ -105,11 +105,11 @@ def test_steps_of_golden_vectors(dtype):
     x = golden.tensor(case["inputs"]["query"], dtype)
     close = golden.tolerance(case, dtype)
     for chunking in case["incremental"]:
-        cache = LayerCache(*attention.keys_values(x[:, :0]))
+        cache = LayerCache()
         for step in chunking["steps"]:
             assert cache.length == step["start"]
             new = x[:, step["start"] : step["start"] + step["length"]]
-            output = attention.self_attention(new, causal=True, cache=cache)
+            output = attention(new, causal=True, cache=cache)
             assert_close(output, golden.tensor(step["output"], dtype), **close)
         k, v = cache.append(*attention.keys_values(x[:, :0]))
         assert_close(k, golden.tensor(case["expected"]["k"], dtype), **close)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tiny import random_ids, real_positions, tiny_config, tiny_transformer
 from torch.testing import assert_close
 
-from seq2seq.config import ModelConfig
+from seq2seq.config import TransformerConfig
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.positions import sinusoidal_table
 from seq2seq.model.transformer import Transformer
@@ -236,7 +236,7 @@ def test_base_model_has_the_number_of_parameters_of_the_paper():
     decoder = layers * (2 * attention + feed_forward + 3 * norm) + norm
     expected = vocabulary * d + encoder + decoder
     with torch.device("meta"):
-        model = Transformer(ModelConfig(), vocabulary)
+        model = Transformer(TransformerConfig(), vocabulary)
     assert sum(p.numel() for p in model.parameters()) == expected
     assert expected == pytest.approx(65e6, rel=0.05)
 

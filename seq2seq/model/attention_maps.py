@@ -1,0 +1,49 @@
+"""What a model looks at: the weights of all its attentions for given sentences."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.model.attention import MultiHeadAttention
+from seq2seq.model.recurrent import AdditiveAttention
+from seq2seq.model.translation_model import TranslationModel
+
+
+@torch.no_grad()
+def attention_maps(
+    model: TranslationModel, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor
+) -> dict[str, Tensor]:
+    """Attention weights by the name of the module that made them.
+
+    Args:
+        model: in evaluation mode, or dropout falsifies the deeper maps.
+        source_BS, source_real_BS, target_BT: as `TranslationModel.forward` takes them.
+
+    Returns:
+        (B, H, queries, keys) for each, such as `decoder.3.cross_attention`. Additive attention
+        has one head.
+    """
+    parts: dict[str, list[Tensor]] = defaultdict(list)
+
+    def keep(name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if isinstance(module, MultiHeadAttention):
+            parts[name].append(module.forward(*args, **{**kwargs, "need_weights": True})[1])
+        else:
+            parts[name].append(output[1][:, None])  # of one target token at a time
+
+    hooks = [
+        module.register_forward_hook(partial(keep, name), with_kwargs=True)
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention | AdditiveAttention)
+    ]
+    try:
+        model(source_BS, source_real_BS, target_BT)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {name: torch.cat(weights, dim=2) for name, weights in parts.items()}

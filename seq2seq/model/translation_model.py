@@ -1,0 +1,84 @@
+"""What training, search and bundles ask of a model, whatever it is made of.
+
+Shapes: B sentences, R hypotheses (B times the beams), S and T source and target lengths,
+D width of hidden states, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from seq2seq.config import ModelConfig
+
+
+class DecodeState(Protocol):
+    """What a model remembers of the hypotheses that are being extended."""
+
+    def reorder(self, rows: Tensor) -> None:
+        """Hypothesis i becomes a copy of the old rows[i] (R,)."""
+
+    def select(self, sentences: Tensor, rows: Tensor) -> None:
+        """Keep these sentences (B',) and these hypotheses (R',) only."""
+
+
+class TranslationModel(nn.Module):
+    """Reads a source, then predicts its translation token by token.
+
+    Training runs `forward` on whole targets; search runs `start` once and `decode_step` for
+    each token. Both give the same hidden states.
+
+    Args:
+        config: sizes and kinds.
+        vocab_size: number of token ids, shared by source and target.
+    """
+
+    output: nn.Linear
+
+    def __init__(self, config: ModelConfig, vocab_size: int):
+        super().__init__()
+        self.config: Any = config
+        self.vocab_size = vocab_size
+
+    def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
+        """Hidden states (B, T, D) of a target given its source; `project` makes scores of them.
+
+        Args:
+            source_BS: token ids.
+            source_real_BS: True where a source token is real, False where it pads.
+            target_BT: token ids, the start mark first; padding stands at their ends.
+        """
+        raise NotImplementedError
+
+    def start(self, source_BS: Tensor, source_real_BS: Tensor) -> DecodeState:
+        """Read B sources; one empty hypothesis for each."""
+        raise NotImplementedError
+
+    def decode_step(self, target_RT: Tensor, state: Any) -> Tensor:
+        """Hidden states (R, T, D) of T further tokens, whose past is in the state."""
+        raise NotImplementedError
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Hidden states (..., D) -> unnormalised scores of the next token (..., V)."""
+        logits: Tensor = self.output(hidden)
+        return logits
+
+
+def make_embeddings(config: ModelConfig, vocab_size: int) -> tuple[nn.Embedding, nn.Embedding]:
+    """Source and target embeddings; one and the same where `tie_embeddings` is `all`."""
+    source = nn.Embedding(vocab_size, config.d_model)
+    if config.tie_embeddings == "all":
+        return source, source
+    return source, nn.Embedding(vocab_size, config.d_model)
+
+
+def initialise(model: nn.Module) -> None:
+    """Xavier-uniform matrices, zero biases, embeddings of unit size after their scaling."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
