@@ -345,6 +345,33 @@ class TrainConfig(Checked):
 
 
 @dataclass
+class CompareConfig(Checked):
+    """All settings of `scripts/compare_attention.py`."""
+
+    model: ModelConfig = field(default_factory=TransformerConfig)  # sizes that variants share
+    runs: list[str] = field(default_factory=list)  # trained runs to compare instead of variants
+    sentences: int = 64  # in a batch
+    length: int = 24  # longest sentence in tokens
+    vocab_size: int = 8000  # subwords of the variants
+    repeats: int = 5  # measurements of each; the median counts
+    calls: bool = True  # also time single calls of attention
+    output: str | None = None  # folder of the tables and the figure; none = runs/attention-<time>
+    device: str = "auto"  # auto | cpu | cuda
+
+    def problems(self) -> Iterator[str]:
+        yield from at_least("sentences", self.sentences, 1)
+        yield from at_least("length", self.length, 2)
+        yield from at_least("vocab_size", self.vocab_size, 4)
+        yield from at_least("repeats", self.repeats, 1)
+        yield from one_of("device", self.device, ("auto", "cpu", "cuda"))
+        if not isinstance(self.model, TransformerConfig):
+            yield (
+                f"model={self.model.name} has no heads to vary: choose a transformer, such as "
+                "model=base; the recurrent model is compared with each"
+            )
+
+
+@dataclass
 class EvaluateConfig(Checked):
     """All settings of `scripts/evaluate.py`."""
 

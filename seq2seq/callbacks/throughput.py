@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from typing import Any
 
@@ -10,6 +9,7 @@ import lightning as L
 import torch
 
 from seq2seq.data.collate import Batch
+from seq2seq.training.hardware import peak_memory
 
 
 class Throughput(L.Callback):
@@ -52,12 +52,5 @@ class Throughput(L.Callback):
         pl_module.log("perf/target_tokens_per_second", self._target / seconds)
         padding = 1 - (self._source + self._target) / self._positions
         pl_module.log("perf/padding_share", padding)
-        pl_module.log("perf/memory_gib", _peak_memory() / 2**30)
+        pl_module.log("perf/memory_gib", peak_memory() / 2**30)
         self._restart()
-
-
-def _peak_memory() -> int:
-    """Peak bytes: of the GPU if there is one, else of this process."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -169,7 +169,11 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
 def sections(schema: type[Any]) -> dict[str, type[Any]]:
     """The fields of a schema that are settings objects themselves."""
     factories: dict[str, Any] = {f.name: f.default_factory for f in dataclasses.fields(schema)}
-    return {name: part for name, part in factories.items() if isinstance(part, type)}
+    return {name: part for name, part in factories.items() if _is_settings(part)}
+
+
+def _is_settings(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, Checked)
 
 
 def keys_of(schema: type[Any]) -> Iterator[str]:

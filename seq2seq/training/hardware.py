@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import resource
 
 import torch
 
-from seq2seq.config import TrainerConfig
+from seq2seq.config import ModelConfig, TrainerConfig, TransformerConfig
 from seq2seq.errors import ConfigError
+from seq2seq.model import masks
+from seq2seq.model.attention import fused_backend
 
 
 def choose_accelerator(config: TrainerConfig) -> str:
@@ -68,6 +71,37 @@ def describe_device(accelerator: str) -> str:
     if accelerator == "gpu":
         return torch.cuda.get_device_name()
     return f"CPU ({torch.get_num_threads()} threads)"
+
+
+def describe_attention(config: ModelConfig, accelerator: str, precision: str) -> str:
+    """Which kernel each attention of a model runs in training: `encoder flash, decoder ...`."""
+    if not isinstance(config, TransformerConfig):
+        return "additive"
+    if config.kernel != "sdpa":
+        return f"{config.kernel} kernel"
+    half = torch.float16 if precision.startswith("16") else torch.bfloat16
+    dtype = torch.float32 if precision == "32-true" else half
+    device = "cuda" if accelerator == "gpu" else "cpu"
+    width = config.head_dim or config.d_model // config.n_heads
+    kv_heads = config.n_kv_heads or config.n_heads
+    q = torch.zeros(2, config.n_heads, 8, width, device=device, dtype=dtype, requires_grad=True)
+    kv = torch.zeros(2, kv_heads, 8, width, device=device, dtype=dtype, requires_grad=True)
+    padded = masks.padding(torch.ones(2, 8, dtype=torch.bool, device=device))
+    dropout = config.attention_dropout
+    of_source = fused_backend(q, kv, kv, padded, dropout)
+    of_target = fused_backend(q, kv, kv, None, dropout, causal=True)
+    slow = "math" in (of_source, of_target)
+    return (
+        f"encoder {of_source}, decoder {of_target}, across {of_source} kernel"
+        + (f" (math is slow: no fast kernel takes attention_dropout={dropout})" if slow else "")
+    )
+
+
+def peak_memory() -> int:
+    """Peak bytes so far: of the GPU if there is one, else of this process."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def process_rank() -> int:

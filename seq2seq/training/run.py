@@ -38,6 +38,7 @@ from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import (
     choose_accelerator,
     choose_precision,
+    describe_attention,
     describe_device,
     keep_freed_memory,
     process_rank,
@@ -80,7 +81,9 @@ def train(config: TrainConfig) -> Path:
             (run_dir / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
         L.seed_everything(config.seed, verbose=False)
         model = build_model(config.model, data.tokenizer.vocab_size)
-        _announce(config, run_dir, data, model, f"{describe_device(accelerator)}, {precision}")
+        attention = describe_attention(config.model, accelerator, precision)
+        device = f"{describe_device(accelerator)}, {precision}; attention: {attention}"
+        _announce(config, run_dir, data, model, device)
         settings = asdict(config)
         # Folders of this machine say nothing elsewhere.
         settings["data"]["path"] = settings["run_dir"] = settings["resume"] = None

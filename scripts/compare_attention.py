@@ -1,0 +1,14 @@
+"""Compare attention variants: python scripts/compare_attention.py [model=base] [runs=[A,B]]."""
+
+from seq2seq.cli.settings import hydra_command
+from seq2seq.config import CompareConfig
+
+
+def main(config: CompareConfig) -> None:
+    from seq2seq.benchmarks.compare_attention import compare_attention  # torch loads here
+
+    compare_attention(config)
+
+
+if __name__ == "__main__":
+    hydra_command("compare_attention", CompareConfig, main)
