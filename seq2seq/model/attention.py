@@ -139,15 +139,18 @@ def _fused_arguments(
 
     - Its causal flag aligns to the first key and must not meet a mask, so it is used only for
       a whole sequence without mask; a single query is the last one and sees all keys.
-    - Grouped heads beside a mask would fall to the slow kernel on a GPU, so the queries that
-      share a key/value head become further queries of that head: nothing is copied.
+    - Only its flash kernel takes grouped heads, without a mask and on a GPU in half precision.
+      Elsewhere the queries that share a key/value head become further queries of that head,
+      which every kernel takes; keys and values are not copied.
     """
     batch, heads, queries, width = q_BHTE.shape
     kv_heads, keys = k_BKSE.size(1), k_BKSE.size(2)
+    grouped = heads != kv_heads
     is_causal = causal and allowed is None and 1 < queries == keys
+    if grouped and q_BHTE.is_cuda and q_BHTE.dtype not in (torch.bfloat16, torch.float16):
+        is_causal = False
     if causal and queries > 1 and not is_causal:
         allowed = masks.combine(allowed, masks.causal(queries, keys, q_BHTE.device))
-    grouped = heads != kv_heads
     if grouped and not is_causal:
         group = heads // kv_heads
         q_BHTE = q_BHTE.reshape(batch, kv_heads, group * queries, width)
@@ -198,18 +201,20 @@ def fused_backend(
 def _check(
     q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, dropout: float, kernel: str
 ) -> None:
-    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
-    if not q.dim() == k.dim() == v.dim() == 4:
-        raise ValueError(f"q, k and v are (batch, heads, length, width), got {shapes}")
-    if not q.size(0) == k.size(0) == v.size(0):
-        raise ValueError(f"the batches of q, k and v differ: {shapes}")
-    if k.shape[1:3] != v.shape[1:3]:
-        raise ValueError(f"every key needs one value, but heads or lengths differ: {shapes}")
-    if q.size(3) != k.size(3):
-        raise ValueError(f"queries and keys are multiplied, so their widths must agree: {shapes}")
-    if not k.size(1) or q.size(1) % k.size(1):
+    q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
+    if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
+        raise ValueError(f"q, k and v are (batch, heads, length, width), got {_shapes(q, k, v)}")
+    if not q_shape[0] == k_shape[0] == v_shape[0]:
+        raise ValueError(f"the batches of q, k and v differ: {_shapes(q, k, v)}")
+    if k_shape[:3] != v_shape[:3]:
+        raise ValueError(f"every key needs one value, but the numbers differ: {_shapes(q, k, v)}")
+    if q_shape[3] != k_shape[3]:
         raise ValueError(
-            f"{k.size(1)} key/value heads do not divide {q.size(1)} query heads: each serves an "
+            f"queries and keys are multiplied, so their widths must agree: {_shapes(q, k, v)}"
+        )
+    if not k_shape[1] or q_shape[1] % k_shape[1]:
+        raise ValueError(
+            f"{k_shape[1]} key/value heads do not divide {q_shape[1]} query heads: each serves an "
             "equal group"
         )
     if not 0.0 <= dropout < 1.0:
@@ -217,7 +222,11 @@ def _check(
     if kernel not in KERNELS:
         raise ValueError(f"kernel={kernel} is not known: {nearest(kernel, KERNELS)}")
     if allowed is not None:
-        masks.check(allowed, q.size(0), q.size(1), q.size(2), k.size(2))
+        masks.check(allowed, (*q_shape[:3], k_shape[2]))
+
+
+def _shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
+    return f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
 
 
 class MultiHeadAttention(nn.Module):

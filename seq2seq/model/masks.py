@@ -87,14 +87,13 @@ def combine(*masks: Tensor | None) -> Tensor | None:
     return allowed
 
 
-def check(allowed: Tensor, batch: int, heads: int, queries: int, keys: int) -> None:
-    """Raise ValueError unless a mask is boolean and broadcasts to (batch, heads, queries, keys)."""
+def check(allowed: Tensor, full: tuple[int, ...]) -> None:
+    """Raise ValueError unless a mask is boolean and broadcasts to (B, H, queries, keys)."""
     if allowed.dtype != torch.bool:
         raise ValueError(
             f"a mask is boolean, True = may attend, got {allowed.dtype}: masks.padding and "
             "masks.per_query make one of zeros and ones"
         )
-    full = (batch, heads, queries, keys)
     if allowed.dim() != 4 or any(
         size not in (1, most) for size, most in zip(allowed.shape, full, strict=True)
     ):

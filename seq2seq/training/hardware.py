@@ -90,11 +90,11 @@ def describe_attention(config: ModelConfig, accelerator: str, precision: str) ->
     dropout = config.attention_dropout
     of_source = fused_backend(q, kv, kv, padded, dropout)
     of_target = fused_backend(q, kv, kv, None, dropout, causal=True)
-    slow = "math" in (of_source, of_target)
-    return (
-        f"encoder {of_source}, decoder {of_target}, across {of_source} kernel"
-        + (f" (math is slow: no fast kernel takes attention_dropout={dropout})" if slow else "")
-    )
+    text = f"encoder {of_source}, decoder {of_target}, across {of_source} kernel"
+    if "math" not in (of_source, of_target):
+        return text
+    reason = f": no fast one takes attention_dropout={dropout} here" if dropout else ""
+    return f"{text} (math is the slow one{reason})"
 
 
 def peak_memory() -> int:

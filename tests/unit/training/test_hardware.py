@@ -24,4 +24,4 @@ def test_the_kernel_of_attention_is_named(model: ModelConfig, text: str):
 def test_a_slow_kernel_is_named_with_its_reason():
     text = describe_attention(TransformerConfig(attention_dropout=0.1), "cpu", "32-true")
     assert text.startswith("encoder math, decoder math, across math kernel")
-    assert "no fast kernel takes attention_dropout=0.1" in text
+    assert "math is the slow one: no fast one takes attention_dropout=0.1" in text
