@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from seq2seq import __version__
 from seq2seq.config import ARCHITECTURES, DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.errors import BundleError, RunError, UserError
+from seq2seq.errors import BundleError, RunError, UserError, nearest
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 
@@ -118,8 +118,11 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     config = _read_config(folder / "config.json")
     try:
         # Bundles of before there was a choice do not name it.
-        architecture = config["model"].get("architecture", "transformer")
-        model_config = ARCHITECTURES[architecture](**config["model"])
+        sizes = dict(config["model"])
+        architecture = sizes.get("architecture", "transformer")
+        if architecture not in ARCHITECTURES:
+            raise ValueError(f"{architecture} is not known: {nearest(architecture, ARCHITECTURES)}")
+        model_config = ARCHITECTURES[architecture](**sizes)
         decode = DecodeConfig(**config["decode"])
         vocab_size, training = int(config["vocab_size"]), dict(config["training"])
     except (KeyError, TypeError, ValueError, UserError) as error:

@@ -10,10 +10,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from seq2seq.config import DecodeConfig, TransformerConfig
+from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import BundleError, UserError
 from seq2seq.inference.bundle import FILES, Bundle, bundle_folder, load_bundle
+from seq2seq.model.build import build_model
 from seq2seq.model.transformer import Transformer
 
 TINY = {
@@ -66,6 +67,30 @@ def test_a_bundle_comes_back_as_it_was_saved(tie, positions, tokenizer, tmp_path
     assert (loaded.decode, loaded.training) == (saved.decode, TRAINING)
     assert loaded.tokenizer.backend.get_vocab() == tokenizer.backend.get_vocab()
     assert not loaded.model.training
+
+
+def test_bundles_of_before_there_were_kinds_of_models_are_transformers(tokenizer, folder):
+    model = json.loads((folder / "config.json").read_text())["model"]
+    older = set(model) - {"architecture", "head_dim", "qk_norm", "kernel"}
+    change_config(folder, model={key: model[key] for key in older})
+    assert same_weights(load_bundle(folder).model, make(tokenizer).model)
+
+
+def test_a_kind_of_model_that_is_not_known_is_refused(folder):
+    model = json.loads((folder / "config.json").read_text())["model"]
+    change_config(folder, model={**model, "architecture": "perceiver"})
+    with pytest.raises(BundleError, match=r"perceiver is not known: .*rnn_attention, transformer"):
+        load_bundle(folder)
+
+
+@pytest.mark.parametrize("tie", ["none", "decoder", "all"])
+def test_a_recurrent_model_comes_back_as_it_was_saved(tie, tokenizer, tmp_path):
+    config = RecurrentConfig(d_model=16, d_attention=8, tie_embeddings=tie)
+    model = build_model(config, tokenizer.vocab_size)
+    Bundle(model, tokenizer, DecodeConfig(), TRAINING).save(tmp_path / "b")
+    loaded = load_bundle(tmp_path / "b").model
+    assert loaded.config == config
+    assert same_weights(model, loaded)
 
 
 @pytest.mark.parametrize(("tie", "matrices"), [("none", 3), ("decoder", 2), ("all", 1)])
