@@ -189,8 +189,9 @@ def _draw(rows: list[Row], file: Path) -> None:
         axis.bar_label(bars, [_cell(value) for value in values], padding=2, fontsize=7)
         axis.set_title(title, fontsize=9)
         axis.set_xlim(0, 1.2 * max(max(values), 1e-9))
+        axis.set_xticks([])  # the bars say their values
         axis.tick_params(labelsize=7)
-        axis.spines[["top", "right"]].set_visible(False)
+        axis.spines[["top", "right", "bottom"]].set_visible(False)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     axes[0, 0].invert_yaxis()  # shared: the first variant on top

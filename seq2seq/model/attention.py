@@ -318,6 +318,8 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: arguments that do not fit together.
         """
+        if positions_BT is not None and rotary is None:
+            raise ValueError("positions_BT says where rotary positions turn to: give rotary, too")
         q = self.q_norm(self._split_heads(self.q_proj(x_BTD)))
         if source is None:
             k, v = self.keys_values(x_BTD)

@@ -21,13 +21,18 @@ def attention_maps(
     """Attention weights by the name of the module that made them.
 
     Args:
-        model: in evaluation mode, or dropout falsifies the deeper maps.
+        model: in evaluation mode.
         source_BS, source_real_BS, target_BT: as `TranslationModel.forward` takes them.
 
     Returns:
         (B, H, queries, keys) for each, such as `decoder.3.cross_attention`. Additive attention
         has one head.
+
+    Raises:
+        ValueError: the model is in training mode, where dropout falsifies the deeper maps.
     """
+    if model.training:
+        raise ValueError("dropout would falsify the maps: call model.eval() first")
     parts: dict[str, list[Tensor]] = defaultdict(list)
 
     def keep(name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:

@@ -132,6 +132,7 @@ class Transformer(TranslationModel):
         self, target_RT: Tensor, real_RT: Tensor | None, cache: DecoderCache, remember: bool
     ) -> Tensor:
         start, allowed = cache.place(target_RT, real_RT)
+        positions_RT = start if self.rotary is not None and isinstance(start, Tensor) else None
         x_RTD = self.target_embedding(target_RT, start)
         for layer, past in zip(self.decoder, cache.layers, strict=True):
             x_RTD = layer(
@@ -140,7 +141,7 @@ class Transformer(TranslationModel):
                 cache.source_allowed,
                 allowed,
                 self.rotary,
-                None if isinstance(start, int) else start,
+                positions_RT,
                 past if remember else None,
             )
         hidden: Tensor = self.decoder_norm(x_RTD)

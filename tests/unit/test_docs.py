@@ -1,0 +1,121 @@
+"""The pages of docs/ say what is true: their snippets run, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, the line of its opening fence (from 1), its lines."""
+
+    language: str
+    line: int
+    lines: list[str]
+
+    @property
+    def end(self) -> int:
+        """The line of the closing fence."""
+        return self.line + len(self.lines) + 1
+
+
+def blocks(text: str) -> Iterator[Block]:
+    block: Block | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            if block is not None:
+                yield block
+                block = None
+            else:
+                block = Block(line[3:].strip(), number, [])
+        elif block is not None:
+            block.lines.append(line)
+    assert block is None, f"line {block.line if block else 0}: a block without end"
+
+
+def snippets(text: str) -> Iterator[tuple[Block, list[str]]]:
+    """Each python block, and the text block that follows it directly (none: no output)."""
+    found, lines = list(blocks(text)), text.splitlines()
+    for block, after in zip(found, [*found[1:], None], strict=True):
+        if block.language == "python":
+            follows = (
+                after is not None
+                and after.language == "text"
+                and not "".join(lines[block.end : after.line - 1]).strip()
+            )
+            yield block, after.lines if follows else []
+
+
+def stripped(lines: list[str]) -> list[str]:
+    return "\n".join(line.rstrip() for line in lines).strip("\n").split("\n")
+
+
+def run(page: Path, block: Block, names: dict[str, object]) -> list[str]:
+    """What a snippet prints. Line numbers of its errors are those of the page."""
+    output = io.StringIO()
+    where = f"{page.name}:{block.line}"
+    try:
+        code = compile("\n" * block.line + "\n".join(block.lines), str(page), "exec")
+        with contextlib.redirect_stdout(output):
+            exec(code, names)
+    except Exception as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(page)]
+        if frames:
+            where = f"{page.name}:{frames[-1].lineno}"
+        pytest.fail(f"{where}: {type(error).__name__}: {error}", pytrace=False)
+    return output.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_print_what_the_page_says(page):
+    names: dict[str, object] = {"__name__": page.stem}
+    for block, expected in snippets(page.read_text(encoding="utf-8")):
+        printed = run(page, block, names)
+        assert stripped(printed) == stripped(expected), (
+            f"{page.name}:{block.line}: the snippet prints\n" + "\n".join(printed)
+        )
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_relative_links_exist(page):
+    text = page.read_text(encoding="utf-8")
+    inside = {n for block in blocks(text) for n in range(block.line, block.end + 1)}
+    missing = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if number in inside:
+            continue
+        for target in LINK.findall(line):
+            path = target.partition("#")[0]
+            if path and ":" not in path and not (page.parent / path).exists():
+                missing.append(f"{page.name}:{number}: {target}")
+    assert not missing
+
+
+def test_attention_page_has_snippets():
+    page = (ROOT / "docs" / "attention.md").read_text(encoding="utf-8")
+    assert len(list(snippets(page))) >= 15
+
+
+def test_a_failing_snippet_names_page_and_line(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n```python\na = 1\na / 0\n```\n", encoding="utf-8")
+    ((block, expected),) = snippets(page.read_text(encoding="utf-8"))
+    assert expected == []
+    with pytest.raises(pytest.fail.Exception, match=r"page\.md:5: ZeroDivisionError"):
+        run(page, block, {})
+
+
+def test_output_belongs_to_a_snippet_only_directly_after_it():
+    text = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\n```\nprose\n```text\n2\n```\n"
+    assert [expected for _, expected in snippets(text)] == [["1"], []]
