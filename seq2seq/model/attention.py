@@ -374,6 +374,8 @@ def _after_memory(
         torch.cat([given.expand(batch, -1, -1, -1), own], dim=2)
         for given, own in zip(memory, (k_BKSE, v_BKSE), strict=True)
     )
-    if allowed is not None and allowed.size(-1) > 1:
+    if allowed is not None:
+        if allowed.size(-1) == 1:  # one answer for all keys, but never for the memory
+            allowed = allowed.expand(*allowed.shape[:-1], k_BKSE.size(2))
         allowed = F.pad(allowed, (entries, 0), value=True)
     return k, v, allowed

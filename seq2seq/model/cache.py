@@ -61,7 +61,7 @@ class LayerCache:
                 f"{end - start} more do not fit; decode shorter outputs or allow longer ones"
             )
         if self._past is None:
-            self._past = KeysValues(k_RKTE[:, :, :0], v_RKTE[:, :, :0])
+            self._past = KeysValues(*(new.detach()[:, :, :0] for new in (k_RKTE, v_RKTE)))
         if k_RKTE.size(0) != self._past.k.size(0):
             raise ValueError(
                 f"the cache holds {self._past.k.size(0)} hypotheses, got {k_RKTE.size(0)}: "

@@ -114,8 +114,8 @@ class DecoderLayer(nn.Module):
         source_allowed: Tensor,
         target_allowed: Tensor | None,
         rotary: RotaryPositions | None,
-        positions_RT: Tensor | None,
         cache: LayerCache | None,
+        positions_RT: Tensor | None = None,
     ) -> Tensor:
         def over_target(x_RTD: Tensor) -> Tensor:
             attended: Tensor = self.self_attention(

@@ -84,6 +84,11 @@ class RotaryPositions(nn.Module):
 
     def forward(self, x_BHLE: Tensor, start: int | Tensor = 0) -> Tensor:
         """Turn (B, H, L, E); `start` is the first position, or that of each token (B, L)."""
+        if x_BHLE.size(3) != 2 * self.cos.size(1):
+            raise ValueError(
+                f"these rotary positions turn heads of width {2 * self.cos.size(1)}, got "
+                f"{x_BHLE.size(3)}"
+            )
         cos, sin = (rows_of(table, start, x_BHLE.size(2)) for table in (self.cos, self.sin))
         if cos.dim() == 3:  # positions of each sentence, the same for all heads
             cos, sin = cos[:, None], sin[:, None]

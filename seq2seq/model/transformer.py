@@ -141,8 +141,8 @@ class Transformer(TranslationModel):
                 cache.source_allowed,
                 allowed,
                 self.rotary,
-                positions_RT,
                 past if remember else None,
+                positions_RT,
             )
         hidden: Tensor = self.decoder_norm(x_RTD)
         return hidden

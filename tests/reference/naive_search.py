@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS, PAD
-from seq2seq.model.transformer import Transformer
+from seq2seq.model.translation_model import TranslationModel
 
 Words = tuple[int, ...]
 Probabilities = Callable[[Words, Words], list[float]]
@@ -161,9 +161,9 @@ class RerunState:
 
 
 class RerunStep:
-    """A transformer as a step model without memory: it reads all again for every token."""
+    """A model as a step model without memory: it reads all again for every token."""
 
-    def __init__(self, model: Transformer):
+    def __init__(self, model: TranslationModel):
         self.model = model
 
     def start(self, source_BS: Tensor) -> RerunState:
@@ -177,7 +177,7 @@ class RerunStep:
         return torch.log_softmax(self.model.project(hidden_RTD[:, -1]), dim=-1)
 
 
-def forced_log_prob(model: Transformer, source: list[int], output: list[int]) -> float:
+def forced_log_prob(model: TranslationModel, source: list[int], output: list[int]) -> float:
     """Log probability of output ids (give the end mark if there is one), in one pass."""
     source_BS = torch.tensor([[*source, EOS]])
     target_BT = torch.tensor([[BOS, *output[:-1]]])

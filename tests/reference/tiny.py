@@ -1,4 +1,4 @@
-"""Small random transformers whose every parameter matters."""
+"""Small random models whose every parameter matters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.config import TransformerConfig
+from seq2seq.config import RecurrentConfig, TransformerConfig
+from seq2seq.model.recurrent import RecurrentModel
 from seq2seq.model.transformer import Transformer
 
 SIZES: dict[str, Any] = {
@@ -39,6 +40,23 @@ def tiny_transformer(seed: int = 0, vocab_size: int = 13, **changes: Any) -> Tra
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Transformer(tiny_config(**changes), vocab_size)
+    shake(model, seed)
+    return model.eval()
+
+
+RECURRENT_SIZES: dict[str, Any] = {
+    "d_model": 8,
+    "d_attention": 6,
+    "dropout": 0.0,
+    "max_length": 48,
+}
+
+
+def tiny_recurrent(seed: int = 0, vocab_size: int = 13, **changes: Any) -> RecurrentModel:
+    """A recurrent model in evaluation mode, the same for the same arguments."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = RecurrentModel(RecurrentConfig(**{**RECURRENT_SIZES, **changes}), vocab_size)
     shake(model, seed)
     return model.eval()
 

@@ -1,61 +1,73 @@
-import golden
+import math
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_attention import attention_by_loops, weights_by_loops
+from naive_attention import (
+    attention_by_loops,
+    multi_head_by_loops,
+    weights_by_loops,
+    weights_of,
+)
 from tiny import real_positions, shake
 from torch.testing import assert_close
 
+from seq2seq.config import KERNELS
 from seq2seq.model import masks
-from seq2seq.model.attention import MultiHeadAttention, attend, attention_weights
+from seq2seq.model.attention import (
+    MultiHeadAttention,
+    _fused_arguments,
+    attend,
+    fused_backend,
+    masked_softmax,
+)
+from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.positions import RotaryPositions
 
+BOTH_KERNELS = pytest.mark.parametrize("kernel", KERNELS)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 HEADS = pytest.mark.parametrize(
     ("heads", "kv_heads"), [(4, 4), (4, 2), (4, 1)], ids=["multi-head", "grouped", "multi-query"]
 )
 CLOSE = {torch.float64: {"rtol": 0, "atol": 1e-12}, torch.float32: {"rtol": 0, "atol": 1e-5}}
+EXACT = CLOSE[torch.float64]
 
 
 def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def attention_module(d_model: int, heads: int, kv_heads: int | None = None, seed: int = 0):
-    torch.manual_seed(seed)
-    attention = MultiHeadAttention(d_model, heads, kv_heads).double().eval()
+def chance(seed: int, share: float, *shape: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).random(shape) < share)
+
+
+def module(*sizes, seed: int = 0, **options) -> MultiHeadAttention:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        attention = MultiHeadAttention(*sizes, **options).double()
     shake(attention, seed)
-    return attention
+    return attention.eval()
 
 
-# attend and attention_weights
+# attend
 
 
 @st.composite
-def attention_problems(draw):
+def attention_problems(draw, least_keys=1):
     kv_heads = draw(st.sampled_from([1, 2]))
     heads = kv_heads * draw(st.sampled_from([1, 2, 3]))
     batch, width, value_width = (draw(st.integers(1, high)) for high in (2, 4, 4))
-    keys = draw(st.integers(1, 5))
+    keys = draw(st.integers(least_keys, 5))
     causal = draw(st.booleans())
     queries = draw(st.integers(1, keys if causal else 5))
     seed = draw(st.integers(0, 999))
-    mask_shape = draw(
-        st.sampled_from(
-            [
-                None,
-                (batch, 1, 1, keys),
-                (batch, 1, queries, keys),
-                (1, 1, queries, keys),
-                (batch, heads, queries, keys),
-            ]
-        )
-    )
+    full = (batch, heads, queries, keys)
     allowed = None
-    if mask_shape is not None:
-        # Few True, so that queries without any key are common.
-        allowed = torch.from_numpy(np.random.default_rng(seed).random(mask_shape) < 0.5)
+    if draw(st.booleans()):
+        shape = [size if draw(st.booleans()) else 1 for size in full]
+        allowed = chance(seed, 0.5, *shape)  # few True: queries without any key are common
     return {
         "q": normal(seed, batch, heads, queries, width),
         "k": normal(seed + 1, batch, kv_heads, keys, width),
@@ -66,76 +78,234 @@ def attention_problems(draw):
     }
 
 
+def by_loops(problem, function):
+    arrays = {
+        name: part.numpy() if isinstance(part, torch.Tensor) else part
+        for name, part in problem.items()
+    }
+    if function is weights_by_loops:
+        del arrays["v"]
+    return torch.from_numpy(function(**arrays))
+
+
 @DTYPES
+@BOTH_KERNELS
 @settings(max_examples=30, deadline=None)
 @given(problem=attention_problems())
-def test_attend_is_attention_by_loops(dtype, problem):
-    q, k, v = (problem[name] for name in "qkv")
-    rest = {name: problem[name] for name in ("causal", "scale")}
-    allowed = problem["allowed"]
-    context = attend(q.to(dtype), k.to(dtype), v.to(dtype), allowed, **rest)
-    expected = attention_by_loops(
-        q.numpy(), k.numpy(), v.numpy(), None if allowed is None else allowed.numpy(), **rest
-    )
+def test_attend_is_attention_by_loops(kernel, dtype, problem):
+    q, k, v = (problem[name].to(dtype) for name in "qkv")
+    rest = {name: problem[name] for name in ("allowed", "causal", "scale")}
+    context = attend(q, k, v, kernel=kernel, **rest)
     assert context.dtype == dtype
-    assert_close(context.double(), torch.from_numpy(expected), **CLOSE[dtype])
+    assert_close(context.double(), by_loops(problem, attention_by_loops), **CLOSE[dtype])
 
 
 @settings(max_examples=30, deadline=None)
 @given(problem=attention_problems())
-def test_attention_weights_are_those_of_loops_and_give_the_context_of_attend(problem):
-    q, k, v, scale = (problem[name] for name in ("q", "k", "v", "scale"))
-    allowed = problem["allowed"]
-    if problem["causal"]:
-        allowed = masks.combine(allowed, masks.causal(q.size(2), k.size(2)))
-    weights = attention_weights(q, k, allowed, scale)
-    expected = weights_by_loops(
-        q.numpy(), k.numpy(), None if allowed is None else allowed.numpy(), scale=scale
-    )
-    assert_close(weights, torch.from_numpy(expected), **CLOSE[torch.float64])
-    v_BHSE = v.repeat_interleave(q.size(1) // v.size(1), dim=1)
-    assert_close(weights @ v_BHSE, attend(q, k, v, allowed, scale=scale), rtol=0, atol=1e-12)
+def test_weights_of_the_reference_kernel_are_those_of_loops(problem):
+    q, k, v = (problem[name] for name in "qkv")
+    rest = {name: problem[name] for name in ("allowed", "causal", "scale")}
+    context, weights = attend(q, k, v, kernel="reference", need_weights=True, **rest)
+    assert_close(weights, by_loops(problem, weights_by_loops), **EXACT)
+    assert_close(context, attend(q, k, v, **rest), **EXACT)
 
 
 @HEADS
 @DTYPES
 def test_weights_of_each_query_sum_to_one(heads, kv_heads, dtype):
     q, k = normal(1, 2, heads, 3, 4, dtype=dtype), normal(2, 2, kv_heads, 5, 4, dtype=dtype)
-    weights = attention_weights(q, k, masks.padding(real_positions([3, 5])))
+    allowed = masks.padding(real_positions([3, 5]))
+    weights = attend(q, k, k, allowed, kernel="reference", need_weights=True)[1]
     assert weights.shape == (2, heads, 3, 5)
     assert_close(weights.sum(dim=-1), torch.ones(2, heads, 3, dtype=dtype))
     assert (weights[0, :, :, 3:] == 0).all()
 
 
-@HEADS
-def test_a_query_that_may_see_nothing_gets_zeros_and_clean_gradients(heads, kv_heads):
-    q = normal(1, 2, heads, 3, 4).requires_grad_()
-    k, v = (normal(seed, 2, kv_heads, 5, 4).requires_grad_() for seed in (2, 3))
-    allowed = masks.padding(real_positions([0, 5]))
-    assert (attention_weights(q, k, allowed)[0] == 0).all()
-    context = attend(q, k, v, allowed)
-    assert (context[0] == 0).all()
-    assert (context[1] != 0).all()
+@BOTH_KERNELS
+@settings(max_examples=30, deadline=None)
+@given(problem=attention_problems(), share=st.sampled_from([0.0, 0.1, 0.5]))
+def test_under_any_mask_blind_queries_get_zeros_and_all_gradients_are_finite(
+    kernel, problem, share
+):
+    q, k, v = (problem[name].requires_grad_() for name in "qkv")
+    causal, shape = problem["causal"], (*q.shape[:3], k.size(2))
+    allowed = chance(1, share, *shape)
+    context = attend(q, k, v, allowed, kernel=kernel, causal=causal)
+    order = masks.causal(q.size(2), k.size(2)) if causal else None
+    blind = ~masks.combine(allowed, order).expand(shape).any(dim=-1)
+    assert (context[blind] == 0).all()
+    assert (context[~blind] != 0).all()
     context.square().sum().backward()
     assert all(tensor.grad.isfinite().all() for tensor in (q, k, v))
-    assert (k.grad[0] == 0).all()
+    assert (q.grad[blind] == 0).all()
 
 
-def test_very_unequal_scores_neither_overflow_nor_lose_the_mask():
+@BOTH_KERNELS
+def test_very_unequal_scores_neither_overflow_nor_lose_the_mask(kernel):
     q = torch.full((1, 1, 1, 1), 1e4)
     k = torch.tensor([1e4, -1e4, 0.0]).view(1, 1, 3, 1)
     allowed = torch.tensor([False, True, True]).view(1, 1, 1, 3)
-    assert attention_weights(q, k, allowed, scale=1.0).flatten().tolist() == [0.0, 0.0, 1.0]
-    assert attend(q, k, k, allowed, scale=1.0).item() == 0.0
+    v = torch.tensor([5.0, 6.0, 7.0]).view(1, 1, 3, 1)
+    assert attend(q, k, v, allowed, scale=1.0, kernel=kernel).item() == 7.0
 
 
-def test_dropout_keeps_the_expected_context():
+@DTYPES
+def test_masked_softmax_is_the_softmax_of_what_is_allowed(dtype):
+    scores = normal(1, 4, 6, dtype=dtype)
+    allowed = chance(1, 0.5, 4, 6)
+    allowed[2] = False
+    got = masked_softmax(scores, allowed)
+    for row in range(4):
+        assert_close(got[row, allowed[row]], scores[row, allowed[row]].softmax(dim=0))
+        assert (got[row, ~allowed[row]] == 0).all()
+    assert_close(masked_softmax(scores, None), scores.softmax(dim=-1))
+
+
+@BOTH_KERNELS
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_keeps_the_expected_context_and_finite_gradients(causal, masked, kernel):
     torch.manual_seed(0)
-    q, k, v = normal(1, 1, 1, 1, 4), normal(2, 1, 1, 6, 4), normal(3, 1, 1, 6, 4)
-    many = [tensor.expand(4000, -1, -1, -1) for tensor in (q, k, v)]
-    dropped = attend(*many, dropout=0.3)
+    q, k, v = (normal(seed, 1, 2, 6, 4) for seed in (1, 2, 3))
+    allowed = masks.padding(real_positions([4], 6)) if masked else None
+    many = [tensor.expand(3000, -1, -1, -1).clone().requires_grad_() for tensor in (q, k, v)]
+    dropped = attend(*many, allowed, dropout=0.3, kernel=kernel, causal=causal)
     assert dropped.std(dim=0).min() > 0.01
-    assert_close(dropped.mean(dim=0), attend(q, k, v)[0], rtol=0, atol=0.05)
+    expected = attend(q, k, v, allowed, kernel=kernel, causal=causal)
+    assert_close(dropped.mean(dim=0), expected[0], rtol=0, atol=0.06)
+    dropped.square().sum().backward()
+    assert all(tensor.grad.isfinite().all() for tensor in many)
+
+
+# Mistakes
+
+
+GOOD = (2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6)
+
+
+@BOTH_KERNELS
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (
+            ((4, 3, 8), *GOOD[1:]),
+            r"q, k and v are \(batch, heads, length, width\), got q \(4, 3, 8",
+        ),
+        ((GOOD[0], (2, 5, 8), (2, 5, 6)), r"are \(batch, heads, length, width\).*k \(2, 5, 8\)"),
+        (((3, 4, 3, 8), *GOOD[1:]), r"the batches of q, k and v differ: q \(3, 4, 3, 8\), k \(2"),
+        ((*GOOD[:2], (1, 2, 5, 6)), r"the batches of q, k and v differ.*v \(1, 2, 5, 6\)"),
+        ((*GOOD[:2], (2, 2, 4, 6)), r"every key needs one value.*k \(2, 2, 5, 8\), v \(2, 2, 4, 6"),
+        ((*GOOD[:2], (2, 4, 5, 6)), "every key needs one value, but"),
+        (((2, 4, 3, 7), *GOOD[1:]), r"multiplied, so their widths must agree: q \(2, 4, 3, 7\)"),
+        (((2, 3, 3, 8), *GOOD[1:]), "2 key/value heads do not divide 3 query heads: each serves"),
+        (((2, 1, 3, 8), *GOOD[1:]), "2 key/value heads do not divide 1 query heads"),
+        ((GOOD[0], (2, 0, 5, 8), (2, 0, 5, 6)), "0 key/value heads do not divide 4 query heads"),
+    ],
+)
+def test_sizes_that_do_not_fit_together_are_named(shapes, message, kernel):
+    with pytest.raises(ValueError, match=message):
+        attend(*(torch.zeros(shape) for shape in shapes), kernel=kernel)
+
+
+@BOTH_KERNELS
+@pytest.mark.parametrize(
+    ("allowed", "message"),
+    [
+        (torch.zeros(2, 1, 1, 5), r"boolean, True = may attend, got torch.float32: masks.padding"),
+        (torch.ones(2, 1, 1, 5, dtype=torch.int64), "a mask is boolean.*got torch.int64"),
+        (chance(1, 1, 2, 5), r"shape \(2, 5\) does not broadcast to .* = \(2, 4, 3, 5\): give all"),
+        (chance(1, 1, 2, 3, 5), r"shape \(2, 3, 5\) does not broadcast.*masks.per_query of"),
+        (chance(1, 1, 2, 1, 1, 6), r"shape \(2, 1, 1, 6\) does not broadcast.*each full or 1"),
+        (chance(1, 1, 2, 1, 4, 5), r"shape \(2, 1, 4, 5\) does not broadcast"),
+        (chance(1, 1, 2, 2, 3, 5), r"shape \(2, 2, 3, 5\) does not broadcast"),
+        (chance(1, 1, 3, 1, 1, 5), r"shape \(3, 1, 1, 5\) does not broadcast"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_named_with_the_shape_it_should_have(allowed, message, kernel):
+    with pytest.raises(ValueError, match=message):
+        attend(*(torch.zeros(shape) for shape in GOOD), allowed, kernel=kernel)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 7, math.nan])
+def test_a_dropout_that_is_no_probability_is_refused(dropout):
+    with pytest.raises(ValueError, match=f"dropout={dropout} is no probability"):
+        attend(*(torch.zeros(shape) for shape in GOOD), dropout=dropout)
+
+
+def test_an_unknown_kernel_is_refused_with_the_nearest_known_one():
+    with pytest.raises(ValueError, match=r"kernel=referense is not known.*reference"):
+        attend(*(torch.zeros(shape) for shape in GOOD), kernel="referense")
+
+
+def test_the_fused_kernel_refuses_to_give_weights():
+    with pytest.raises(ValueError, match="never makes the weights: give kernel='reference'"):
+        attend(*(torch.zeros(shape) for shape in GOOD), need_weights=True)
+
+
+@BOTH_KERNELS
+def test_more_causal_queries_than_keys_are_refused(kernel):
+    q, k = torch.zeros(1, 1, 4, 2), torch.zeros(1, 1, 3, 2)
+    with pytest.raises(ValueError, match="4 queries cannot be the last of 3 keys"):
+        attend(q, k, k, causal=True, kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((10, 4), "d_model=10 is not a multiple of n_heads=4: change one, or set head_dim"),
+        ((8, 0), "n_heads=0"),
+        ((8, 0, None, 4), "n_heads=0"),
+        ((16, 4, 3), "n_kv_heads=3 does not divide n_heads=4"),
+        ((16, 4, 0), "n_kv_heads=0 does not divide n_heads=4"),
+        ((16, 4, 8), "n_kv_heads=8 does not divide n_heads=4"),
+    ],
+)
+def test_impossible_sizes_of_a_module_are_refused(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(*sizes)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"causal": True}, {"rotary": RotaryPositions(9, 4)}, {"cache": LayerCache()}],
+    ids=["causal", "rotary", "cache"],
+)
+@pytest.mark.parametrize("computed", [False, True])
+def test_what_belongs_to_self_attention_is_refused_beside_a_source(option, computed):
+    attention, x, source = module(8, 2), normal(1, 2, 3, 8), normal(2, 2, 5, 8)
+    with pytest.raises(ValueError, match=r"belong to self-attention.*leave out either them or the"):
+        attention(x, attention.keys_values(source) if computed else source, **option)
+
+
+def test_positions_are_refused_where_nothing_is_turned_to_them():
+    places = torch.arange(3).expand(2, -1)
+    with pytest.raises(ValueError, match="where rotary positions turn to: give rotary, too"):
+        module(8, 2)(normal(1, 2, 3, 8), positions_BT=places)
+
+
+def test_rotary_positions_refuse_heads_of_odd_width():
+    with pytest.raises(ValueError, match="a head width of 3 is odd"):
+        RotaryPositions(9, module(9, 3).head_dim)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (1, 3, 4), (4, 3, 4), (1, 2, 3, 4), (3, 4)])
+def test_memory_of_another_shape_is_refused(shape):
+    memory = KeysValues(torch.zeros(shape).double(), torch.zeros(shape).double())
+    with pytest.raises(ValueError, match=r"memory is keys and values.*\(2, M, 4\), got \("):
+        module(16, 4, 2)(normal(1, 2, 3, 16), memory=memory)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3), (2, 1, 1, 2), (2, 1, 1, 6), (3, 1, 1, 3)])
+def test_a_mask_that_does_not_fit_is_refused_beside_memory_too(shape):
+    memory = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 3, 4))
+    with pytest.raises(ValueError, match="does not broadcast to"):
+        module(16, 4, 2)(normal(1, 2, 3, 16), allowed=chance(1, 1, *shape), memory=memory)
+
+
+def test_memory_with_fewer_values_than_keys_is_refused():
+    memory = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 2, 4))
+    with pytest.raises(ValueError, match=r"got \(2, 2, 4\)"):
+        module(16, 4, 2)(normal(1, 2, 3, 16), memory=memory)
 
 
 # MultiHeadAttention
@@ -152,126 +322,440 @@ def torch_twin(ours: MultiHeadAttention, d_model: int, heads: int) -> torch.nn.M
     return twin.eval()
 
 
+@BOTH_KERNELS
 @pytest.mark.parametrize("causal", [False, True])
-def test_self_attention_is_that_of_torch(causal):
-    ours = attention_module(12, 3)
+def test_self_attention_is_that_of_torch(causal, kernel):
+    ours = module(12, 3, kernel=kernel)
     x, real = normal(1, 2, 5, 12), real_positions([5, 3])
     forbidden = ~masks.causal(5, 5)[0, 0] if causal else None
-    theirs, _ = torch_twin(ours, 12, 3)(x, x, x, key_padding_mask=~real, attn_mask=forbidden)
+    theirs, their_weights = torch_twin(ours, 12, 3)(
+        x, x, x, key_padding_mask=~real, attn_mask=forbidden, average_attn_weights=False
+    )
     output = ours(x, allowed=masks.padding(real), causal=causal)
-    assert_close(output, theirs, rtol=0, atol=1e-12)
+    assert_close(output, theirs, **EXACT)
+    weights = ours(x, allowed=masks.padding(real), causal=causal, need_weights=True)[1]
+    assert_close(weights, their_weights, **EXACT)
 
 
-def test_cross_attention_is_that_of_torch():
-    ours = attention_module(12, 3)
+@BOTH_KERNELS
+@pytest.mark.parametrize("computed", [False, True])
+def test_cross_attention_is_that_of_torch(computed, kernel):
+    ours = module(12, 3, kernel=kernel)
     x, source, real = normal(1, 2, 4, 12), normal(2, 2, 6, 12), real_positions([6, 2])
     theirs, _ = torch_twin(ours, 12, 3)(x, source, source, key_padding_mask=~real)
-    output = ours(x, source, masks.padding(real))
-    assert_close(output, theirs, rtol=0, atol=1e-12)
+    output = ours(x, ours.keys_values(source) if computed else source, masks.padding(real))
+    assert_close(output, theirs, **EXACT)
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2])
-def test_grouped_heads_are_multi_head_attention_with_repeated_projections(kv_heads):
-    grouped, full = attention_module(16, 4, kv_heads), attention_module(16, 4)
-    full.q_proj, full.out_proj = grouped.q_proj, grouped.out_proj
-    with torch.no_grad():
-        for name in ("k_proj", "v_proj"):
-            few, many = getattr(grouped, name), getattr(full, name)
-            for tensor in ("weight", "bias"):
-                heads = getattr(few, tensor).unflatten(0, (kv_heads, 4))
-                repeated = heads.repeat_interleave(4 // kv_heads, dim=0).flatten(0, 1)
-                getattr(many, tensor).copy_(repeated)
+@BOTH_KERNELS
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(12, 4), (12, 4, 2), (12, 3, 1, 5), (7, 2, 2, 6), (8, 2, 1, 3, 5)], ids=str
+)
+def test_heads_of_any_number_and_width_are_the_loops(sizes, bias, kernel):
+    attention, x = module(*sizes, bias=bias, kernel=kernel), normal(1, 2, 4, sizes[0])
+    heads, kv_heads = sizes[1], sizes[2] if len(sizes) > 2 else None
+    source = normal(2, 2, 6, sizes[4]) if len(sizes) > 4 else None
+    expected = multi_head_by_loops(
+        x.numpy(),
+        weights_of(attention),
+        heads,
+        kv_heads,
+        source=None if source is None else source.numpy(),
+        causal=source is None,
+    )
+    output = attention(x, source, causal=source is None)
+    assert_close(output, torch.from_numpy(expected), **EXACT)
+
+
+def test_widths_of_projections_follow_heads_and_source():
+    shapes = {name: tuple(p.shape) for name, p in module(16, 4, 2, 6, 10).named_parameters()}
+    assert shapes == {
+        "q_proj.weight": (24, 16),
+        "q_proj.bias": (24,),
+        "k_proj.weight": (12, 10),
+        "k_proj.bias": (12,),
+        "v_proj.weight": (12, 10),
+        "v_proj.bias": (12,),
+        "out_proj.weight": (16, 24),
+        "out_proj.bias": (16,),
+    }
+    k, v = module(16, 4, 2, 6, 10).keys_values(normal(1, 3, 5, 10))
+    assert k.shape == v.shape == (3, 2, 5, 6)
+
+
+def test_a_state_dict_has_four_projections_and_gives_the_same_module():
+    ours, other = module(16, 4, 2, seed=1), module(16, 4, 2, seed=2)
+    names = [
+        f"{part}_proj.{kind}" for part in ("q", "k", "v", "out") for kind in ("weight", "bias")
+    ]
+    assert list(ours.state_dict()) == names
+    assert list(module(16, 4, bias=False).state_dict()) == names[::2]
     x = normal(1, 2, 5, 16)
-    expected = full(x, causal=True)
-    assert_close(grouped(x, causal=True), expected, rtol=0, atol=1e-12)
+    assert not torch.allclose(other(x), ours(x))
+    other.load_state_dict(ours.state_dict())
+    assert torch.equal(other(x), ours(x))
 
 
-def test_fewer_key_value_heads_shrink_keys_values_and_their_projections_only():
-    shapes = {name: tuple(p.shape) for name, p in attention_module(16, 4, 2).named_parameters()}
-    assert shapes["q_proj.weight"] == shapes["out_proj.weight"] == (16, 16)
-    assert shapes["k_proj.weight"] == shapes["v_proj.weight"] == (8, 16)
-    k, v = attention_module(16, 4, 2).keys_values(normal(1, 3, 5, 16))
-    assert k.shape == v.shape == (3, 2, 5, 4)
+@BOTH_KERNELS
+@pytest.mark.parametrize("cross", [False, True])
+def test_normalised_queries_and_keys_are_the_formula(cross, kernel):
+    attention = module(12, 4, 2, qk_norm=True, kernel=kernel)
+    assert attention.q_norm.weight.shape == attention.k_norm.weight.shape == (3,)
+    assert not torch.allclose(attention.q_norm.weight, torch.ones(3, dtype=torch.float64))
+    x, source = normal(1, 2, 4, 12), normal(2, 2, 5, 12)
+    read = source if cross else x
+
+    def normalised(split, gain):
+        mean_square = split.square().mean(dim=-1, keepdim=True)
+        return split / (mean_square + torch.finfo(split.dtype).eps).sqrt() * gain
+
+    q = normalised(attention.q_proj(x).unflatten(-1, (4, 3)), attention.q_norm.weight)
+    k = normalised(attention.k_proj(read).unflatten(-1, (2, 3)), attention.k_norm.weight)
+    v = attention.v_proj(read).unflatten(-1, (2, 3))
+    q, k, v = (split.transpose(1, 2).detach().numpy() for split in (q, k, v))
+    context = torch.from_numpy(attention_by_loops(q, k, v))
+    expected = attention.out_proj(context.transpose(1, 2).flatten(-2))
+    assert_close(attention(x, source if cross else None), expected, rtol=0, atol=1e-9)
 
 
-def test_key_value_heads_are_as_many_as_heads_unless_told():
-    ours, same = attention_module(12, 3), attention_module(12, 3, 3)
-    assert ours.k_proj.weight.shape == same.k_proj.weight.shape == (12, 12)
+def test_normalised_scores_do_not_grow_with_the_input():
+    normed, plain = module(12, 4, qk_norm=True, bias=False), module(12, 4, bias=False)
+    x = normal(1, 2, 4, 12)
+    for attention, same in ((normed, True), (plain, False)):
+        weights, larger = (attention(scale * x, need_weights=True)[1] for scale in (1, 100))
+        assert torch.allclose(weights, larger, atol=1e-6) == same
 
 
-def test_attention_weights_are_dropped_in_training_only():
+@BOTH_KERNELS
+@pytest.mark.parametrize("cross", [False, True])
+def test_weights_come_from_the_reference_whatever_the_kernel(cross, kernel):
+    attention, x = module(8, 4, 2, kernel=kernel), normal(1, 2, 5, 8)
+    source = normal(2, 2, 3, 8) if cross else None
+    allowed = masks.padding(real_positions([2, 3 if cross else 5]))
+    output, weights = attention(x, source, allowed, causal=not cross, need_weights=True)
+    assert_close(output, attention(x, source, allowed, causal=not cross), **EXACT)
+    q = attention.q_proj(x).unflatten(-1, (4, 2)).transpose(1, 2)
+    k = attention.keys_values(x if source is None else source).k
+    expected = weights_by_loops(
+        q.detach().numpy(), k.detach().numpy(), allowed.numpy(), causal=not cross
+    )
+    assert_close(weights, torch.from_numpy(expected), **EXACT)
+
+
+def test_weights_with_memory_have_its_columns_first():
+    attention, x = module(8, 2), normal(1, 2, 4, 8)
+    memory = KeysValues(normal(2, 2, 3, 4), normal(3, 2, 3, 4))
+    output, weights = attention(x, causal=True, memory=memory, need_weights=True)
+    assert weights.shape == (2, 2, 4, 7)
+    assert (weights[..., :3] > 0).all()
+    assert (weights[..., 3:].triu(1) == 0).all()
+    assert_close(weights.sum(dim=-1), torch.ones(2, 2, 4, dtype=torch.float64))
+    assert_close(output, attention(x, causal=True, memory=memory), **EXACT)
+
+
+@BOTH_KERNELS
+def test_rotary_positions_turn_queries_and_keys_but_not_values(kernel):
+    attention, rotary, x = module(8, 2, kernel=kernel), RotaryPositions(9, 4), normal(1, 2, 5, 8)
+    q = rotary(attention.q_proj(x).unflatten(-1, (2, 4)).transpose(1, 2))
+    k, v = attention.keys_values(x)
+    loops = attention_by_loops(*(part.detach().numpy() for part in (q, rotary(k), v)))
+    expected = attention.out_proj(torch.from_numpy(loops).transpose(1, 2).flatten(-2))
+    assert_close(attention(x, rotary=rotary), expected, **EXACT)
+    given = torch.arange(5).expand(2, -1)
+    assert_close(attention(x, rotary=rotary, positions_BT=given), expected, **EXACT)
+    assert not torch.allclose(attention(x, rotary=rotary, positions_BT=given * 2), expected)
+
+
+@BOTH_KERNELS
+def test_attention_weights_are_dropped_in_training_only(kernel):
     torch.manual_seed(0)
-    attention = MultiHeadAttention(8, 2, dropout=0.5)
+    attention = MultiHeadAttention(8, 2, dropout=0.5, kernel=kernel)
     x = normal(1, 1, 6, 8, dtype=torch.float32)
     assert not torch.equal(attention(x), attention(x))
     attention.eval()
     assert torch.equal(attention(x), attention(x))
 
 
-def test_a_width_that_heads_cannot_share_is_refused():
-    with pytest.raises(ValueError, match="d_model=10 is not a multiple of n_heads=4"):
-        MultiHeadAttention(10, 4)
+@BOTH_KERNELS
+@HEADS
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_training_with_dropout_is_finite_under_every_kernel(
+    masked, causal, heads, kv_heads, kernel
+):
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(8, heads, kv_heads, dropout=0.2, kernel=kernel).train()
+    x = normal(1, 3, 5, 8, dtype=torch.float32).requires_grad_()
+    allowed = masks.padding(real_positions([0, 5, 2])) if masked else None
+    output = attention(x, allowed=allowed, causal=causal)
+    output.square().sum().backward()
+    assert output.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in [x, *attention.parameters()])
 
 
-def test_key_value_heads_that_do_not_divide_the_heads_are_refused():
-    with pytest.raises(ValueError, match="n_kv_heads=3 does not divide n_heads=4"):
-        MultiHeadAttention(16, 4, 3)
+@BOTH_KERNELS
+@pytest.mark.parametrize("kv_heads", [1, 4])
+@pytest.mark.parametrize("masked", [False, True])
+def test_half_precision_is_near_single_precision(masked, kv_heads, kernel):
+    half = module(32, 4, kv_heads, kernel=kernel).to(torch.bfloat16)
+    single = module(32, 4, kv_heads, kernel=kernel).float()
+    single.load_state_dict(half.state_dict())
+    x = normal(1, 2, 7, 32).to(torch.bfloat16)
+    allowed = masks.padding(real_positions([0, 5], 7)) if masked else None
+    got, expected = (m(y, allowed=allowed) for m, y in ((half, x), (single, x.float())))
+    assert got.dtype == torch.bfloat16
+    assert_close(got.float(), expected, rtol=0.02, atol=0.03)
 
 
-# Golden vectors
+# Properties
 
 
-@DTYPES
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mha_self_attention_9_3",
-        "causal_padded_self_attention_3_5_4",
-        "cross_attention_padded_en_3_5_4_fr_7_6_2",
-        "gqa_8_heads_2_kv",
-        "mqa_4_heads_1_kv",
-        "kv_cache_mha_stepwise",
-    ],
+SIZES = st.sampled_from([(8, 4, 4), (8, 4, 2), (8, 4, 1)])
+
+
+@BOTH_KERNELS
+@settings(max_examples=25, deadline=None)
+@given(sizes=SIZES, causal=st.booleans(), more=st.integers(1, 4), seed=st.integers(0, 99))
+def test_more_padding_changes_nothing(kernel, sizes, causal, more, seed):
+    attention, x = module(*sizes, kernel=kernel), normal(seed, 2, 4, 8)
+    real = real_positions([3, 4])
+    longer = torch.cat([x, 50 * normal(seed + 1, 2, more, 8)], dim=1)
+    longer_real = torch.nn.functional.pad(real, (0, more))
+    output = attention(longer, allowed=masks.padding(longer_real), causal=causal)
+    expected = attention(x, allowed=masks.padding(real), causal=causal)
+    assert_close(output[:, :4][real], expected[real], **EXACT)
+
+
+@BOTH_KERNELS
+@settings(max_examples=25, deadline=None)
+@given(sizes=SIZES, cut=st.integers(1, 5), masked=st.booleans(), seed=st.integers(0, 99))
+def test_later_words_never_matter(kernel, sizes, cut, masked, seed):
+    attention, x = module(*sizes, kernel=kernel), normal(seed, 2, 6, 8)
+    other = torch.cat([x[:, :cut], normal(seed + 1, 2, 6 - cut, 8)], dim=1)
+    allowed = masks.padding(chance(seed, 0.6, 2, 6)) if masked else None
+    outputs = [attention(words, allowed=allowed, causal=True) for words in (x, other)]
+    assert_close(outputs[0][:, :cut], outputs[1][:, :cut], **EXACT)
+    seen = torch.ones(2, dtype=torch.bool) if allowed is None else allowed[:, 0, 0, -1]
+    assert (outputs[0][:, -1] != outputs[1][:, -1]).any(dim=-1)[seen].all()
+
+
+@BOTH_KERNELS
+@settings(max_examples=25, deadline=None)
+@given(sizes=SIZES, order=st.permutations(range(4)), causal=st.booleans(), seed=st.integers(0, 99))
+def test_sentences_in_another_order_give_outputs_in_that_order(kernel, sizes, order, causal, seed):
+    attention, x = module(*sizes, kernel=kernel), normal(seed, 4, 5, 8)
+    allowed = masks.padding(chance(seed, 0.6, 4, 5))
+    output = attention(x, allowed=allowed, causal=causal)
+    permuted = attention(x[order], allowed=allowed[order], causal=causal)
+    assert_close(permuted, output[order], **EXACT)
+
+
+@BOTH_KERNELS
+@settings(max_examples=25, deadline=None)
+@given(problem=attention_problems(), data=st.data())
+def test_keys_have_no_order_of_their_own(kernel, problem, data):
+    q, k, v, allowed = (problem[name] for name in ("q", "k", "v", "allowed"))
+    order = data.draw(st.permutations(range(k.size(2))))
+    moved = allowed
+    if allowed is not None and allowed.size(3) > 1:
+        moved = allowed[..., order]
+    expected = attend(q, k, v, allowed, kernel=kernel)
+    assert_close(attend(q, k[:, :, order], v[:, :, order], moved, kernel=kernel), expected, **EXACT)
+
+
+@BOTH_KERNELS
+def test_as_many_key_value_heads_as_query_heads_are_multi_head_attention(kernel):
+    plain, grouped = module(12, 3, kernel=kernel), module(12, 3, 3, kernel=kernel)
+    x = normal(1, 2, 5, 12)
+    assert torch.equal(grouped(x, causal=True), plain(x, causal=True))
+    assert plain.keys_values(x).k.shape == (2, 3, 5, 4)
+
+
+@BOTH_KERNELS
+@settings(max_examples=25, deadline=None)
+@given(
+    chunks=st.lists(st.integers(1, 20), min_size=1, max_size=5),
+    sizes=SIZES,
+    rotary=st.booleans(),
+    masked=st.booleans(),
 )
-class TestGoldenVectors:
-    def test_module(self, name, dtype):
-        case = golden.load(name)
-        attention = golden.attention_module(case, dtype)
-        real = golden.key_padding(case)
-        allowed = None if real is None else masks.padding(real)
-        x = golden.tensor(case["inputs"]["query"], dtype)
-        if case["config"]["self_attention"]:
-            output = attention(x, allowed=allowed, causal=case["config"]["causal"])
-        else:
-            source = golden.tensor(case["inputs"]["key_value"], dtype)
-            output = attention(x, source, allowed)
-        expected = golden.tensor(case["expected"]["output"], dtype)
-        assert_close(output, expected, **golden.tolerance(case, dtype))
-
-    def test_function(self, name, dtype):
-        case = golden.load(name)
-        expected = {
-            field: golden.tensor(case["expected"][field], dtype)
-            for field in ("q", "k", "v", "attention_weights", "context")
-        }
-        q, k, v = (expected[letter] for letter in "qkv")
-        real, causal = golden.key_padding(case), case["config"]["causal"]
-        allowed = None if real is None else masks.padding(real)
-        context = attend(q, k, v, allowed, causal=causal)
-        close = golden.tolerance(case, dtype)
-        assert_close(context.transpose(1, 2).flatten(-2), expected["context"], **close)
-        if causal:
-            allowed = masks.combine(allowed, masks.causal(q.size(2), k.size(2)))
-        assert_close(attention_weights(q, k, allowed), expected["attention_weights"], **close)
+def test_any_chunks_with_a_cache_are_the_whole(kernel, chunks, sizes, rotary, masked):
+    attention, length = module(*sizes, kernel=kernel), sum(chunks)
+    turns = RotaryPositions(length, 2) if rotary else None
+    x, real = normal(1, 2, length, 8), chance(length, 0.7, 2, length)
+    cache, parts = LayerCache(), []
+    for part in x.split(chunks, dim=1):
+        seen = real[:, : cache.length + part.size(1)]
+        allowed = masks.padding(seen) if masked else None
+        parts.append(attention(part, allowed=allowed, causal=True, rotary=turns, cache=cache))
+    allowed = masks.padding(real) if masked else None
+    whole = attention(x, allowed=allowed, causal=True, rotary=turns)
+    assert_close(torch.cat(parts, dim=1), whole, **EXACT)
 
 
-@DTYPES
-def test_worked_softmax_of_golden_vectors(dtype):
-    worked = golden.load("softmax_worked_000")
-    scores = golden.tensor(worked["inputs"]["scores"], dtype)[None, None]
-    identity = torch.eye(3, dtype=dtype)[None, None]
-    for case in worked["cases"]:
-        allowed = None if case["mask"] is None else torch.tensor(case["mask"])
-        weights = attention_weights(scores, identity, allowed, scale=1.0)[0, 0]
-        expected = golden.tensor(case["softmax"], dtype)
-        assert_close(weights, expected, **golden.tolerance(worked, dtype), msg=case["mask_name"])
+# Compilation
+
+
+CALLS = {
+    "plain": {},
+    "causal": {"causal": True},
+    "masked": {"allowed": masks.padding(real_positions([0, 5, 3]))},
+    "masked and causal": {"allowed": masks.padding(real_positions([2, 5, 3])), "causal": True},
+    "cross": {
+        "source": normal(3, 3, 4, 16, dtype=torch.float32),
+        "allowed": masks.padding(real_positions([2, 4, 3])),
+    },
+    "rotary": {"causal": True, "rotary": RotaryPositions(9, 4)},
+    "weights": {"causal": True, "need_weights": True},
+}
+
+
+def compiled_is_eager(call: str, kernel: str, kv_heads: int, backend: str) -> None:
+    torch._dynamo.reset()
+    try:
+        attention = module(16, 4, kv_heads, kernel=kernel).float()
+        compiled = torch.compile(attention, fullgraph=True, backend=backend)
+        x = normal(1, 3, 5, 16, dtype=torch.float32)
+        inputs = [x.clone().requires_grad_() for _ in range(2)]
+        got, expected = (
+            m(y, **CALLS[call]) for m, y in zip((compiled, attention), inputs, strict=True)
+        )
+        assert_close(got, expected, rtol=0, atol=1e-5)
+        if call != "weights":
+            got.square().sum().backward()
+            expected.square().sum().backward()
+            assert_close(inputs[0].grad, inputs[1].grad, rtol=0, atol=1e-4)
+    finally:
+        torch._dynamo.reset()
+
+
+@BOTH_KERNELS
+@pytest.mark.parametrize("call", CALLS)
+def test_a_compiled_module_is_one_graph_and_the_eager_one(call, kernel):
+    compiled_is_eager(call, kernel, kv_heads=2, backend="aot_eager")
+
+
+@pytest.mark.slow
+def test_a_module_compiled_to_machine_code_is_the_eager_one():
+    compiled_is_eager("masked and causal", "sdpa", kv_heads=2, backend="inductor")
+
+
+# Which kernel of torch runs
+
+
+FAST = {
+    "plain": (4, None, False),
+    "causal": (4, None, True),
+    "padded": (4, "padding", False),
+    "causal and padded": (4, "padding", True),
+    "a mask for each query": (4, "per query", False),
+    "grouped": (2, None, False),
+    "grouped and causal": (2, None, True),
+    "grouped and padded": (2, "padding", False),
+    "grouped, causal and padded": (2, "padding", True),
+    "multi-query, causal and padded": (1, "padding", True),
+}
+
+
+def fast_case(kv_heads, mask, causal, dtype=torch.float32, device="cpu", length=16, width=32):
+    q = normal(1, 2, 4, length, width).to(device, dtype)
+    k, v = (normal(seed, 2, kv_heads, length, width).to(device, dtype) for seed in (2, 3))
+    allowed = {
+        None: None,
+        "padding": masks.padding(real_positions([length // 2, length])),
+        "per query": masks.per_query(chance(1, 0.5, 2, length, length)),
+        "blind": masks.padding(real_positions([0, length])),
+    }[mask]
+    return (q, k, v, None if allowed is None else allowed.to(device)), causal
+
+
+@pytest.mark.parametrize("case", FAST)
+def test_a_fast_kernel_runs(case):
+    arguments, causal = fast_case(*FAST[case])
+    assert fused_backend(*arguments, causal=causal) == "flash"
+
+
+def test_dropout_on_a_cpu_and_values_of_another_width_run_the_slow_kernel():
+    (q, k, v, _), _ = fast_case(4, None, False)
+    assert fused_backend(q, k, v, dropout=0.1) == "math"
+    assert fused_backend(q, k, v[..., :8]) == "math"
+
+
+def test_plain_causality_is_left_to_the_kernel_without_any_mask():
+    (q, k, v, _), _ = fast_case(4, None, True)
+    arguments = _fused_arguments(q, k, v, None, 0.0, None, True)
+    assert arguments["attn_mask"] is None
+    assert arguments["is_causal"] is True
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=attention_problems())
+def test_the_causal_flag_and_a_mask_never_meet(problem):
+    q, k, v, allowed = (problem[name] for name in ("q", "k", "v", "allowed"))
+    arguments = _fused_arguments(q, k, v, allowed, 0.1, problem["scale"], problem["causal"])
+    assert not (arguments["is_causal"] and arguments["attn_mask"] is not None)
+    assert arguments["dropout_p"] == 0.1
+    if arguments["is_causal"]:
+        assert q.size(2) == k.size(2) > 1
+
+
+def test_grouped_heads_copy_neither_keys_nor_values():
+    for case in FAST:
+        (q, k, v, allowed), causal = fast_case(*FAST[case])
+        arguments = _fused_arguments(q, k, v, allowed, 0.0, None, causal)
+        assert arguments["key"] is k
+        assert arguments["value"] is v
+        if arguments["attn_mask"] is not None:
+            assert arguments["attn_mask"].size(1) == 1  # one mask serves all heads
+
+
+@pytest.mark.parametrize(("kernel", "calls"), [("sdpa", 2), ("reference", 0)])
+def test_a_module_runs_the_kernel_that_it_was_given(kernel, calls, monkeypatch):
+    seen = []
+    fused = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        "seq2seq.model.attention.F.scaled_dot_product_attention",
+        lambda **arguments: seen.append(arguments) or fused(**arguments),
+    )
+    attention, x = module(8, 2, kernel=kernel), normal(1, 2, 5, 8)
+    attention(x, causal=True)
+    attention(x, normal(2, 2, 3, 8))
+    assert len(seen) == calls
+    attention(x, need_weights=True)  # which the fused kernel cannot give
+    assert len(seen) == calls
+
+
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@cuda
+@pytest.mark.parametrize("mask", ["padding", "per query", "blind"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_masked_heads_run_a_fast_kernel_on_a_gpu(kv_heads, causal, mask):
+    arguments, _ = fast_case(kv_heads, mask, causal, torch.bfloat16, "cuda", 24, 64)
+    assert fused_backend(*arguments, causal=causal) in ("flash", "efficient")
+
+
+@cuda
+@pytest.mark.parametrize("mask", [None, "padding", "per query", "blind"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_kernels_agree_on_a_gpu_and_blind_queries_are_harmless(kv_heads, causal, mask):
+    for length in (7, 24, 65):
+        kernels_agree(length, kv_heads, causal, mask, "cuda")
+
+
+def kernels_agree(length, kv_heads, causal, mask, device):
+    (*qkv, allowed), _ = fast_case(kv_heads, mask, causal, torch.bfloat16, device, length, 64)
+    exact = [tensor.float() for tensor in qkv]
+    expected = attend(*exact, allowed, kernel="reference", causal=causal)
+    for kernel in KERNELS:
+        inputs = [tensor.clone().requires_grad_() for tensor in qkv]
+        context = attend(*inputs, allowed, kernel=kernel, causal=causal)
+        assert_close(context.float(), expected, rtol=0.02, atol=0.03)
+        if mask == "blind":
+            assert (context[0] == 0).all()
+        context.float().square().sum().backward()
+        assert all(tensor.grad.isfinite().all() for tensor in inputs)

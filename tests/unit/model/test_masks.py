@@ -1,7 +1,11 @@
+import math
+import re
+
+import numpy as np
 import pytest
 import torch
-from golden import load
-from tiny import real_positions
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from seq2seq.model import masks
 
@@ -58,13 +62,111 @@ def test_combine_of_one_mask_is_that_mask_and_of_none_is_no_restriction():
     assert masks.combine(None, None) is None
 
 
-def test_masks_of_golden_vectors():
-    for case in load("masks_000")["cases"]:
-        real = torch.tensor(case["key_padding_mask"])
-        assert real.tolist() == real_positions(case["lengths"], real.size(1)).tolist()
-        allowed = masks.padding(real)
-        if case["causal"]:
-            assert case["query_offset"] == real.size(1) - case["query_len"]
-            allowed = masks.combine(allowed, masks.causal(case["query_len"], real.size(1)))
-        expected = torch.tensor(case["allowed"])
-        assert torch.equal(allowed.expand_as(expected), expected), case["what"]
+@pytest.mark.parametrize("kind", [torch.bool, torch.uint8, torch.int64, torch.float32])
+@pytest.mark.parametrize("make", [masks.padding, masks.per_query])
+def test_ones_and_zeros_of_any_type_are_true_and_false(make, kind):
+    given = torch.tensor([[1, 0, 1], [0, 0, 1]]).to(kind)
+    allowed = make(given)
+    assert allowed.dtype == torch.bool
+    assert allowed.flatten().tolist() == [True, False, True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "found"),
+    [
+        ([[0, 1, 2]], "from 0 to 2"),
+        ([[-1, 1, 0]], "from -1 to 1"),
+        ([[0.0, -math.inf, 0.0]], "from -inf to 0.0"),  # scores to be added, another convention
+        ([[0.0, 0.5, 1.0]], "from 0.0 to 1.0"),
+        ([[math.nan, 1.0, 0.0]], "from nan to nan"),
+    ],
+)
+@pytest.mark.parametrize("make", [masks.padding, masks.per_query])
+def test_other_numbers_are_no_mask(make, numbers, found):
+    with pytest.raises(ValueError, match=rf"True and False, or 1 and 0, got numbers {found}: scor"):
+        make(torch.tensor(numbers))
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 1, 3), (2, 1, 1, 3)])
+def test_padding_of_other_dimensions_is_refused(shape):
+    message = rf"is \(batch, keys\), got {re.escape(str(shape))}: masks.per_query takes"
+    with pytest.raises(ValueError, match=message):
+        masks.padding(torch.ones(shape))
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 1, 1, 3)])
+def test_a_mask_per_query_of_other_dimensions_is_refused(shape):
+    message = rf"\(queries, keys\) or \(batch, queries, keys\), got {re.escape(str(shape))}"
+    with pytest.raises(ValueError, match=message):
+        masks.per_query(torch.ones(shape))
+
+
+def test_a_mask_per_query_gets_a_dimension_for_heads_and_keeps_its_places():
+    rng = np.random.default_rng(0)
+    one, three = rng.random((2, 4)) < 0.5, rng.random((3, 2, 4)) < 0.5
+    allowed = masks.per_query(torch.from_numpy(one))
+    assert allowed.shape == (1, 1, 2, 4)
+    assert allowed[0, 0].tolist() == one.tolist()
+    allowed = masks.per_query(torch.from_numpy(three))
+    assert allowed.shape == (3, 1, 2, 4)
+    assert allowed[:, 0].tolist() == three.tolist()
+
+
+def test_a_mask_with_the_batch_last_is_permuted():
+    q_k_batch = np.random.default_rng(0).random((2, 4, 3)) < 0.5
+    allowed = masks.per_query(torch.from_numpy(q_k_batch).permute(2, 0, 1))
+    for t, s, b in np.ndindex(2, 4, 3):
+        assert allowed[b, 0, t, s].item() == q_k_batch[t, s, b]
+
+
+FULL = (2, 4, 3, 5)  # batch, heads, queries, keys
+
+
+@given(st.tuples(*(st.sampled_from([1, size]) for size in FULL)))
+def test_a_mask_may_have_each_dimension_full_or_one(shape):
+    masks.check(torch.ones(shape, dtype=torch.bool), FULL)
+
+
+@given(st.lists(st.integers(1, 6), max_size=5).map(tuple))
+def test_a_mask_of_any_other_shape_is_refused(shape):
+    assume(len(shape) != 4 or any(x not in (1, y) for x, y in zip(shape, FULL, strict=True)))
+    message = re.escape(f"a mask of shape {shape} does not broadcast") + r".*= \(2, 4, 3, 5\): give"
+    with pytest.raises(ValueError, match=message):
+        masks.check(torch.ones(shape, dtype=torch.bool), FULL)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.uint8])
+def test_a_mask_that_is_not_boolean_is_refused(kind):
+    with pytest.raises(ValueError, match=rf"boolean, True = may attend, got {kind}: masks.padding"):
+        masks.check(torch.ones(FULL).to(kind), FULL)
+
+
+def test_no_function_changes_its_arguments():
+    rng = np.random.default_rng(0)
+    real = torch.from_numpy(rng.random((2, 5)) < 0.5)
+    each = torch.from_numpy(rng.random((2, 5, 5)) < 0.5).float()
+    kept = real.clone(), each.clone()
+    padding, per_query = masks.padding(real), masks.per_query(each)
+    again = padding.clone(), per_query.clone()
+    combined = masks.combine(padding, per_query, masks.causal(5, 5))
+    combined.fill_(False)
+    assert torch.equal(real, kept[0])
+    assert torch.equal(each, kept[1])
+    assert torch.equal(padding, again[0])
+    assert torch.equal(per_query, again[1])
+
+
+@settings(max_examples=25, deadline=None)
+@given(queries=st.integers(1, 6), past=st.integers(0, 5), seed=st.integers(0, 99))
+def test_combined_masks_are_the_conditions_one_by_one(queries, past, seed):
+    keys = queries + past
+    rng = np.random.default_rng(seed)
+    real, each = rng.random((2, keys)) < 0.6, rng.random((2, queries, keys)) < 0.6
+    allowed = masks.combine(
+        masks.padding(torch.from_numpy(real)),
+        masks.per_query(torch.from_numpy(each)),
+        masks.causal(queries, keys),
+    )
+    assert allowed.shape == (2, 1, queries, keys)
+    for b, t, s in np.ndindex(2, queries, keys):
+        assert allowed[b, 0, t, s].item() == (real[b, s] and each[b, t, s] and s <= past + t)

@@ -115,3 +115,40 @@ def test_positions_keep_half_precision(kind):
     x = torch.randn(1, 2, 3, 4) if kind is RotaryPositions else torch.randn(2, 3, 4)
     positions = kind(8, 4).to(torch.bfloat16)
     assert positions(x.to(torch.bfloat16)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", [*ADDED, RotaryPositions])
+@settings(max_examples=20, deadline=None)
+@given(places=st.lists(st.lists(st.integers(0, 7), min_size=3, max_size=3), min_size=2, max_size=2))
+def test_each_token_may_stand_at_a_place_of_its_own(kind, places):
+    positions = kind(8, 4)
+    x = torch.randn(2, 2, 3, 4) if kind is RotaryPositions else torch.randn(2, 3, 4)
+    together = positions(x, torch.tensor(places))
+    for b, row in enumerate(places):
+        for t, place in enumerate(row):
+            alone = positions(x[b : b + 1, ..., t : t + 1, :], start=place)
+            assert_close(together[b : b + 1, ..., t : t + 1, :], alone)
+
+
+@pytest.mark.parametrize("kind", [*ADDED, RotaryPositions])
+def test_one_token_too_far_in_any_sentence_is_refused(kind):
+    positions = kind(8, 4)
+    x = torch.randn(2, 2, 3, 4) if kind is RotaryPositions else torch.randn(2, 3, 4)
+    positions(x, torch.tensor([[0, 1, 2], [7, 0, 1]]))
+    with pytest.raises(ValueError, match=r"position 8 lies past .* limit of 8 tokens"):
+        positions(x, torch.tensor([[0, 1, 2], [8, 0, 1]]))
+
+
+def test_rotary_positions_of_tokens_turn_all_heads_alike():
+    rotary, x = RotaryPositions(8, 4), torch.randn(2, 1, 3, 4)
+    places = torch.tensor([[0, 1, 2], [5, 6, 7]])
+    turned = rotary(x.expand(-1, 3, -1, -1), places)
+    assert_close(turned[:, 0], turned[:, 2])
+    assert_close(turned[1:], rotary(x[1:].expand(-1, 3, -1, -1), start=5))
+
+
+@pytest.mark.parametrize("width", [2, 6])
+def test_heads_of_another_width_are_refused(width):
+    # Some of these would broadcast, and turn every pair by the wrong angle.
+    with pytest.raises(ValueError, match=f"turn heads of width 4, got {width}"):
+        RotaryPositions(9, 4)(torch.zeros(1, 1, 3, width))
