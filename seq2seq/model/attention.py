@@ -22,6 +22,8 @@ from seq2seq.model import masks
 from seq2seq.model.cache import KeysValues, LayerCache
 from seq2seq.model.positions import RotaryPositions
 
+HALF = (torch.bfloat16, torch.float16)  # what flash attention takes on a GPU
+
 
 @overload
 def attend(
@@ -66,7 +68,7 @@ def attend(
     Args:
         q_BHTE: queries.
         k_BKSE: keys. Key/value head h // (H / K) serves query head h.
-        v_BKSF: values, of any width.
+        v_BKSF: values, of any width; other than E it rules out the fast kernels of a CPU.
         allowed: mask that broadcasts to (B, H, T, S); None = no restriction. A query that may
             see nothing has a zero context.
         dropout: rate of dropping attention weights; give 0 outside training.
@@ -81,7 +83,7 @@ def attend(
     Raises:
         ValueError: sizes that do not fit together, or a mask that does not fit them.
     """
-    _check(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, kernel)
+    _check(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, kernel, causal)
     if kernel == "reference":
         context, weights = _reference(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, scale, causal)
         return (context, weights) if need_weights else context
@@ -139,25 +141,23 @@ def _fused_arguments(
 
     - Its causal flag aligns to the first key and must not meet a mask, so it is used only for
       a whole sequence without mask; a single query is the last one and sees all keys.
-    - Only its flash kernel takes grouped heads, without a mask and on a GPU in half precision.
-      Elsewhere the queries that share a key/value head become further queries of that head,
-      which every kernel takes; keys and values are not copied.
+    - Queries that share a key/value head become further queries of that head where one mask
+      fits them all: every kernel takes that, and neither keys nor values are copied.
+    - Else heads stay grouped where torch's flash kernel takes them so, or keys and values are
+      repeated.
     """
-    batch, heads, queries, width = q_BHTE.shape
-    kv_heads, keys = k_BKSE.size(1), k_BKSE.size(2)
-    grouped = heads != kv_heads
+    heads, queries, kv_heads, keys = *q_BHTE.shape[1:3], *k_BKSE.shape[1:3]
     is_causal = causal and allowed is None and 1 < queries == keys
-    if grouped and q_BHTE.is_cuda and q_BHTE.dtype not in (torch.bfloat16, torch.float16):
-        is_causal = False
     if causal and queries > 1 and not is_causal:
         allowed = masks.combine(allowed, masks.causal(queries, keys, q_BHTE.device))
-    if grouped and not is_causal:
-        group = heads // kv_heads
-        q_BHTE = q_BHTE.reshape(batch, kv_heads, group * queries, width)
-        if allowed is not None and (allowed.size(1) > 1 or allowed.size(2) > 1):
-            rows, masked_heads = allowed.size(0), max(group, allowed.size(1))
-            allowed = allowed.expand(-1, masked_heads, queries, -1)
-            allowed = allowed.reshape(rows, masked_heads // group, group * queries, -1)
+    grouped = heads != kv_heads
+    if grouped and not is_causal and (allowed is None or allowed.shape[1:3] == (1, 1)):
+        batch, _, _, width = q_BHTE.shape
+        q_BHTE = q_BHTE.reshape(batch, kv_heads, heads // kv_heads * queries, width)
+        grouped = False
+    elif grouped and q_BHTE.is_cuda and (allowed is not None or q_BHTE.dtype not in HALF):
+        k_BKSE, v_BKSF = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (k_BKSE, v_BKSF))
+        grouped = False
     return {
         "query": q_BHTE,
         "key": k_BKSE,
@@ -166,7 +166,7 @@ def _fused_arguments(
         "dropout_p": dropout,
         "is_causal": is_causal,
         "scale": scale,
-        "enable_gqa": grouped and is_causal,
+        "enable_gqa": grouped,
     }
 
 
@@ -199,7 +199,13 @@ def fused_backend(
 
 
 def _check(
-    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, dropout: float, kernel: str
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    allowed: Tensor | None,
+    dropout: float,
+    kernel: str,
+    causal: bool,
 ) -> None:
     q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
     if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
@@ -217,12 +223,21 @@ def _check(
             f"{k_shape[1]} key/value heads do not divide {q_shape[1]} query heads: each serves an "
             "equal group"
         )
+    _check_options(dropout, kernel)
+    if allowed is not None:
+        masks.check(allowed, (*q_shape[:3], k_shape[2]))
+    if causal and q_shape[2] > k_shape[2]:
+        raise ValueError(
+            f"{q_shape[2]} queries cannot be the last of {k_shape[2]} keys: causal attention needs "
+            "at least as many keys as queries"
+        )
+
+
+def _check_options(dropout: float, kernel: str) -> None:
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout={dropout} is no probability: give a number from 0 to below 1")
     if kernel not in KERNELS:
         raise ValueError(f"kernel={kernel} is not known: {nearest(kernel, KERNELS)}")
-    if allowed is not None:
-        masks.check(allowed, (*q_shape[:3], k_shape[2]))
 
 
 def _shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
@@ -244,8 +259,8 @@ class MultiHeadAttention(nn.Module):
         source_dim: width of the sequence that is attended to; None = d_model.
         dropout: rate of dropping attention weights, in training.
         bias: whether the projections have biases.
-        qk_norm: normalise each head's queries and keys (RMS norm with a trained gain), which
-            bounds the scores (Henry et al. 2020).
+        qk_norm: normalise each head's queries and keys, which bounds the scores (after Henry et
+            al. 2020; RMS norm with a trained gain).
         kernel: of `attend`.
 
     Raises:
@@ -267,7 +282,14 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        if n_heads < 1 or (head_dim is None and d_model % n_heads):
+        source_dim = d_model if source_dim is None else source_dim
+        sizes = {"d_model": d_model, "n_heads": n_heads, "source_dim": source_dim}
+        if head_dim is not None:
+            sizes["head_dim"] = head_dim
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"{name}={size} is too small: it must be at least 1")
+        if head_dim is None and d_model % n_heads:
             raise ValueError(
                 f"d_model={d_model} is not a multiple of n_heads={n_heads}: change one, or set "
                 "head_dim"
@@ -275,7 +297,7 @@ class MultiHeadAttention(nn.Module):
         if n_kv_heads < 1 or n_heads % n_kv_heads:
             raise ValueError(f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}")
         self.head_dim = d_model // n_heads if head_dim is None else head_dim
-        source_dim = d_model if source_dim is None else source_dim
+        _check_options(dropout, kernel)
         self.dropout = dropout
         self.kernel = kernel
         self.q_proj = nn.Linear(d_model, n_heads * self.head_dim, bias)
@@ -318,6 +340,11 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: arguments that do not fit together.
         """
+        if x_BTD.dim() != 3 or x_BTD.size(2) != self.q_proj.in_features:
+            raise ValueError(
+                f"x is (batch, length, d_model = {self.q_proj.in_features}), got "
+                f"{tuple(x_BTD.shape)}"
+            )
         if positions_BT is not None and rotary is None:
             raise ValueError("positions_BT says where rotary positions turn to: give rotary, too")
         q = self.q_norm(self._split_heads(self.q_proj(x_BTD)))
@@ -327,8 +354,6 @@ class MultiHeadAttention(nn.Module):
                 past = 0 if cache is None else cache.length
                 start = past if positions_BT is None else positions_BT
                 q, k = rotary(q, start), rotary(k, start)
-            if cache is not None:
-                k, v = cache.append(k, v)
         elif causal or rotary is not None or cache is not None:
             raise ValueError(
                 "causal, rotary and cache belong to self-attention: the places of a query and of "
@@ -337,7 +362,18 @@ class MultiHeadAttention(nn.Module):
         else:
             k, v = source if isinstance(source, KeysValues) else self.keys_values(source)
         if memory is not None:
-            k, v, allowed = _after_memory(memory, k, v, allowed)
+            _check_memory(memory, k)
+        if cache is not None:
+            k, v = cache.append(k, v, memory)
+        elif memory is not None:
+            k, v = (
+                torch.cat([given.expand(k.size(0), -1, -1, -1), own], dim=2)
+                for given, own in zip(memory, (k, v), strict=True)
+            )
+        entries = 0 if memory is None else memory.k.size(-2)
+        entries = entries if cache is None else cache.entries
+        if allowed is not None and entries:
+            allowed = _see_memory(allowed, entries, k.size(2))
         dropout = self.dropout if self.training else 0.0
         kernel = "reference" if need_weights else self.kernel
         attended = attend(
@@ -349,6 +385,11 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, source_BSD: Tensor) -> KeysValues:
         """Keys and values (B, K, S, E) of a source that queries will read."""
+        if source_BSD.dim() != 3 or source_BSD.size(2) != self.k_proj.in_features:
+            raise ValueError(
+                f"a source is (batch, length, width = {self.k_proj.in_features}), got "
+                f"{tuple(source_BSD.shape)}"
+            )
         k = self.k_norm(self._split_heads(self.k_proj(source_BSD)))
         return KeysValues(k, self._split_heads(self.v_proj(source_BSD)))
 
@@ -358,24 +399,18 @@ class MultiHeadAttention(nn.Module):
         return x_BLD.view(batch, length, width // self.head_dim, self.head_dim).transpose(1, 2)
 
 
-def _after_memory(
-    memory: KeysValues, k_BKSE: Tensor, v_BKSE: Tensor, allowed: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Keys, values and mask with the memory's entries (K, M, E) before all others."""
-    batch, kv_heads, _, width = k_BKSE.shape
-    entries = memory.k.size(-2)
+def _check_memory(memory: KeysValues, k_BKSE: Tensor) -> None:
+    _, kv_heads, _, width = k_BKSE.shape
     for given in memory:
-        if given.shape != (kv_heads, entries, width):
+        if given.shape != (kv_heads, memory.k.size(-2), width):
             raise ValueError(
                 f"memory is keys and values of shape (kv heads, entries, head width) = "
                 f"({kv_heads}, M, {width}), got {tuple(given.shape)}"
             )
-    k, v = (
-        torch.cat([given.expand(batch, -1, -1, -1), own], dim=2)
-        for given, own in zip(memory, (k_BKSE, v_BKSE), strict=True)
-    )
-    if allowed is not None:
-        if allowed.size(-1) == 1:  # one answer for all keys, but never for the memory
-            allowed = allowed.expand(*allowed.shape[:-1], k_BKSE.size(2))
-        allowed = F.pad(allowed, (entries, 0), value=True)
-    return k, v, allowed
+
+
+def _see_memory(allowed: Tensor, entries: int, keys: int) -> Tensor:
+    """A mask over all `keys`, of which the first are memory entries that every query sees."""
+    if allowed.size(-1) == 1:  # one answer for all keys, but never for the memory
+        allowed = allowed.expand(*allowed.shape[:-1], keys - entries)
+    return F.pad(allowed, (entries, 0), value=True)

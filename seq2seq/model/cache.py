@@ -17,7 +17,7 @@ BLOCK = 32  # positions added when the self-attention buffers are full
 
 
 class KeysValues(NamedTuple):
-    """Keys and values of one attention, (B, K, S, E) each."""
+    """Keys and values of one attention, (B, K, S, E) each; of memory entries, (K, M, E)."""
 
     k: Tensor
     v: Tensor
@@ -26,7 +26,7 @@ class KeysValues(NamedTuple):
 class LayerCache:
     """Keys and values of one decoder layer.
 
-    The past is remembered as numbers: no gradient flows into it.
+    It is for decoding: keys and values are kept, and returned, without their gradients.
 
     Args:
         cross: of the source, computed once and shared by the beams; None without a source.
@@ -34,60 +34,81 @@ class LayerCache:
 
     Attributes:
         length: positions of self-attention stored so far.
+        entries: memory entries that stand before them.
     """
 
     def __init__(self, cross: KeysValues | None = None, capacity: int | None = None):
         self.cross = cross
         self.capacity = capacity
-        self.length = 0
-        self._past: KeysValues | None = None  # buffers; the first `length` positions are used
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the past, keep the source."""
+        self.length = self.entries = 0
+        self._past: KeysValues | None = None  # buffers; the first entries + length are used
+        self._spare: KeysValues | None = None  # what `reorder` copies to, in turns with the past
 
     @property
     def bytes(self) -> int:
         """Memory held, in bytes, free places of the buffers included."""
-        held = [*(self.cross or ()), *(self._past or ())]
+        held = [*(self.cross or ()), *(self._past or ()), *(self._spare or ())]
         return sum(tensor.numel() * tensor.element_size() for tensor in held)
 
-    def append(self, k_RKTE: Tensor, v_RKTE: Tensor) -> KeysValues:
+    def check_room(self, added: int) -> None:
+        """Raise ValueError if so many more positions exceed the capacity."""
+        if self.capacity is not None and self.length + added > self.capacity:
+            raise ValueError(
+                f"the cache has room for {self.capacity} positions and holds {self.length}: "
+                f"{added} more do not fit; decode shorter outputs or allow longer ones"
+            )
+
+    def append(
+        self, k_RKTE: Tensor, v_RKTE: Tensor, memory: KeysValues | None = None
+    ) -> KeysValues:
         """Store the keys and values of T new positions; return those of all positions.
 
+        Args:
+            k_RKTE, v_RKTE: of the new positions.
+            memory: entries (K, M, E) to stand before all positions, from the first call on.
+
         Raises:
-            ValueError: the capacity is exceeded, or the number of hypotheses changed.
+            ValueError: no room, another number of hypotheses or heads, or memory given late.
         """
-        start, end = self.length, self.length + k_RKTE.size(2)
-        if self.capacity is not None and end > self.capacity:
-            raise ValueError(
-                f"the cache has room for {self.capacity} positions and holds {start}: "
-                f"{end - start} more do not fit; decode shorter outputs or allow longer ones"
-            )
+        self.check_room(k_RKTE.size(2))
         if self._past is None:
-            self._past = KeysValues(*(new.detach()[:, :, :0] for new in (k_RKTE, v_RKTE)))
-        if k_RKTE.size(0) != self._past.k.size(0):
+            self._past = _first_entries(k_RKTE, v_RKTE, memory)
+            self.entries = self._past.k.size(2)
+        elif memory is not None and memory.k.size(-2) != self.entries:
             raise ValueError(
-                f"the cache holds {self._past.k.size(0)} hypotheses, got {k_RKTE.size(0)}: "
-                "reorder it when their number changes"
+                f"the cache began with {self.entries} memory entries, got {memory.k.size(-2)}: "
+                "give the same ones at every step"
             )
+        start = self.entries + self.length
+        end = start + k_RKTE.size(2)
+        for buffer, new in zip(self._past, (k_RKTE, v_RKTE), strict=True):
+            _check_fits(buffer, new)
         self._past = KeysValues(*(_with_room(buffer, start, end) for buffer in self._past))
         for buffer, new in zip(self._past, (k_RKTE, v_RKTE), strict=True):
             buffer[:, :, start:end] = new.detach()
-        self.length = end
+        self.length = end - self.entries
         return KeysValues(*(buffer[:, :, :end] for buffer in self._past))
 
     def reorder(self, rows: Tensor) -> None:
         """Make hypothesis i a copy of the old hypothesis rows[i]; their number may change."""
-        if self._past is not None:
-            self._past = KeysValues(
-                *(_gather_rows(buffer, rows, self.length) for buffer in self._past)
-            )
+        if self._past is None:
+            return
+        used, past, spare = self.entries + self.length, self._past, self._spare
+        shape = (rows.numel(), *past.k.shape[1:])
+        if spare is None or spare.k.shape != shape:
+            spare = KeysValues(*(old.new_empty(rows.numel(), *old.shape[1:]) for old in past))
+        for old, new in zip(past, spare, strict=True):
+            torch.index_select(old[:, :, :used], 0, rows, out=new[:, :, :used])
+        self._past, self._spare = spare, past if past.k.shape == shape else None
 
     def select(self, sentences: Tensor) -> None:
         """Keep the sources of these sentences only."""
         if self.cross is not None:
             self.cross = KeysValues(*(part.index_select(0, sentences) for part in self.cross))
-
-    def reset(self) -> None:
-        """Forget the past, keep the source."""
-        self.length, self._past = 0, None
 
 
 class DecoderCache:
@@ -133,12 +154,20 @@ class DecoderCache:
         if real_RT is None and self.real_RL is None:
             return self.length, None
         rows, added = target_RT.shape
+        self.layers[0].check_room(added)  # before anything is changed
+        if real_RT is not None and real_RT.shape != target_RT.shape:
+            raise ValueError(
+                f"the mask of real tokens is {tuple(real_RT.shape)}, the tokens are "
+                f"{tuple(target_RT.shape)}: give one answer for each token"
+            )
         past_RL, new_RT = (
             torch.ones(rows, length, dtype=torch.bool, device=target_RT.device)
             if real is None
             else real.to(torch.bool)
             for real, length in ((self.real_RL, self.length), (real_RT, added))
         )
+        if past_RL.size(0) != rows:
+            raise ValueError(f"the cache holds {past_RL.size(0)} hypotheses, got {rows}")
         self.real_RL = torch.cat([past_RL, new_RT], dim=1)
         positions_RT = self.real_RL.cumsum(dim=1)[:, self.length :] - 1
         return positions_RT.clamp(min=0), masks.padding(self.real_RL)
@@ -164,6 +193,27 @@ class DecoderCache:
             layer.reset()
 
 
+def _first_entries(k_RKTE: Tensor, v_RKTE: Tensor, memory: KeysValues | None) -> KeysValues:
+    """The memory's entries for each hypothesis; buffers of no length without one."""
+    if memory is None:
+        return KeysValues(*(new.detach()[:, :, :0] for new in (k_RKTE, v_RKTE)))
+    rows = k_RKTE.size(0)
+    return KeysValues(*(part.detach().expand(rows, -1, -1, -1) for part in memory))
+
+
+def _check_fits(buffer: Tensor, new: Tensor) -> None:
+    if new.size(0) != buffer.size(0):
+        raise ValueError(
+            f"the cache holds {buffer.size(0)} hypotheses, got {new.size(0)}: reorder it when "
+            "their number changes"
+        )
+    if new.size(1) != buffer.size(1) or new.size(3) != buffer.size(3):
+        raise ValueError(
+            f"the cache holds {buffer.size(1)} heads of width {buffer.size(3)}, got "
+            f"{new.size(1)} of width {new.size(3)}: a cache belongs to one attention"
+        )
+
+
 def _with_room(buffer: Tensor, used: int, needed: int) -> Tensor:
     """The buffer itself if it has room for so many positions, else a copy of whole blocks."""
     capacity = buffer.size(2)
@@ -174,11 +224,3 @@ def _with_room(buffer: Tensor, used: int, needed: int) -> Tensor:
     larger = buffer.new_empty(rows, heads, blocks * BLOCK, width)
     larger[:, :, :used] = buffer[:, :, :used]
     return larger
-
-
-def _gather_rows(buffer: Tensor, rows: Tensor, length: int) -> Tensor:
-    used = buffer[:, :, :length].index_select(0, rows)
-    if rows.numel() != buffer.size(0):
-        buffer = buffer.new_empty(rows.numel(), *buffer.shape[1:])
-    buffer[:, :, :length] = used
-    return buffer

@@ -88,19 +88,25 @@ def combine(*masks: Tensor | None) -> Tensor | None:
 
 
 def check(allowed: Tensor, full: tuple[int, ...]) -> None:
-    """Raise ValueError unless a mask is boolean and broadcasts to (B, H, queries, keys)."""
+    """Raise ValueError unless a mask is boolean and broadcasts to the shape of the scores.
+
+    Args:
+        allowed: the mask.
+        full: (batch, heads, queries, keys), or without heads.
+    """
     if allowed.dtype != torch.bool:
         raise ValueError(
             f"a mask is boolean, True = may attend, got {allowed.dtype}: masks.padding and "
             "masks.per_query make one of zeros and ones"
         )
-    if allowed.dim() != 4 or any(
+    if allowed.dim() != len(full) or any(
         size not in (1, most) for size, most in zip(allowed.shape, full, strict=True)
     ):
+        names = "(batch, heads, queries, keys)" if len(full) == 4 else "(batch, queries, keys)"
         raise ValueError(
-            f"a mask of shape {_shape(allowed)} does not broadcast to (batch, heads, queries, "
-            f"keys) = {full}: give all four dimensions, each full or 1; masks.padding makes them "
-            "of (batch, keys), masks.per_query of (batch, queries, keys)"
+            f"a mask of shape {_shape(allowed)} does not broadcast to {names} = {full}: give all "
+            f"{len(full)} dimensions, each full or 1; masks.padding makes four of (batch, keys), "
+            "masks.per_query of (batch, queries, keys)"
         )
 
 

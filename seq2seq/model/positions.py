@@ -13,13 +13,26 @@ def frequencies(width: int) -> Tensor:
 
 def sinusoidal_table(length: int, width: int) -> Tensor:
     """(length, width) table of sines and cosines, alternating (section 3.5 of the paper)."""
+    if width % 2:
+        raise ValueError(f"sines and cosines alternate: a width of {width} is odd")
     angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(width)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
 
 
 def check_range(start: int | Tensor, length: int, limit: int) -> None:
-    """Raise ValueError if a position lies past the limit."""
-    last = start + length - 1 if isinstance(start, int) else int(start.max())
+    """Raise ValueError if a position lies past the limit, or before the first.
+
+    Positions in a tensor are looked at on a CPU only: reading them would stop a GPU at every
+    layer, and break a compiled graph. The decoder's cache bounds them before.
+    """
+    if isinstance(start, int):
+        first, last = start, start + length - 1
+    elif start.is_cuda or torch.compiler.is_compiling() or not start.numel():
+        return
+    else:
+        first, last = int(start.min()), int(start.max())
+    if first < 0:
+        raise ValueError(f"position {first} lies before the first, which is 0")
     if last >= limit:
         raise ValueError(
             f"position {last} lies past the model's limit of {limit} tokens "
@@ -37,6 +50,11 @@ def rows_of(table: Tensor, start: int | Tensor, length: int) -> Tensor:
     Returns:
         (L, W), or (B, L, W).
     """
+    if not isinstance(start, int) and (start.dim() != 2 or start.size(1) != length):
+        raise ValueError(
+            f"positions are (batch, length) with one for each of {length} tokens, got "
+            f"{tuple(start.shape)}"
+        )
     check_range(start, length, table.size(0))
     return table[start : start + length] if isinstance(start, int) else table[start]
 

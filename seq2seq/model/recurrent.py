@@ -17,7 +17,13 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.config import RecurrentConfig
 from seq2seq.model import masks
 from seq2seq.model.attention import masked_softmax
-from seq2seq.model.translation_model import TranslationModel, initialise, make_embeddings
+from seq2seq.model.translation_model import (
+    TranslationModel,
+    check_rows,
+    check_source,
+    initialise,
+    make_embeddings,
+)
 
 
 class AdditiveAttention(nn.Module):
@@ -53,6 +59,13 @@ class AdditiveAttention(nn.Module):
         Returns:
             Contexts (B, T, source_dim) and weights (B, T, S); zeros where nothing may be read.
         """
+        if states_BTD.size(0) != annotations_BSD.size(0):
+            raise ValueError(
+                f"the batches of states {tuple(states_BTD.shape)} and annotations "
+                f"{tuple(annotations_BSD.shape)} differ"
+            )
+        if allowed_BTS is not None:
+            masks.check(allowed_BTS, (*states_BTD.shape[:2], annotations_BSD.size(1)))
         keys_BSA = self.source_proj(annotations_BSD) if keys_BSA is None else keys_BSA
         inner_BTSA = torch.tanh(self.state_proj(states_BTD)[:, :, None] + keys_BSA[:, None])
         energies_BTS = self.score(inner_BTSA).squeeze(-1)
@@ -126,9 +139,13 @@ class RecurrentModel(TranslationModel):
 
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> RecurrentState:
         """Read B sources, whose padding stands at their ends, in both directions."""
+        check_source(source_BS, source_real_BS)
+        real = source_real_BS.to(torch.bool).cpu()
+        if (real[:, 1:] & ~real[:, :-1]).any():
+            raise ValueError("a recurrent model reads sources whose padding stands at their ends")
         embedded_BSD = self.dropout(self.source_tokens(source_BS) * self.scale)
         # Packed, so that the backward direction begins at the last real token.
-        lengths = source_real_BS.sum(dim=1).cpu()
+        lengths = real.sum(dim=1).clamp(min=1)
         packed = pack_padded_sequence(embedded_BSD, lengths, batch_first=True, enforce_sorted=False)
         annotations_BSD, _ = pad_packed_sequence(
             self.encoder(packed)[0], batch_first=True, total_length=source_BS.size(1)
@@ -147,6 +164,7 @@ class RecurrentModel(TranslationModel):
 
     def decode_step(self, target_RT: Tensor, state: RecurrentState) -> Tensor:
         """Hidden states (R, T, D) of T further tokens, one after another."""
+        check_rows(target_RT.size(0), state.annotations_BSD.size(0))
         embedded_RTD = self.dropout(self.target_tokens(target_RT) * self.scale)
         read = []
         for embedded_RD in embedded_RTD.unbind(dim=1):

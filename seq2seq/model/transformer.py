@@ -15,7 +15,13 @@ from seq2seq.model import masks
 from seq2seq.model.cache import DecoderCache, LayerCache
 from seq2seq.model.layers import DecoderLayer, EncoderLayer
 from seq2seq.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
-from seq2seq.model.translation_model import TranslationModel, initialise, make_embeddings
+from seq2seq.model.translation_model import (
+    TranslationModel,
+    check_rows,
+    check_source,
+    initialise,
+    make_embeddings,
+)
 
 
 class Embedding(nn.Module):
@@ -79,6 +85,7 @@ class Transformer(TranslationModel):
         Returns:
             Memory (B, S, D).
         """
+        check_source(source_BS, source_real_BS)
         allowed = masks.padding(source_real_BS)
         x_BSD = self.source_embedding(source_BS)
         for layer in self.encoder:
@@ -131,6 +138,7 @@ class Transformer(TranslationModel):
     def _decode(
         self, target_RT: Tensor, real_RT: Tensor | None, cache: DecoderCache, remember: bool
     ) -> Tensor:
+        check_rows(target_RT.size(0), cache.source_allowed.size(0))
         start, allowed = cache.place(target_RT, real_RT)
         positions_RT = start if self.rotary is not None and isinstance(start, Tensor) else None
         x_RTD = self.target_embedding(target_RT, start)

@@ -65,6 +65,24 @@ class TranslationModel(nn.Module):
         return logits
 
 
+def check_rows(rows: int, sentences: int) -> None:
+    """Raise ValueError unless each sentence has the same number of hypotheses."""
+    if not sentences or rows % sentences:
+        raise ValueError(
+            f"{rows} targets cannot share {sentences} sources equally: give one target for each "
+            "source, or the same number of beams"
+        )
+
+
+def check_source(source_BS: Tensor, source_real_BS: Tensor) -> None:
+    """Raise ValueError unless the mask has one answer for each source token."""
+    if source_real_BS.shape != source_BS.shape:
+        raise ValueError(
+            f"the mask of real source tokens is {tuple(source_real_BS.shape)}, the tokens are "
+            f"{tuple(source_BS.shape)}: give one answer for each token"
+        )
+
+
 def make_embeddings(config: ModelConfig, vocab_size: int) -> tuple[nn.Embedding, nn.Embedding]:
     """Source and target embeddings; one and the same where `tie_embeddings` is `all`."""
     source = nn.Embedding(vocab_size, config.d_model)
@@ -74,7 +92,10 @@ def make_embeddings(config: ModelConfig, vocab_size: int) -> tuple[nn.Embedding,
 
 
 def initialise(model: nn.Module) -> None:
-    """Xavier-uniform matrices, zero biases, embeddings of unit size after their scaling."""
+    """Xavier-uniform matrices, zero biases, embeddings of unit size after their scaling.
+
+    Recurrent cells keep PyTorch's own start.
+    """
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
