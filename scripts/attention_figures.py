@@ -65,15 +65,22 @@ def main() -> None:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Draw the figures of docs/attention.md.")
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="run or bundle")
-    parser.add_argument("--output", type=Path, default=Path("docs/figures"), metavar="DIR")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="for the files")
     parser.add_argument("--sentence", default=SENTENCE, help="English sentence (%(default)s)")
     parser.add_argument("--png", action="store_true", help="PNG files as well, to look at")
+    parser.add_argument("--force", action="store_true", help="replace figures that are there")
     return parser
 
 
 def draw(options: argparse.Namespace) -> None:
+    kinds = ("svg", "png") if options.png else ("svg",)
+    present = [file for kind in kinds for file in options.output.glob(f"*.{kind}")]
+    if present and not options.force:
+        raise UserError(
+            f"--output {options.output} already holds {present[0].name}: choose another folder, or "
+            "replace the figures in it with --force"
+        )
     reading = read_sentence(load_bundle(options.model), options.sentence)
-    options.output.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figures = {
             "scale": scale_figure(),
@@ -82,12 +89,16 @@ def draw(options: argparse.Namespace) -> None:
             "weights": weights_figure(reading),
             "self_attention": self_attention_figure(reading),
         }
-        for name, figure in figures.items():
-            path = options.output / f"{name}.svg"
-            figure.savefig(path, metadata={"Date": None, "Creator": None}, bbox_inches="tight")
-            if options.png:
-                figure.savefig(path.with_suffix(".png"), dpi=130, bbox_inches="tight")
-            print(path)
+        try:
+            options.output.mkdir(parents=True, exist_ok=True)
+            for name, figure in figures.items():
+                for kind in kinds:
+                    file = options.output / f"{name}.{kind}"
+                    metadata = {"Date": None, "Creator": None} if kind == "svg" else None
+                    figure.savefig(file, dpi=130, metadata=metadata, bbox_inches="tight")
+                    print(file)
+        except OSError as error:
+            raise UserError(f"cannot write to --output {options.output}: {error}") from error
 
 
 def read_sentence(bundle: Bundle, sentence: str) -> Reading:

@@ -74,7 +74,7 @@ class ModelConfig(Checked):
         yield from at_least("model.max_length", self.max_length, 8)
         yield from one_of("model.tie_embeddings", self.tie_embeddings, ("none", "decoder", "all"))
         yield from share("model.dropout", self.dropout)
-        expected = next(name for name, kind in ARCHITECTURES.items() if isinstance(self, kind))
+        expected = next((n for n, kind in ARCHITECTURES.items() if isinstance(self, kind)), "none")
         if self.architecture != expected:
             yield (
                 f"model.architecture={self.architecture} belongs to the preset ({expected} here): "
@@ -349,7 +349,7 @@ class CompareConfig(Checked):
     """All settings of `scripts/compare_attention.py`."""
 
     model: ModelConfig = field(default_factory=TransformerConfig)  # sizes that variants share
-    runs: list[str] = field(default_factory=list)  # trained runs to compare instead of variants
+    runs: Any = field(default_factory=list)  # trained runs to compare instead of variants
     sentences: int = 64  # in a batch
     length: int = 24  # longest sentence in tokens
     vocab_size: int = 8000  # subwords of the variants
@@ -359,10 +359,10 @@ class CompareConfig(Checked):
     device: str = "auto"  # auto | cpu | cuda
 
     def problems(self) -> Iterator[str]:
-        yield from at_least("sentences", self.sentences, 1)
-        yield from at_least("length", self.length, 2)
-        yield from at_least("vocab_size", self.vocab_size, 4)
-        yield from at_least("repeats", self.repeats, 1)
+        least = {"sentences": 1, "length": 2, "vocab_size": 4, "repeats": 1}
+        for name, value in least.items():
+            yield from at_least(name, getattr(self, name), value)
+            yield from at_most(name, getattr(self, name), 2**16)
         yield from one_of("device", self.device, ("auto", "cpu", "cuda"))
         if not isinstance(self.model, TransformerConfig):
             yield (

@@ -21,6 +21,9 @@ class ConfigError(UserError):
 
     exit_code = 2
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[list[str]]]:
+        return ConfigError, (self.problems,)  # else another process would get the text in letters
+
     def __init__(self, problems: Iterable[str]):
         self.problems = list(problems)
         if len(self.problems) == 1:

@@ -78,7 +78,7 @@ def _cases(length: int, device: str) -> Iterator[Case]:
 
     equal = (heads(HEADS), heads(HEADS), heads(HEADS))
     few = (heads(HEADS), heads(KV_HEADS), heads(KV_HEADS))
-    # Every sentence one eighth shorter than the longest: what a sorted batch looks like.
+    # One eighth of the positions pads, which is more than a sorted batch has.
     real = torch.arange(length, device=device) < length - length // 8
     padded = masks.padding(real.expand(batch, -1))
     yield Case("full", equal, None, False, sdpa())
@@ -86,6 +86,8 @@ def _cases(length: int, device: str) -> Iterator[Case]:
     yield Case("causal", equal, None, True, sdpa(causal=True))
     yield Case("full, grouped", few, None, False, sdpa(grouped=True))
     yield Case("full, grouped, padded", few, padded, False, sdpa(padded, grouped=True))
+    order = masks.combine(padded, masks.causal(length, length, torch.device(device)))
+    yield Case("causal, grouped, padded", few, order, False, sdpa(order, grouped=True))
     yield Case("causal, grouped", few, None, True, sdpa(causal=True, grouped=True))
 
 

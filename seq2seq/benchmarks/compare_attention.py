@@ -20,7 +20,7 @@ from seq2seq.benchmarks.attention_calls import measure_calls
 from seq2seq.benchmarks.models import Work, measure_model
 from seq2seq.config import KERNELS, CompareConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.errors import RunError
-from seq2seq.inference.bundle import load_bundle
+from seq2seq.inference.bundle import bundle_folder, read_config
 from seq2seq.inference.translator import choose_device
 from seq2seq.training.hardware import describe_device
 
@@ -45,7 +45,12 @@ def compare_attention(config: CompareConfig) -> None:
     """
     device = choose_device(config.device).type
     folder = _output_folder(config.output)
-    models = [_of_run(Path(run)) for run in config.runs] or list(_variants(config))
+    runs = [config.runs] if isinstance(config.runs, str) else config.runs
+    models = _of_runs([Path(run) for run in runs]) if runs else list(_variants(config))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to output={folder}: {error}. Choose another") from error
     bar = tqdm(models, desc="models", unit="model", disable=None)
     rows = [_measure(model, config, device) for model in bar]
     _write(folder / "models.csv", rows)
@@ -65,10 +70,6 @@ def _output_folder(output: str | None) -> Path:
     folder = Path("runs") / f"attention-{stamp}" if output is None else Path(output)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"output={folder} already holds files: choose another folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot write to output={folder}: {error}. Choose another") from error
     return folder
 
 
@@ -103,15 +104,43 @@ def _variants(config: CompareConfig) -> Iterator[_Compared]:
     yield _Compared("additive RNN", recurrent, config.vocab_size)
 
 
-def _of_run(run: Path) -> _Compared:
-    """The model of a trained run, and its BLEU: of a test set if it was evaluated on one."""
-    bundle = load_bundle(run)
-    bleu, bleu_of = bundle.training["scores"]["BLEU"], "validation"
+def _of_runs(runs: list[Path]) -> list[_Compared]:
+    """The models of trained runs, with BLEU on one set that all of them were scored on."""
+    folders = [bundle_folder(run) for run in runs]
+    homes = [f.parent if f.name == "bundle" else f for f in folders]
+    short = [home.name for home in homes]
+    names = short if len(set(short)) == len(short) else [str(home) for home in homes]
+    configs = [read_config(folder / "config.json") for folder in folders]
+    scores = [_scores(home, config.training) for home, config in zip(homes, configs, strict=True)]
+    # A test set rather than validation, which the best weights were chosen by.
+    common = sorted(
+        set.intersection(*map(set, scores)), key=lambda name: (" test" not in name, name)
+    )
+    return [
+        _Compared(
+            name,
+            config.model,
+            config.vocab_size,
+            found[common[0]] if common else None,
+            common[0] if common else None,
+        )
+        for name, config, found in zip(names, configs, scores, strict=True)
+    ]
+
+
+def _scores(run: Path, training: dict[str, Any]) -> dict[str, float]:
+    """BLEU of a run by the set it was measured on, such as `multi30k test`."""
+    data = training.get("config", {}).get("data", {}).get("name", "unknown data")
+    scores = {f"{data} validation": float(training["scores"]["BLEU"])}
     for file in sorted(run.glob("evaluation/*/evaluation.json")):
-        record = json.loads(file.read_text(encoding="utf-8"))
-        if record["split"] == "test":
-            bleu, bleu_of = record["scores"]["BLEU"], f"{record['data']['name']} test"
-    return _Compared(run.name, bundle.model.config, bundle.model.vocab_size, bleu, bleu_of)
+        try:
+            record = json.loads(file.read_text(encoding="utf-8"))
+            scores[f"{record['data']['name']} {record['split']}"] = float(record["scores"]["BLEU"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunError(
+                f"cannot read the scores in {file} ({error}): evaluate again, or delete it"
+            ) from error
+    return scores
 
 
 def _measure(compared: _Compared, config: CompareConfig, device: str) -> Row:
@@ -120,10 +149,12 @@ def _measure(compared: _Compared, config: CompareConfig, device: str) -> Row:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         try:
             measured = process.submit(measure_model, compared.model, work).result()
-        except BrokenProcessPool as error:
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, BrokenProcessPool) and "memory" not in str(error):
+                raise
             raise RunError(
-                f"measuring {compared.name} was killed, probably for want of memory: lower "
-                "sentences= or length="
+                f"measuring {compared.name} needs more memory than there is: lower sentences= or "
+                "length="
             ) from error
     row: Row = {"variant": compared.name, "kernel": getattr(compared.model, "kernel", "-")}
     row |= {name: round(value, 1) for name, value in asdict(measured).items()}
@@ -185,7 +216,8 @@ def _draw(rows: list[Row], file: Path) -> None:
     for axis, (column, title) in zip(axes.flat, panels, strict=False):
         values = [row[column] for row in rows]
         colours = ["C1" if row["kernel"] == "reference" else "C0" for row in rows]
-        bars = axis.barh(names, values, color=colours)
+        bars = axis.barh(range(len(rows)), values, color=colours)
+        axis.set_yticks(range(len(rows)), names)
         axis.bar_label(bars, [_cell(value) for value in values], padding=2, fontsize=7)
         axis.set_title(title, fontsize=9)
         axis.set_xlim(0, 1.2 * max(max(values), 1e-9))

@@ -79,15 +79,15 @@ def measure_model(config: ModelConfig, work: Work) -> Measured:
     config = replace(config, max_length=max(config.max_length, work.length, 2 * BLOCK))
     model = build_model(config, work.vocab_size).to(work.device)
     batch = _random_batch(work)
-    before = peak_memory() if work.device == "cpu" else 0
+    before = peak_memory(work.device) if work.device == "cpu" else 0
     with torch.inference_mode():
         decode = _decode(model.eval(), batch, work)
-    decode_memory = peak_memory() - before
+    decode_memory = peak_memory(work.device) - before
     train = _train(model.train(), batch, work)
     return Measured(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         train_tokens_per_second=train,
-        train_memory_mib=(peak_memory() - before) / 2**20,
+        train_memory_mib=(peak_memory(work.device) - before) / 2**20,
         decode_memory_mib=decode_memory / 2**20,
         **decode,
     )

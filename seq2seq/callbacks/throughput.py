@@ -52,5 +52,5 @@ class Throughput(L.Callback):
         pl_module.log("perf/target_tokens_per_second", self._target / seconds)
         padding = 1 - (self._source + self._target) / self._positions
         pl_module.log("perf/padding_share", padding)
-        pl_module.log("perf/memory_gib", peak_memory() / 2**30)
+        pl_module.log("perf/memory_gib", peak_memory(pl_module.device.type) / 2**30)
         self._restart()

@@ -114,7 +114,7 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     parts = dict(values)
     for name, part in sections(schema).items():
         if name == "model":
-            part = ARCHITECTURES.get(parts[name].get("architecture"), part)
+            part = _kind_of_model(parts[name]) or part
         valid = [field.name for field in dataclasses.fields(part)]
         unknown = [key for key in parts[name] if key not in valid]
         problems += [f"there is no setting {name}.{key}: {nearest(key, valid)}" for key in unknown]
@@ -124,6 +124,14 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     if problems:
         raise ConfigError(problems)
     return schema(**parts)
+
+
+def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig] | None:
+    """The one whose settings these are, whatever `architecture` says: that belongs to a preset."""
+    for kind in ARCHITECTURES.values():
+        if {field.name for field in dataclasses.fields(kind)} == set(values):
+            return kind
+    return None
 
 
 def _unchecked(schema: type[Settings], values: dict[str, Any]) -> Settings:
@@ -145,9 +153,14 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
         stored = OmegaConf.load(file)
         # Runs of before there was a choice do not name it.
         architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
+        if architecture not in ARCHITECTURES:
+            raise ValueError(
+                f"model.architecture={architecture} is not known: "
+                f"{nearest(str(architecture), ARCHITECTURES)}"
+            )
         typed = OmegaConf.structured(TrainConfig(model=ARCHITECTURES[architecture]()))
         stored = OmegaConf.merge(typed, stored)
-    except (OmegaConfBaseException, OSError, ValueError, KeyError) as error:
+    except (OmegaConfBaseException, OSError, ValueError) as error:
         raise RunError(f"resume={folder}: {file} cannot be read: {error}") from error
     for override in HydraConfig.get().overrides.task:
         key = override.lstrip("+~").split("=", 1)[0]

@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError
 
 from seq2seq import __version__
-from seq2seq.config import ARCHITECTURES, DecodeConfig
+from seq2seq.config import ARCHITECTURES, DecodeConfig, ModelConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import BundleError, RunError, UserError, nearest
 from seq2seq.model.build import build_model
@@ -115,29 +115,16 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
         BundleError: the folder is missing, foreign, damaged or newer than this code.
     """
     folder = bundle_folder(folder)
-    config = _read_config(folder / "config.json")
-    try:
-        # Bundles of before there was a choice do not name it.
-        sizes = dict(config["model"])
-        architecture = sizes.get("architecture", "transformer")
-        if architecture not in ARCHITECTURES:
-            raise ValueError(f"{architecture} is not known: {nearest(architecture, ARCHITECTURES)}")
-        model_config = ARCHITECTURES[architecture](**sizes)
-        decode = DecodeConfig(**config["decode"])
-        vocab_size, training = int(config["vocab_size"]), dict(config["training"])
-    except (KeyError, TypeError, ValueError, UserError) as error:
-        raise BundleError(
-            f"{folder / 'config.json'} does not describe a model of this project: {error}"
-        ) from error
+    config = read_config(folder / "config.json")
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    if tokenizer.vocab_size != vocab_size:
+    if tokenizer.vocab_size != config.vocab_size:
         raise BundleError(
             f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens but the model "
-            f"{vocab_size}: the files come from different runs; copy the whole bundle again"
+            f"{config.vocab_size}: the files come from different runs; copy the whole bundle again"
         )
-    model = build_model(model_config, vocab_size)
+    model = build_model(config.model, config.vocab_size)
     load_weights(model, folder / "model.safetensors")
-    return Bundle(model.to(device).eval(), tokenizer, decode, training)
+    return Bundle(model.to(device).eval(), tokenizer, config.decode, config.training)
 
 
 def load_weights(model: TranslationModel, path: Path) -> None:
@@ -188,7 +175,40 @@ def bundle_folder(folder: Path) -> Path:
     return folder
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+@dataclass
+class BundleConfig:
+    """What `config.json` says."""
+
+    model: ModelConfig
+    vocab_size: int
+    decode: DecodeConfig
+    training: dict[str, Any]
+
+
+def read_config(path: Path) -> BundleConfig:
+    """Read the `config.json` of a bundle.
+
+    Raises:
+        BundleError: it is missing, foreign, damaged or of another format.
+    """
+    config = _read_json(path)
+    try:
+        sizes = dict(config["model"])
+        # Bundles of before there was a choice do not name it.
+        architecture = sizes.get("architecture", "transformer")
+        if architecture not in ARCHITECTURES:
+            raise ValueError(f"{architecture} is not known: {nearest(architecture, ARCHITECTURES)}")
+        return BundleConfig(
+            model=ARCHITECTURES[architecture](**sizes),
+            vocab_size=int(config["vocab_size"]),
+            decode=DecodeConfig(**config["decode"]),
+            training=dict(config["training"]),
+        )
+    except (KeyError, TypeError, ValueError, UserError) as error:
+        raise BundleError(f"{path} does not describe a model of this project: {error}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

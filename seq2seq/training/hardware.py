@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import resource
+from pathlib import Path
 
 import torch
 
@@ -97,11 +98,15 @@ def describe_attention(config: ModelConfig, accelerator: str, precision: str) ->
     return f"{text} (math is the slow one{reason})"
 
 
-def peak_memory() -> int:
-    """Peak bytes so far: of the GPU if there is one, else of this process."""
-    if torch.cuda.is_available():
+def peak_memory(device: str) -> int:
+    """Peak bytes so far: of the GPU on `cuda`, else of this process."""
+    if device == "cuda":
         return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    except (OSError, IndexError, ValueError):  # not Linux; a child would show its parent's peak
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def process_rank() -> int:

@@ -81,9 +81,10 @@ def train(config: TrainConfig) -> Path:
             (run_dir / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
         L.seed_everything(config.seed, verbose=False)
         model = build_model(config.model, data.tokenizer.vocab_size)
-        attention = describe_attention(config.model, accelerator, precision)
-        device = f"{describe_device(accelerator)}, {precision}; attention: {attention}"
-        _announce(config, run_dir, data, model, device)
+        if process_rank() == 0:
+            attention = describe_attention(config.model, accelerator, precision)
+            device = f"{describe_device(accelerator)}, {precision}; attention: {attention}"
+            _announce(config, run_dir, data, model, device)
         settings = asdict(config)
         # Folders of this machine say nothing elsewhere.
         settings["data"]["path"] = settings["run_dir"] = settings["resume"] = None

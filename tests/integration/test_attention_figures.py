@@ -55,6 +55,26 @@ def test_figures_are_the_same_each_time(script, toy_run, figures, tmp_path):
         assert (tmp_path / file).read_bytes() == (figures / file).read_bytes(), file
 
 
+def test_figures_that_are_there_are_replaced_only_on_demand(script, toy_run, tmp_path):
+    (tmp_path / "masks.svg").write_text("mine")
+    command = ("attention_figures", "--model", toy_run, "--output", tmp_path, *SENTENCE)
+    result = script(*command)
+    assert result.returncode == 1
+    assert "already holds masks.svg: choose another folder, or replace" in result.stderr
+    assert (tmp_path / "masks.svg").read_text() == "mine"
+    result = script(*command, "--force")
+    assert result.returncode == 0, result.stderr
+    assert {path.stem for path in tmp_path.iterdir()} == NAMES
+
+
+def test_a_folder_that_cannot_be_is_one_plain_message(script, toy_run, tmp_path):
+    (tmp_path / "file").write_text("")
+    output = tmp_path / "file" / "figures"
+    result = script("attention_figures", "--model", toy_run, "--output", output, *SENTENCE)
+    assert result.returncode == 1
+    assert f"cannot write to --output {output}" in result.stderr
+
+
 def test_a_missing_model_is_one_plain_message(script, tmp_path):
     result = script("attention_figures", "--model", tmp_path / "none", "--output", tmp_path)
     assert result.returncode == 1

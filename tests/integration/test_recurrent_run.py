@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 SETTINGS = (
     "experiment=demo",
@@ -23,7 +24,10 @@ def recurrent_run(script, toy_corpus, tmp_path_factory):
     run_dir = tmp_path_factory.mktemp("runs") / "recurrent"
     settings = [*SETTINGS, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=csv"]
     result = script(
-        "train", *settings, "trainer.max_steps=200", "trainer.val_every_n_steps=200",
+        "train",
+        *settings,
+        "trainer.max_steps=200",
+        "trainer.val_every_n_steps=200",
         "checkpoint.every_n_steps=100",
     )
     assert result.returncode == 0, result.stdout + result.stderr
@@ -33,6 +37,25 @@ def recurrent_run(script, toy_corpus, tmp_path_factory):
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return run_dir
+
+
+def test_a_resumed_run_is_one_that_never_stopped(script, toy_corpus, recurrent_run, tmp_path):
+    result = script(
+        "train",
+        *SETTINGS,
+        f"data.path={toy_corpus}",
+        f"run_dir={tmp_path / 'run'}",
+        "logger=none",
+        "trainer.max_steps=400",
+        "trainer.val_every_n_steps=200",
+        "checkpoint.every_n_steps=100",
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    resumed, whole = (
+        f / "checkpoints" / "step-00000400.ckpt" for f in (recurrent_run, tmp_path / "run")
+    )
+    resumed, whole = (torch.load(f, weights_only=True)["state_dict"] for f in (resumed, whole))
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
 
 
 def test_it_learns_is_resumed_and_scored(script, toy_corpus, recurrent_run):

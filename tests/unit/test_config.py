@@ -302,6 +302,7 @@ def train(*overrides: str, cwd: Any) -> subprocess.CompletedProcess[str]:
         (["trainer.max_steps=abc"], 2, "trainer.max_steps=abc: Value 'abc'"),
         (["trainer.max_steps"], 2, "cannot read 'trainer.max_steps': settings are given as name="),
         (["model=rnn_attention", "model.n_heads=2"], 2, "model.n_heads is no setting of this kind"),
+        (["model.architecture=rnn_attention"], 2, "architecture=rnn_attention belongs to the preset"),
         (["foo"], 2, "cannot read 'foo': settings are given as name=value"),
         (["model.d_model=100", "model.n_heads=8"], 2, "make d_model a multiple of n_heads"),
         (["resume=/nonexistent"], 1, "resume=/nonexistent: no run is there"),
@@ -321,6 +322,14 @@ def test_resuming_refuses_what_may_not_change(tmp_path):
     result = train(f"resume={tmp_path}", cwd=tmp_path)
     assert result.returncode == 1
     assert "data.path cannot change (only trainer.*, checkpoint.*, logger.* can)" in result.stderr
+
+
+def test_resuming_a_kind_of_model_that_is_not_known_names_the_known_ones(tmp_path):
+    (tmp_path / "config.yaml").write_text("model:\n  architecture: rnn_atention\n")
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), f"resume={tmp_path}"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 1
+    assert "architecture=rnn_atention is not known: did you mean 'rnn_attention'" in result.stderr
 
 
 @pytest.mark.parametrize("override", ["model=null", "+model.x=3"])

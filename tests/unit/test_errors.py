@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,3 +53,9 @@ def test_the_closest_word_comes_first():
 
 def test_without_a_close_word_all_are_named():
     assert nearest("zzz", ["post", "pre"]) == "choose one of: post, pre"
+
+
+def test_problems_survive_the_way_from_another_process():
+    error = pickle.loads(pickle.dumps(ConfigError(["first", "second"])))
+    assert error.problems == ["first", "second"]
+    assert str(error) == "2 settings cannot work:\n  - first\n  - second"

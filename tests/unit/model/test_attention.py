@@ -607,6 +607,16 @@ CALLS = {
         "allowed": masks.padding(real_positions([2, 4, 3])),
     },
     "rotary": {"causal": True, "rotary": RotaryPositions(9, 4)},
+    "positions": {
+        "causal": True,
+        "rotary": RotaryPositions(9, 4),
+        "positions_BT": torch.tensor([[0, 0, 0, 1, 2]]).expand(3, -1),
+        "allowed": masks.padding(real_positions([3, 5, 4]).flip(1)),
+    },
+    "memory": {
+        "causal": True,
+        "memory": KeysValues(*(normal(s, 2, 3, 4, dtype=torch.float32) for s in (4, 5))),
+    },
     "weights": {"causal": True, "need_weights": True},
 }
 
@@ -616,10 +626,13 @@ def compiled_is_eager(call: str, kernel: str, kv_heads: int, backend: str) -> No
     try:
         attention = module(16, 4, kv_heads, kernel=kernel).float()
         compiled = torch.compile(attention, fullgraph=True, backend=backend)
+        options = dict(CALLS[call])
+        if "memory" in options:
+            options["memory"] = KeysValues(*(part[:kv_heads] for part in options["memory"]))
         x = normal(1, 3, 5, 16, dtype=torch.float32)
         inputs = [x.clone().requires_grad_() for _ in range(2)]
         got, expected = (
-            m(y, **CALLS[call]) for m, y in zip((compiled, attention), inputs, strict=True)
+            m(y, **options) for m, y in zip((compiled, attention), inputs, strict=True)
         )
         assert_close(got, expected, rtol=0, atol=1e-5)
         if call != "weights":

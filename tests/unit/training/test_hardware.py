@@ -1,7 +1,12 @@
+import subprocess
+import sys
+
 import pytest
+import torch
 
 from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
-from seq2seq.training.hardware import describe_attention
+from seq2seq.training import hardware
+from seq2seq.training.hardware import describe_attention, peak_memory
 
 FLASH = "encoder flash, decoder flash, across flash kernel"
 
@@ -19,6 +24,27 @@ FLASH = "encoder flash, decoder flash, across flash kernel"
 def test_the_kernel_of_attention_is_named(model: ModelConfig, text: str):
     assert describe_attention(model, "cpu", "32-true") == text
     assert describe_attention(model, "cpu", "bf16-mixed") == text
+
+
+def test_kernels_are_asked_for_as_training_calls_them(monkeypatch):
+    asked = []
+
+    def answer(q, k, v, allowed=None, dropout=0.0, *, causal=False):
+        asked.append((q.shape[1], k.shape[1], q.shape[3], q.dtype, allowed is not None, causal))
+        return "flash" if causal else "efficient"
+
+    monkeypatch.setattr(hardware, "fused_backend", answer)
+    text = describe_attention(TransformerConfig(n_kv_heads=2), "cpu", "bf16-mixed")
+    assert text == "encoder efficient, decoder flash, across efficient kernel"
+    half = torch.bfloat16
+    assert asked == [(8, 2, 64, half, True, False), (8, 2, 64, half, False, True)]
+
+
+def test_peak_memory_is_that_of_this_process_not_of_its_parent():
+    large = torch.ones(2**26)  # 256 MiB
+    code = "from seq2seq.training.hardware import peak_memory; print(peak_memory('cpu'))"
+    child = int(subprocess.check_output([sys.executable, "-c", code]))
+    assert peak_memory("cpu") - child > 0.5 * large.nbytes
 
 
 def test_a_slow_kernel_is_named_with_its_reason():
