@@ -43,7 +43,7 @@ def test_trained_runs_are_shown_with_their_bleu(script, toy_run, tmp_path):
     result = script("compare_attention", *SMALL, f"runs=[{toy_run}]", f"output={tmp_path}")
     assert result.returncode == 0, result.stderr
     (row,) = rows_of(tmp_path / "models.csv")
-    assert (row["variant"], row["bleu_of"]) == ("toy", "validation")
+    assert (row["variant"], row["bleu_of"]) == ("toy", "files validation")
     assert float(row["bleu"]) > 50
     assert f" {float(row['bleu']):.2f} " in result.stdout
 

@@ -302,7 +302,7 @@ def train(*overrides: str, cwd: Any) -> subprocess.CompletedProcess[str]:
         (["trainer.max_steps=abc"], 2, "trainer.max_steps=abc: Value 'abc'"),
         (["trainer.max_steps"], 2, "cannot read 'trainer.max_steps': settings are given as name="),
         (["model=rnn_attention", "model.n_heads=2"], 2, "model.n_heads is no setting of this kind"),
-        (["model.architecture=rnn_attention"], 2, "architecture=rnn_attention belongs to the preset"),
+        (["model.architecture=rnn_attention"], 2, "rnn_attention belongs to the preset"),
         (["foo"], 2, "cannot read 'foo': settings are given as name=value"),
         (["model.d_model=100", "model.n_heads=8"], 2, "make d_model a multiple of n_heads"),
         (["resume=/nonexistent"], 1, "resume=/nonexistent: no run is there"),
