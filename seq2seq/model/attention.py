@@ -1,7 +1,7 @@
 """Attention: one function that attends, one module that projects.
 
-Shapes: B batch, T queries, S keys, D model width, H query heads, K key/value heads,
-G = H / K query heads that share a key/value head, E width of a head, F width of a value.
+Shapes: B batch, T queries, S keys, D model width, H query heads, K key/value heads, E width of a
+head, F width of a value.
 Masks are boolean, True = may attend (see `masks.py`).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,32 +25,6 @@ from seq2seq.model.positions import RotaryPositions
 HALF = (torch.bfloat16, torch.float16)  # what flash attention takes on a GPU
 
 
-@overload
-def attend(
-    q_BHTE: Tensor,
-    k_BKSE: Tensor,
-    v_BKSF: Tensor,
-    allowed: Tensor | None = None,
-    dropout: float = 0.0,
-    scale: float | None = None,
-    kernel: str = "sdpa",
-    *,
-    causal: bool = False,
-    need_weights: Literal[False] = False,
-) -> Tensor: ...
-@overload
-def attend(
-    q_BHTE: Tensor,
-    k_BKSE: Tensor,
-    v_BKSF: Tensor,
-    allowed: Tensor | None = None,
-    dropout: float = 0.0,
-    scale: float | None = None,
-    kernel: str = "sdpa",
-    *,
-    causal: bool = False,
-    need_weights: bool,
-) -> Any: ...
 def attend(
     q_BHTE: Tensor,
     k_BKSE: Tensor,
