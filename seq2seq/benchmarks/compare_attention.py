@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import multiprocessing
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from seq2seq.benchmarks.attention_calls import measure_calls
 from seq2seq.benchmarks.models import Work, measure_model
 from seq2seq.config import KERNELS, CompareConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.errors import RunError
-from seq2seq.inference.bundle import bundle_folder, read_config
+from seq2seq.inference.bundle import BundleConfig, bundle_folder, read_config
 from seq2seq.inference.translator import choose_device
 from seq2seq.training.hardware import describe_device
 
@@ -111,35 +112,44 @@ def _of_runs(runs: list[Path]) -> list[_Compared]:
     short = [home.name for home in homes]
     names = short if len(set(short)) == len(short) else [str(home) for home in homes]
     configs = [read_config(folder / "config.json") for folder in folders]
-    scores = [_scores(home, config.training) for home, config in zip(homes, configs, strict=True)]
+    scores = [_scores(home, config) for home, config in zip(homes, configs, strict=True)]
     # A test set rather than validation, which the best weights were chosen by.
     common = sorted(
-        set.intersection(*map(set, scores)), key=lambda name: (" test" not in name, name)
+        set.intersection(*map(set, scores)), key=lambda key: (" test" not in key[0], key)
     )
+    best = common[0] if common else None
     return [
         _Compared(
             name,
             config.model,
             config.vocab_size,
-            found[common[0]] if common else None,
-            common[0] if common else None,
+            found[best] if best else None,
+            best[0] if best else None,
         )
         for name, config, found in zip(names, configs, scores, strict=True)
     ]
 
 
-def _scores(run: Path, training: dict[str, Any]) -> dict[str, float]:
-    """BLEU of a run by the set it was measured on, such as `multi30k test`."""
-    data = training.get("config", {}).get("data", {}).get("name", "unknown data")
-    scores = {f"{data} validation": float(training["scores"]["BLEU"])}
-    for file in sorted(run.glob("evaluation/*/evaluation.json")):
-        try:
+def _scores(run: Path, config: BundleConfig) -> dict[tuple[str, str], float]:
+    """BLEU of a run, with its own search settings, by set: its name, and what tells it apart."""
+    file = run
+    try:
+        made = config.training
+        data = made.get("config", {}).get("data", {})
+        label = f"{data.get('name', 'unknown data')} validation"
+        scores = {(label, json.dumps(data, sort_keys=True)): float(made["scores"]["BLEU"])}
+        for file in sorted(run.glob("evaluation/*/evaluation.json")):
             record = json.loads(file.read_text(encoding="utf-8"))
-            scores[f"{record['data']['name']} {record['split']}"] = float(record["scores"]["BLEU"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(
-                f"cannot read the scores in {file} ({error}): evaluate again, or delete it"
-            ) from error
+            own = (made["step"], asdict(config.decode))
+            if (record["step"], record["decode"]) == own:
+                references = file.with_name("references.txt").read_bytes()
+                label = f"{record['data']['name']} {record['split']}"
+                key = (label, hashlib.sha256(references).hexdigest())
+                scores[key] = float(record["scores"]["BLEU"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(
+            f"cannot read the scores of {file} ({error!r}): evaluate again, or delete it"
+        ) from error
     return scores
 
 

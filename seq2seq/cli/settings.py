@@ -114,7 +114,8 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     parts = dict(values)
     for name, part in sections(schema).items():
         if name == "model":
-            part = _kind_of_model(parts[name]) or part
+            named = ARCHITECTURES.get(parts[name].get("architecture"), part)
+            part = _kind_of_model(parts[name]) or named
         valid = [field.name for field in dataclasses.fields(part)]
         unknown = [key for key in parts[name] if key not in valid]
         problems += [f"there is no setting {name}.{key}: {nearest(key, valid)}" for key in unknown]

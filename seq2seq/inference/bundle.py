@@ -204,7 +204,7 @@ def read_config(path: Path) -> BundleConfig:
             decode=DecodeConfig(**config["decode"]),
             training=dict(config["training"]),
         )
-    except (KeyError, TypeError, ValueError, UserError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, UserError) as error:
         raise BundleError(f"{path} does not describe a model of this project: {error}") from error
 
 

@@ -49,6 +49,11 @@ class LayerCache:
         self._spare: KeysValues | None = None  # what `reorder` copies to, in turns with the past
 
     @property
+    def rows(self) -> int | None:
+        """Hypotheses held; None before the first position."""
+        return None if self._past is None else self._past.k.size(0)
+
+    @property
     def bytes(self) -> int:
         """Memory held, in bytes, free places of the buffers included."""
         held = [*(self.cross or ()), *(self._past or ()), *(self._spare or ())]
@@ -75,9 +80,9 @@ class LayerCache:
             ValueError: no room, another number of hypotheses or heads, or memory given late.
         """
         self.check_room(k_RKTE.size(2))
+        past = _first_entries(k_RKTE, v_RKTE, memory) if self._past is None else self._past
         if self._past is None:
-            self._past = _first_entries(k_RKTE, v_RKTE, memory)
-            self.entries = self._past.k.size(2)
+            self.entries = past.k.size(2)
         elif memory is not None and memory.k.size(-2) != self.entries:
             raise ValueError(
                 f"the cache began with {self.entries} memory entries, got {memory.k.size(-2)}: "
@@ -85,9 +90,11 @@ class LayerCache:
             )
         start = self.entries + self.length
         end = start + k_RKTE.size(2)
-        for buffer, new in zip(self._past, (k_RKTE, v_RKTE), strict=True):
+        for buffer, new in zip(past, (k_RKTE, v_RKTE), strict=True):
             _check_fits(buffer, new)
-        self._past = KeysValues(*(_with_room(buffer, start, end) for buffer in self._past))
+        if not _may_write(past):
+            past = KeysValues(*(buffer.clone() for buffer in past))
+        self._past = KeysValues(*(_with_room(buffer, start, end) for buffer in past))
         for buffer, new in zip(self._past, (k_RKTE, v_RKTE), strict=True):
             buffer[:, :, start:end] = new.detach()
         self.length = end - self.entries
@@ -99,7 +106,7 @@ class LayerCache:
             return
         used, past, spare = self.entries + self.length, self._past, self._spare
         shape = (rows.numel(), *past.k.shape[1:])
-        if spare is None or spare.k.shape != shape:
+        if spare is None or spare.k.shape != shape or not _may_write(spare):
             spare = KeysValues(*(old.new_empty(rows.numel(), *old.shape[1:]) for old in past))
         for old, new in zip(past, spare, strict=True):
             torch.index_select(old[:, :, :used], 0, rows, out=new[:, :, :used])
@@ -154,7 +161,13 @@ class DecoderCache:
         if real_RT is None and self.real_RL is None:
             return self.length, None
         rows, added = target_RT.shape
-        self.layers[0].check_room(added)  # before anything is changed
+        held = self.layers[0].rows  # checked here, before anything is changed
+        if held not in (None, rows):
+            raise ValueError(
+                f"the cache holds {held} hypotheses, got {rows}: reorder it when their number "
+                "changes"
+            )
+        self.layers[0].check_room(added)
         if real_RT is not None and real_RT.shape != target_RT.shape:
             raise ValueError(
                 f"the mask of real tokens is {tuple(real_RT.shape)}, the tokens are "
@@ -166,8 +179,6 @@ class DecoderCache:
             else real.to(torch.bool)
             for real, length in ((self.real_RL, self.length), (real_RT, added))
         )
-        if past_RL.size(0) != rows:
-            raise ValueError(f"the cache holds {past_RL.size(0)} hypotheses, got {rows}")
         self.real_RL = torch.cat([past_RL, new_RT], dim=1)
         positions_RT = self.real_RL.cumsum(dim=1)[:, self.length :] - 1
         return positions_RT.clamp(min=0), masks.padding(self.real_RL)
@@ -198,7 +209,17 @@ def _first_entries(k_RKTE: Tensor, v_RKTE: Tensor, memory: KeysValues | None) ->
     if memory is None:
         return KeysValues(*(new.detach()[:, :, :0] for new in (k_RKTE, v_RKTE)))
     rows = k_RKTE.size(0)
-    return KeysValues(*(part.detach().expand(rows, -1, -1, -1) for part in memory))
+    return KeysValues(
+        *(
+            part.detach().to(new.dtype).expand(rows, -1, -1, -1).clone()
+            for part, new in zip(memory, (k_RKTE, v_RKTE), strict=True)
+        )
+    )
+
+
+def _may_write(buffers: KeysValues) -> bool:
+    """What was made in inference mode can be written to in inference mode only."""
+    return torch.is_inference_mode_enabled() or not buffers.k.is_inference()
 
 
 def _check_fits(buffer: Tensor, new: Tensor) -> None:

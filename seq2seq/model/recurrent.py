@@ -164,7 +164,13 @@ class RecurrentModel(TranslationModel):
 
     def decode_step(self, target_RT: Tensor, state: RecurrentState) -> Tensor:
         """Hidden states (R, T, D) of T further tokens, one after another."""
-        check_rows(target_RT.size(0), state.annotations_BSD.size(0))
+        rows, held = target_RT.size(0), state.hidden_RD.size(0)
+        check_rows(rows, state.annotations_BSD.size(0))
+        if rows != held:
+            raise ValueError(
+                f"the state holds {held} hypotheses, got {rows}: reorder it when their number "
+                "changes"
+            )
         embedded_RTD = self.dropout(self.target_tokens(target_RT) * self.scale)
         read = []
         for embedded_RD in embedded_RTD.unbind(dim=1):

@@ -1,6 +1,7 @@
 import csv
 import json
 import shutil
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -35,11 +36,13 @@ def copy_of(run, folder):
     return shutil.copytree(run, folder)
 
 
-def evaluate(run, data: str, split: str, bleu: float) -> None:
-    folder = run / "evaluation" / f"{data}-{split}"
+def evaluate(run, data: str, split: str, bleu: float, lines: str = "oui\n", **changes) -> None:
+    folder = run / "evaluation" / "-".join([data, split, *map(str, changes), lines.strip()])
     folder.mkdir(parents=True)
     record = {"data": {"name": data}, "split": split, "scores": {"BLEU": bleu}}
+    record |= {"step": 7, "decode": asdict(DecodeConfig())} | changes
     (folder / "evaluation.json").write_text(json.dumps(record))
+    (folder / "references.txt").write_text(lines)
 
 
 def compared(*runs):
@@ -58,6 +61,19 @@ def test_runs_are_compared_by_a_test_set_that_all_were_scored_on(run, tmp_path):
     assert compared(a, b) == [("a", 31.0, "mine test"), ("b", 32.0, "mine test")]
 
 
+def test_only_the_same_test_set_search_and_weights_are_compared(run, tmp_path):
+    a, b = copy_of(run, tmp_path / "a"), copy_of(run, tmp_path / "b")
+    for folder, bleu in ((a, 31.0), (b, 32.0)):
+        evaluate(folder, "mine", "test", bleu)
+        evaluate(folder, "mine", "test", 1.0, step=6)
+        evaluate(folder, "mine", "test", 2.0, decode=asdict(DecodeConfig(beam=1)))
+    assert compared(a, b) == [("a", 31.0, "mine test"), ("b", 32.0, "mine test")]
+    c, d = copy_of(run, tmp_path / "c"), copy_of(run, tmp_path / "d")
+    evaluate(c, "files", "test", 31.0, "oui\n")
+    evaluate(d, "files", "test", 32.0, "non\n")
+    assert [of for _, _, of in compared(c, d)] == ["mine validation"] * 2
+
+
 def test_runs_of_one_name_are_told_apart(run, tmp_path):
     a, b = copy_of(run, tmp_path / "x" / "a"), copy_of(run, tmp_path / "y" / "a")
     evaluate(a, "mine", "test", 31.0)
@@ -68,10 +84,16 @@ def test_runs_of_one_name_are_told_apart(run, tmp_path):
 def test_damaged_scores_and_missing_runs_are_named(run, tmp_path):
     a = copy_of(run, tmp_path / "a")
     evaluate(a, "mine", "test", 31.0)
-    file = a / "evaluation" / "mine-test" / "evaluation.json"
+    (file,) = a.glob("evaluation/*/evaluation.json")
     for text in ("{", "{}", '{"data": {"name": "x"}, "split": "test", "scores": {}}'):
         file.write_text(text)
         with pytest.raises(RunError, match=r"evaluation\.json .* evaluate again, or delete it"):
+            compared(a)
+    shutil.rmtree(a / "evaluation")
+    config = json.loads((a / "bundle" / "config.json").read_text())
+    for training in ({}, {"step": 7, "scores": {"BLEU": None}}, {"step": 7, "config": None}):
+        (a / "bundle" / "config.json").write_text(json.dumps({**config, "training": training}))
+        with pytest.raises(RunError, match=r"cannot read the scores of .*a "):
             compared(a)
     output = tmp_path / "out"
     with pytest.raises(BundleError, match="no model folder"):

@@ -202,3 +202,54 @@ def test_memory_stays_in_the_cache():
     steps += [attention(x[:, t : t + 1], causal=True, cache=cache) for t in (1, 2, 3)]
     assert_close(torch.cat(steps, dim=1), whole)
     assert (cache.length, cache.entries) == (4, 3)
+
+
+def test_a_step_with_other_rows_leaves_the_cache_as_it_was():
+    model = tiny_transformer()
+    cache = model.start(SOURCE, SOURCE_REAL)
+    model.decode_step(random_ids(2, 2, 1), cache)
+    cache.reorder(torch.tensor([0, 0, 1, 1]))
+    with pytest.raises(ValueError, match="the cache holds 4 hypotheses, got 2"):
+        model.decode_step(random_ids(2, 2, 1), cache, torch.ones(2, 1, dtype=torch.bool))
+    assert cache.real_RL is None
+    assert model.decode_step(random_ids(2, 4, 1), cache).shape[:2] == (4, 1)
+
+
+def test_a_recurrent_state_takes_as_many_targets_as_it_holds():
+    model = tiny_recurrent()
+    state = model.start(SOURCE, SOURCE_REAL)
+    with pytest.raises(ValueError, match="the state holds 2 hypotheses, got 4"):
+        model.decode_step(random_ids(2, 4, 1), state)
+
+
+def test_refused_memory_leaves_the_cache_empty():
+    cache, k = LayerCache(), torch.ones(1, 2, 1, 4)
+    with pytest.raises(ValueError, match="3 heads of width 4, got 2"):
+        cache.append(k, k, KeysValues(torch.ones(3, 1, 4), torch.ones(3, 1, 4)))
+    assert cache.append(k, k).k.shape == (1, 2, 1, 4)
+
+
+def test_memory_is_copied_and_takes_the_precision_of_the_keys():
+    k, given = torch.ones(2, 1, 1, 4), torch.full((1, 3, 4), 2, dtype=torch.bfloat16)
+    cache = LayerCache()
+    cache.append(k[:, :, :0], k[:, :, :0], KeysValues(given, given))
+    for _ in range(2):
+        cache.reorder(torch.tensor([1, 1]))
+    assert cache.append(k, k).k.dtype == torch.float32
+    assert (given == 2).all()
+
+
+@pytest.mark.parametrize("modes", ["niiin", "niinn", "ninnn", "iniii", "iinnn", "iiiin"])
+def test_a_cache_goes_from_inference_mode_to_others_and_back(modes):
+    cache, expected = LayerCache(), None
+    rows = torch.tensor([1, 0, 1])
+    for step, mode in enumerate(modes):
+        with torch.inference_mode(mode == "i"), torch.no_grad():
+            if 0 < step < 4:
+                cache.reorder(rows)
+                expected = expected[rows]
+            else:
+                new = torch.arange(12.0).view(3, 1, 1, 4) + 100 * step
+                got = cache.append(new, new)
+                expected = new if expected is None else torch.cat([expected, new], dim=2)
+    assert torch.equal(got.k.clone(), expected)
