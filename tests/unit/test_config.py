@@ -303,7 +303,7 @@ def train(*overrides: str, cwd: Any) -> subprocess.CompletedProcess[str]:
         (["trainer.max_steps"], 2, "cannot read 'trainer.max_steps': settings are given as name="),
         (["model=rnn_attention", "model.n_heads=2"], 2, "model.n_heads is no setting of this kind"),
         (["model.architecture=rnn_attention"], 2, "rnn_attention belongs to the preset"),
-        (["model=rnn_attention", "+model.n_heads=4"], 2, "no setting model.n_heads: choose one of:"),
+        (["model=rnn_attention", "+model.n_heads=4"], 2, "no setting model.n_heads: choose one"),
         (["foo"], 2, "cannot read 'foo': settings are given as name=value"),
         (["model.d_model=100", "model.n_heads=8"], 2, "make d_model a multiple of n_heads"),
         (["resume=/nonexistent"], 1, "resume=/nonexistent: no run is there"),
