@@ -14,7 +14,7 @@ SETTINGS = (
     "model.max_length=40",
     "data=files",
     "data.max_tokens=512",
-    "tokenizer.vocab_size=300",
+    "tokenizer.vocab_size=400",
     "optim.warmup_steps=100",
 )
 
