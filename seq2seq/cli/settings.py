@@ -22,7 +22,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.cli.report import fail, run_command
-from seq2seq.config import ARCHITECTURES, Checked, ModelConfig, TrainConfig
+from seq2seq.config import ARCHITECTURES, Checked, ModelConfig, TrainConfig, TransformerConfig
 from seq2seq.errors import ConfigError, RunError, UserError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
@@ -114,8 +114,7 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     parts = dict(values)
     for name, part in sections(schema).items():
         if name == "model":
-            named = ARCHITECTURES.get(parts[name].get("architecture"), part)
-            part = _kind_of_model(parts[name]) or named
+            part = _kind_of_model(parts[name])
         valid = [field.name for field in dataclasses.fields(part)]
         unknown = [key for key in parts[name] if key not in valid]
         problems += [f"there is no setting {name}.{key}: {nearest(key, valid)}" for key in unknown]
@@ -127,12 +126,12 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     return schema(**parts)
 
 
-def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig] | None:
-    """The one whose settings these are, whatever `architecture` says: that belongs to a preset."""
+def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
+    """The one whose settings these are, whatever `architecture` says; else the one it names."""
     for kind in ARCHITECTURES.values():
         if {field.name for field in dataclasses.fields(kind)} == set(values):
             return kind
-    return None
+    return ARCHITECTURES.get(values.get("architecture", ""), TransformerConfig)
 
 
 def _unchecked(schema: type[Settings], values: dict[str, Any]) -> Settings:

@@ -63,9 +63,9 @@ def attend(
         return (context, weights) if need_weights else context
     if need_weights:
         raise ValueError("the fused kernel never makes the weights: give kernel='reference'")
-    arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, scale, causal)
+    arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
     with _backends(q_BHTE, arguments["attn_mask"]):
-        context = F.scaled_dot_product_attention(**arguments)
+        context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout, scale=scale)
     return context.reshape(*q_BHTE.shape[:3], v_BKSF.size(3))
 
 
@@ -103,13 +103,7 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
 
 
 def _fused_arguments(
-    q_BHTE: Tensor,
-    k_BKSE: Tensor,
-    v_BKSF: Tensor,
-    allowed: Tensor | None,
-    dropout: float,
-    scale: float | None,
-    causal: bool,
+    q_BHTE: Tensor, k_BKSE: Tensor, v_BKSF: Tensor, allowed: Tensor | None, causal: bool
 ) -> dict[str, Any]:
     """Arguments that give torch's SDPA the same task, on its fast path.
 
@@ -137,9 +131,7 @@ def _fused_arguments(
         "key": k_BKSE,
         "value": v_BKSF,
         "attn_mask": allowed,
-        "dropout_p": dropout,
         "is_causal": is_causal,
-        "scale": scale,
         "enable_gqa": grouped,
     }
 
@@ -166,9 +158,9 @@ def fused_backend(
     causal: bool = False,
 ) -> str:
     """The kernel of torch that `attend` would run: flash, efficient, cudnn, or the slow math."""
-    arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, None, causal)
+    arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
     with _backends(q_BHTE, arguments["attn_mask"]):
-        chosen = torch._fused_sdp_choice(**arguments)
+        chosen = torch._fused_sdp_choice(**arguments, dropout_p=dropout)
     return SDPBackend(chosen).name.removesuffix("_ATTENTION").lower()
 
 
@@ -200,11 +192,8 @@ def _check(
     _check_options(dropout, kernel)
     if allowed is not None:
         masks.check(allowed, (*q_shape[:3], k_shape[2]))
-    if causal and q_shape[2] > k_shape[2]:
-        raise ValueError(
-            f"{q_shape[2]} queries cannot be the last of {k_shape[2]} keys: causal attention needs "
-            "at least as many keys as queries"
-        )
+    if causal:
+        masks.check_order(q_shape[2], k_shape[2])
 
 
 def _check_options(dropout: float, kernel: str) -> None:
@@ -269,7 +258,10 @@ class MultiHeadAttention(nn.Module):
                 "head_dim"
             )
         if n_kv_heads < 1 or n_heads % n_kv_heads:
-            raise ValueError(f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}")
+            raise ValueError(
+                f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}: each key/value head "
+                "serves an equal group of query heads; choose a divisor"
+            )
         self.head_dim = d_model // n_heads if head_dim is None else head_dim
         _check_options(dropout, kernel)
         self.dropout = dropout

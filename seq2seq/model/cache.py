@@ -161,12 +161,8 @@ class DecoderCache:
         if real_RT is None and self.real_RL is None:
             return self.length, None
         rows, added = target_RT.shape
-        held = self.layers[0].rows  # checked here, before anything is changed
-        if held not in (None, rows):
-            raise ValueError(
-                f"the cache holds {held} hypotheses, got {rows}: reorder it when their number "
-                "changes"
-            )
+        # Checked here, before anything is changed.
+        check_hypotheses(self.layers[0].rows, rows)
         self.layers[0].check_room(added)
         if real_RT is not None and real_RT.shape != target_RT.shape:
             raise ValueError(
@@ -204,6 +200,15 @@ class DecoderCache:
             layer.reset()
 
 
+def check_hypotheses(held: int | None, given: int) -> None:
+    """Raise ValueError if a step has another number of hypotheses than the past; None = no past."""
+    if held not in (None, given):
+        raise ValueError(
+            f"the past is that of {held} hypotheses, got {given}: reorder it when their number "
+            "changes"
+        )
+
+
 def _first_entries(k_RKTE: Tensor, v_RKTE: Tensor, memory: KeysValues | None) -> KeysValues:
     """The memory's entries for each hypothesis; buffers of no length without one."""
     if memory is None:
@@ -223,11 +228,7 @@ def _may_write(buffers: KeysValues) -> bool:
 
 
 def _check_fits(buffer: Tensor, new: Tensor) -> None:
-    if new.size(0) != buffer.size(0):
-        raise ValueError(
-            f"the cache holds {buffer.size(0)} hypotheses, got {new.size(0)}: reorder it when "
-            "their number changes"
-        )
+    check_hypotheses(buffer.size(0), new.size(0))
     if new.size(1) != buffer.size(1) or new.size(3) != buffer.size(3):
         raise ValueError(
             f"the cache holds {buffer.size(1)} heads of width {buffer.size(3)}, got "

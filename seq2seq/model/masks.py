@@ -69,11 +69,7 @@ def causal(queries: int, keys: int, device: torch.device | None = None) -> Tenso
     Raises:
         ValueError: there are more queries than keys.
     """
-    if queries > keys:
-        raise ValueError(
-            f"{queries} queries cannot be the last of {keys} keys: causal attention needs "
-            "at least as many keys as queries"
-        )
+    check_order(queries, keys)
     allowed = torch.ones(queries, keys, dtype=torch.bool, device=device)
     return allowed.tril(diagonal=keys - queries)[None, None]
 
@@ -85,6 +81,15 @@ def combine(*masks: Tensor | None) -> Tensor | None:
         if mask is not None:
             allowed = mask if allowed is None else allowed & mask
     return allowed
+
+
+def check_order(queries: int, keys: int) -> None:
+    """Raise ValueError unless the queries can be the last of the keys, as causality has them."""
+    if queries > keys:
+        raise ValueError(
+            f"{queries} queries cannot be the last of {keys} keys: causal attention needs "
+            "at least as many keys as queries"
+        )
 
 
 def check(allowed: Tensor, full: tuple[int, ...]) -> None:

@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.config import RecurrentConfig
 from seq2seq.model import masks
 from seq2seq.model.attention import masked_softmax
+from seq2seq.model.cache import check_hypotheses
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,
@@ -164,13 +165,8 @@ class RecurrentModel(TranslationModel):
 
     def decode_step(self, target_RT: Tensor, state: RecurrentState) -> Tensor:
         """Hidden states (R, T, D) of T further tokens, one after another."""
-        rows, held = target_RT.size(0), state.hidden_RD.size(0)
-        check_rows(rows, state.annotations_BSD.size(0))
-        if rows != held:
-            raise ValueError(
-                f"the state holds {held} hypotheses, got {rows}: reorder it when their number "
-                "changes"
-            )
+        check_rows(target_RT.size(0), state.annotations_BSD.size(0))
+        check_hypotheses(state.hidden_RD.size(0), target_RT.size(0))
         embedded_RTD = self.dropout(self.target_tokens(target_RT) * self.scale)
         read = []
         for embedded_RD in embedded_RTD.unbind(dim=1):

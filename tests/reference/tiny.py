@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 
 from seq2seq.config import RecurrentConfig, TransformerConfig
+from seq2seq.model import masks
+from seq2seq.model.attention import MultiHeadAttention
+from seq2seq.model.cache import LayerCache
 from seq2seq.model.recurrent import RecurrentModel
 from seq2seq.model.transformer import Transformer
 
@@ -84,3 +87,33 @@ def real_positions(lengths: list[int], longest: int | None = None) -> Tensor:
     """(B, longest) True in the first `lengths[b]` places of row b."""
     longest = max(lengths) if longest is None else longest
     return torch.arange(longest) < torch.tensor(lengths)[:, None]
+
+
+def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def tiny_attention(*sizes: int, seed: int = 0, **options: Any) -> MultiHeadAttention:
+    """Attention in double precision and evaluation mode, the same for the same arguments."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        attention = MultiHeadAttention(*sizes, **options).double()
+    shake(attention, seed)
+    return attention.eval()
+
+
+def causal_in_chunks(
+    attention: MultiHeadAttention,
+    x_BTD: Tensor,
+    chunks: list[int],
+    cache: LayerCache,
+    real_BT: Tensor | None = None,
+    **options: Any,
+) -> Tensor:
+    """Outputs of causal self-attention for chunks of so many tokens, one after another."""
+    parts = []
+    for part in x_BTD.split(chunks, dim=1):
+        end = cache.length + part.size(1)
+        allowed = None if real_BT is None else masks.padding(real_BT[:, :end])
+        parts.append(attention(part, allowed=allowed, causal=True, cache=cache, **options))
+    return torch.cat(parts, dim=1)

@@ -11,7 +11,8 @@ from naive_attention import (
     weights_by_loops,
     weights_of,
 )
-from tiny import real_positions, shake
+from tiny import causal_in_chunks, normal, real_positions
+from tiny import tiny_attention as module
 from torch.testing import assert_close
 
 from seq2seq.config import KERNELS
@@ -35,20 +36,8 @@ CLOSE = {torch.float64: {"rtol": 0, "atol": 1e-12}, torch.float32: {"rtol": 0, "
 EXACT = CLOSE[torch.float64]
 
 
-def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-
-
 def chance(seed: int, share: float, *shape: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).random(shape) < share)
-
-
-def module(*sizes, seed: int = 0, **options) -> MultiHeadAttention:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        attention = MultiHeadAttention(*sizes, **options).double()
-    shake(attention, seed)
-    return attention.eval()
 
 
 # attend
@@ -584,14 +573,10 @@ def test_any_chunks_with_a_cache_are_the_whole(kernel, chunks, sizes, rotary, ma
     attention, length = module(*sizes, kernel=kernel), sum(chunks)
     turns = RotaryPositions(length, 2) if rotary else None
     x, real = normal(1, 2, length, 8), chance(length, 0.7, 2, length)
-    cache, parts = LayerCache(), []
-    for part in x.split(chunks, dim=1):
-        seen = real[:, : cache.length + part.size(1)]
-        allowed = masks.padding(seen) if masked else None
-        parts.append(attention(part, allowed=allowed, causal=True, rotary=turns, cache=cache))
-    allowed = masks.padding(real) if masked else None
-    whole = attention(x, allowed=allowed, causal=True, rotary=turns)
-    assert_close(torch.cat(parts, dim=1), whole, **EXACT)
+    real = real if masked else None
+    parts = causal_in_chunks(attention, x, chunks, LayerCache(), real, rotary=turns)
+    allowed = None if real is None else masks.padding(real)
+    assert_close(parts, attention(x, allowed=allowed, causal=True, rotary=turns), **EXACT)
 
 
 # Compilation
@@ -697,7 +682,7 @@ def test_dropout_on_a_cpu_and_values_of_another_width_run_the_slow_kernel():
 
 def test_plain_causality_is_left_to_the_kernel_without_any_mask():
     (q, k, v, _), _ = fast_case(4, None, True)
-    arguments = _fused_arguments(q, k, v, None, 0.0, None, True)
+    arguments = _fused_arguments(q, k, v, None, True)
     assert arguments["attn_mask"] is None
     assert arguments["is_causal"] is True
 
@@ -706,9 +691,8 @@ def test_plain_causality_is_left_to_the_kernel_without_any_mask():
 @given(problem=attention_problems())
 def test_the_causal_flag_and_a_mask_never_meet(problem):
     q, k, v, allowed = (problem[name] for name in ("q", "k", "v", "allowed"))
-    arguments = _fused_arguments(q, k, v, allowed, 0.1, problem["scale"], problem["causal"])
+    arguments = _fused_arguments(q, k, v, allowed, problem["causal"])
     assert not (arguments["is_causal"] and arguments["attn_mask"] is not None)
-    assert arguments["dropout_p"] == 0.1
     if arguments["is_causal"]:
         assert q.size(2) == k.size(2) > 1
 
@@ -716,7 +700,7 @@ def test_the_causal_flag_and_a_mask_never_meet(problem):
 def test_grouped_heads_copy_neither_keys_nor_values():
     for case in FAST:
         (q, k, v, allowed), causal = fast_case(*FAST[case])
-        arguments = _fused_arguments(q, k, v, allowed, 0.0, None, causal)
+        arguments = _fused_arguments(q, k, v, allowed, causal)
         assert arguments["key"] is k
         assert arguments["value"] is v
         if arguments["attn_mask"] is not None:

@@ -209,7 +209,7 @@ def test_a_step_with_other_rows_leaves_the_cache_as_it_was():
     cache = model.start(SOURCE, SOURCE_REAL)
     model.decode_step(random_ids(2, 2, 1), cache)
     cache.reorder(torch.tensor([0, 0, 1, 1]))
-    with pytest.raises(ValueError, match="the cache holds 4 hypotheses, got 2"):
+    with pytest.raises(ValueError, match="the past is that of 4 hypotheses, got 2"):
         model.decode_step(random_ids(2, 2, 1), cache, torch.ones(2, 1, dtype=torch.bool))
     assert cache.real_RL is None
     assert model.decode_step(random_ids(2, 4, 1), cache).shape[:2] == (4, 1)
@@ -218,7 +218,7 @@ def test_a_step_with_other_rows_leaves_the_cache_as_it_was():
 def test_a_recurrent_state_takes_as_many_targets_as_it_holds():
     model = tiny_recurrent()
     state = model.start(SOURCE, SOURCE_REAL)
-    with pytest.raises(ValueError, match="the state holds 2 hypotheses, got 4"):
+    with pytest.raises(ValueError, match="the past is that of 2 hypotheses, got 4"):
         model.decode_step(random_ids(2, 4, 1), state)
 
 

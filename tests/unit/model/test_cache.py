@@ -66,7 +66,7 @@ def test_reorder_before_the_first_token_changes_nothing():
 def test_another_number_of_hypotheses_is_refused():
     cache = layer_cache()
     cache.append(*new_positions(3, 1))
-    with pytest.raises(ValueError, match="the cache holds 3 hypotheses, got 2"):
+    with pytest.raises(ValueError, match="the past is that of 3 hypotheses, got 2"):
         cache.append(*new_positions(2, 1))
 
 

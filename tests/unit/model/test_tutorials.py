@@ -17,7 +17,8 @@ from naive_attention import (
     weights_by_loops,
     weights_of,
 )
-from tiny import real_positions, shake, tiny_config, tiny_transformer
+from tiny import causal_in_chunks, normal, real_positions, shake, tiny_config, tiny_transformer
+from tiny import tiny_attention as module
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
@@ -32,18 +33,6 @@ from seq2seq.model.recurrent import AdditiveAttention
 
 BOTH_KERNELS = pytest.mark.parametrize("kernel", KERNELS)
 LENGTHS = [3, 5, 4]
-
-
-def normal(seed: int, *shape: int) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def module(*sizes, seed: int = 0, **options) -> MultiHeadAttention:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        attention = MultiHeadAttention(*sizes, **options).double()
-    shake(attention, seed)
-    return attention.eval()
 
 
 def close(got, expected, atol: float = 1e-12) -> None:
@@ -771,7 +760,7 @@ def test_a_reset_cache_begins_again_with_any_batch():
     """The tutorial fixed the batch when it made the module, and had no reset."""
     attention, cache = module(8, 2), LayerCache()
     attention(normal(1, 2, 4, 8), causal=True, cache=cache)
-    with pytest.raises(ValueError, match="holds 2 hypotheses, got 3"):
+    with pytest.raises(ValueError, match="2 hypotheses, got 3"):
         attention(normal(2, 3, 1, 8), causal=True, cache=cache)
     cache.reset()
     x = normal(2, 3, 4, 8)
@@ -852,18 +841,13 @@ def test_memory_is_seen_even_by_a_query_that_sees_no_word(broadcast, keys, kerne
 @settings(max_examples=10, deadline=None)
 @given(chunks=CHUNKS, masked=st.booleans())
 def test_memory_and_cache_go_together(kernel, chunks, masked):
-    """In any chunks the memory is seen as in one pass, and is not stored in the cache."""
+    """In any chunks the memory is seen as in one pass, and is no position of the cache."""
     attention, length = module(8, 4, 2, kernel=kernel), sum(chunks)
     x, memory = normal(1, 2, length, 8), KeysValues(normal(2, 2, 3, 2), normal(3, 2, 3, 2))
-    real = real_positions([length, 1]).flip(1)
-    cache, outputs = LayerCache(), []
-    for part in x.split(chunks, dim=1):
-        seen = real[:, : cache.length + part.size(1)]
-        allowed = masks.padding(seen) if masked else None
-        outputs.append(attention(part, allowed=allowed, causal=True, cache=cache, memory=memory))
-    allowed = masks.padding(real) if masked else None
-    whole = attention(x, allowed=allowed, causal=True, memory=memory)
-    close(torch.cat(outputs, dim=1), whole)
+    real, cache = real_positions([length, 1]).flip(1) if masked else None, LayerCache()
+    outputs = causal_in_chunks(attention, x, chunks, cache, real, memory=memory)
+    allowed = None if real is None else masks.padding(real)
+    close(outputs, attention(x, allowed=allowed, causal=True, memory=memory))
     assert cache.length == length
 
 
