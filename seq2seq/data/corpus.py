@@ -1,17 +1,24 @@
-"""Parallel text from files: parquet, TSV, JSON lines, or two plain text files; gzip too.
-
-`load_pairs` reads a split; `find_files` turns a setting such as `data.val=val` into files, and
+"""Parallel text from files. `find_files` turns a setting such as `data.val=val` into files, and
 `read_pairs` reads those.
-Nothing else in the project opens a corpus.
+
+    parquet          two columns of text, or one column `translation` with the languages in it
+    .tsv             columns separated by tabs; the first line names them, or they have numbers
+    .jsonl, .json    one object in each line, `{"en": ..., "fr": ...}`, or that in `translation`
+    any other name   plain text: two files, line n of one translates line n of the other
+
+All but parquet may be packed (`.gz`, `.zst`), and any may be cut into shards, `train-*.tsv.gz`.
+Text is UTF-8. Only a line feed ends a line, with or without a carriage return before it.
+Nothing else in the project opens a corpus file.
 """
 
 from __future__ import annotations
 
 import glob
 import gzip
+import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO
@@ -19,32 +26,11 @@ from typing import IO
 import pyarrow
 import pyarrow.parquet
 
-from seq2seq.config import DataConfig
 from seq2seq.errors import DataError
 
-TABLES = (".parquet", ".tsv", ".jsonl", ".json")
+TABLES = {".parquet": "parquet", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
+PACKED = ("", ".gz", ".zst")
 Pair = tuple[str, str]
-
-
-def load_pairs(config: DataConfig, split: str) -> list[Pair]:
-    """All pairs of a split (`train`, `val` or `test`), as they stand in the files.
-
-    Raises:
-        DataError: files are missing or unreadable.
-    """
-    spec = getattr(config, split)
-    if spec is None:
-        raise DataError(
-            f"data={config.name} names no {split} files: give data.{split}=FILE "
-            "(parquet, TSV, JSON lines, or [source.txt,target.txt])"
-        )
-    if config.path and config.origin and not Path(config.path).expanduser().is_dir():
-        raise DataError(
-            f"data={config.name} is not in {config.path}: get it ({config.origin}) and name its "
-            "folder, data.path=FOLDER"
-        )
-    columns = (config.source_column, config.target_column)
-    return list(read_pairs(find_files(spec, config.path, columns), columns))
 
 
 def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> list[Path]:
@@ -52,8 +38,9 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
 
     Args:
         spec: a path, a glob, the stem of files in `folder`, or a list of these. Plain text
-            comes as two files, source then target (`[train.en, train.fr]`); the stem finds them
-            by the column names (`train.en`, `train.fr`).
+            comes as two files, source then target (`[train.en, train.fr]`), or as two globs
+            (`[part-*.en, part-*.fr]`: the first of one belongs to the first of the other, by
+            name); the stem finds both by the column names (`train.en`, `train.fr`).
         folder: where relative names are looked up; None = the current folder.
 
     Raises:
@@ -68,14 +55,29 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
     specs = list(spec) if isinstance(spec, (list, tuple)) else [spec]
     if not specs:
         raise DataError("an empty list names no corpus file: give at least one")
-    files = [path for item in specs for path in _find_one(str(item), base, columns)]
-    text = [path for path in files if _kind(path) == "text"]
+    found = [_find_one(str(item), base, columns) for item in specs]
+    patterns = len(specs) == 2 and any(glob.has_magic(str(item)) for item in specs)
+    if patterns and all(kind_of(path) == "text" for paths in found for path in paths):
+        found = [_side_by_side(spec, *found)]
+    files = [path for paths in found for path in paths]
+    text = [path for path in files if kind_of(path) == "text"]
     if text and (len(text) != len(files) or len(files) % 2):
         raise DataError(
             f"plain text needs two files, source then target, but {spec!r} means "
-            f"{', '.join(str(path) for path in files)}: give a list such as [train.en,train.fr]"
+            f"{_listed(map(str, files))}: give a list such as [train.en,train.fr]"
         )
     return files
+
+
+def _side_by_side(spec: object, source: list[Path], target: list[Path]) -> list[Path]:
+    """Shards of plain text in the order source, target, source, ..."""
+    if len(source) != len(target):
+        raise DataError(
+            f"{spec!r} means {len(source)} source but {len(target)} target file(s), so some have "
+            f"no partner ({_listed(path.name for path in source)}; "
+            f"{_listed(path.name for path in target)}): add what is missing or correct the patterns"
+        )
+    return [path for pair in zip(source, target, strict=True) for path in pair]
 
 
 def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
@@ -88,27 +90,35 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
             return found
         raise DataError(f"no file matches {path}: correct the pattern or data.path")
     for suffix in TABLES:
-        for ending in (suffix,) if suffix == ".parquet" else (suffix, suffix + ".gz"):
-            shards = sorted(path.parent.glob(f"{path.name}-*{ending}"))
-            single = path.with_name(path.name + ending)
+        for packed in PACKED if suffix != ".parquet" else ("",):
+            single = path.with_name(path.name + suffix + packed)
+            shards = sorted(path.parent.glob(f"{glob.escape(path.name)}-*{suffix}{packed}"))
             if single.is_file() or shards:
                 return [single] if single.is_file() else shards
-    for ending in ("", ".gz"):
-        pair = [path.with_name(f"{path.name}.{column}{ending}") for column in columns]
+    for packed in PACKED:
+        pair = [path.with_name(f"{path.name}.{column}{packed}") for column in columns]
         if all(side.is_file() for side in pair):
             return pair
+        stem = glob.escape(path.name)
+        sides = [sorted(path.parent.glob(f"{stem}-*.{column}{packed}")) for column in columns]
+        if all(sides):
+            return _side_by_side(name, *sides)
     raise DataError(
         f"no corpus file {path} (nor {path.name}.parquet, .tsv, .jsonl, "
-        f".{columns[0]} + .{columns[1]}, gzip or not); {_contents(path.parent)}"
+        f".{columns[0]} + .{columns[1]}, packed with gzip or zstd or not); {_contents(path.parent)}"
     )
 
 
-def _contents(folder: Path, most: int = 8) -> str:
+def _contents(folder: Path) -> str:
     if not folder.is_dir():
         return f"the folder {folder} does not exist"
-    names = sorted(entry.name for entry in folder.iterdir())
+    return f"{folder} holds {_listed(sorted(entry.name for entry in folder.iterdir()))}"
+
+
+def _listed(names: Iterable[str], most: int = 8) -> str:
+    names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{folder} holds {', '.join(names[:most]) or 'nothing'}{more}"
+    return f"{', '.join(names[:most]) or 'nothing'}{more}"
 
 
 def read_pairs(files: list[Path], columns: tuple[str, str]) -> Iterator[Pair]:
@@ -121,20 +131,19 @@ def read_pairs(files: list[Path], columns: tuple[str, str]) -> Iterator[Pair]:
     Raises:
         DataError: a file is unreadable; names the file, the line and the fault.
     """
-    if _kind(files[0]) == "text":
+    if kind_of(files[0]) == "text":
         for source, target in zip(files[0::2], files[1::2], strict=True):
             yield from _read_text(source, target)
         return
     readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
     for path in files:
-        for source_text, target_text in readers[_kind(path)](path, columns):
+        for source_text, target_text in readers[kind_of(path)](path, columns):
             yield source_text.strip(), target_text.strip()
 
 
-def _kind(path: Path) -> str:
-    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    kinds = {".parquet": "parquet", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
-    return kinds.get(suffix, "text")
+def kind_of(path: Path) -> str:
+    packed = path.suffix in PACKED[1:]
+    return TABLES.get(path.with_suffix("").suffix if packed else path.suffix, "text")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -143,6 +152,8 @@ def _lines(path: Path) -> Iterator[str]:
     try:
         with _open(path) as file:
             for number, raw in enumerate(file, 1):
+                if number == 1:
+                    _refuse_utf16(raw, path)
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -154,9 +165,21 @@ def _lines(path: Path) -> Iterator[str]:
         raise DataError(f"cannot read {path} after line {number}: {error}") from error
 
 
+def _refuse_utf16(first_line: bytes, path: Path) -> None:
+    marked = first_line.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if marked or first_line.count(0) * 3 > len(first_line):  # every second byte in Latin script
+        raise DataError(
+            f"{path}, line 1: this looks like UTF-16, text of two bytes a letter; corpora are read "
+            "as UTF-8. Convert the file, for example: iconv -f utf-16 -t utf-8"
+        )
+
+
 def _open(path: Path) -> IO[bytes]:
     if path.suffix == ".gz":
         return gzip.open(path, "rb")  # type: ignore[return-value]  # GzipFile reads like IO[bytes]
+    if path.suffix == ".zst":
+        unpacked = pyarrow.input_stream(str(path), compression="zstd")
+        return io.BufferedReader(unpacked, 1 << 16)  # the stream itself has no readline
     return path.open("rb")
 
 
@@ -214,30 +237,47 @@ def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
 
 
 def _read_parquet(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
+    row = 1  # that a batch begins with
     try:
         file = pyarrow.parquet.ParquetFile(path)
         names = file.schema_arrow.names
         nested = "translation" in names and not set(columns) & set(names)
-        if not nested:
-            for column in columns:
-                _check_column(column, names, path)
+        if nested:
+            kind = file.schema_arrow.field("translation").type
+            names = [field.name for field in kind] if pyarrow.types.is_struct(kind) else []
+        for column in columns:
+            _check_column(column, names, path)
         for batch in file.iter_batches(columns=["translation"] if nested else list(columns)):
-            for row in batch.to_pylist():
-                row = row["translation"] if nested else row
-                source, target = (_parquet_text(row, column, path) for column in columns)
-                yield source, target
-    except (pyarrow.ArrowException, OSError) as error:
+            found = dict(zip(names, batch.column(0).flatten(), strict=True)) if nested else batch
+            sides = (_parquet_texts(found[column], path, row, column) for column in columns)
+            yield from zip(*sides, strict=True)
+            row += len(batch)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a readable parquet file: {error}") from error
 
 
-def _parquet_text(row: dict[str, object], column: str, path: Path) -> str:
-    _check_column(column, list(row), path)
-    text = row[column]
-    if text is None:
-        return ""
-    if not _is_text(text):
-        raise DataError(f"{path}: column {column!r} holds no text, but for example {text!r}")
-    return str(text)
+def _parquet_texts(cells: pyarrow.Array, path: Path, first_row: int, column: str) -> list[str]:
+    """Texts of a column; missing ones are empty. Whole columns are many times faster than rows."""
+    try:
+        values = cells.to_pylist()
+    except UnicodeDecodeError:  # which does not say where
+        values = list(map(_text_or_bytes, cells.cast(pyarrow.binary()).to_pylist()))
+    if not set(map(type, values)) <= {str, type(None)}:
+        wrong = (i for i, value in enumerate(values) if not isinstance(value, str | None))
+        number = next(wrong)
+        raise DataError(
+            f"{path}, row {first_row + number}: column {column!r} holds no text, but "
+            f"{values[number]!r}. Name a column of UTF-8 text (data.source_column, "
+            "data.target_column), or convert this one"
+        )
+    return [value or "" for value in values]
+
+
+def _text_or_bytes(data: bytes | None) -> str | bytes | None:
+    try:
+        return data and data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
 def _is_text(value: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,13 @@ COLUMNS = ("en", "fr")
 PAIRS = [("Hello.", "Bonjour."), ("", "vide"), ("two words", "« déjà vu »"), ("x", "")]
 
 
+def zstd(data: bytes) -> bytes:
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+PACKERS = {".gz": gzip.compress, ".zst": zstd}
+
+
 def write_parquet(path: Path, pairs: list[Pair]) -> list[Path]:
     sides = {
         name: pa.array([pair[i] for pair in pairs], pa.string()) for i, name in enumerate(COLUMNS)
@@ -29,7 +37,7 @@ def write_parquet(path: Path, pairs: list[Pair]) -> list[Path]:
 
 def _write(path: Path, text: str) -> list[Path]:
     data = text.encode("utf-8")
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_bytes(PACKERS.get(path.suffix, bytes)(data))
     return [path]
 
 
@@ -50,9 +58,18 @@ def write_nested(path: Path, pairs: list[Pair]) -> list[Path]:
     return _write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
+def write_nested_parquet(path: Path, pairs: list[Pair]) -> list[Path]:
+    rows = pa.array([{"fr": fr, "en": en} for en, fr in pairs], NESTED)
+    pq.write_table(pa.table({"id": list(range(len(pairs))), "translation": rows}), path)
+    return [path]
+
+
+NESTED = pa.struct({"fr": pa.string(), "en": pa.string()})
+
+
 def write_text(path: Path, pairs: list[Pair]) -> list[Path]:
-    ending = ".gz" if path.suffix == ".gz" else ""
-    stem = path.name.removesuffix(".gz")
+    ending = path.suffix if path.suffix in PACKERS else ""
+    stem = path.name.removesuffix(ending)
     files = [path.with_name(f"{stem}.{column}{ending}") for column in COLUMNS]
     for side, file in enumerate(files):
         _write(file, "".join(pair[side] + "\n" for pair in pairs))
@@ -61,18 +78,17 @@ def write_text(path: Path, pairs: list[Pair]) -> list[Path]:
 
 FORMATS = {
     "parquet": (write_parquet, "a.parquet", COLUMNS),
-    "tsv": (write_tsv, "a.tsv", COLUMNS),
-    "tsv.gz": (write_tsv, "a.tsv.gz", COLUMNS),
-    "bare tsv": (write_bare_tsv, "a.tsv", ("2", "0")),
-    "bare tsv.gz": (write_bare_tsv, "a.tsv.gz", ("2", "0")),
-    "jsonl": (write_jsonl, "a.jsonl", COLUMNS),
-    "jsonl.gz": (write_jsonl, "a.jsonl.gz", COLUMNS),
+    "nested parquet": (write_nested_parquet, "a.parquet", COLUMNS),
     "json": (write_jsonl, "a.json", COLUMNS),
-    "nested jsonl": (write_nested, "a.jsonl", COLUMNS),
-    "nested jsonl.gz": (write_nested, "a.jsonl.gz", COLUMNS),
-    "text": (write_text, "a", COLUMNS),
-    "text.gz": (write_text, "a.gz", COLUMNS),
 }
+for packed in ("", *PACKERS):
+    FORMATS |= {
+        f"tsv{packed}": (write_tsv, f"a.tsv{packed}", COLUMNS),
+        f"bare tsv{packed}": (write_bare_tsv, f"a.tsv{packed}", ("2", "0")),
+        f"jsonl{packed}": (write_jsonl, f"a.jsonl{packed}", COLUMNS),
+        f"nested jsonl{packed}": (write_nested, f"a.jsonl{packed}", COLUMNS),
+        f"text{packed}": (write_text, f"a{packed}", COLUMNS),
+    }
 
 
 def read(files: list[Path], columns: tuple[str, str] = COLUMNS) -> list[Pair]:
@@ -87,9 +103,10 @@ def corpus(spec: object, folder: Path, columns: tuple[str, str] = COLUMNS) -> li
     return read(find_files(spec, str(folder), columns), columns)
 
 
-# Line breaks end a line, tabs a column, and a mark at the very start of a file is dropped.
+# Line breaks end a line, tabs a column, a mark at the very start of a file is dropped, and a first
+# line full of NULs is not UTF-8.
 LINE = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\n\t\ufeff"), max_size=9
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\t\ufeff"), max_size=9
 )
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 
@@ -99,7 +116,7 @@ ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 @given(data=st.data())
 def test_what_was_written_is_read_back(name, data, tmp_path_factory):
     write, file, columns = FORMATS[name]
-    text = ANY if "json" in name or name == "parquet" else LINE
+    text = ANY if "json" in name or "parquet" in name else LINE
     pairs = data.draw(st.lists(st.tuples(text, text), max_size=5))
     folder = tmp_path_factory.getbasetemp() / name.replace(" ", "-")
     folder.mkdir(exist_ok=True)
@@ -138,6 +155,32 @@ def test_a_list_keeps_its_own_order_and_mixes_formats(tmp_path):
     ]
 
 
+def test_patterns_of_plain_text_are_paired_in_sorted_order(tmp_path):
+    for shard in "ba":
+        write_text(tmp_path / f"part-{shard}.gz", [(shard, shard.upper())])
+    spec = ["part-*.en.gz", "part-*.fr.gz"]
+    assert corpus(spec, tmp_path) == corpus("part", tmp_path) == [("a", "A"), ("b", "B")]
+    write_text(tmp_path / "part-c.gz", [("c", "C")])[1].unlink()
+    for unpaired in (spec, "part"):
+        with pytest.raises(
+            DataError, match=r"3 source but 2 target file\(s\).*part-c\.en\.gz.*add what is missing"
+        ):
+            find_files(unpaired, str(tmp_path), COLUMNS)
+
+
+def test_two_stems_of_plain_text_are_read_one_after_the_other(tmp_path):
+    write_text(tmp_path / "a", [("1", "un")])
+    write_text(tmp_path / "b", [("2", "deux")])
+    assert corpus(["a", "b"], tmp_path) == [("1", "un"), ("2", "deux")]
+
+
+@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+def test_shards_of_any_packing_are_found(packed, tmp_path):
+    for shard in "10":
+        write_tsv(tmp_path / f"train-{shard}.tsv{packed}", [(shard, shard)])
+    assert corpus("train", tmp_path) == [("0", "0"), ("1", "1")]
+
+
 def test_a_list_of_two_plain_files_is_source_then_target(tmp_path):
     _write(tmp_path / "english.txt", "one\ntwo\n")
     _write(tmp_path / "french.txt", "un\ndeux\n")
@@ -170,6 +213,29 @@ def test_byte_order_mark_and_windows_line_ends_do_not_matter(mark, end, tmp_path
 def test_line_separators_inside_a_sentence_do_not_end_it(tmp_path):
     odd = "a\u2028b\x0bc\x85d\re"
     assert read(write_text(tmp_path / "a", [(odd, "x"), ("y", odd)])) == [(odd, "x"), ("y", odd)]
+
+
+def test_a_line_may_be_a_megabyte_long_and_hold_a_nul(tmp_path):
+    pairs = [("first", "premier"), ("x" * 1_000_000, "a\0b"), ("y", "z")]
+    assert corpus("a", write_text(tmp_path / "a.zst", pairs)[0].parent) == pairs
+
+
+def test_a_packed_file_may_have_several_parts(tmp_path):
+    (tmp_path / "a.tsv.zst").write_bytes(zstd(b"en\tfr\none\t") + zstd(b"un\ntwo\tdeux\n"))
+    assert corpus("a", tmp_path) == [("one", "un"), ("two", "deux")]
+
+
+def test_a_missing_translation_is_two_empty_texts(tmp_path):
+    rows = pa.array([{"en": "a", "fr": None}, None, {"en": "c", "fr": "d"}], NESTED)
+    pq.write_table(pa.table({"translation": rows}), tmp_path / "a.parquet")
+    assert corpus("a", tmp_path) == [("a", ""), ("", ""), ("c", "d")]
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_every_way_to_store_text_in_parquet_is_read(kind, tmp_path):
+    table = pa.table({"en": pa.array(["a", "b", "a"]).cast(kind), "fr": pa.nulls(3)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert corpus("a", tmp_path) == [("a", ""), ("b", ""), ("a", "")]
 
 
 def test_missing_texts_of_a_table_are_empty(tmp_path):
@@ -225,7 +291,7 @@ def test_plain_text_alone_is_refused_with_an_example(spec, tmp_path):
         find_files(spec, str(tmp_path), COLUMNS)
 
 
-@pytest.mark.parametrize("name", ["parquet", "tsv", "jsonl", "nested jsonl"])
+@pytest.mark.parametrize("name", ["parquet", "nested parquet", "tsv", "jsonl", "nested jsonl"])
 def test_a_wrong_column_lists_those_found(name, tmp_path):
     write, file, _ = FORMATS[name]
     files = write(tmp_path / file, PAIRS)
@@ -248,25 +314,38 @@ def test_line_counts_that_differ_are_both_told(en, fr, tmp_path):
         corpus("a", tmp_path)
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstd])
 def test_text_that_is_not_utf8_is_refused_with_file_and_line(compress, tmp_path):
-    file = tmp_path / ("a.tsv" if compress is bytes else "a.tsv.gz")
+    file = tmp_path / {bytes: "a.tsv", gzip.compress: "a.tsv.gz", zstd: "a.tsv.zst"}[compress]
     file.write_bytes(compress("en\tfr\na\tb\nsummer\tété\n".encode("latin1")))
     with pytest.raises(DataError, match=rf"{file.name}, line 3: not UTF-8 text .*iconv"):
         read([file])
 
 
-def test_a_truncated_gzip_file_is_named(tmp_path):
-    [file] = write_tsv(tmp_path / "a.tsv.gz", [(f"line {i}", str(i * i)) for i in range(500)])
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_recognised_and_the_remedy_named(coding, tmp_path):
+    (tmp_path / "a.tsv").write_bytes("en\tfr\nsummer\tété\n".encode(coding))
+    with pytest.raises(DataError, match=r"a\.tsv, line 1: .*UTF-16.*iconv -f utf-16 -t utf-8"):
+        corpus("a", tmp_path)
+
+
+@pytest.mark.parametrize(("packed", "fault"), [(".gz", "ended"), (".zst", "Truncated")])
+def test_a_truncated_packed_file_is_named(packed, fault, tmp_path):
+    pairs = [(f"line {i}", str(i * i)) for i in range(500)]
+    [file] = write_tsv(tmp_path / f"a.tsv{packed}", pairs)
     file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"cannot read \S*a\.tsv\.gz after line \d+: .*ended"):
+    with pytest.raises(DataError, match=rf"cannot read \S*{file.name} after line \d+: .*{fault}"):
         read([file])
 
 
-def test_a_file_that_is_only_called_gz_is_named(tmp_path):
-    (tmp_path / "a.tsv.gz").write_text("en\tfr\n")
-    with pytest.raises(DataError, match=r"cannot read \S*a\.tsv\.gz.*[Nn]ot a gzipped file"):
-        read([tmp_path / "a.tsv.gz"])
+@pytest.mark.parametrize(
+    ("packed", "fault"), [(".gz", "[Nn]ot a gzipped file"), (".zst", "ZSTD decompress failed")]
+)
+def test_a_file_that_is_only_called_packed_is_named(packed, fault, tmp_path):
+    file = tmp_path / f"a.tsv{packed}"
+    file.write_text("en\tfr\n")
+    with pytest.raises(DataError, match=rf"cannot read \S*{file.name}.*{fault}"):
+        read([file])
 
 
 @pytest.mark.parametrize(
@@ -302,18 +381,60 @@ def test_a_short_tsv_line_is_named(tmp_path):
         corpus("a", tmp_path, ("0", "9"))
 
 
-# Known faults: the mark goes when the reader is mended
-
-
 def test_a_column_may_be_called_translation(tmp_path):
     _write(tmp_path / "a.jsonl", '{"sentence": "a", "translation": "b"}\n')
     assert corpus("a", tmp_path, ("sentence", "translation")) == [("a", "b")]
 
 
-def test_a_parquet_column_of_numbers_is_refused(tmp_path):
-    pq.write_table(pa.table({"en": [1, 2], "fr": ["a", "b"]}), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"a\.parquet.*'en'"):
+@pytest.mark.parametrize("wrong", [3, 2.5, b"bytes", ["a"], b"half \xed\xa0\x80"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_parquet_cell_that_is_no_text_is_refused_with_its_row(nested, wrong, tmp_path):
+    cells = pa.array([None] * 70_000 + [wrong])  # past the first batch
+    if isinstance(wrong, bytes) and b"half" in wrong:  # bytes that are only called text
+        cells = pa.Array.from_buffers(pa.string(), len(cells), cells.buffers())
+    texts = pa.array(["a"] * len(cells))
+    table = pa.table({"en": cells, "fr": texts})
+    if nested:
+        table = pa.table({"translation": pa.StructArray.from_arrays([cells, texts], COLUMNS)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    fault = rf"a\.parquet, row 70001: column 'en' holds no text, but {re.escape(repr(wrong))}"
+    with pytest.raises(DataError, match=fault):
         corpus("a", tmp_path)
+
+
+def test_a_translation_column_without_languages_is_refused(tmp_path):
+    pq.write_table(pa.table({"translation": ["a"]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet has no column 'en'"):
+        corpus("a", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["parquet", "tsv", "jsonl"])
+def test_a_shard_with_other_columns_is_named(name, tmp_path):
+    write, file, _ = FORMATS[name]
+    write(tmp_path / file.replace("a.", "a-0."), PAIRS)
+    [other] = write(tmp_path / file.replace("a.", "a-1."), PAIRS)
+    if name == "parquet":
+        pq.write_table(pa.table({"en": ["a"], "de": ["b"]}), other)
+    else:
+        other.write_text(other.read_text().replace("fr", "de"))
+    with pytest.raises(DataError, match=rf"{other.name}.* has no column 'fr'; it has: .*'de'"):
+        corpus("a", tmp_path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=50, deadline=None, database=None)
+@given(data=st.binary(max_size=60), packed=st.booleans())
+def test_bytes_of_any_kind_are_read_or_refused(name, data, packed, tmp_path_factory):
+    _, file, columns = FORMATS[name]
+    path = tmp_path_factory.getbasetemp() / file
+    path.write_bytes(PACKERS[path.suffix](data) if packed and path.suffix in PACKERS else data)
+    files = [path, path] if name.startswith("text") else [path]
+    try:
+        pairs, message = read(files, columns), path.name
+    except DataError as error:
+        pairs, message = [], str(error)
+    assert path.name in message
+    assert all(isinstance(text, str) for pair in pairs for text in pair)
 
 
 def test_parquet_damaged_inside_is_refused(tmp_path):

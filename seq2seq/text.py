@@ -1,0 +1,96 @@
+"""Normalisation of text: what is done to every text before it is cut into subwords.
+
+Each step can be applied again without further change, and costs about a microsecond where there is
+nothing to do. `normaliser` joins the steps that `cleaning.normalise` names.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import partial
+
+# Bytes 80 to 9F of Windows-1252 that were read as Latin-1: browsers show what was meant, and so do
+# we ("c\x9cur" is "cœur"). It also keeps "â\x80\x99" visible as "â€™" to the filter `damaged`.
+_WINDOWS = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
+_BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+_INVISIBLE = "\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
+_CONTROLS = re.compile(f"[\x01-\x1f\x7f-\x9f\u2028\u2029{_INVISIBLE}]")  # not NUL: it is damage
+
+_APOSTROPHES = re.compile("[\u2018-\u201b\u02bc\xb4\uff07]")
+_QUOTES = re.compile("[\u201c-\u201f\uff02]")
+
+_FRENCH_MARKS = re.compile("[?!:;«»]")
+_INSIDE_GUILLEMETS = re.compile(r"(?<=«)\s*(?=[^\s])|(?<=[^\s])\s*(?=»)")
+# A mark ends a word and something is over after it; not so in 10:30, http://x?y, :) and (!).
+_HIGH_MARKS = re.compile(
+    r"""(?P<entity>&\#?\w+;)
+    | (?<=[^\s(\[{?!:;/]) \s* (?P<mark> [?!]+ (?=[\s)\]}»"'”’.,…*]|\Z) | [:;] (?=[\s»"”]|\Z) )""",
+    re.VERBOSE,
+)
+
+
+def nfc(text: str) -> str:
+    """One code point for é, however it was typed (Unicode normal form C)."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def controls(text: str) -> str:
+    """Take out what cannot be seen; tabs and line breaks become a space.
+
+    NUL and U+FFFD stay: they tell the filter `damaged` that something was lost.
+    """
+    if text.isprintable():
+        return text
+    clean = _CONTROLS.sub(_visible, text)
+    # A zero-width character may have stood between a letter and its accent.
+    return nfc(clean) if unicodedata.is_normalized("NFC", text) else clean
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return _BREAKS.get(code) or _WINDOWS.get(code, "")
+
+
+def spaces(text: str) -> str:
+    """Single plain spaces between words (no-break and thin ones too), none at the ends."""
+    if text.isprintable() and "  " not in text:  # of all spaces, only the plain one is printable
+        return text.strip()
+    return " ".join(text.split())
+
+
+def quotes(text: str) -> str:
+    """Typewriter apostrophes and double quotes; guillemets stay."""
+    return text if text.isascii() else _QUOTES.sub('"', _APOSTROPHES.sub("'", text))
+
+
+def french_spacing(text: str) -> str:
+    """One plain space before ? ! : ; and inside guillemets, as French typography wants it."""
+    if not _FRENCH_MARKS.search(text):
+        return text
+    return _HIGH_MARKS.sub(_spaced, _INSIDE_GUILLEMETS.sub(" ", text))
+
+
+def _spaced(match: re.Match[str]) -> str:
+    return match["entity"] or f" {match['mark']}"
+
+
+STEPS: dict[str, Callable[[str], str]] = {
+    "nfc": nfc,
+    "controls": controls,
+    "spaces": spaces,
+    "quotes": quotes,
+    "french_spacing": french_spacing,
+}
+
+
+def normaliser(steps: Sequence[str]) -> Callable[[str], str]:
+    """The named `STEPS`, applied in this order; the result can be pickled."""
+    return partial(_apply, tuple(STEPS[step] for step in steps))
+
+
+def _apply(steps: tuple[Callable[[str], str], ...], text: str) -> str:
+    for step in steps:
+        text = step(text)
+    return text
