@@ -1,8 +1,8 @@
 """A trained model as a folder that needs no pickle to be read.
 
     model.safetensors   weights, 32-bit
-    config.json         format version, sizes, decode settings, how it was trained
-    tokenizer.json      of the `tokenizers` library
+    config.json         format version, sizes, normalisation, decode settings, how it was trained
+    tokenizer.json      vocabulary; or tokenizer.source.json and tokenizer.target.json
     README.md           model card
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,14 @@ import torch
 from safetensors import SafetensorError
 
 from seq2seq import __version__
-from seq2seq.config import ARCHITECTURES, DecodeConfig, ModelConfig
-from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig
+from seq2seq.data.vocabularies import Vocabularies, missing_files
 from seq2seq.errors import BundleError, RunError, UserError, nearest
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 
 FORMAT = 1
-FILES = ("config.json", "model.safetensors", "tokenizer.json")
+FILES = ("config.json", "model.safetensors")  # and vocabularies
 
 
 @dataclass
@@ -36,26 +36,30 @@ class Bundle:
 
     Attributes:
         model: the network.
-        tokenizer: its vocabulary.
+        vocabularies: of its source and its target.
         decode: the search settings it was validated with.
         training: what is known of its making: settings, step, scores.
+        normalise: what is done to a text before the model reads it (`seq2seq/text.py`).
     """
 
     model: TranslationModel
-    tokenizer: Tokenizer
+    vocabularies: Vocabularies
     decode: DecodeConfig
     training: dict[str, Any]
+    normalise: list[str] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
         """Write the folder, replacing a bundle that stands there; whole or not at all."""
         partial, old = (folder.with_name(folder.name + end) for end in (".partial", ".old"))
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
+        source_size, target_size = self.model.vocab_sizes
         config = {
             "format": FORMAT,
             "seq2seq": __version__,
-            "vocab_size": self.model.vocab_size,
+            "vocab_size": source_size if self.vocabularies.joint else [source_size, target_size],
             "model": asdict(self.model.config),
+            "normalise": self.normalise,
             "decode": asdict(self.decode),
             "training": self.training,
         }
@@ -69,7 +73,7 @@ class Bundle:
             raise RunError(f"the bundle {folder} cannot be written: {error}. Make room") from error
         # The library makes the file readable for its owner alone; a bundle is made to be given.
         shutil.copymode(partial / "config.json", partial / "model.safetensors")
-        self.tokenizer.save(partial / "tokenizer.json")
+        self.vocabularies.save(partial)
         (partial / "README.md").write_text(self.card(), encoding="utf-8")
         shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
@@ -86,11 +90,13 @@ class Bundle:
         """The model card, in Markdown."""
         parameters = sum(p.numel() for p in self.model.parameters())
         sizes, made = self.model.config, self.training
+        source, target = (f"{size:,}" for size in self.model.vocab_sizes)
+        subwords = source if self.vocabularies.joint else f"{source} + {target}"
         data = made.get("config", {}).get("data", {}).get("name", "unknown data")
         scores = "\n".join(f"- {name}: {value:.2f}" for name, value in made["scores"].items())
         return (
             f"# English to French, {sizes.name} ({sizes.architecture})\n\n"
-            f"{parameters:,} parameters: {sizes.summary()}; {self.model.vocab_size:,} subwords. "
+            f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. "
             f"Trained on `{data}` for {made['step']:,} steps with seq2seq {__version__}; "
             "the settings are in `config.json`.\n\n"
             f"Scores on the validation split of `{data}`:\n\n{scores}\n\n"
@@ -116,15 +122,18 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     """
     folder = bundle_folder(folder)
     config = read_config(folder / "config.json")
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    if tokenizer.vocab_size != config.vocab_size:
+    vocabularies = Vocabularies.load(folder)
+    if vocabularies.sizes != config.vocab_sizes:
+        have, needed = (" + ".join(map(str, v)) for v in (vocabularies.sizes, config.vocab_sizes))
         raise BundleError(
-            f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens but the model "
-            f"{config.vocab_size}: the files come from different runs; copy the whole bundle again"
+            f"{folder}: the vocabularies have {have} tokens (source + target) but the model "
+            f"{needed}: the files come from different runs; copy the whole bundle again"
         )
-    model = build_model(config.model, config.vocab_size)
+    model = build_model(config.model, *config.vocab_sizes)
     load_weights(model, folder / "model.safetensors")
-    return Bundle(model.to(device).eval(), tokenizer, config.decode, config.training)
+    return Bundle(
+        model.to(device).eval(), vocabularies, config.decode, config.training, config.normalise
+    )
 
 
 def load_weights(model: TranslationModel, path: Path) -> None:
@@ -166,11 +175,11 @@ def bundle_folder(folder: Path) -> Path:
             f"the run {folder} has no bundle yet: one is written at its first validation; "
             f"to go on training: python scripts/train.py resume={folder}"
         )
-    missing = [name for name in FILES if not (folder / name).is_file()]
+    missing = [name for name in FILES if not (folder / name).is_file()] + missing_files(folder)
     if missing:
         raise BundleError(
             f"{folder} is no model bundle: {', '.join(missing)} missing. A bundle holds "
-            f"{', '.join(FILES)}; training writes one to <run>/bundle"
+            f"{', '.join(FILES)} and tokenizer.json; training writes one to <run>/bundle"
         )
     return folder
 
@@ -180,9 +189,10 @@ class BundleConfig:
     """What `config.json` says."""
 
     model: ModelConfig
-    vocab_size: int
+    vocab_sizes: tuple[int, int]
     decode: DecodeConfig
     training: dict[str, Any]
+    normalise: list[str]
 
 
 def read_config(path: Path) -> BundleConfig:
@@ -198,11 +208,15 @@ def read_config(path: Path) -> BundleConfig:
         architecture = sizes.get("architecture", "transformer")
         if architecture not in ARCHITECTURES:
             raise ValueError(f"{architecture} is not known: {nearest(architecture, ARCHITECTURES)}")
+        vocab_size = config["vocab_size"]  # one number, or those of the source and the target
+        source, target = vocab_size if isinstance(vocab_size, list) else (vocab_size, vocab_size)
         return BundleConfig(
             model=ARCHITECTURES[architecture](**sizes),
-            vocab_size=int(config["vocab_size"]),
+            vocab_sizes=(int(source), int(target)),
             decode=DecodeConfig(**config["decode"]),
             training=dict(config["training"]),
+            # Bundles of before there was a choice read texts as they are.
+            normalise=CleaningConfig(normalise=list(config.get("normalise", []))).normalise,
         )
     except (KeyError, TypeError, ValueError, OverflowError, UserError) as error:
         raise BundleError(f"{path} does not describe a model of this project: {error}") from error

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from seq2seq.config import DecodeConfig
-from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
@@ -18,6 +18,7 @@ from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.splitting import split_text
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +46,20 @@ class Translator:
 
     Args:
         model: the network, on the device that it shall work on.
-        tokenizer: its vocabulary.
+        vocabularies: of its source and its target.
         decode: search settings.
+        normalise: what was done to the sources it was trained on (`seq2seq/text.py`).
     """
 
-    def __init__(self, model: TranslationModel, tokenizer: Tokenizer, decode: DecodeConfig):
-        self.model, self.tokenizer, self.decode = model, tokenizer, decode
+    def __init__(
+        self,
+        model: TranslationModel,
+        vocabularies: Vocabularies,
+        decode: DecodeConfig,
+        normalise: Sequence[str] = (),
+    ):
+        self.model, self.vocabularies, self.decode = model, vocabularies, decode
+        self._normalise = normaliser(normalise)
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto") -> Translator:
@@ -61,7 +70,7 @@ class Translator:
             UserError: the device is not there.
         """
         bundle = load_bundle(Path(path), choose_device(device))
-        return cls(bundle.model, bundle.tokenizer, bundle.decode)
+        return cls(bundle.model, bundle.vocabularies, bundle.decode, bundle.normalise)
 
     def translate(
         self,
@@ -110,7 +119,7 @@ class Translator:
         found = iter(
             search(
                 ModelStep(self.model),
-                self.tokenizer.encode(flat),
+                self.vocabularies.source.encode(flat),
                 decode,
                 max_length=self.model.config.max_length,
                 device=next(self.model.parameters()).device,
@@ -119,13 +128,19 @@ class Translator:
         )
         return [self._join([next(found) for _ in parts]) for parts in pieces]
 
+    def as_read(self, text: str) -> str:
+        """A text as the model reads it: without outer space, and normalised as in training."""
+        text = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates -> ?
+        return self._normalise(text).strip()
+
     def _pieces(self, text: str) -> list[str]:
-        """A text without outer space, as parts that fit the model; none if it is empty."""
-        text = text.encode("utf-8", "replace").decode("utf-8").strip()  # lone surrogates -> ?
+        """A text as parts that fit the model; none if it is empty."""
+        text = self.as_read(text)
         if not text:
             return []
         limit = self.model.config.max_length - 1  # the end mark needs a place too
-        pieces = split_text(text, lambda part: len(self.tokenizer.encode([part])[0]) <= limit)
+        encode = self.vocabularies.source.encode
+        pieces = split_text(text, lambda part: len(encode([part])[0]) <= limit)
         if len(pieces) > 1:
             log.warning(
                 "a text of %d characters is longer than the model's %d tokens: translated in %d "
@@ -138,7 +153,7 @@ class Translator:
         """Translations of a text from those of its parts, the i-th best with the i-th best."""
         if not parts:
             return [Translation("", 0.0)]
-        texts = [self.tokenizer.decode([h.tokens for h in part]) for part in parts]
+        texts = [self.vocabularies.target.decode([h.tokens for h in part]) for part in parts]
         return [
             Translation(
                 text=" ".join(candidates[rank].strip() for candidates in texts),

@@ -8,9 +8,11 @@ from seq2seq.model.transformer import Transformer
 from seq2seq.model.translation_model import TranslationModel
 
 
-def build_model(config: ModelConfig, vocab_size: int) -> TranslationModel:
-    """The untrained model that a config describes."""
+def build_model(
+    config: ModelConfig, vocab_size: int, target_vocab_size: int | None = None
+) -> TranslationModel:
+    """The untrained model that a config describes; its arguments are those of the models."""
     if isinstance(config, RecurrentConfig):
-        return RecurrentModel(config, vocab_size)
+        return RecurrentModel(config, vocab_size, target_vocab_size)
     assert isinstance(config, TransformerConfig)
-    return Transformer(config, vocab_size)
+    return Transformer(config, vocab_size, target_vocab_size)

@@ -106,15 +106,18 @@ class RecurrentModel(TranslationModel):
 
     Args:
         config: sizes.
-        vocab_size: number of token ids, shared by source and target.
+        vocab_size: number of token ids of the source.
+        target_vocab_size: the same of the target; None = they share a vocabulary.
     """
 
     config: RecurrentConfig
 
-    def __init__(self, config: RecurrentConfig, vocab_size: int):
-        super().__init__(config, vocab_size)
+    def __init__(
+        self, config: RecurrentConfig, vocab_size: int, target_vocab_size: int | None = None
+    ):
+        super().__init__(config, vocab_size, target_vocab_size)
         width, layers = config.d_model, config.encoder_layers
-        self.source_tokens, self.target_tokens = make_embeddings(config, vocab_size)
+        self.source_tokens, self.target_tokens = make_embeddings(config, self.vocab_sizes)
         self.scale = math.sqrt(width)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = nn.GRU(
@@ -129,7 +132,7 @@ class RecurrentModel(TranslationModel):
         self.attention = AdditiveAttention(width, width, config.d_attention)
         self.cell = nn.GRUCell(2 * width, width)
         self.readout = nn.Linear(3 * width, width)
-        self.output = nn.Linear(width, vocab_size, bias=False)
+        self.output = nn.Linear(width, self.vocab_sizes[1], bias=False)
         initialise(self)
         for name, parameter in self.named_parameters():
             if "weight_hh" in name:  # their appendix B.1; one square matrix for each gate

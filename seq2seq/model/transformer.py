@@ -51,14 +51,17 @@ class Transformer(TranslationModel):
 
     Args:
         config: sizes and kinds.
-        vocab_size: number of token ids, shared by source and target.
+        vocab_size: number of token ids of the source.
+        target_vocab_size: the same of the target; None = they share a vocabulary.
     """
 
     config: TransformerConfig
 
-    def __init__(self, config: TransformerConfig, vocab_size: int):
-        super().__init__(config, vocab_size)
-        source_tokens, target_tokens = make_embeddings(config, vocab_size)
+    def __init__(
+        self, config: TransformerConfig, vocab_size: int, target_vocab_size: int | None = None
+    ):
+        super().__init__(config, vocab_size, target_vocab_size)
+        source_tokens, target_tokens = make_embeddings(config, self.vocab_sizes)
         self.source_embedding = Embedding(config, source_tokens)
         self.target_embedding = Embedding(config, target_tokens)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
@@ -70,7 +73,7 @@ class Transformer(TranslationModel):
         pre = config.norm == "pre"
         self.encoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
-        self.output = nn.Linear(config.d_model, vocab_size, bias=False)
+        self.output = nn.Linear(config.d_model, self.vocab_sizes[1], bias=False)
         initialise(self)
         if config.tie_embeddings != "none":
             self.output.weight = target_tokens.weight

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from seq2seq.config import ModelConfig
+from seq2seq.errors import ConfigError
 
 
 class DecodeState(Protocol):
@@ -31,15 +32,16 @@ class TranslationModel(nn.Module):
 
     Args:
         config: sizes and kinds.
-        vocab_size: number of token ids, shared by source and target.
+        vocab_size: number of token ids of the source.
+        target_vocab_size: the same of the target; None = they share a vocabulary.
     """
 
     output: nn.Linear
 
-    def __init__(self, config: ModelConfig, vocab_size: int):
+    def __init__(self, config: ModelConfig, vocab_size: int, target_vocab_size: int | None = None):
         super().__init__()
         self.config: Any = config
-        self.vocab_size = vocab_size
+        self.vocab_sizes = (vocab_size, target_vocab_size or vocab_size)
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Hidden states (B, T, D) of a target given its source; `project` makes scores of them.
@@ -83,12 +85,26 @@ def check_source(source_BS: Tensor, source_real_BS: Tensor) -> None:
         )
 
 
-def make_embeddings(config: ModelConfig, vocab_size: int) -> tuple[nn.Embedding, nn.Embedding]:
-    """Source and target embeddings; one and the same where `tie_embeddings` is `all`."""
-    source = nn.Embedding(vocab_size, config.d_model)
-    if config.tie_embeddings == "all":
-        return source, source
-    return source, nn.Embedding(vocab_size, config.d_model)
+def make_embeddings(
+    config: ModelConfig, vocab_sizes: tuple[int, int]
+) -> tuple[nn.Embedding, nn.Embedding]:
+    """Source and target embeddings; one and the same where `tie_embeddings` is `all`.
+
+    Raises:
+        ConfigError: they cannot be the same, since the vocabularies differ in size.
+    """
+    source_size, target_size = vocab_sizes
+    source = nn.Embedding(source_size, config.d_model)
+    if config.tie_embeddings != "all":
+        return source, nn.Embedding(target_size, config.d_model)
+    if source_size != target_size:
+        raise ConfigError(
+            [
+                f"model.tie_embeddings=all shares one matrix, but the source has {source_size} "
+                f"tokens and the target {target_size}: set model.tie_embeddings=decoder"
+            ]
+        )
+    return source, source
 
 
 def initialise(model: nn.Module) -> None:

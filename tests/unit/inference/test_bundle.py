@@ -12,6 +12,7 @@ import torch
 
 from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, UserError
 from seq2seq.inference.bundle import FILES, Bundle, bundle_folder, load_bundle
 from seq2seq.model.build import build_model
@@ -30,19 +31,27 @@ TRAINING = {"step": 7, "scores": {"BLEU": 12.345}, "config": {"data": {"name": "
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.train(["the house is big", "la maison est grande"] * 5, 280)
+def vocabularies() -> Vocabularies:
+    shared = Tokenizer.train(["the house is big", "la maison est grande"] * 5, 280)
+    return Vocabularies(shared, shared)
 
 
-def make(tokenizer: Tokenizer, seed: int = 0, **model) -> Bundle:
+@pytest.fixture(scope="module")
+def separate() -> Vocabularies:
+    """Two vocabularies, the second larger than the first."""
+    source = Tokenizer.train(["the house is big"] * 5, 262)
+    return Vocabularies(source, Tokenizer.train(["la maison est grande"] * 5, 270))
+
+
+def make(vocabularies: Vocabularies, seed: int = 0, **model) -> Bundle:
     torch.manual_seed(seed)
-    network = Transformer(TransformerConfig(**{**TINY, **model}), tokenizer.vocab_size).eval()
-    return Bundle(network, tokenizer, DecodeConfig(beam=3, length_penalty=0.6), TRAINING)
+    network = Transformer(TransformerConfig(**{**TINY, **model}), *vocabularies.sizes).eval()
+    return Bundle(network, vocabularies, DecodeConfig(beam=3, length_penalty=0.6), TRAINING)
 
 
 @pytest.fixture
-def folder(tokenizer, tmp_path) -> Path:
-    make(tokenizer).save(tmp_path / "bundle")
+def folder(vocabularies, tmp_path) -> Path:
+    make(vocabularies).save(tmp_path / "bundle")
     return tmp_path / "bundle"
 
 
@@ -58,22 +67,59 @@ def change_config(folder: Path, **changes) -> None:
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 @pytest.mark.parametrize("tie", ["none", "decoder", "all"])
-def test_a_bundle_comes_back_as_it_was_saved(tie, positions, tokenizer, tmp_path):
-    saved = make(tokenizer, tie_embeddings=tie, positions=positions)
+def test_a_bundle_comes_back_as_it_was_saved(tie, positions, vocabularies, tmp_path):
+    saved = make(vocabularies, tie_embeddings=tie, positions=positions)
     saved.save(tmp_path / "b")
     loaded = load_bundle(tmp_path / "b")
     assert same_weights(saved.model, loaded.model)
     assert loaded.model.config == saved.model.config
     assert (loaded.decode, loaded.training) == (saved.decode, TRAINING)
-    assert loaded.tokenizer.backend.get_vocab() == tokenizer.backend.get_vocab()
+    assert loaded.vocabularies.joint
+    assert loaded.vocabularies.content_hash() == vocabularies.content_hash()
     assert not loaded.model.training
 
 
-def test_bundles_of_before_there_were_kinds_of_models_are_transformers(tokenizer, folder):
+def test_two_vocabularies_come_back_as_they_were_saved(separate, tmp_path):
+    saved = make(separate, tie_embeddings="decoder")
+    saved.save(tmp_path / "b")
+    loaded = load_bundle(tmp_path / "b")
+    assert same_weights(saved.model, loaded.model)
+    assert loaded.model.vocab_sizes == separate.sizes
+    assert not loaded.vocabularies.joint
+    assert loaded.vocabularies.content_hash() == separate.content_hash()
+    assert "; 262 + 270 subwords." in (tmp_path / "b" / "README.md").read_text()
+
+
+def test_a_missing_vocabulary_of_one_side_is_named(separate, tmp_path):
+    make(separate, tie_embeddings="decoder").save(tmp_path / "b")
+    (tmp_path / "b" / "tokenizer.target.json").unlink()
+    with pytest.raises(BundleError, match=r"no model bundle: tokenizer\.target\.json missing"):
+        load_bundle(tmp_path / "b")
+
+
+def test_swapped_vocabularies_are_refused(separate, tmp_path):
+    make(separate, tie_embeddings="decoder").save(tmp_path / "b")
+    Vocabularies(separate.target, separate.source).save(tmp_path / "b")
+    with pytest.raises(BundleError, match=r"have 270 \+ 262 tokens .* but the model 262 \+ 270"):
+        load_bundle(tmp_path / "b")
+
+
+def test_normalisation_is_kept_and_older_bundles_have_none(vocabularies, folder):
+    bundle = make(vocabularies)
+    bundle.normalise = ["nfc", "spaces"]
+    bundle.save(folder)
+    assert load_bundle(folder).normalise == ["nfc", "spaces"]
+    config = json.loads((folder / "config.json").read_text())
+    del config["normalise"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert load_bundle(folder).normalise == []
+
+
+def test_bundles_of_before_there_were_kinds_of_models_are_transformers(vocabularies, folder):
     model = json.loads((folder / "config.json").read_text())["model"]
     older = set(model) - {"architecture", "head_dim", "qk_norm", "kernel"}
     change_config(folder, model={key: model[key] for key in older})
-    assert same_weights(load_bundle(folder).model, make(tokenizer).model)
+    assert same_weights(load_bundle(folder).model, make(vocabularies).model)
 
 
 def test_a_kind_of_model_that_is_not_known_is_refused(folder):
@@ -84,32 +130,34 @@ def test_a_kind_of_model_that_is_not_known_is_refused(folder):
 
 
 @pytest.mark.parametrize("tie", ["none", "decoder", "all"])
-def test_a_recurrent_model_comes_back_as_it_was_saved(tie, tokenizer, tmp_path):
+def test_a_recurrent_model_comes_back_as_it_was_saved(tie, vocabularies, tmp_path):
     config = RecurrentConfig(d_model=16, d_attention=8, tie_embeddings=tie)
-    model = build_model(config, tokenizer.vocab_size)
-    Bundle(model, tokenizer, DecodeConfig(), TRAINING).save(tmp_path / "b")
+    model = build_model(config, *vocabularies.sizes)
+    Bundle(model, vocabularies, DecodeConfig(), TRAINING).save(tmp_path / "b")
     loaded = load_bundle(tmp_path / "b").model
     assert loaded.config == config
     assert same_weights(model, loaded)
 
 
 @pytest.mark.parametrize(("tie", "matrices"), [("none", 3), ("decoder", 2), ("all", 1)])
-def test_tied_embeddings_stay_one_matrix(tie, matrices, tokenizer, tmp_path):
-    make(tokenizer, tie_embeddings=tie).save(tmp_path / "b")
+def test_tied_embeddings_stay_one_matrix(tie, matrices, vocabularies, tmp_path):
+    make(vocabularies, tie_embeddings=tie).save(tmp_path / "b")
     m = load_bundle(tmp_path / "b").model
     weights = (m.source_embedding.tokens.weight, m.target_embedding.tokens.weight, m.output.weight)
     assert len({weight.data_ptr() for weight in weights}) == matrices
 
 
-def test_a_loaded_model_computes_the_same(tokenizer, folder):
+def test_a_loaded_model_computes_the_same(vocabularies, folder):
     source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]])
-    models = make(tokenizer).model, load_bundle(folder).model
+    models = make(vocabularies).model, load_bundle(folder).model
     first, second = (m(source, source != 0, target) for m in models)
     assert torch.equal(first, second)
 
 
 def test_a_bundle_holds_its_four_files_and_no_pickle(folder):
-    assert sorted(f.name for f in folder.iterdir()) == sorted([*FILES, "README.md"])
+    assert sorted(f.name for f in folder.iterdir()) == sorted(
+        [*FILES, "tokenizer.json", "README.md"]
+    )
     for file in folder.iterdir():
         data = file.read_bytes()
         assert not data.startswith((b"\x80", b"PK")), f"{file} looks like a pickle or a torch file"
@@ -128,9 +176,9 @@ def test_the_model_card_tells_sizes_and_scores(folder):
         assert useful in card
 
 
-def test_saving_again_replaces_all(tokenizer, folder):
+def test_saving_again_replaces_all(vocabularies, folder):
     (folder / "stray").write_text("x")
-    newer = make(tokenizer, seed=1)
+    newer = make(vocabularies, seed=1)
     newer.save(folder)
     assert same_weights(load_bundle(folder).model, newer.model)
     assert [f.name for f in folder.parent.iterdir()] == ["bundle"]
@@ -138,11 +186,11 @@ def test_saving_again_replaces_all(tokenizer, folder):
 
 
 @pytest.mark.parametrize("step", ["weights", "tokenizer", "card"])
-def test_a_save_that_fails_leaves_the_old_bundle_whole(step, tokenizer, folder, monkeypatch):
+def test_a_save_that_fails_leaves_the_old_bundle_whole(step, vocabularies, folder, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    newer = make(tokenizer, seed=1)
+    newer = make(vocabularies, seed=1)
     owner, name = {
         "weights": (safetensors.torch, "save_file"),
         "tokenizer": (Tokenizer, "save"),
@@ -152,17 +200,17 @@ def test_a_save_that_fails_leaves_the_old_bundle_whole(step, tokenizer, folder, 
         patch.setattr(owner, name, full)
         with pytest.raises(OSError, match="No space"):
             newer.save(folder)
-    assert same_weights(load_bundle(folder).model, make(tokenizer).model)
+    assert same_weights(load_bundle(folder).model, make(vocabularies).model)
     newer.save(folder)  # what the failed save left does not disturb the next one
     assert same_weights(load_bundle(folder).model, newer.model)
     assert [f.name for f in folder.parent.iterdir()] == ["bundle"]
 
 
-def test_a_rename_that_fails_leaves_a_bundle_in_place(tokenizer, folder, monkeypatch):
+def test_a_rename_that_fails_leaves_a_bundle_in_place(vocabularies, folder, monkeypatch):
     def fail(*args):
         raise OSError(5, "Input/output error")
 
-    newer = make(tokenizer, seed=1)
+    newer = make(vocabularies, seed=1)
     with monkeypatch.context() as patch:
         patch.setattr("seq2seq.inference.bundle.os.replace", fail)
         with pytest.raises(OSError, match="Input/output"):
@@ -192,8 +240,8 @@ def test_weights_that_are_noise_are_refused(folder):
         load_bundle(folder)
 
 
-def test_weights_of_another_shape_are_refused(tokenizer, folder, tmp_path):
-    make(tokenizer, d_model=32).save(tmp_path / "wide")
+def test_weights_of_another_shape_are_refused(vocabularies, folder, tmp_path):
+    make(vocabularies, d_model=32).save(tmp_path / "wide")
     shutil.copy(tmp_path / "wide" / "model.safetensors", folder)
     with pytest.raises(
         BundleError, match=r"do not fit the sizes in config\.json: size mismatch .*more"
@@ -202,10 +250,10 @@ def test_weights_of_another_shape_are_refused(tokenizer, folder, tmp_path):
 
 
 @pytest.mark.parametrize(("layers", "fault"), [(1, "Unexpected key"), (3, "Missing key")])
-def test_weights_of_more_or_fewer_layers_are_refused(layers, fault, tokenizer, folder, tmp_path):
-    make(tokenizer, encoder_layers=2).save(tmp_path / "two")
+def test_weights_of_more_or_fewer_layers_are_refused(layers, fault, vocabularies, folder, tmp_path):
+    make(vocabularies, encoder_layers=2).save(tmp_path / "two")
     target = tmp_path / "other"
-    make(tokenizer, encoder_layers=layers).save(target)
+    make(vocabularies, encoder_layers=layers).save(target)
     shutil.copy(tmp_path / "two" / "model.safetensors", target)
     with pytest.raises(BundleError, match=rf"do not fit the sizes in config\.json: {fault}"):
         load_bundle(target)
@@ -240,6 +288,8 @@ def test_a_newer_format_names_the_version_that_wrote_it(folder):
         {"model": None},
         {"decode": {"beam": 0}},
         {"vocab_size": None},
+        {"vocab_size": [260, 261, 262]},
+        {"normalise": ["shout"]},
     ],
 )
 def test_impossible_settings_in_a_config_are_refused(changes, folder):
@@ -248,17 +298,18 @@ def test_impossible_settings_in_a_config_are_refused(changes, folder):
         load_bundle(folder)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, "tokenizer.json"])
 def test_a_missing_file_is_named(name, folder):
     (folder / name).unlink()
     with pytest.raises(BundleError, match=rf"is no model bundle: {name} missing"):
         load_bundle(folder)
 
 
-def test_the_tokenizer_of_another_run_is_refused(folder, tokenizer):
+def test_the_tokenizer_of_another_run_is_refused(folder, vocabularies):
     other = Tokenizer.train(["a b"], 260)
     other.save(folder / "tokenizer.json")
-    counts = rf"{other.vocab_size} tokens but the model {tokenizer.vocab_size}"
+    have, needed = other.vocab_size, vocabularies.source.vocab_size
+    counts = rf"have {have} \+ {have} tokens .* but the model {needed} \+ {needed}"
     with pytest.raises(BundleError, match=rf"{counts}: the files come from different runs"):
         load_bundle(folder)
 

@@ -9,6 +9,7 @@ import torch
 
 from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import EOS, Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import ConfigError, UserError
 from seq2seq.inference.bundle import Bundle
 from seq2seq.inference.translator import Translation, Translator, choose_device
@@ -16,10 +17,11 @@ from seq2seq.model.transformer import Transformer
 
 LIMIT = 24  # tokens of the tiny model
 TEXTS = ["the house", "a big house is here", "no", "the old man reads", "houses"]
+TRAINING = {"step": 1, "scores": {}}
 LONG = "the big house is here, and the old man reads. " * 6
 
 
-def make(limit: int = LIMIT) -> Translator:
+def make(limit: int = LIMIT, normalise: tuple[str, ...] = ()) -> Translator:
     texts = ["the big old house is here", "a man reads", "la maison est ici", "un homme lit"]
     tokenizer = Tokenizer.train(texts * 5, 320)
     torch.manual_seed(0)
@@ -27,7 +29,8 @@ def make(limit: int = LIMIT) -> Translator:
         d_model=16, n_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, max_length=limit
     )
     model = Transformer(config, tokenizer.vocab_size).eval()
-    return Translator(model, tokenizer, DecodeConfig(beam=3, max_ratio=1.0, max_extra=4))
+    decode = DecodeConfig(beam=3, max_ratio=1.0, max_extra=4)
+    return Translator(model, Vocabularies(tokenizer, tokenizer), decode, normalise)
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +88,7 @@ def test_space_around_a_text_does_not_matter(translator):
 def test_a_long_text_is_split_with_a_warning_and_every_piece_fits(translator, caplog):
     with caplog.at_level(logging.WARNING):
         pieces = translator._pieces(LONG)
-    lengths = [len(ids) + 1 for ids in translator.tokenizer.encode(pieces)]
+    lengths = [len(ids) + 1 for ids in translator.vocabularies.source.encode(pieces)]
     assert len(pieces) > 1
     assert max(lengths) <= LIMIT
     assert "".join("".join(pieces).split()) == "".join(LONG.split())
@@ -103,9 +106,9 @@ def test_the_translation_of_a_long_text_is_that_of_its_pieces(translator):
 
 def test_a_text_that_just_fits_is_not_split(translator, caplog):
     text = "a" * (LIMIT * 2)
-    while len(translator.tokenizer.encode([text])[0]) > LIMIT - 1:
+    while len(translator.vocabularies.source.encode([text])[0]) > LIMIT - 1:
         text = text[:-1]
-    assert len(translator.tokenizer.encode([text])[0]) == LIMIT - 1
+    assert len(translator.vocabularies.source.encode([text])[0]) == LIMIT - 1
     assert translator._pieces(text) == [text]
     assert len(translator._pieces(text + "a")) > 1
     assert translator.translate([text])[0].text is not None
@@ -168,10 +171,65 @@ def test_a_translation_prints_as_its_text():
 
 
 def test_a_translator_is_loaded_from_a_bundle(translator, tmp_path):
-    training = {"step": 1, "scores": {}}
-    Bundle(translator.model, translator.tokenizer, translator.decode, training).save(tmp_path / "b")
+    bundle = Bundle(translator.model, translator.vocabularies, translator.decode, TRAINING)
+    bundle.save(tmp_path / "b")
     loaded = Translator.load(tmp_path / "b", device="cpu")
     pairs = zip(loaded.translate(TEXTS), translator.translate(TEXTS), strict=True)
+    assert all(close(a, b) for a, b in pairs)
+
+
+ODD = "the\u00a0 old\u200b house"
+
+
+def test_a_text_is_normalised_as_in_training_before_it_is_read(translator):
+    normalising = make(normalise=("nfc", "controls", "spaces"))
+    [plain, odd] = normalising.translate(["the old house", ODD])
+    assert close(plain, odd)
+    assert normalising.as_read(f" {ODD}\n") == "the old house"
+    assert translator.as_read(f" {ODD}\n") == ODD  # a model of before there was a choice
+
+
+def test_a_text_that_normalisation_empties_comes_back_empty_in_its_place():
+    results = make(normalise=("controls",)).translate(["no", "\u200b\x01", "no"])
+    assert [bool(result.text) for result in results] == [True, False, True]
+
+
+def test_a_bundle_keeps_the_normalisation(translator, tmp_path):
+    Bundle(
+        translator.model,
+        translator.vocabularies,
+        translator.decode,
+        TRAINING,
+        ["controls", "spaces"],
+    ).save(tmp_path / "b")
+    assert Translator.load(tmp_path / "b", device="cpu").as_read(ODD) == "the old house"
+
+
+def two_vocabularies(tie: str) -> Translator:
+    """A translator whose outputs are of a vocabulary that is larger than that of its source."""
+    source = Tokenizer.train(["the house is here"] * 5, 265)
+    target = Tokenizer.train(["la grande maison est ici"] * 5, 300)
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        d_model=16, n_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, max_length=LIMIT,
+        tie_embeddings=tie,
+    )  # fmt: skip
+    model = Transformer(config, source.vocab_size, target.vocab_size).eval()
+    with torch.no_grad():
+        model.output.weight[target.encode(["maison"])[0]] *= 50
+    return Translator(model, Vocabularies(source, target), DecodeConfig(beam=2, max_extra=4))
+
+
+@pytest.mark.parametrize("tie", ["none", "decoder"])
+def test_outputs_are_read_with_the_vocabulary_of_the_target(tie, tmp_path):
+    translator = two_vocabularies(tie)
+    assert any("maison" in result.text for result in translator.translate(TEXTS))
+    Bundle(translator.model, translator.vocabularies, translator.decode, TRAINING).save(
+        tmp_path / "b"
+    )
+    pairs = zip(
+        Translator.load(tmp_path / "b").translate(TEXTS), translator.translate(TEXTS), strict=True
+    )
     assert all(close(a, b) for a, b in pairs)
 
 

@@ -1,0 +1,102 @@
+"""The vocabularies of both languages: one that they share, or one for each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from seq2seq.config import TokenizerConfig
+from seq2seq.data.corpus import Pair
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.errors import UserError
+
+JOINT = "tokenizer.json"
+SEPARATE = ("tokenizer.source.json", "tokenizer.target.json")
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """Tokenizers of the source and the target; one and the same object where they share it."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @classmethod
+    def train(cls, pairs: Callable[[], Iterable[Pair]], config: TokenizerConfig) -> Vocabularies:
+        """Learn what the settings ask for, without keeping the text in memory.
+
+        Args:
+            pairs: gives the pairs to learn from, from the first on, each time it is called: once
+                for a joint vocabulary, else once for each side.
+            config: kind, size and symbols.
+
+        Raises:
+            UserError: a symbol cannot be told from another token.
+        """
+
+        def learn(texts: Iterable[str]) -> Tokenizer:
+            return Tokenizer.train(texts, config.vocab_size, config.kind, config.symbols)
+
+        if config.joint:
+            shared = learn(chain.from_iterable(pairs()))
+            return cls(shared, shared)
+        return cls(learn(source for source, _ in pairs()), learn(target for _, target in pairs()))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocabularies:
+        """Read a `tokenizer.json`, or a folder that `save` wrote to.
+
+        Raises:
+            UserError: there is nothing of the kind, or it cannot be read.
+        """
+        path = Path(path)
+        if not path.is_dir() or (path / JOINT).is_file():
+            shared = Tokenizer.load(path / JOINT if path.is_dir() else path)
+            return cls(shared, shared)
+        if missing := missing_files(path):
+            raise UserError(
+                f"{path} holds no vocabulary: {', '.join(missing)} missing. Give a tokenizer.json, "
+                f"or a folder with it or with {' and '.join(SEPARATE)}"
+            )
+        source, target = (Tokenizer.load(path / name) for name in SEPARATE)
+        return cls(source, target)
+
+    def save(self, folder: Path) -> None:
+        """Write one file or two; those of the other kind go, so that `load` takes these."""
+        for name, tokenizer in self._files().items():
+            tokenizer.save(folder / name)
+        for name in {JOINT, *SEPARATE} - self._files().keys():
+            (folder / name).unlink(missing_ok=True)
+
+    @property
+    def joint(self) -> bool:
+        """Whether both languages share one vocabulary."""
+        return self.source is self.target
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Tokens of the source and of the target."""
+        return self.source.vocab_size, self.target.vocab_size
+
+    def content_hash(self) -> str:
+        """The same for the same vocabularies, wherever they are stored."""
+        digest = hashlib.sha256()
+        for name, tokenizer in self._files().items():
+            digest.update(f"{name}\0{tokenizer.backend.to_str()}\0".encode())
+        return digest.hexdigest()
+
+    def _files(self) -> dict[str, Tokenizer]:
+        if self.joint:
+            return {JOINT: self.source}
+        return dict(zip(SEPARATE, (self.source, self.target), strict=True))
+
+
+def missing_files(folder: Path) -> list[str]:
+    """Names of the files that a folder lacks to hold vocabularies."""
+    if (folder / JOINT).is_file():
+        return []
+    missing = [name for name in SEPARATE if not (folder / name).is_file()]
+    return [JOINT] if len(missing) == len(SEPARATE) else missing
