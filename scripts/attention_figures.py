@@ -107,29 +107,30 @@ def read_sentence(bundle: Bundle, sentence: str) -> Reading:
     Raises:
         UserError: the model is no transformer, or the sentence is empty or too long for it.
     """
-    model, tokenizer = bundle.model, bundle.tokenizer
+    model, vocabularies = bundle.model, bundle.vocabularies
     if not isinstance(model, Transformer):
         raise UserError(
             f"the figures show self-attention, which a {model.config.architecture} model lacks: "
             "give a transformer"
         )
-    source = tokenizer.encode([sentence.strip()])[0]
+    translator = Translator(model, vocabularies, bundle.decode, bundle.normalise)
+    source = vocabularies.source.encode([translator.as_read(sentence)])[0]
     limit = model.config.max_length - 1
     if not 0 < len(source) <= limit:
         raise UserError(
             f"--sentence has {len(source)} tokens, and this model reads 1 to {limit}: give one "
             "sentence that fits"
         )
-    translation = Translator(model, tokenizer, bundle.decode).translate([sentence])[0].text
+    translation = translator.translate([sentence])[0].text
     print(f"{sentence} -> {translation}")
-    target = tokenizer.encode([translation])[0][:limit]
+    target = vocabularies.target.encode([translation])[0][:limit]
     batch = collate([source], [target])
     maps = attention_maps(model, batch.source, batch.source_real, batch.target_in)
     return Reading(
         {name: weights[0] for name, weights in maps.items()},
-        words(tokenizer, batch.source[0].tolist()),
-        ["<s>", *words(tokenizer, target)],
-        words(tokenizer, batch.labels[0].tolist()),
+        words(vocabularies.source, batch.source[0].tolist()),
+        ["<s>", *words(vocabularies.target, target)],
+        words(vocabularies.target, batch.labels[0].tolist()),
     )
 
 

@@ -8,15 +8,17 @@ points receives. Impossible values raise `ConfigError`, with all problems in one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from seq2seq.errors import ConfigError, nearest
 
 PRECISIONS = ("auto", "32-true", "bf16-mixed", "16-mixed")
 KERNELS = ("sdpa", "reference")
 LOGGERS = ("wandb", "tensorboard", "csv", "none")
+
+Settings = TypeVar("Settings", bound="Checked")
 
 
 class Checked:
@@ -30,6 +32,13 @@ class Checked:
         problems = list(self.problems())
         if problems:
             raise ConfigError(problems)
+
+
+def unchecked(schema: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """A settings object whose problems can still be asked for, however bad its values are."""
+    settings = object.__new__(schema)
+    vars(settings).update(values)
+    return settings
 
 
 def one_of(name: str, value: str, valid: tuple[str, ...]) -> Iterator[str]:
@@ -185,43 +194,192 @@ ARCHITECTURES: dict[str, type[ModelConfig]] = {
 
 
 @dataclass
-class DataConfig(Checked):
-    """Where the parallel text is and how it is cut into batches.
+class CorpusConfig(Checked):
+    """Where parallel text is. It comes from one of these:
 
-    `train`, `val` and `test` each name a file, a glob, the stem of files inside `path`
-    (`val` finds `val.parquet`, `val.tsv.gz`, `val.en` + `val.fr`, ...), or a list of these.
+    - files: `train`, `val` and `test` each name a file, a glob, the stem of files inside `path`
+      (`val` finds `val.parquet`, `val.tsv.gz`, `val.en` + `val.fr`, ...), or a list of these;
+    - the hub, when `path` is null: `hub` names a data set, `train` and the others its splits;
+    - `urls`, when `path` is null: files that are fetched once, and named as above.
     """
 
     name: str = "files"
     path: str | None = None  # folder that the names below are looked up in
     origin: str | None = None  # where the corpus can be had; named when it is missing
+    hub: str | None = None  # data set of the Hugging Face hub, or a folder laid out like one
+    hub_config: str | None = None  # its configuration, such as en-fr
+    hub_revision: str | None = None  # its branch, tag or commit
+    urls: list[str] = field(default_factory=list)  # fetched into the cache
     train: Any = "train"
     val: Any = "val"
     test: Any = "test"
     source_column: str = "en"  # column of the source text; a number for TSV without header
     target_column: str = "fr"
-    max_tokens: int = 4096  # a batch holds at most this many target (and source) positions
-    num_workers: int = 0  # processes that prepare batches beside the training one
 
     def problems(self) -> Iterator[str]:
-        yield from at_least("data.max_tokens", self.max_tokens, 2)
-        yield from at_least("data.num_workers", self.num_workers, 0)
         if self.source_column == self.target_column:
             yield (
                 f"data.source_column and data.target_column are both {self.source_column!r}: "
                 "a model that copies needs no training; name two columns"
             )
+        if self.hub and self.urls:
+            yield "data.hub and data.urls both say where the corpus is: give one of them"
+
+
+@dataclass
+class DataConfig(CorpusConfig):
+    """A corpus, or several of them mixed, and how it is prepared and cut into batches."""
+
+    members: dict[str, CorpusConfig] = field(default_factory=dict)  # corpora of a mixture
+    weights: dict[str, float] = field(default_factory=dict)  # times per epoch; 1 if not named
+    temperature: float = 1.0  # share ~ size ** (1 / temperature); 1 = every pair once
+    streaming: bool = False  # read while training instead of preparing first
+    cache: str | None = None  # prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq
+    processes: int | None = None  # that prepare the corpus; null = one per core
+    max_tokens: int = 8192  # padded source + target positions of a batch
+    max_sentences: int | None = None  # pairs of a batch; null = as many as the tokens allow
+    length_multiple: int = 1  # padded lengths are multiples of this; 8 suits tensor cores
+    longest_first: bool = False  # begin with the largest batch: too little memory shows at once
+    num_workers: int = 0  # processes that make batches beside the training one
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        yield from at_least("data.max_tokens", self.max_tokens, 2)
+        yield from at_least("data.num_workers", self.num_workers, 0)
+        yield from at_least("data.length_multiple", self.length_multiple, 1)
+        yield from at_least("data.temperature", self.temperature, 1)
+        for name in ("max_sentences", "processes"):
+            if getattr(self, name) is not None:
+                yield from at_least(f"data.{name}", getattr(self, name), 1)
+        yield from self._mixture_problems()
+        if self.streaming and self.num_workers:
+            yield (
+                f"data.num_workers={self.num_workers} does nothing with data.streaming=true, "
+                "which tokenises in threads of its own: leave one of them out"
+            )
+
+    def _mixture_problems(self) -> Iterator[str]:
+        members = self.members
+        for name, member in members.items():
+            corpus = unchecked(CorpusConfig, member) if isinstance(member, dict) else member
+            for problem in corpus.problems():
+                yield problem.replace("data.", f"data.members.{name}.")
+        if members and self.train is not None:
+            yield (
+                f"data.train={self.train} and data.members both name the training text: "
+                "set data.train=null to mix the members"
+            )
+        for name, weight in self.weights.items():
+            if name not in members:
+                yield f"data.weights.{name} weighs no member: {nearest(name, members)}"
+            elif not 0 < weight < math.inf:
+                yield (
+                    f"data.weights.{name}={weight} is how often each pair is seen in an epoch: "
+                    f"give a positive number, or leave the member out with data.members"
+                )
+        if self.weights and self.temperature != 1:
+            yield "data.weights and data.temperature both decide the mixture: give one of them"
+
+
+NORMALISATIONS = ("nfc", "controls", "spaces", "quotes", "french_spacing")
+FILTERS = (
+    "empty",
+    "damaged",
+    "too_long",
+    "length_ratio",
+    "identical",
+    "markup",
+    "symbols",
+    "wrong_language",
+    "leakage",
+    "duplicate",
+)
+
+
+@dataclass
+class CleaningConfig(Checked):
+    """What is done to the training text. Each filter and its reason: seq2seq/data/cleaning.py.
+
+    Validation and test text is normalised as the model's input is, and never filtered.
+    """
+
+    languages: list[str] = field(default_factory=lambda: ["en", "fr"])  # of source and target
+    normalise: list[str] = field(default_factory=lambda: ["nfc", "controls", "spaces"])
+    filters: list[str] = field(default_factory=lambda: list(FILTERS))  # in this order
+    max_words: int = 200  # too_long: on either side
+    max_characters: int = 2000  # too_long: on either side
+    max_ratio: float = 3.0  # length_ratio: between the characters of the two sides ...
+    ratio_from: int = 20  # ... where the longer has at least this many
+    identical_from: int = 4  # identical: words that both sides must have at least
+    min_letters: float = 0.5  # symbols: share of letters; a number or row of one sign counts once
+    language_from: int = 6  # wrong_language: words that a side must have to be judged
+
+    def steps(self, side: int) -> list[str]:
+        """The normalisation of the source (0) or the target (1)."""
+        french = self.languages[side] == "fr"
+        return [step for step in self.normalise if step != "french_spacing" or french]
+
+    def problems(self) -> Iterator[str]:
+        if sorted(self.languages) != ["en", "fr"]:
+            yield (
+                f"cleaning.languages={self.languages} must be [en,fr], or [fr,en] for the other "
+                "direction: what wrong_language and french_spacing know"
+            )
+        for name, given, valid in (
+            ("normalise", self.normalise, NORMALISATIONS),
+            ("filters", self.filters, FILTERS),
+        ):
+            for item in given:
+                yield from one_of(f"cleaning.{name}", item, valid)
+            if len(set(given)) < len(given):
+                yield f"cleaning.{name} names one of them twice: {', '.join(map(str, given))}"
+        if "duplicate" in self.filters[:-1]:
+            yield (
+                "cleaning.filters: duplicate must stand last, since pairs are compared after all "
+                "others are gone"
+            )
+        counts = ("max_words", "max_characters", "ratio_from", "identical_from", "language_from")
+        for name in counts:
+            yield from at_least(f"cleaning.{name}", getattr(self, name), 1)
+        yield from at_least("cleaning.max_ratio", self.max_ratio, 1)
+        yield from share("cleaning.min_letters", self.min_letters)
+
+
+BYTE_VOCABULARY = 259  # 256 bytes and three marks
 
 
 @dataclass
 class TokenizerConfig(Checked):
-    """Joint subword vocabulary of both languages."""
+    """Subword vocabulary; every text can be encoded in it, since its parts go down to bytes."""
 
-    vocab_size: int = 8000
-    path: str | None = None  # a ready tokenizer.json instead of training one
+    kind: str = "bpe"  # bpe | unigram | byte
+    vocab_size: int = 8000  # of each vocabulary, symbols apart
+    joint: bool = True  # one vocabulary for both languages; false = one for each
+    symbols: list[str] = field(default_factory=list)  # never split, such as <name>
+    sample: int = 1_000_000  # pairs that the vocabulary is learned from, at most
+    dropout: float = 0.0  # BPE-dropout: share of merges left out in training
+    dropout_variants: int = 8  # segmentations that are prepared; each epoch takes the next
+    path: str | None = None  # a ready tokenizer.json, or a folder with those of both languages
 
     def problems(self) -> Iterator[str]:
-        yield from at_least("tokenizer.vocab_size", self.vocab_size, 260)
+        yield from one_of("tokenizer.kind", self.kind, ("bpe", "unigram", "byte"))
+        yield from at_least("tokenizer.vocab_size", self.vocab_size, BYTE_VOCABULARY)
+        yield from at_least("tokenizer.sample", self.sample, 1)
+        yield from share("tokenizer.dropout", self.dropout)
+        yield from at_least("tokenizer.dropout_variants", self.dropout_variants, 1)
+        if self.dropout and self.kind != "bpe":
+            yield (
+                f"tokenizer.dropout={self.dropout} leaves out merges, and "
+                f"tokenizer.kind={self.kind} has none: set tokenizer=bpe, or dropout=0"
+            )
+        if self.kind == "byte" and self.vocab_size != BYTE_VOCABULARY:
+            yield (
+                f"tokenizer.vocab_size={self.vocab_size}: tokenizer.kind=byte has "
+                f"{BYTE_VOCABULARY} tokens, one for each byte and three marks"
+            )
+        for symbol in self.symbols:
+            if not symbol.strip() or symbol != symbol.strip():
+                yield f"tokenizer.symbols: {symbol!r} must be text without spaces at its ends"
 
 
 @dataclass
@@ -323,6 +481,7 @@ class TrainConfig(Checked):
 
     model: ModelConfig = field(default_factory=TransformerConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
@@ -334,14 +493,57 @@ class TrainConfig(Checked):
     resume: str | None = None  # folder of a run to continue
 
     def problems(self) -> Iterator[str]:
-        if self.data.max_tokens < self.model.max_length:
+        if self.data.max_tokens < 2 * self.model.max_length:
             yield (
-                f"data.max_tokens={self.data.max_tokens} cannot hold one sentence of "
-                f"model.max_length={self.model.max_length} tokens: raise the first or lower the "
-                "second"
+                f"data.max_tokens={self.data.max_tokens} cannot hold one pair of sentences of "
+                f"model.max_length={self.model.max_length} tokens each: raise the first or lower "
+                "the second"
+            )
+        if not self.tokenizer.joint and self.model.tie_embeddings == "all":
+            yield (
+                "tokenizer.joint=false makes two vocabularies, which cannot share the embeddings "
+                "of model.tie_embeddings=all: set model.tie_embeddings=decoder"
             )
         yield from at_least("seed", self.seed, 0)
         yield from at_most("seed", self.seed, 2**32 - 1)
+
+
+@dataclass
+class PrepareConfig(Checked):
+    """All settings of `scripts/prepare_data.py`."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    tasks: int = 1  # of a cluster that clean one corpus together, one part each
+    task: int = 0  # which of them this is
+
+    def problems(self) -> Iterator[str]:
+        yield from at_least("tasks", self.tasks, 1)
+        yield from at_least("task", self.task, 0)
+        if self.task >= self.tasks >= 1:
+            yield f"task={self.task} does not exist: tasks={self.tasks} are counted from 0"
+        if self.data.streaming:
+            yield "data.streaming=true needs no preparation: leave it out here"
+
+
+@dataclass
+class DataBenchmarkConfig(Checked):
+    """All settings of `scripts/benchmark.py data`."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    pairs: int = 50_000  # of the corpus, from its beginning
+    max_length: int = 256  # tokens of a sentence; longer pairs are left out
+    repeats: int = 3  # measurements of each; the median counts
+    seed: int = 1
+
+    def problems(self) -> Iterator[str]:
+        for name in ("pairs", "repeats"):
+            yield from at_least(name, getattr(self, name), 1)
+        yield from at_least("max_length", self.max_length, 8)
+        yield from at_least("seed", self.seed, 0)
 
 
 @dataclass

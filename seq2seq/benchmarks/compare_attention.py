@@ -80,7 +80,7 @@ class _Compared:
 
     name: str
     model: ModelConfig
-    vocab_size: int
+    vocab_sizes: tuple[int, int]
     bleu: float | None = None
     bleu_of: str | None = None
 
@@ -89,12 +89,13 @@ def _variants(config: CompareConfig) -> Iterator[_Compared]:
     """Multi-head, grouped 4 and 2, multi-query, by both kernels; additive attention."""
     sizes = config.model
     assert isinstance(sizes, TransformerConfig)
+    vocab_sizes = (config.vocab_size, config.vocab_size)
     names = {sizes.n_heads: "multi-head", 4: "grouped 4", 2: "grouped 2", 1: "multi-query"}
     for kernel in KERNELS:
         for kv_heads in sorted((n for n in names if sizes.n_heads % n == 0), reverse=True):
             name = "multi-head" if kv_heads == sizes.n_heads else names[kv_heads]
             model = replace(sizes, n_kv_heads=kv_heads, kernel=kernel)
-            yield _Compared(name, model, config.vocab_size)
+            yield _Compared(name, model, vocab_sizes)
     recurrent = RecurrentConfig(
         d_model=sizes.d_model,
         d_attention=sizes.d_model,
@@ -102,7 +103,7 @@ def _variants(config: CompareConfig) -> Iterator[_Compared]:
         dropout=sizes.dropout,
         max_length=sizes.max_length,
     )
-    yield _Compared("additive RNN", recurrent, config.vocab_size)
+    yield _Compared("additive RNN", recurrent, vocab_sizes)
 
 
 def _of_runs(runs: list[Path]) -> list[_Compared]:
@@ -122,7 +123,7 @@ def _of_runs(runs: list[Path]) -> list[_Compared]:
         _Compared(
             name,
             config.model,
-            config.vocab_size,
+            config.vocab_sizes,
             found[best] if best else None,
             best[0] if best else None,
         )
@@ -154,7 +155,7 @@ def _scores(run: Path, config: BundleConfig) -> dict[tuple[str, str], float]:
 
 
 def _measure(compared: _Compared, config: CompareConfig, device: str) -> Row:
-    work = Work(config.sentences, config.length, config.repeats, compared.vocab_size, device)
+    work = Work(config.sentences, config.length, config.repeats, compared.vocab_sizes, device)
     # A process for each: peak memory would otherwise be that of the largest so far.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         try:

@@ -34,14 +34,14 @@ class Work:
         sentences: sentences in a batch.
         length: longest sentence in tokens; the shortest is three quarters of it.
         repeats: training steps, and decoded batches, that are measured; the median counts.
-        vocab_size: number of subwords.
+        vocab_sizes: subwords of the source and of the target.
         device: cpu or cuda. On cuda, training uses bf16 autocast.
     """
 
     sentences: int
     length: int
     repeats: int
-    vocab_size: int
+    vocab_sizes: tuple[int, int]
     device: str
 
 
@@ -77,7 +77,7 @@ def measure_model(config: ModelConfig, work: Work) -> Measured:
     keep_freed_memory()
     torch.manual_seed(0)
     config = replace(config, max_length=max(config.max_length, work.length, 2 * BLOCK))
-    model = build_model(config, work.vocab_size).to(work.device)
+    model = build_model(config, *work.vocab_sizes).to(work.device)
     batch = _random_batch(work)
     before = peak_memory(work.device) if work.device == "cpu" else 0
     with torch.inference_mode():
@@ -96,12 +96,13 @@ def measure_model(config: ModelConfig, work: Work) -> Measured:
 def _random_batch(work: Work) -> Batch:
     draw = random.Random(0)
 
-    def sentences() -> list[list[int]]:
+    def sentences(vocab_size: int) -> list[list[int]]:
         lengths = [draw.randint(3 * work.length // 4, work.length) for _ in range(work.sentences)]
         lengths[0] = work.length
-        return [draw.choices(range(EOS + 1, work.vocab_size), k=n - 1) for n in lengths]
+        return [draw.choices(range(EOS + 1, vocab_size), k=n - 1) for n in lengths]
 
-    return collate(sentences(), sentences()).to(torch.device(work.device))
+    source, target = map(sentences, work.vocab_sizes)
+    return collate(source, target).to(torch.device(work.device))
 
 
 def _train(model: TranslationModel, batch: Batch, work: Work) -> float:

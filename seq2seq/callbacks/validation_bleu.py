@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.corpus import Pair
-from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.evaluation.metrics import corpus_bleu
 from seq2seq.inference.bundle import Bundle
 from seq2seq.inference.translator import Translator
@@ -29,22 +30,24 @@ class ValidationBleu(L.Callback):
 
     Args:
         pairs: validation pairs.
-        tokenizer: the model's vocabulary.
+        vocabularies: those of the model.
         decode: search settings.
         bundle_dir: where the best model goes.
         settings: the run's settings as a plain dict, kept in the bundle.
+        normalise: what is done to a source before the model reads it.
     """
 
     def __init__(
         self,
         pairs: list[Pair],
-        tokenizer: Tokenizer,
+        vocabularies: Vocabularies,
         decode: DecodeConfig,
         bundle_dir: Path,
         settings: dict[str, Any],
+        normalise: Sequence[str] = (),
     ):
-        self.pairs, self.tokenizer, self.decode = pairs, tokenizer, decode
-        self.bundle_dir, self.settings = bundle_dir, settings
+        self.pairs, self.vocabularies, self.decode = pairs, vocabularies, decode
+        self.bundle_dir, self.settings, self.normalise = bundle_dir, settings, list(normalise)
         self.best, self.best_step = float("-inf"), 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -56,7 +59,7 @@ class ValidationBleu(L.Callback):
     @torch.inference_mode()
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         assert isinstance(pl_module, TranslationTask)
-        translator = Translator(pl_module.model, self.tokenizer, self.decode)
+        translator = Translator(pl_module.model, self.vocabularies, self.decode, self.normalise)
         mine = slice(trainer.global_rank, None, trainer.world_size)
         sources = [source for source, _ in self.pairs]
         precision = torch.get_float32_matmul_precision()
@@ -76,8 +79,9 @@ class ValidationBleu(L.Callback):
             self.best, self.best_step = bleu, step
             training = {"step": step, "scores": {"BLEU": bleu}, "config": self.settings}
             if trainer.is_global_zero:
-                bundle = Bundle(pl_module.model, self.tokenizer, self.decode, training)
-                bundle.save(self.bundle_dir)
+                Bundle(
+                    pl_module.model, self.vocabularies, self.decode, training, self.normalise
+                ).save(self.bundle_dir)
 
     def _gather(self, mine: list[str], trainer: L.Trainer) -> list[str]:
         """The translations of all ranks in the order of the corpus."""

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,14 +23,25 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.cli.report import fail, run_command
-from seq2seq.config import ARCHITECTURES, Checked, ModelConfig, TrainConfig, TransformerConfig
+from seq2seq.config import (
+    ARCHITECTURES,
+    Checked,
+    CorpusConfig,
+    DataConfig,
+    ModelConfig,
+    TrainConfig,
+    TransformerConfig,
+    unchecked,
+)
 from seq2seq.errors import ConfigError, RunError, UserError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
 
 ROOT = Path(__file__).resolve().parents[2]  # of the clone: configs/ and data/ stand there
-RESUMABLE = ("trainer", "checkpoint", "logger")  # what may change when a run goes on
-FIXED = ("trainer.accumulate", "trainer.devices", "trainer.num_nodes")  # they place it in the data
+RESUMABLE = (  # what may change when a run goes on
+    *("trainer.*", "checkpoint.*", "logger.*"),
+    *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
+)
 
 
 def hydra_command(
@@ -118,11 +130,15 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
         valid = [field.name for field in dataclasses.fields(part)]
         unknown = [key for key in parts[name] if key not in valid]
         problems += [f"there is no setting {name}.{key}: {nearest(key, valid)}" for key in unknown]
-        parts[name] = _unchecked(part, parts[name])
+        parts[name] = unchecked(part, parts[name])
         problems += parts[name].problems()
-    problems += _unchecked(schema, parts).problems()
+    problems += unchecked(schema, parts).problems()
     if problems:
         raise ConfigError(problems)
+    for part in parts.values():
+        if isinstance(part, DataConfig):
+            members: dict[str, Any] = part.members  # still plain dicts
+            part.members = {key: CorpusConfig(**member) for key, member in members.items()}
     return schema(**parts)
 
 
@@ -132,13 +148,6 @@ def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
         if {field.name for field in dataclasses.fields(kind)} == set(values):
             return kind
     return ARCHITECTURES.get(values.get("architecture", ""), TransformerConfig)
-
-
-def _unchecked(schema: type[Settings], values: dict[str, Any]) -> Settings:
-    """A settings object whose problems can still be asked for, however bad its values are."""
-    settings = object.__new__(schema)
-    vars(settings).update(values)
-    return settings
 
 
 def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
@@ -166,11 +175,10 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
         key = override.lstrip("+~").split("=", 1)[0]
         if key == "resume":
             continue
-        if key.split(".")[0] not in RESUMABLE or "." not in key or key in FIXED:
+        if not any(fnmatch(key, pattern) for pattern in RESUMABLE):
             raise RunError(
                 f"resume={folder} continues that run as it was, so {key} cannot change (only "
-                f"{', '.join(name + '.*' for name in RESUMABLE)} can). Leave it out, or start a "
-                "new run without resume="
+                f"{', '.join(RESUMABLE)} can). Leave it out, or start a new run without resume="
             )
         OmegaConf.update(stored, key, OmegaConf.select(config, key))
     stored.resume = folder

@@ -1,14 +1,17 @@
-"""Token lists -> padded tensors; the one place where decoder inputs and labels are made."""
+"""Token ids -> padded tensors; the one place where decoder inputs and labels are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS, PAD
+
+Ids = Sequence[int] | np.ndarray
 
 
 @dataclass
@@ -45,23 +48,40 @@ class Batch:
         )
 
 
-def pad(sequences: list[list[int]]) -> Tensor:
-    """(B, longest) tensor of ids, PAD at the ends."""
-    longest = max(len(sequence) for sequence in sequences)
-    return torch.tensor([list(s) + [PAD] * (longest - len(s)) for s in sequences])
+def pad(
+    sequences: Sequence[Ids], before: int | None = None, after: int | None = None, multiple: int = 1
+) -> Tensor:
+    """(B, longest) tensor of ids, PAD at the ends.
+
+    Args:
+        sequences: B lists of ids.
+        before, after: a mark that each gets at its start or end.
+        multiple: the length is rounded up to a multiple of this.
+    """
+    lengths = np.array([len(sequence) for sequence in sequences])
+    first = int(before is not None)
+    longest = int(lengths.max()) + first + int(after is not None)
+    padded = np.full((len(lengths), -(-longest // multiple) * multiple), PAD, dtype=np.int64)
+    places = np.arange(padded.shape[1]) - first
+    padded[(places >= 0) & (places < lengths[:, None])] = np.concatenate(sequences)
+    if before is not None:
+        padded[:, 0] = before
+    if after is not None:
+        padded[np.arange(len(lengths)), lengths + first] = after
+    return torch.from_numpy(padded)
 
 
-def collate_source(sources: list[list[int]]) -> Tensor:
+def collate_source(sources: Sequence[Ids], multiple: int = 1) -> Tensor:
     """(B, S) source ids with end marks, padded."""
-    return pad([[*source, EOS] for source in sources])
+    return pad(sources, after=EOS, multiple=multiple)
 
 
-def collate(sources: list[list[int]], targets: list[list[int]]) -> Batch:
-    """A batch of token lists without marks."""
+def collate(sources: Sequence[Ids], targets: Sequence[Ids], multiple: int = 1) -> Batch:
+    """A batch of ids without marks; lengths are rounded up to a multiple."""
     return Batch(
-        source=collate_source(sources),
-        target_in=pad([[BOS, *target] for target in targets]),
-        labels=pad([[*target, EOS] for target in targets]),
+        source=collate_source(sources, multiple),
+        target_in=pad(targets, before=BOS, multiple=multiple),
+        labels=pad(targets, after=EOS, multiple=multiple),
         source_tokens=sum(len(source) + 1 for source in sources),
         target_tokens=sum(len(target) + 1 for target in targets),
     )

@@ -1,31 +1,31 @@
-"""The datamodule: corpus files -> tokenizer -> token ids -> batches for training and validation."""
+"""The datamodule: prepared or streamed pairs -> batches for training and validation."""
 
 from __future__ import annotations
 
 import logging
-import random
 import signal
 from collections.abc import Iterable
-from itertools import chain
-from pathlib import Path
 from typing import Any
 
-import datasets
 import lightning as L
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from seq2seq.config import DataConfig, TokenizerConfig
-from seq2seq.data.batching import TrainingBatches, token_batches
+from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data.batching import Budget, Rows, TrainingBatches, token_batches
 from seq2seq.data.collate import Batch, collate
-from seq2seq.data.corpus import Pair, load_pairs
-from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.errors import DataError
+from seq2seq.data.corpus import Pair
+from seq2seq.data.mixture import Member, weigh_members
+from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.shards import LONGEST, Shards
+from seq2seq.data.sources import load_pairs
+from seq2seq.data.streaming import StreamedBatches
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import DataError, RunError
+from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
-
-TOKENIZER_SAMPLE = 1_000_000  # pairs that the vocabulary is learned from
 
 
 class TranslationData(L.LightningDataModule):
@@ -33,101 +33,172 @@ class TranslationData(L.LightningDataModule):
 
     Args:
         data: where the text is, and the batch budget.
-        tokenizer: vocabulary settings; trained on the training split unless a file is given.
+        cleaning: what is done with it.
+        tokenizer: vocabulary settings; learned from the training split unless a file is given.
         max_length: longest sentence in tokens, end mark included; longer pairs are left out of
             training and counted.
         seed: makes the order of batches.
     """
 
-    tokenizer: Tokenizer
+    vocabularies: Vocabularies
+    prepared: Prepared | None = None  # None while streaming
 
-    def __init__(self, data: DataConfig, tokenizer: TokenizerConfig, max_length: int, seed: int):
+    def __init__(
+        self,
+        data: DataConfig,
+        cleaning: CleaningConfig,
+        tokenizer: TokenizerConfig,
+        max_length: int,
+        seed: int,
+    ):
         super().__init__()
-        self.data, self.tokenizer_config = data, tokenizer
+        self.data, self.cleaning, self.tokenizer = data, cleaning, tokenizer
         self.max_length, self.seed = max_length, seed
+        self.budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
         self.val_pairs: list[Pair] = []
+        self._batches: TrainingBatches | StreamedBatches | None = None
+        self._first_step = 0  # of the trainer, when the stream of batches was opened
+        self._place: dict[str, int] | None = None  # in a checkpoint
 
-    def prepare(self, tokenizer_file: Path | None = None) -> None:
-        """Read, tokenise and filter; done once, before the trainer starts.
+    def prepare(self, vocabularies: Vocabularies | None = None) -> None:
+        """Clean and tokenise, or find that done; once, before the trainer starts.
 
         Pairs that the model cannot take are left out of training and of the validation loss;
         `val_pairs` keeps all of them for BLEU, where long texts are translated in parts.
 
         Args:
-            tokenizer_file: the tokenizer of a run that is being resumed.
+            vocabularies: those of a run that is being resumed.
         """
-        train_pairs = load_pairs(self.data, "train")
         self.val_pairs = load_pairs(self.data, "val")
-        file = tokenizer_file or self.tokenizer_config.path
-        if file is not None:
-            self.tokenizer = Tokenizer.load(file)
-        else:
-            sample: Iterable[Pair] = train_pairs
-            if len(train_pairs) > TOKENIZER_SAMPLE:
-                sample = random.Random(self.seed).sample(train_pairs, TOKENIZER_SAMPLE)
-            texts = chain.from_iterable(sample)
-            self.tokenizer = Tokenizer.train(texts, self.tokenizer_config.vocab_size)
-        self.train_ids = self._tokenise(train_pairs, "train")
-        self.val_ids = self._tokenise(self.val_pairs, "val")
-
-    def _tokenise(self, pairs: list[Pair], split: str) -> datasets.Dataset:
-        """Pairs as a dataset of `source` and `target` ids; unusable ones left out and counted."""
-        texts = datasets.Dataset.from_dict(
-            {"source": [pair[0] for pair in pairs], "target": [pair[1] for pair in pairs]}
-        )
-
-        def encode(rows: dict[str, list[str]]) -> dict[str, list[list[int]]]:
-            return {side: self.tokenizer.encode(texts) for side, texts in rows.items()}
-
-        ids = texts.map(encode, batched=True, batch_size=10_000, desc=f"tokenising {split}")
-        lengths = _lengths(ids)
-        empty = lengths.min(axis=1, initial=self.max_length) < 2  # nothing but the end mark
-        too_long = (lengths.max(axis=1, initial=0) > self.max_length) & ~empty
-        usable = ~empty & ~too_long
-        if usable.all() and len(ids):
-            return ids
-        if not usable.any():
-            raise DataError(
-                f"data={self.data.name} has no usable {split} pair among {len(ids)}: both sides "
-                f"must hold text of at most model.max_length={self.max_length} tokens"
+        if self.data.streaming:
+            self.streamed = StreamedBatches.open(
+                self.data, self.cleaning, self.tokenizer, vocabularies, self.max_length, self.seed
             )
-        log.warning(
-            "%s: left out %d empty pairs and %d longer than %d tokens, of %d",
-            *(split, empty.sum(), too_long.sum(), self.max_length, len(ids)),
-        )
-        return ids.select(np.flatnonzero(usable))
+            self.vocabularies = self.streamed.vocabularies
+        else:
+            self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
+            assert self.prepared is not None  # no other task shares the work
+            self.vocabularies = self.prepared.vocabularies
+            self._open_shards(self.prepared)
+        self._tokenise_val()
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that decides the training pairs."""
+        return self.prepared.fingerprint if self.prepared else self.streamed.fingerprint
+
+    def summary(self) -> str:
+        """Numbers of pairs in words."""
+        train = "streamed"
+        if self.prepared is not None:
+            train = f"{sum(member.size for member in self.mixture):,}"
+        return f"{train} training and {len(self.val_lengths):,} validation pairs"
+
+    def _open_shards(self, prepared: Prepared) -> None:
+        self.shards = [Shards(paths) for paths in prepared.variants]
+        longest = np.max([shards.lengths for shards in self.shards], axis=0)
+        shortest = np.min([shards.lengths for shards in self.shards], axis=0)
+        self.usable = self._usable(longest, shortest, "train")
+        self.members = []
+        for name, first, last in prepared.members:
+            ends = np.searchsorted(self.usable, [first, last]).tolist()
+            self.members.append((name, *ends))
+        self.mixture: list[Member] = weigh_members(self.data, self.members)
+
+    def _usable(self, longest: np.ndarray, shortest: np.ndarray, split: str) -> np.ndarray:
+        """Rows of the pairs that the model can take; the others are counted."""
+        empty = shortest.min(axis=1, initial=LONGEST) < 2  # nothing but the end mark
+        too_long = (longest.max(axis=1, initial=0) > min(self.max_length, LONGEST - 1)) & ~empty
+        usable = np.flatnonzero(~empty & ~too_long)
+        if not len(usable):
+            raise DataError(
+                f"data={self.data.name} has no usable {split} pair among {len(longest)}: both "
+                f"sides must hold text of at most model.max_length={self.max_length} tokens"
+            )
+        if len(usable) < len(longest):
+            log.warning(
+                "%s: left out %d empty pairs and %d longer than %d tokens, of %d",
+                *(split, empty.sum(), too_long.sum(), self.max_length, len(longest)),
+            )
+        return usable
+
+    def _tokenise_val(self) -> None:
+        sides = zip(*self.val_pairs, strict=True) if self.val_pairs else ((), ())
+        pair = (self.vocabularies.source, self.vocabularies.target)
+        ids = []
+        for side, (texts, tokenizer) in enumerate(zip(sides, pair, strict=True)):
+            normalise = normaliser(self.cleaning.steps(side))
+            ids.append(tokenizer.encode([normalise(text) for text in texts]))
+        lengths = np.array([[len(tokens) + 1 for tokens in side] for side in ids], np.int64).T
+        rows = self._usable(lengths, lengths, "val").tolist()
+        self.val_ids = [[side[row] for row in rows] for side in ids]
+        self.val_lengths = lengths[rows]
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Endless batches from where the run stands."""
         trainer = self.trainer
         rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
-        lengths = _lengths(self.train_ids)
-        batches = TrainingBatches(lengths, self.data.max_tokens, self.seed, rank, world)
-        if trainer is not None:
-            # The place in the data follows from the steps made: nothing else has to be saved.
-            batches.start = trainer.global_step * trainer.accumulate_grad_batches
-        return self._loader(self.train_ids, batches)
+        self._first_step = trainer.global_step if trainer else 0
+        if self._first_step and self._place is None:
+            raise RunError(
+                "the checkpoint does not say where in the data the run stood: it was written by "
+                "an older version. Start a new run"
+            )
+        if self.data.streaming:
+            self._batches = self.streamed.at(self._place, rank, world)
+            return DataLoader(self._batches, batch_size=None, pin_memory=torch.cuda.is_available())
+        self._batches = TrainingBatches(
+            [shards.lengths[self.usable] for shards in self.shards],
+            self.budget,
+            self.seed,
+            self.mixture,
+            rank=rank,
+            world_size=world,
+            longest_first=self.data.longest_first,
+            place=self._place,
+        )
+        dataset = TrainingPairs(self.shards, self.usable, self.budget.multiple)
+        return self._loader(dataset, self._batches)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place in the data after the steps made, the same for any number of processes."""
+        if self._batches is None or self.trainer is None:
+            return {}
+        steps = self.trainer.global_step - self._first_step
+        used = steps * self.trainer.accumulate_grad_batches * self.trainer.world_size
+        return {"place": self._batches.place(used), "data": self.fingerprint}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._place = state_dict.get("place")
+        if state_dict.get("data", self.fingerprint) != self.fingerprint:
+            raise RunError(
+                f"the training data have changed since the run was started (they were "
+                f"{state_dict['data']} and are {self.fingerprint}): put the files back as they "
+                "were, or start a new run"
+            )
 
     def val_dataloader(self) -> DataLoader[Any]:
         """The validation pairs of this rank, for the loss."""
         trainer = self.trainer
         rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
-        lengths, budget = _lengths(self.val_ids), self.data.max_tokens
+        lengths, tokens = self.val_lengths, self.data.max_tokens
         if world > len(lengths):
             raise DataError(
                 f"data={self.data.name} has {len(lengths)} validation pairs for {world} processes: "
                 "each needs one at least; give a larger validation set"
             )
-        batches = token_batches(lengths, budget)
+        batches = token_batches(lengths, self.budget)
         while len(batches) < world:  # every process must have something to do
-            budget //= 2
-            batches = token_batches(lengths, budget)
-        return self._loader(self.val_ids, [batch.tolist() for batch in batches[rank::world]])
+            tokens //= 2
+            batches = token_batches(lengths, Budget(tokens))
+        return self._loader(ValidationPairs(self.val_ids), batches[rank::world])
 
-    def _loader(self, ids: datasets.Dataset, batches: Iterable[list[int]]) -> DataLoader[Any]:
+    def _loader(
+        self, dataset: torch.utils.data.Dataset[Batch], batches: Iterable[Any]
+    ) -> DataLoader[Any]:
         workers = self.data.num_workers
         return DataLoader(
-            Batches(ids),
+            dataset,
             sampler=batches,
             batch_size=None,  # each key of the sampler is a whole batch already
             num_workers=workers,
@@ -139,18 +210,26 @@ class TranslationData(L.LightningDataModule):
         )
 
 
-class Batches(torch.utils.data.Dataset[Batch]):
-    """Map from a list of sentence numbers to a padded batch."""
+class TrainingPairs(torch.utils.data.Dataset[Batch]):
+    """Map from rows of an epoch to a padded batch; each epoch takes the next segmentation."""
 
-    def __init__(self, ids: datasets.Dataset):
+    def __init__(self, shards: list[Shards], usable: np.ndarray, multiple: int):
+        self.shards, self.usable, self.multiple = shards, usable, multiple
+
+    def __getitem__(self, key: Rows) -> Batch:
+        shards = self.shards[key.epoch % len(self.shards)]
+        return collate(*shards.rows(self.usable[key.rows]), self.multiple)
+
+
+class ValidationPairs(torch.utils.data.Dataset[Batch]):
+    """Map from pair numbers to a padded batch."""
+
+    def __init__(self, ids: list[list[list[int]]]):
         self.ids = ids
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, rows: list[int]) -> Batch:
-        pairs = self.ids[rows]
-        return collate(pairs["source"], pairs["target"])
+    def __getitem__(self, rows: np.ndarray) -> Batch:
+        sources, targets = ([side[row] for row in rows.tolist()] for side in self.ids)
+        return collate(sources, targets)
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:
@@ -158,12 +237,3 @@ def _leave_signals_to_the_main_process(worker: int) -> None:
     # live on until the state is saved, and end when the main process closes the loader.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def _lengths(ids: datasets.Dataset) -> np.ndarray:
-    """(n, 2) source and target lengths with their marks."""
-    sides = [[len(tokens) + 1 for tokens in ids.with_format(None)[side]] for side in SIDES]
-    return np.array(sides, dtype=np.int64).reshape(2, -1).T
-
-
-SIDES = ("source", "target")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from seq2seq.config import DecodeConfig
-from seq2seq.data.batching import token_batches
+from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.collate import collate_source
 from seq2seq.decoding.beam import beam_search
 from seq2seq.decoding.greedy import greedy_search
@@ -44,7 +44,8 @@ def search(
     lengths = np.array([[len(source) + 1] * 2 for source in sources]).reshape(-1, 2)
     results: list[list[Hypothesis]] = [[] for _ in sources]
     # Longest first: what would not fit into memory fails at once, and progress only gets faster.
-    for rows in reversed(token_batches(lengths, max(1, config.batch_tokens // config.beam))):
+    budget = Budget(2 * max(1, config.batch_tokens // config.beam))  # of two equal sides
+    for rows in reversed(token_batches(lengths, budget)):
         source_BS = collate_source([sources[row] for row in rows]).to(device)
         limits = [output_limit(int(lengths[row, 0]), config, max_length) for row in rows]
         batch = strategy(model, source_BS, limits, config)

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from seq2seq import __version__
 from seq2seq.config import EvaluateConfig
-from seq2seq.data.corpus import load_pairs
+from seq2seq.data.sources import load_pairs
 from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import Score, corpus_scores
 from seq2seq.inference.bundle import bundle_folder, load_bundle
@@ -39,7 +39,7 @@ def evaluate(config: EvaluateConfig) -> dict[str, Any]:
     decode = replace(bundle.decode, beam=beam, length_penalty=penalty)
     pairs = load_pairs(config.data, config.split)
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    translator = Translator(bundle.model, bundle.tokenizer, decode)
+    translator = Translator(bundle.model, bundle.vocabularies, decode, bundle.normalise)
     started = time.perf_counter()
     with tqdm(total=len(pairs), desc="translating", unit="sentence", disable=None) as bar:
         hypotheses = [str(t) for t in translator.translate(sources, progress=bar.update)]

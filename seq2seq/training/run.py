@@ -32,6 +32,7 @@ from seq2seq.callbacks.throughput import Throughput
 from seq2seq.callbacks.validation_bleu import ValidationBleu
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
+from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
@@ -68,28 +69,38 @@ def train(config: TrainConfig) -> Path:
         logging.getLogger("seq2seq").setLevel(logging.WARNING)  # one process speaks for all
     with LogFile(run_dir / "train.log") if process_rank() == 0 else nullcontext():
         L.seed_everything(config.seed, verbose=False)
-        data = TranslationData(config.data, config.tokenizer, config.model.max_length, config.seed)
-        tokenizer_file = run_dir / "tokenizer.json"
+        data = TranslationData(
+            config.data, config.cleaning, config.tokenizer, config.model.max_length, config.seed
+        )
         try:
-            data.prepare(tokenizer_file if tokenizer_file.exists() else None)
+            known = any(run_dir.glob("tokenizer*.json"))
+            data.prepare(Vocabularies.load(run_dir) if known else None)
         except BaseException:
             if config.resume is None and process_rank() == 0:
                 shutil.rmtree(run_dir)  # nothing was made yet: leave no empty run behind
             raise
         if process_rank() == 0:
-            data.tokenizer.save(tokenizer_file)
+            data.vocabularies.save(run_dir)
             (run_dir / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
         L.seed_everything(config.seed, verbose=False)
-        model = build_model(config.model, data.tokenizer.vocab_size)
+        source_size, target_size = data.vocabularies.sizes
+        model = build_model(config.model, source_size, target_size)
         if process_rank() == 0:
             attention = describe_attention(config.model, accelerator, precision)
             device = f"{describe_device(accelerator)}, {precision}; attention: {attention}"
             _announce(config, run_dir, data, model, device)
         settings = asdict(config)
         # Folders of this machine say nothing elsewhere.
-        settings["data"]["path"] = settings["run_dir"] = settings["resume"] = None
+        settings["run_dir"] = settings["resume"] = settings["data"]["cache"] = None
+        for corpus in (settings["data"], *settings["data"]["members"].values()):
+            corpus["path"] = None
         bleu = ValidationBleu(
-            data.val_pairs, data.tokenizer, config.decode, run_dir / "bundle", settings
+            data.val_pairs,
+            data.vocabularies,
+            config.decode,
+            run_dir / "bundle",
+            settings,
+            config.cleaning.steps(0),
         )
         trainer = _make_trainer(config, accelerator, precision, run_dir, bleu, settings)
         task = TranslationTask(
@@ -192,9 +203,9 @@ def _announce(
     config: TrainConfig, run_dir: Path, data: TranslationData, model: TranslationModel, device: str
 ) -> None:
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(data.vocabularies.sizes))
     lines = [
-        f"data        {config.data.name}: {len(data.train_ids):,} training and "
-        f"{len(data.val_ids):,} validation pairs, {data.tokenizer.vocab_size:,} subwords",
+        f"data        {config.data.name}: {data.summary()}, {sizes} subwords",
         f"model       {config.model.name}: {parameters:,} parameters; {config.model.summary()}",
         f"device      {device}",
         f"steps       {config.trainer.max_steps:,} of {config.data.max_tokens:,} tokens"

@@ -95,7 +95,7 @@ def test_a_sentence_that_does_not_fit_is_refused(script, toy_run, tmp_path, sent
 def test_a_recurrent_model_is_refused(script, toy_run, tmp_path):
     bundle = load_bundle(toy_run)
     config = RecurrentConfig(d_model=8, d_attention=8)
-    bundle.model = build_model(config, bundle.model.vocab_size)
+    bundle.model = build_model(config, *bundle.model.vocab_sizes)
     bundle.save(tmp_path / "bundle")
     result = script("attention_figures", "--model", tmp_path / "bundle", "--output", tmp_path)
     assert result.returncode == 1

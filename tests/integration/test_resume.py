@@ -104,7 +104,7 @@ def test_a_finished_run_says_that_it_is_finished(unbroken, script):
 
 
 def test_what_a_run_learns_from_cannot_change_when_it_goes_on(unbroken, script):
-    for key in ("model.d_model", "trainer.accumulate"):
+    for key in ("model.d_model", "data.max_tokens"):
         result = script("train", f"resume={unbroken}", f"{key}=32")
         assert result.returncode == 1
         assert f"{key} cannot change" in result.stderr
@@ -153,3 +153,31 @@ def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script
     assert [path.name for path in checkpoint_files(tmp_path)] == [
         "step-00000009.ckpt", "step-00000010.ckpt",
     ]
+
+
+@pytest.mark.parametrize(
+    "data", [("data.streaming=true",), ("tokenizer.dropout=0.2", "tokenizer.dropout_variants=3")]
+)
+def test_streams_and_varied_segmentations_go_on_exactly_too(script, toy_corpus, tmp_path, data):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    common = (*TOY, *STEPS, *data, f"data.path={toy_corpus}")
+    result = script("train", *common, f"run_dir={whole}", "trainer.max_steps=40")
+    assert result.returncode == 0, result.stdout + result.stderr
+    result = script("train", *common, f"run_dir={parts}", "trainer.max_steps=20")
+    assert result.returncode == 0, result.stdout + result.stderr
+    result = script("train", f"resume={parts}", "trainer.max_steps=40")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_same_end(parts, whole)
+
+
+def test_changed_training_data_are_noticed(unbroken, script, toy_corpus, tmp_path):
+    run_dir, corpus = tmp_path / "run", tmp_path / "corpus"
+    shutil.copytree(unbroken, run_dir)
+    shutil.copytree(toy_corpus, corpus)
+    moved = script("train", f"resume={run_dir}", f"data.path={corpus}", "trainer.max_steps=41")
+    assert moved.returncode == 0, moved.stderr
+    with (corpus / "train.tsv").open("a") as file:
+        file.write("one more\tun de plus\n")
+    result = script("train", f"resume={run_dir}", f"data.path={corpus}", "trainer.max_steps=42")
+    assert result.returncode == 1
+    assert "the training data have changed since the run was started" in result.stderr

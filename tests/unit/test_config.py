@@ -19,11 +19,14 @@ from omegaconf.errors import OmegaConfBaseException
 from seq2seq.cli.settings import ROOT, _explain, build, keys_of, register
 from seq2seq.config import (
     CheckpointConfig,
+    CleaningConfig,
+    CorpusConfig,
     DataConfig,
     DecodeConfig,
     EvaluateConfig,
     LoggerConfig,
     OptimConfig,
+    PrepareConfig,
     RecurrentConfig,
     TokenizerConfig,
     TrainConfig,
@@ -89,7 +92,12 @@ def test_every_option_sets_what_it_says(group, name):
     section = asdict(getattr(composed(f"{group}={name}"), group))
     own = written(group, name)
     assert own
-    assert {key: section[key] for key in own} == own
+    for key, value in own.items():
+        if key == "members":  # each adds defaults of its own
+            for member, settings in value.items():
+                assert {k: section[key][member][k] for k in settings} == settings
+        else:
+            assert section[key] == value
 
 
 @pytest.mark.parametrize(("group", "name"), [o for o in GROUPS if o[0] in ("model", "data")])
@@ -135,7 +143,8 @@ def test_the_command_line_wins_over_files():
 
 def test_corpora_are_looked_up_in_the_clone_from_anywhere(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert composed("data=starter").data.path == str(ROOT / "data" / "starter")
+    members = composed("data=starter").data.members
+    assert {member.path for member in members.values()} == {str(ROOT / "data" / "starter")}
 
 
 def test_numbers_may_name_columns_and_lists_files():
@@ -194,7 +203,42 @@ def test_key_names_are_those_of_the_dataclasses():
         (DataConfig, {"max_tokens": 1}, r"data\.max_tokens=1 is too small"),
         (DataConfig, {"num_workers": -1}, r"data\.num_workers=-1 is too small"),
         (DataConfig, {"source_column": "fr"}, r"are both 'fr'.*name two columns"),
-        (TokenizerConfig, {"vocab_size": 259}, r"vocab_size=259 .*at least 260"),
+        (TokenizerConfig, {"vocab_size": 258}, r"vocab_size=258 .*at least 259"),
+        (TokenizerConfig, {"kind": "bep"}, r"kind=bep is not known: did you mean 'bpe'"),
+        (TokenizerConfig, {"kind": "byte"}, r"vocab_size=8000: .*kind=byte has 259 tokens"),
+        (TokenizerConfig, {"kind": "unigram", "dropout": 0.1}, r"dropout=0\.1 leaves out merges"),
+        (TokenizerConfig, {"symbols": ["<a>", " "]}, r"symbols: ' ' must be text"),
+        (CleaningConfig, {"filters": ["emty"]}, r"filters=emty is not known: did you mean 'empty'"),
+        (CleaningConfig, {"filters": ["duplicate", "empty"]}, r"duplicate must stand last"),
+        (CleaningConfig, {"normalise": ["nfc", "nfc"]}, r"normalise names one of them twice"),
+        (CleaningConfig, {"languages": ["en", "de"]}, r"languages=.* must be \[en,fr\]"),
+        (CleaningConfig, {"max_ratio": 0.5}, r"max_ratio=0\.5 is too small"),
+        (DataConfig, {"hub": "a/b", "urls": ["http://x/y"]}, r"data\.hub and data\.urls both"),
+        (DataConfig, {"streaming": True, "num_workers": 2}, r"num_workers=2 does nothing with"),
+        (DataConfig, {"members": {"a": CorpusConfig()}}, r"data\.train=train and data\.members"),
+        (DataConfig, {"weights": {"a": 2}}, r"data\.weights\.a weighs no member"),
+        (
+            DataConfig,
+            {"train": None, "members": {"a": CorpusConfig()}, "weights": {"a": 0}},
+            r"data\.weights\.a=0 is how often each pair is seen",
+        ),
+        (
+            DataConfig,
+            {
+                "train": None,
+                "members": {"a": CorpusConfig()},
+                "weights": {"a": 2},
+                "temperature": 5,
+            },
+            r"weights and data\.temperature both decide",
+        ),
+        (
+            DataConfig,
+            {"train": None, "members": {"a": {"source_column": "x", "target_column": "x"}}},
+            r"data\.members\.a\.source_column and data\.members\.a\.target_column are both",
+        ),
+        (PrepareConfig, {"tasks": 2, "task": 2}, r"task=2 does not exist: tasks=2 are counted"),
+        (PrepareConfig, {"data": DataConfig(streaming=True)}, r"needs no preparation"),
         (OptimConfig, {"lr": 0.0}, r"optim\.lr=0\.0 would not learn.*or null"),
         (OptimConfig, {"lr": float("nan")}, r"optim\.lr=nan would not learn"),
         (OptimConfig, {"warmup_steps": 0}, r"optim\.warmup_steps=0 is too small"),
@@ -221,9 +265,9 @@ def test_an_impossible_value_is_refused_with_its_reason(schema, values, text):
 
 
 def test_a_batch_must_hold_the_longest_sentence():
-    with pytest.raises(ConfigError, match=r"data\.max_tokens=99 .*model\.max_length=100"):
-        TrainConfig(model=TransformerConfig(max_length=100), data=DataConfig(max_tokens=99))
-    TrainConfig(model=TransformerConfig(max_length=100), data=DataConfig(max_tokens=100))
+    with pytest.raises(ConfigError, match=r"data\.max_tokens=199 .*model\.max_length=100"):
+        TrainConfig(model=TransformerConfig(max_length=100), data=DataConfig(max_tokens=199))
+    TrainConfig(model=TransformerConfig(max_length=100), data=DataConfig(max_tokens=200))
 
 
 def test_problems_of_all_sections_are_reported_together():
@@ -279,9 +323,12 @@ def test_presets_may_build_on_each_other():
 # The real command: what is wrong stands in one line on stderr
 
 
+ABSENT = "data.members.composed.path=/nonexistent"
+
+
 def train(*overrides: str, cwd: Any) -> subprocess.CompletedProcess[str]:
     # Were a mistake not noticed, the missing corpus would still keep training from starting.
-    command = [sys.executable, str(ROOT / "scripts" / "train.py"), "data.path=/nonexistent"]
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), ABSENT]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_MODE": "disabled"}
     return subprocess.run(
         [*command, *overrides],
@@ -320,9 +367,11 @@ def test_a_mistake_on_the_command_line_is_one_plain_message(overrides, code, use
 
 def test_resuming_refuses_what_may_not_change(tmp_path):
     (tmp_path / "config.yaml").write_text("seed: 3\n")
-    result = train(f"resume={tmp_path}", cwd=tmp_path)
+    result = train(f"resume={tmp_path}", "data.train=x", cwd=tmp_path)
     assert result.returncode == 1
-    assert "data.path cannot change (only trainer.*, checkpoint.*, logger.* can)" in result.stderr
+    assert "data.train cannot change (only trainer.*, checkpoint.*, logger.*, data.path, " in (
+        result.stderr
+    )
 
 
 def test_resuming_a_kind_of_model_that_is_not_known_names_the_known_ones(tmp_path):

@@ -12,6 +12,7 @@ from seq2seq.benchmarks.compare_attention import compare_attention
 from seq2seq.benchmarks.models import Work, measure_model
 from seq2seq.config import CompareConfig, DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError
 from seq2seq.inference.bundle import Bundle
 from seq2seq.model.transformer import Transformer
@@ -28,7 +29,8 @@ def run(tmp_path_factory):
     model = Transformer(TINY, tokenizer.vocab_size)
     training = {"step": 7, "scores": {"BLEU": 30.0}, "config": {"data": {"name": "mine"}}}
     folder = tmp_path_factory.mktemp("runs") / "first"
-    Bundle(model, tokenizer, DecodeConfig(), training).save(folder / "bundle")
+    vocabularies = Vocabularies(tokenizer, tokenizer)
+    Bundle(model, vocabularies, DecodeConfig(), training).save(folder / "bundle")
     return folder
 
 
@@ -167,6 +169,6 @@ def test_decoding_is_measured_without_dropout_and_training_with(monkeypatch):
 
     monkeypatch.setattr(Transformer, "decode_step", decode_step)
     monkeypatch.setattr(Transformer, "forward", whole)
-    measured = measure_model(TINY, Work(2, 4, 1, 50, "cpu"))
+    measured = measure_model(TINY, Work(2, 4, 1, (50, 50), "cpu"))
     assert seen == {"decode": False, "train": True}
     assert measured.cache_bytes_per_token == 2 * 16 * 4

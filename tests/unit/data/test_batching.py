@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.data.batching import TrainingBatches, token_batches
+from seq2seq.data.batching import Budget, TrainingBatches, padding_share, token_batches
+from seq2seq.data.mixture import Member
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=60).map(
     lambda rows: np.array(rows, dtype=np.int64).reshape(-1, 2)
@@ -17,36 +18,63 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=6
 PROPERTY = settings(max_examples=150, deadline=None, database=None)
 
 
+BUDGETS = st.builds(
+    Budget, st.integers(2, 400), st.none() | st.integers(1, 9), st.integers(1, 8)
+)
+
+
 @pytest.fixture
 def lengths() -> np.ndarray:
-    return np.random.default_rng(0).integers(1, 30, (200, 2))
+    return np.random.default_rng(0).integers(1, 30, (200, 2)).astype(np.uint16)
 
 
 def flat(batches) -> list[int]:
     return [int(i) for batch in batches for i in batch]
 
 
-def stream(lengths, count, *, seed=1, rank=0, world=1, start=0, max_tokens=100) -> list[list[int]]:
-    batches = TrainingBatches(lengths, max_tokens, seed, rank, world)
-    batches.start = start
-    return list(islice(batches, count))
+def make(lengths, *, seed=1, tokens=200, members=None, **options) -> TrainingBatches:
+    return TrainingBatches([lengths], Budget(tokens), seed, members, **options)
+
+
+def take(batches, count) -> list[list[int]]:
+    return [key.rows.tolist() for key in islice(batches, count)]
+
+
+def stream(lengths, count, **options) -> list[list[int]]:
+    return take(make(lengths, **options), count)
+
+
+def one_epoch(batches, epoch=0) -> list[np.ndarray]:
+    return [batch for pool in batches.epoch(epoch) for batch in pool]
+
+
+def naive_positions(lengths, batch, multiple) -> int:
+    """Padded positions of both sides, counted one by one."""
+    longest = [max(int(lengths[i][side]) for i in batch) for side in (0, 1)]
+    while longest[0] % multiple:
+        longest[0] += 1
+    while longest[1] % multiple:
+        longest[1] += 1
+    return sum(longest) * len(batch)
 
 
 @PROPERTY
-@given(LENGTHS, st.integers(1, 200))
-def test_every_sentence_stands_in_one_batch(lengths, budget):
+@given(LENGTHS, BUDGETS)
+def test_every_pair_stands_in_one_batch(lengths, budget):
     assert sorted(flat(token_batches(lengths, budget))) == list(range(len(lengths)))
 
 
 @PROPERTY
-@given(LENGTHS, st.integers(1, 200))
-def test_no_batch_breaks_the_budget_unless_it_is_one_sentence(lengths, budget):
+@given(LENGTHS, BUDGETS)
+def test_no_batch_breaks_the_budget_unless_it_is_one_pair(lengths, budget):
     for batch in token_batches(lengths, budget):
-        assert len(batch) == 1 or len(batch) * lengths[batch].max() <= budget
+        positions = naive_positions(lengths, batch, budget.multiple)
+        assert len(batch) == 1 or positions <= budget.tokens
+        assert budget.sentences is None or len(batch) <= budget.sentences
 
 
 @PROPERTY
-@given(LENGTHS, st.integers(1, 200), st.randoms(use_true_random=False))
+@given(LENGTHS, BUDGETS, st.randoms(use_true_random=False))
 def test_batches_go_from_short_to_long_in_any_order_of_ties(lengths, budget, random):
     order = np.array(random.sample(range(len(lengths)), len(lengths)), dtype=np.int64)
     longest = [int(lengths[i].max()) for i in flat(token_batches(lengths, budget, order))]
@@ -54,27 +82,36 @@ def test_batches_go_from_short_to_long_in_any_order_of_ties(lengths, budget, ran
 
 
 @PROPERTY
-@given(LENGTHS, st.integers(1, 200))
-def test_no_sentence_of_the_next_batch_would_have_fitted(lengths, budget):
+@given(LENGTHS, BUDGETS)
+def test_no_pair_of_the_next_batch_would_have_fitted(lengths, budget):
     batches = token_batches(lengths, budget)
     for batch, following in pairwise(batches):
-        assert (len(batch) + 1) * lengths[following[0]].max() > budget
+        full = budget.sentences is not None and len(batch) == budget.sentences
+        more = [*batch, following[0]]
+        assert full or naive_positions(lengths, more, budget.multiple) > budget.tokens
 
 
 def test_ties_stand_in_the_given_order():
     order = np.array([3, 0, 2, 1])
-    assert flat(token_batches(np.full((4, 2), 5), 10, order)) == [3, 0, 2, 1]
+    assert flat(token_batches(np.full((4, 2), 5), Budget(20), order)) == [3, 0, 2, 1]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_little_padding_on_lengths_like_those_of_real_text(seed):
+@pytest.mark.parametrize(("count", "spread"), [(30_000, 0.3), (200_000, 0.6)])
+def test_at_most_six_percent_padding_on_lengths_like_those_of_real_text(count, spread, seed):
     rng = np.random.default_rng(seed)
-    source = rng.lognormal(3, 0.5, 20_000).clip(2, 200)
-    lengths = np.stack([source, (source * rng.lognormal(0.1, 0.1, 20_000)).clip(2, 250)], 1)
-    lengths = lengths.astype(np.int64)
-    rows = [lengths[batch] for batch in token_batches(lengths, 8000)]
-    positions = sum(len(batch) * batch.max(axis=0).sum() for batch in rows)
-    assert 1 - lengths.sum() / positions <= 0.10
+    source = rng.lognormal(2.7, spread, count).clip(2, 200)
+    lengths = np.stack([source, (source * rng.lognormal(0.1, 0.15, count)).clip(2, 250)], 1)
+    lengths = lengths.astype(np.uint16)
+    batches = token_batches(lengths, Budget(8192))
+    positions = sum(naive_positions(lengths, batch, 1) for batch in batches)
+    share = 1 - int(lengths.astype(int).sum()) / positions
+    assert padding_share(lengths, batches) == pytest.approx(share)
+    assert share <= 0.06
+
+
+def test_the_padding_share_counts_rounded_lengths():
+    assert padding_share(np.array([[3, 5]]), [np.array([0])], multiple=8) == pytest.approx(0.5)
 
 
 def test_the_stream_depends_on_the_seed_alone(lengths):
@@ -82,31 +119,79 @@ def test_the_stream_depends_on_the_seed_alone(lengths):
     assert stream(lengths, 90) != stream(lengths, 90, seed=2)
 
 
-def test_epochs_differ_but_each_holds_every_pair_once(lengths):
-    batches = TrainingBatches(lengths, 100, seed=1)
-    epochs = [batches.epoch(number) for number in range(3)]
+@pytest.mark.parametrize("pool", [2**20, 70])
+def test_epochs_differ_but_each_holds_every_pair_once(lengths, pool):
+    batches = make(lengths, pool=pool)
+    epochs = [one_epoch(batches, number) for number in range(3)]
     for epoch in epochs:
         assert sorted(flat(epoch)) == list(range(200))
     assert len({tuple(flat(epoch)) for epoch in epochs}) == 3
-    assert stream(lengths, sum(map(len, epochs))) == [b.tolist() for e in epochs for b in e]
+    whole = [b.tolist() for epoch in epochs for b in epoch]
+    assert stream(lengths, len(whole), pool=pool) == whole
+
+
+def test_a_pool_holds_no_more_pairs_than_it_should_and_mixes_blocks(monkeypatch):
+    monkeypatch.setattr("seq2seq.data.batching.BLOCK", 8)
+    pools = [np.concatenate(pool) for pool in make(np.full((1000, 2), 5), pool=64).epoch(0)]
+    assert [len(pool) for pool in pools[:-1]] == [64] * (len(pools) - 1)
+    assert sorted(np.concatenate(pools)) == list(range(1000))
+    assert np.ptp(pools[0]) > 200  # from all over the corpus
+    assert any(np.diff(pools[0]) != 1)
 
 
 def test_an_epoch_is_shuffled_and_not_sorted_by_length(lengths):
-    longest = [lengths[batch].max() for batch in TrainingBatches(lengths, 100, seed=1).epoch(0)]
+    longest = [lengths[batch].max() for batch in one_epoch(make(lengths))]
     assert longest != sorted(longest)
 
 
+def test_the_largest_batch_can_come_first(lengths):
+    longest = int(lengths.max())
+    plain, first = (stream(lengths, 60, longest_first=on) for on in (False, True))
+    assert max(int(lengths[i].max()) for i in first[0]) == longest
+    assert plain[0] != first[0]
+    size = len(one_epoch(make(lengths)))
+    assert sorted(first[:size]) == sorted(plain[:size])
+    assert stream(lengths, 3 * size, longest_first=True)[size:] == stream(lengths, 3 * size)[size:]
+
+
 @pytest.mark.parametrize("world", [1, 2, 3])
-@pytest.mark.parametrize("start", [1, 7, 63, 200])
-def test_a_resumed_stream_goes_on_exactly(lengths, start, world):
+@pytest.mark.parametrize("used", [1, 7, 63, 200])
+@pytest.mark.parametrize("pool", [2**20, 70])
+def test_a_resumed_stream_goes_on_exactly(lengths, used, world, pool):
     for rank in range(world):
-        whole = stream(lengths, start + 50, rank=rank, world=world)
-        assert stream(lengths, 50, rank=rank, world=world, start=start) == whole[start:]
+        batches = make(lengths, rank=rank, world_size=world, pool=pool)
+        whole = take(batches, used + 50)
+        place = batches.place(used * world)
+        resumed = stream(lengths, 50, rank=rank, world_size=world, place=place, pool=pool)
+        assert resumed == whole[used:]
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (3, 2), (2, 3)])
+@pytest.mark.parametrize("used", [1, 9, 40])
+def test_a_resumed_stream_goes_on_with_another_number_of_ranks(lengths, before, after, used):
+    whole = stream(lengths, 300)
+    stopped = make(lengths, world_size=before)
+    take(stopped, used)
+    place = stopped.place(used * before)
+    ranks = [stream(lengths, 40, rank=r, world_size=after, place=place) for r in range(after)]
+    merged = [batch for step in zip(*ranks, strict=True) for batch in step]
+    assert merged == whole[used * before :][: 40 * after]
+
+
+def test_every_rank_tells_the_same_place(lengths):
+    for used in (5, 29, 30, 31, 100):
+        places = []
+        for rank in range(3):
+            batches = make(lengths, rank=rank, world_size=3)
+            take(batches, used)
+            places.append(batches.place(3 * used))
+        ends = [stream(lengths, 10, place=place) for place in places]
+        assert ends[0] == ends[1] == ends[2]
 
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_ranks_share_out_the_stream_of_one_process(lengths, world):
-    ranks = [stream(lengths, 70, rank=rank, world=world) for rank in range(world)]
+    ranks = [stream(lengths, 70, rank=rank, world_size=world) for rank in range(world)]
     assert [batch for step in zip(*ranks, strict=True) for batch in step] == stream(
         lengths, 70 * world
     )
@@ -114,5 +199,28 @@ def test_ranks_share_out_the_stream_of_one_process(lengths, world):
 
 def test_more_ranks_than_batches_reach_into_the_next_epoch():
     lengths = np.full((2, 2), 5)
-    ranks = [stream(lengths, 4, rank=rank, world=3, max_tokens=100) for rank in range(3)]
+    ranks = [stream(lengths, 4, rank=rank, world_size=3, tokens=200) for rank in range(3)]
     assert [sorted(batch) for rank in ranks for batch in rank] == [[0, 1]] * 12
+
+
+def test_epochs_take_turns_among_segmentations():
+    short, long = np.full((8, 2), 5), np.full((8, 2), 10)
+    batches = TrainingBatches([short, long], Budget(40), seed=1)
+    assert [{len(batch) for batch in one_epoch(batches, epoch)} for epoch in range(3)] == [
+        {4}, {2}, {4}
+    ]  # fmt: skip
+
+
+@PROPERTY
+@given(st.integers(1, 30), st.integers(1, 30), st.floats(0.1, 4), st.integers(0, 5))
+def test_members_of_a_mixture_are_seen_as_often_as_they_weigh(first, second, weight, seed):
+    members = [Member("a", 0, first), Member("b", first, first + second, weight)]
+    batches = make(np.full((first + second, 2), 3), members=members, seed=seed)
+    epochs = 6
+    seen = np.bincount(
+        [row for epoch in range(epochs) for row in flat(one_epoch(batches, epoch))],
+        minlength=first + second,
+    )
+    assert set(seen[:first]) == {epochs}
+    assert seen[first:].sum() == epochs * max(1, round(weight * second))
+    assert np.ptp(seen[first:]) <= 1  # no pair is ahead of another by more than one

@@ -7,15 +7,14 @@ from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
-import datasets
 import pytest
 import torch
 
-from seq2seq.config import DataConfig, TokenizerConfig
-from seq2seq.data.corpus import load_pairs
+from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.errors import DataError
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import DataError, RunError
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 TRAIN = [
@@ -25,15 +24,19 @@ TRAIN = [
 ]
 VAL = [("I see houses", "je vois maisons"), ("three big houses", "trois grandes maisons")]
 
-datasets.disable_progress_bars()
-
-
-def make(folder: Path, train=TRAIN, val=VAL, *, workers=0, max_length=80, **tokenizer):
+def make(folder: Path, train=TRAIN, val=VAL, *, max_length=80, cleaning=None, **settings):
     for split, pairs in (("train", train), ("val", val)):
         lines = "".join(f"{en}\t{fr}\n" for en, fr in [("en", "fr"), *pairs])
         (folder / f"{split}.tsv").write_text(lines, encoding="utf-8")
-    data = DataConfig(name="mine", path=str(folder), max_tokens=64, num_workers=workers)
-    return TranslationData(data, TokenizerConfig(**{"vocab_size": 300, **tokenizer}), max_length, 1)
+    tokenizer = {"vocab_size": 300, **settings.pop("tokenizer", {})}
+    options = {"name": "mine", "path": str(folder), "test": None, "max_tokens": 128, **settings}
+    return TranslationData(
+        DataConfig(**options),
+        cleaning or CleaningConfig(filters=["duplicate"]),
+        TokenizerConfig(**tokenizer),
+        max_length,
+        1,
+    )
 
 
 def prepared(folder: Path, *args, **settings) -> TranslationData:
@@ -46,17 +49,40 @@ def rows(batch) -> list[list[list[int]]]:
     return [tensor.tolist() for tensor in (batch.source, batch.target_in, batch.labels)]
 
 
+def take(data, count, **trainer) -> list[list[list[list[int]]]]:
+    """Batches of a rank of a trainer that stands after some steps."""
+    if trainer:
+        data.trainer = SimpleNamespace(
+            **{"global_rank": 0, "world_size": 1, "global_step": 0, "accumulate_grad_batches": 1}
+            | trainer
+        )
+    return [rows(batch) for batch in islice(data.train_dataloader(), count)]
+
+
+def pairs_of(data, batch) -> list[tuple[str, str]]:
+    sides = (data.vocabularies.source, batch.source), (data.vocabularies.target, batch.labels)
+    return list(zip(*(side.decode(ids.tolist()) for side, ids in sides), strict=True))
+
+
 def test_batches_hold_the_sentences_of_the_files(tmp_path):
     data = prepared(tmp_path)
     texts: list[tuple[str, str]] = []
-    for batch in islice(data.train_dataloader(), 200):
-        assert batch.source.numel() <= 64
-        assert batch.labels.numel() <= 64
-        decode = data.tokenizer.decode
-        texts += zip(decode(batch.source.tolist()), decode(batch.labels.tolist()), strict=True)
+    for batch in data.train_dataloader():
+        assert batch.source.numel() + batch.labels.numel() <= 128
+        texts += pairs_of(data, batch)
         if len(texts) >= len(TRAIN):
             break
     assert sorted(texts) == sorted(TRAIN)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_each_vocabulary_encodes_its_own_side(tmp_path, streaming):
+    data = prepared(tmp_path, tokenizer={"joint": False}, streaming=streaming)
+    assert data.vocabularies.source is not data.vocabularies.target
+    found = {pair for batch in islice(data.train_dataloader(), 9) for pair in pairs_of(data, batch)}
+    assert found
+    assert found <= set(TRAIN)
+    assert {pair for batch in data.val_dataloader() for pair in pairs_of(data, batch)} == set(VAL)
 
 
 def test_empty_and_long_pairs_are_left_out_and_counted(tmp_path, caplog):
@@ -70,7 +96,7 @@ def test_empty_and_long_pairs_are_left_out_and_counted(tmp_path, caplog):
     ]
     with caplog.at_level(logging.WARNING):
         data = prepared(tmp_path, TRAIN + odd)
-    assert len(data.train_ids) == len(TRAIN)
+    assert len(data.usable) == len(TRAIN)
     total = len(TRAIN) + len(odd)
     assert f"train: left out 4 empty pairs and 2 longer than 80 tokens, of {total}" in caplog.text
 
@@ -82,10 +108,9 @@ def test_nothing_is_logged_when_nothing_is_left_out(tmp_path, caplog):
 
 
 def test_a_pair_of_exactly_the_longest_length_stays(tmp_path):
-    ids = prepared(tmp_path).train_ids
-    longest = max(len(tokens) for side in ("source", "target") for tokens in ids[side])
-    assert len(prepared(tmp_path, max_length=longest + 1).train_ids) == len(TRAIN)
-    assert len(prepared(tmp_path, max_length=longest).train_ids) < len(TRAIN)
+    longest = int(prepared(tmp_path).shards[0].lengths.max())
+    assert len(prepared(tmp_path, max_length=longest).usable) == len(TRAIN)
+    assert len(prepared(tmp_path, max_length=longest - 1).usable) < len(TRAIN)
 
 
 def test_bleu_sees_every_validation_pair_and_the_loss_those_that_fit(tmp_path, caplog):
@@ -96,10 +121,19 @@ def test_bleu_sees_every_validation_pair_and_the_loss_those_that_fit(tmp_path, c
     assert "val: left out 1 empty pairs and 1 longer than 80 tokens, of 4" in caplog.text
 
 
+def test_validation_text_is_normalised_for_the_loss_and_not_for_bleu(tmp_path):
+    cleaning = CleaningConfig(normalise=["quotes", "french_spacing"], filters=[])
+    odd = ("it\u2019s big?", "c\u2019est grand?")
+    data = prepared(tmp_path, val=[odd], cleaning=cleaning)
+    assert data.val_pairs == [odd]
+    [batch] = data.val_dataloader()
+    assert pairs_of(data, batch) == [("it's big?", "c'est grand ?")]
+
+
 @pytest.mark.parametrize("pairs", [{"train": []}, {"train": [("", "vide")]}, {"val": []}])
 def test_no_usable_pair_is_an_error(pairs, tmp_path):
     [split] = pairs
-    with pytest.raises(DataError, match=rf"data=mine has no usable {split} pair among \d"):
+    with pytest.raises(DataError, match=rf"data=mine has no usable {split} pair"):
         prepared(tmp_path, **pairs)
 
 
@@ -108,55 +142,104 @@ def test_all_pairs_too_long_names_the_limit(tmp_path):
         prepared(tmp_path, max_length=3)
 
 
-def test_a_split_without_files_is_an_error():
-    config = DataConfig(name="mine", test=None)
-    with pytest.raises(DataError, match=r"data=mine names no test files: give data\.test=FILE"):
-        load_pairs(config, "test")
-
-
-def test_a_given_tokenizer_is_used(tmp_path):
+def test_the_vocabularies_of_a_resumed_run_win(tmp_path):
     ready = Tokenizer.train(["quite other words"] * 9, 270)
-    ready.save(tmp_path / "tokenizer.json")
-    data = prepared(tmp_path, path=str(tmp_path / "tokenizer.json"))
-    assert data.tokenizer.backend.get_vocab() == ready.backend.get_vocab()
-    assert list(data.train_ids["source"]) == ready.encode([en for en, _ in TRAIN])
-
-
-def test_the_tokenizer_of_a_resumed_run_wins(tmp_path):
-    ready = Tokenizer.train(["quite other words"] * 9, 270)
-    ready.save(tmp_path / "run.json")
-    data = make(tmp_path, path="/nonexistent/tokenizer.json")
-    data.prepare(tmp_path / "run.json")
-    assert data.tokenizer.backend.get_vocab() == ready.backend.get_vocab()
+    data = make(tmp_path, tokenizer={"path": "/nonexistent/tokenizer.json"})
+    data.prepare(Vocabularies(ready, ready))
+    assert data.vocabularies.source is ready
 
 
 def test_the_vocabulary_is_learned_from_training_text_alone(tmp_path):
-    first = prepared(tmp_path).tokenizer.backend.get_vocab()
+    first = prepared(tmp_path).vocabularies.source.backend.get_vocab()
     second = prepared(tmp_path, val=[("wholly different", "tout autre")] * 50)
-    assert second.tokenizer.backend.get_vocab() == first
-    assert second.tokenizer.vocab_size <= 300
+    assert second.vocabularies.source.backend.get_vocab() == first
+    assert second.vocabularies.source.vocab_size <= 300
 
 
-def test_worker_processes_change_nothing(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"tokenizer": {"dropout": 0.2, "dropout_variants": 2}}])
+def test_worker_processes_change_nothing(tmp_path, options):
     found = []
     for workers in (0, 2):
-        data = prepared(tmp_path, workers=workers)
-        loader = iter(data.train_dataloader())
-        found.append([rows(batch) for batch in islice(loader, 12)])
-        del loader
+        data = prepared(tmp_path, num_workers=workers, **options)
+        found.append(take(data, 25))
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("world", [1, 2])
-def test_a_resumed_loader_goes_on_after_the_steps_that_were_made(world, tmp_path):
+OPTIONS = [
+    {},
+    {"num_workers": 2},
+    {"streaming": True},
+    {"tokenizer": {"dropout": 0.2, "dropout_variants": 3}},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (2, 2), (2, 1), (1, 2), (3, 2)])
+def test_a_resumed_loader_gives_the_very_next_batch(before, after, options, tmp_path):
+    """Stopped within an epoch or after several, and gone on with by as many ranks or others."""
+    for steps in (1, 4, 11):
+        data = prepared(tmp_path, **options)
+        whole = take(data, 80, world_size=1)
+        take(data, steps, world_size=before, accumulate_grad_batches=2)
+        data.trainer.global_step = steps
+        state = data.state_dict()
+        resumed = []
+        for rank in range(after):
+            fresh = prepared(tmp_path, **options)
+            fresh.load_state_dict(state)
+            resumed.append(take(fresh, 6, global_step=steps, global_rank=rank, world_size=after))
+        merged = [batch for step in zip(*resumed, strict=True) for batch in step]
+        used = steps * 2 * before
+        assert merged == whole[used : used + 6 * after]
+
+
+def test_stopping_twice_is_like_never_stopping(tmp_path):
+    whole = take(prepared(tmp_path), 30, world_size=1)
+    state, steps = {}, 0
+    for more in (5, 6):
+        data = prepared(tmp_path)
+        data.load_state_dict(state)
+        assert take(data, more, global_step=steps) == whole[steps : steps + more]
+        steps += more
+        data.trainer.global_step = steps
+        state = data.state_dict()
     data = prepared(tmp_path)
-    whole = [rows(batch) for batch in islice(data.train_dataloader(), 9 * world)]
+    data.load_state_dict(state)
+    assert take(data, 9, global_step=steps) == whole[11:20]
+
+
+def test_other_data_than_those_of_the_run_are_refused(tmp_path):
+    data = prepared(tmp_path)
+    take(data, 1, world_size=1)
+    state = data.state_dict()
+    other = prepared(tmp_path, [*TRAIN, ("one more", "un de plus")])
+    with pytest.raises(RunError, match="the training data have changed since the run was started"):
+        other.load_state_dict(state)
+
+
+def test_a_checkpoint_without_a_place_in_the_data_is_refused(tmp_path):
+    with pytest.raises(RunError, match="does not say where in the data the run stood"):
+        take(prepared(tmp_path), 1, global_step=7)
+
+
+def test_the_budget_holds_for_rounded_lengths_and_few_sentences(tmp_path):
+    data = prepared(tmp_path, length_multiple=8, max_sentences=3)
+    for batch in islice(data.train_dataloader(), 30):
+        assert batch.source.shape[1] % 8 == batch.labels.shape[1] % 8 == 0
+        assert batch.source.numel() + batch.labels.numel() <= 128 or len(batch.source) == 1
+        assert len(batch.source) <= 3
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_ranks_share_the_validation_pairs(tmp_path, world):
+    data = prepared(tmp_path, val=VAL * 4)
+    found = []
     for rank in range(world):
-        data.trainer = SimpleNamespace(
-            global_rank=rank, world_size=world, global_step=2, accumulate_grad_batches=2
-        )
-        resumed = [rows(batch) for batch in islice(data.train_dataloader(), 5)]
-        assert resumed == whole[4 * world + rank :: world]
+        data.trainer = SimpleNamespace(global_rank=rank, world_size=world)
+        batches = list(data.val_dataloader())
+        assert batches
+        found += [pair for batch in batches for pair in pairs_of(data, batch)]
+    assert sorted(found) == sorted(VAL * 4)
 
 
 def test_opening_a_loader_leaves_the_random_state_alone(tmp_path):

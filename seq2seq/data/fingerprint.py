@@ -1,0 +1,59 @@
+"""What decides prepared data, as short hashes; and the folder where such data are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+CHUNK = 1 << 22  # bytes
+
+
+def cache_folder(setting: str | None) -> Path:
+    """The folder of `data.cache`, or of $SEQ2SEQ_CACHE, or the user's cache."""
+    named = setting or os.environ.get("SEQ2SEQ_CACHE")
+    if named:
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seq2seq"
+
+
+def fingerprint(value: Any) -> str:
+    """16 hexadecimal digits of any JSON value; the order of keys does not matter."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def text_fingerprint(texts: Iterable[str]) -> str:
+    """Of a sequence of texts."""
+    digest = hashlib.blake2b(digest_size=8)
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def file_fingerprint(path: Path, memory: Path) -> str:
+    """Of a file's content, wherever it stands.
+
+    A large corpus takes long to read, so the result is remembered in the folder `memory` for as
+    long as the file's size and time of change stay the same.
+    """
+    state = path.stat()
+    place = text_fingerprint([str(path.resolve()), str(state.st_size), str(state.st_mtime_ns)])
+    remembered = memory / place
+    try:
+        return remembered.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        pass
+    digest = hashlib.blake2b(digest_size=8)
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    memory.mkdir(parents=True, exist_ok=True)
+    partial = remembered.with_name(f"{place}.{os.getpid()}")
+    partial.write_text(digest.hexdigest(), encoding="ascii")
+    partial.replace(remembered)
+    return digest.hexdigest()

@@ -1,0 +1,155 @@
+"""From the settings of a corpus to its sources: files, splits of the hub, members of a mixture.
+
+`find_sources` says what a split consists of; `load_pairs` reads a small one whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+
+from seq2seq.config import CorpusConfig, DataConfig
+from seq2seq.data.corpus import Pair, find_files, kind_of, read_pairs
+from seq2seq.data.fingerprint import cache_folder, file_fingerprint
+from seq2seq.errors import DataError
+
+COMPRESSION = 3.5  # text by gzip or zstd, as a rule
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A file of pairs, or two files of plain text."""
+
+    member: str  # of the mixture
+    files: tuple[Path, ...]
+    columns: tuple[str, str]
+
+    @property
+    def name(self) -> str:
+        return " + ".join(str(path) for path in self.files)
+
+    def pairs(self, streaming: bool = False) -> Iterator[Pair]:
+        return read_pairs(list(self.files), self.columns)
+
+    def identity(self, memory: Path) -> list[Any]:
+        """What decides the pairs, as JSON."""
+        return [list(self.columns), *(file_fingerprint(path, memory) for path in self.files)]
+
+    def text_bytes(self) -> int:
+        """About how much text there is."""
+        return sum(_text_bytes(path, self.columns) for path in self.files)
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """A split of a data set of the Hugging Face hub."""
+
+    member: str
+    corpus: CorpusConfig
+    split: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.corpus.hub} ({self.split})"
+
+    def pairs(self, streaming: bool = False) -> Iterator[Pair]:
+        from seq2seq.data import hub  # slow to import, and few corpora need it
+
+        columns = (self.corpus.source_column, self.corpus.target_column)
+        opened = hub.open_split(self.corpus, self.split, streaming=streaming)
+        return hub.read_hub(opened, columns, self.name)
+
+    def identity(self, memory: Path) -> list[Any]:
+        from seq2seq.data import hub
+
+        columns = [self.corpus.source_column, self.corpus.target_column]
+        return [columns, hub.fingerprint(hub.open_split(self.corpus, self.split))]
+
+    def text_bytes(self) -> int:
+        from seq2seq.data import hub
+
+        return int(hub.open_split(self.corpus, self.split).data.nbytes)
+
+
+Source = FileSource | HubSource
+
+
+def find_sources(config: DataConfig, split: str) -> list[Source]:
+    """The sources of a split (`train`, `val` or `test`), in the order of the settings.
+
+    Raises:
+        DataError: the settings name none, or what they name is not there.
+    """
+    if getattr(config, split) is not None or not config.members:
+        return _corpus_sources(config, config.name, split, config.cache)
+    sources = [
+        source
+        for name, member in config.members.items()
+        if getattr(member, split) is not None
+        for source in _corpus_sources(member, name, split, config.cache)
+    ]
+    if not sources:
+        raise DataError(
+            f"no member of data={config.name} has {split} text: give data.{split}=FILE, or set "
+            f"data.members.NAME.{split}"
+        )
+    return sources
+
+
+def load_pairs(config: DataConfig, split: str) -> list[Pair]:
+    """All pairs of a split, as they stand in the files.
+
+    Raises:
+        DataError: files are missing or unreadable.
+    """
+    return [pair for source in find_sources(config, split) for pair in source.pairs()]
+
+
+def _corpus_sources(
+    corpus: CorpusConfig, member: str, split: str, cache: str | None
+) -> list[Source]:
+    spec = getattr(corpus, split)
+    if spec is None:
+        raise DataError(
+            f"data={corpus.name} names no {split} files: give data.{split}=FILE "
+            "(parquet, TSV, JSON lines, or [source.txt,target.txt])"
+        )
+    if corpus.path is None and corpus.hub is not None:
+        return [HubSource(member, corpus, str(spec))]
+    folder = corpus.path
+    if folder is None and corpus.urls:
+        from seq2seq.data.download import fetch
+
+        folder = str(fetch(corpus.urls, cache_folder(cache) / "downloads" / corpus.name))
+    elif folder and corpus.origin and not Path(folder).expanduser().is_dir():
+        raise DataError(
+            f"data={corpus.name} is not in {folder}: get it ({corpus.origin}) and name its "
+            "folder, data.path=FOLDER"
+        )
+    columns = (corpus.source_column, corpus.target_column)
+    files = find_files(spec, folder, columns)
+    size = 2 if kind_of(files[0]) == "text" else 1
+    groups = [tuple(files[first : first + size]) for first in range(0, len(files), size)]
+    return [FileSource(member, group, columns) for group in groups]
+
+
+def _text_bytes(path: Path, columns: tuple[str, str]) -> int:
+    if path.suffix != ".parquet":
+        size = path.stat().st_size
+        return int(size * COMPRESSION) if path.suffix in (".gz", ".zst") else size
+    try:
+        metadata = pyarrow.parquet.read_metadata(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a readable parquet file: {error}") from error
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
+    wanted = {*columns, "translation"}
+    return sum(
+        chunk.total_uncompressed_size
+        for chunk in chunks
+        if wanted & set(chunk.path_in_schema.split("."))
+    )

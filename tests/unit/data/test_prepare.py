@@ -1,0 +1,352 @@
+"""Preparation: what it keeps, what it makes again and what it finds again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import multiprocessing
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data import parts
+from seq2seq.data import prepare as module
+from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.shards import Shards
+from seq2seq.errors import DataError
+
+TRAIN = [(f"I see {n} big houses", f"je vois {n} grandes maisons") for n in range(240)]
+VAL = [("three small dogs", "trois petits chiens"), ("a cat", "un chat")]
+TOKENIZER = TokenizerConfig(vocab_size=300)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(parts, "PAIRS", 50)
+
+
+def write(folder: Path, name: str, pairs) -> None:
+    lines = "".join(f"{source}\t{target}\n" for source, target in [("en", "fr"), *pairs])
+    (folder / f"{name}.tsv").write_text(lines, encoding="utf-8")
+
+
+@pytest.fixture
+def data(tmp_path) -> DataConfig:
+    write(tmp_path, "train", TRAIN)
+    write(tmp_path, "val", VAL)
+    return DataConfig(
+        name="mine", path=str(tmp_path), test=None, cache=str(tmp_path / "cache"), processes=1
+    )
+
+
+def run(data, tokenizer=TOKENIZER, **settings) -> Prepared:
+    cleaning = settings.pop("cleaning", CleaningConfig())
+    found = prepare(data, cleaning, tokenizer, **settings)
+    assert found is not None
+    return found
+
+
+def texts(prepared: Prepared, variant=0) -> list[tuple[str, str]]:
+    shards = Shards(prepared.variants[variant])
+    sides = shards.rows(np.arange(len(shards)))
+    both = (prepared.vocabularies.source, prepared.vocabularies.target)
+    decoded = [
+        tokenizer.decode([ids.tolist() for ids in side])
+        for side, tokenizer in zip(sides, both, strict=True)
+    ]
+    return list(zip(*decoded, strict=True))
+
+
+def files(prepared: Prepared) -> dict[Path, int]:
+    root = prepared.folder.parent
+    return {p: p.stat().st_mtime_ns for p in root.rglob("*.arrow")}
+
+
+def test_the_ids_are_those_of_the_training_text(data):
+    prepared = run(data)
+    assert texts(prepared) == TRAIN
+    assert prepared.members == [("mine", 0, len(TRAIN))]
+    assert (prepared.report.read, prepared.report.kept) == (240, 240)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "byte"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_any_vocabulary_gives_the_text_back(data, kind, joint):
+    size = 259 if kind == "byte" else 300
+    settings = TokenizerConfig(kind=kind, vocab_size=size, joint=joint, symbols=["<x>"])
+    prepared = run(data, settings)
+    assert texts(prepared) == TRAIN
+    assert prepared.vocabularies.joint is joint
+    assert [v["name"] for v in prepared.report.vocabulary] == (
+        ["joint"] if joint else ["source", "target"]
+    )
+
+
+def test_duplicates_and_leaks_go_and_are_counted(data, tmp_path):
+    repeated = [*TRAIN[:60], *TRAIN, ("A cat!", "le chat"), ("three dogs", "Trois petits chiens.")]
+    write(tmp_path, "train", [*repeated, ("  I see 7  big houses", "je vois 7 grandes maisons")])
+    prepared = run(data)
+    assert texts(prepared) == TRAIN
+    report = prepared.report
+    assert (report.read, report.kept) == (303, 240)
+    assert {name: n for name, n in report.dropped.items() if n} == {"leakage": 2, "duplicate": 61}
+    assert report.examples["duplicate"][0] == list(TRAIN[0])
+    assert report.overlap == [{"split": "val", "pairs": 2, "in_training": 2}]
+
+
+def test_without_filters_everything_stays(data, tmp_path):
+    write(tmp_path, "train", [*TRAIN, *TRAIN, VAL[0]])
+    prepared = run(data, cleaning=CleaningConfig(normalise=[], filters=["empty"]))
+    assert texts(prepared) == [*TRAIN, *TRAIN, VAL[0]]
+
+
+def test_the_report_agrees_with_counting_by_hand(data):
+    prepared = run(data)
+    report = prepared.report
+    shards = Shards(prepared.variants[0])
+    sides = shards.rows(np.arange(len(shards)))
+    assert report.tokens == [sum(len(ids) for ids in side) for side in sides]
+    assert report.words == [sum(len(t.split()) for t in side) for side in zip(*TRAIN, strict=True)]
+    assert report.characters == [sum(len(t) for t in side) for side in zip(*TRAIN, strict=True)]
+    for histogram, side in zip(report.lengths, sides, strict=True):
+        for length, count in enumerate(histogram):
+            assert count == sum(len(ids) == length for ids in side)
+    assert sum(report.ratios) == len(TRAIN)
+    used = {int(token) for side in sides for ids in side for token in ids}
+    [vocabulary] = report.vocabulary
+    assert vocabulary["used"] == len(used)
+    assert vocabulary["size"] == prepared.vocabularies.source.vocab_size
+    assert len(report.samples) == 10
+    assert all(tuple(pair) in TRAIN for pair in report.samples)
+    for name in ("report.txt", "report.json", "report.html"):
+        assert (prepared.folder / name).stat().st_size > 500
+
+
+def test_the_same_again_reads_nothing_and_writes_nothing(data, monkeypatch):
+    first = run(data)
+    before = files(first)
+    monkeypatch.setattr(module, "clean_sources", lambda *_: 1 / 0)
+    monkeypatch.setattr(module, "tokenise_part", lambda *_: 1 / 0)
+    second = run(data)
+    assert second.fingerprint == first.fingerprint
+    assert files(second) == before
+    assert texts(second) == TRAIN
+
+
+CHANGES = {
+    "training text": lambda d, c, t: write(Path(d.path), "train", [*TRAIN, ("new", "nouveau")]),
+    "validation text": lambda d, c, t: write(Path(d.path), "val", [("new", "nouveau")]),
+    "normalisation": lambda d, c, t: c.normalise.append("quotes"),
+    "filters": lambda d, c, t: c.filters.remove("symbols"),
+    "a threshold": lambda d, c, t: setattr(c, "max_words", 100),
+    "vocabulary size": lambda d, c, t: setattr(t, "vocab_size", 270),
+    "kind of vocabulary": lambda d, c, t: setattr(t, "kind", "unigram"),
+    "symbols": lambda d, c, t: t.symbols.append("<x>"),
+    "dropout": lambda d, c, t: setattr(t, "dropout", 0.1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_change_of_input_or_setting_changes_the_fingerprint(data, change):
+    cleaning, tokenizer = CleaningConfig(), TokenizerConfig(vocab_size=300)
+    first = run(data, tokenizer, cleaning=cleaning)
+    CHANGES[change](data, cleaning, tokenizer)
+    second = run(data, tokenizer, cleaning=cleaning)
+    assert second.fingerprint != first.fingerprint
+    assert first.folder.exists()  # what others may use stays
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_tokens": 99}, {"num_workers": 2}, {"processes": 2}, {"length_multiple": 8}]
+)
+def test_settings_that_do_not_touch_the_text_reuse_it(data, change):
+    assert run(replace(data, **change)).fingerprint == run(data).fingerprint
+
+
+def test_the_same_files_elsewhere_are_the_same_data(data, tmp_path):
+    first = run(data)
+    shutil.copytree(tmp_path, tmp_path.with_name(tmp_path.name + "-copy"), dirs_exist_ok=True)
+    moved = replace(data, path=str(tmp_path) + "-copy")
+    assert run(moved).folder == first.folder
+
+
+def test_another_vocabulary_keeps_the_cleaned_text(data):
+    before = files(run(data))
+    after = files(run(data, TokenizerConfig(vocab_size=280)))
+    text = [path for path in before if path.parent.name == "text"]
+    assert all(after[path] == before[path] for path in text)
+
+
+@pytest.mark.parametrize("folder", ["text", "ids"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "other bytes"])
+def test_damaged_shards_are_made_again(data, damage, folder, caplog):
+    first = run(data)
+    victim = first.variants[0][1]
+    if folder == "text":
+        (first.folder / "shards.json").unlink()
+        victim = first.folder.parent / "text" / victim.name
+    content = victim.read_bytes()
+    if damage == "gone":
+        victim.unlink()
+    else:
+        victim.write_bytes(content[:-5] if damage == "cut" else content[:-5] + b"12345")
+    assert texts(run(data)) == TRAIN
+    assert victim.read_bytes() == content
+    if folder == "ids":
+        assert f"{victim} is damaged or missing: it is made again" in caplog.text
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 3, 5, 7, 9])
+def test_an_interrupted_preparation_goes_on(data, stop_after, monkeypatch):
+    calls = itertools.count()
+    real = parts.write_table
+
+    def stopping(*args, **options):
+        if next(calls) == stop_after:
+            raise KeyboardInterrupt
+        real(*args, **options)
+
+    monkeypatch.setattr(parts, "write_table", stopping)
+    monkeypatch.setattr(module, "write_table", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run(data)
+    monkeypatch.setattr(parts, "write_table", real)
+    monkeypatch.setattr(module, "write_table", real)
+    before = {path: path.stat().st_mtime_ns for path in Path(data.cache).rglob("*.arrow")}
+    prepared = run(data)
+    assert texts(prepared) == TRAIN
+    after = files(prepared)
+    assert all(after[path] == time for path, time in before.items())  # nothing twice
+
+
+def test_dropout_makes_segmentations_that_can_be_made_again(data):
+    settings = TokenizerConfig(vocab_size=300, dropout=0.3, dropout_variants=3)
+    first = run(data, settings)
+    assert len(first.variants) == 3
+    ids = [Shards(paths).tokens(0)[0].tolist() for paths in first.variants]
+    assert len({tuple(variant) for variant in ids}) == 3
+    for variant in range(3):
+        assert texts(first, variant) == TRAIN
+    victim = first.variants[1][2]
+    content = victim.read_bytes()
+    victim.unlink()
+    run(data, settings)
+    assert victim.read_bytes() == content
+
+
+def test_a_vocabulary_that_is_given_is_used(data, tmp_path):
+    first = run(data)
+    first.vocabularies.save(tmp_path)
+    other = TokenizerConfig(vocab_size=500, path=str(tmp_path / "tokenizer.json"))
+    assert run(data, other).vocabularies.sizes == first.vocabularies.sizes
+    again = run(data, TokenizerConfig(vocab_size=500), vocabularies=first.vocabularies)
+    assert again.folder == first.folder
+
+
+def test_the_vocabulary_is_learned_from_a_bounded_sample(data, monkeypatch):
+    seen = []
+    train = module.Vocabularies.train
+
+    def spy(pairs, config):
+        seen.extend(pairs())
+        return train(pairs, config)
+
+    monkeypatch.setattr(module.Vocabularies, "train", spy)
+    run(data, TokenizerConfig(vocab_size=300, sample=60))
+    assert 30 < len(seen) < 100  # on average 60
+    assert set(seen) < set(TRAIN)
+
+
+def test_members_of_a_mixture_stand_one_after_the_other(data, tmp_path):
+    write(tmp_path, "more", [("quite another thing", "tout autre chose"), *TRAIN[:10]])
+    corpora = {name: DataConfig(path=data.path, train=name, val=None, test=None)
+               for name in ("train", "more")}
+    mixed = replace(data, train=None, members=corpora, weights={"more": 2.5})
+    prepared = run(mixed)
+    assert prepared.members == [("train", 0, 240), ("more", 240, 241)]
+    assert [m["weight"] for m in prepared.report.mixture] == [1, 2.5]
+
+
+def test_an_empty_member_is_an_error(data, tmp_path):
+    write(tmp_path, "more", TRAIN[:10])
+    corpora = {name: DataConfig(path=data.path, train=name, val=None, test=None)
+               for name in ("train", "more")}
+    mixed = replace(data, train=None, members=corpora)
+    with pytest.raises(DataError, match=r"data\.members\.more is empty"):
+        run(mixed)
+
+
+@pytest.mark.parametrize("pairs", [[], [("", "vide")]])
+def test_nothing_left_is_an_error(data, tmp_path, pairs):
+    write(tmp_path, "train", pairs)
+    with pytest.raises(DataError, match=r"data=mine has no usable train pair"):
+        run(data)
+
+
+def test_too_small_a_disk_is_said_before_anything_is_read(data, monkeypatch):
+    usage = shutil.disk_usage(".")._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(module, "clean_sources", lambda *_: 1 / 0)
+    with pytest.raises(DataError, match=r"takes about .* GiB in .*0\.0 GiB are free.*data\.cache"):
+        run(data)
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(data, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match=r"cannot be prepared.*data\.cache=FOLDER"):
+        run(replace(data, cache=str(tmp_path / "file")))
+
+
+def test_missing_test_text_is_said_and_not_fatal(data, caplog):
+    with caplog.at_level(logging.WARNING):
+        run(replace(data, test="newstest"))
+    assert "training text is not compared with test text: no corpus file" in caplog.text
+
+
+@pytest.mark.parametrize("tasks", [2, 4])
+def test_tasks_share_the_work_in_two_passes(data, tasks):
+    alone = run(replace(data, cache=data.cache + "-alone"))
+    found = [
+        prepare(data, CleaningConfig(), TOKENIZER, task=task, tasks=tasks)
+        for _ in range(2)
+        for task in range(tasks)
+    ]
+    assert found[-1] is not None
+    assert texts(found[-1]) == texts(alone)
+    assert found[-1].fingerprint == alone.fingerprint
+    assert found[0] is None
+
+
+def hold(data, started, done) -> None:
+    work = module.Preparation(data, CleaningConfig(), TOKENIZER, None)
+    work.folder.mkdir(parents=True)
+    with module._alone(work.folder, 0, 1):
+        started.set()
+        done.wait(20)
+
+
+def test_a_second_process_waits_for_the_first(data, caplog):
+    context = multiprocessing.get_context("spawn")
+    started, done = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(data, started, done))
+    other.start()
+    assert started.wait(30)
+    threading.Timer(1.0, done.set).start()
+    with caplog.at_level(logging.INFO):
+        assert texts(run(data)) == TRAIN
+    other.join()
+    assert done.is_set()
+    assert "another process prepares the same data" in caplog.text
+
+
+def test_the_facts_of_a_preparation_are_plain_json(data):
+    prepared = run(data)
+    shards = json.loads((prepared.folder / "shards.json").read_text())
+    assert shards["members"] == [["mine", 0, 240]]
+    assert json.loads((prepared.folder / "report.json").read_text())["read"] == 240
