@@ -252,6 +252,16 @@ class DataConfig(CorpusConfig):
             if getattr(self, name) is not None:
                 yield from at_least(f"data.{name}", getattr(self, name), 1)
         yield from self._mixture_problems()
+        if self.temperature != 1 and not self.members:
+            yield (
+                f"data.temperature={self.temperature} weighs the members of a mixture, and "
+                f"data={self.name} has none: leave it out"
+            )
+        if self.streaming and self.longest_first:
+            yield (
+                "data.longest_first=true needs all lengths before training starts, which "
+                "data.streaming=true does not know: leave one of them out"
+            )
         if self.streaming and self.num_workers:
             yield (
                 f"data.num_workers={self.num_workers} does nothing with data.streaming=true, "
@@ -359,7 +369,9 @@ class TokenizerConfig(Checked):
     sample: int = 1_000_000  # pairs that the vocabulary is learned from, at most
     dropout: float = 0.0  # BPE-dropout: share of merges left out in training
     dropout_variants: int = 8  # segmentations that are prepared; each epoch takes the next
-    path: str | None = None  # a ready tokenizer.json, or a folder with those of both languages
+    # A ready tokenizer.json, or a folder with those of both languages, instead of learning: kind,
+    # vocab_size, joint, symbols and sample then say nothing.
+    path: str | None = None
 
     def problems(self) -> Iterator[str]:
         yield from one_of("tokenizer.kind", self.kind, ("bpe", "unigram", "byte"))
@@ -377,6 +389,8 @@ class TokenizerConfig(Checked):
                 f"tokenizer.vocab_size={self.vocab_size}: tokenizer.kind=byte has "
                 f"{BYTE_VOCABULARY} tokens, one for each byte and three marks"
             )
+        if len(set(self.symbols)) < len(self.symbols):
+            yield f"tokenizer.symbols names one of them twice: {', '.join(self.symbols)}"
         for symbol in self.symbols:
             if not symbol.strip() or symbol != symbol.strip():
                 yield f"tokenizer.symbols: {symbol!r} must be text without spaces at its ends"
@@ -498,6 +512,11 @@ class TrainConfig(Checked):
                 f"data.max_tokens={self.data.max_tokens} cannot hold one pair of sentences of "
                 f"model.max_length={self.model.max_length} tokens each: raise the first or lower "
                 "the second"
+            )
+        if self.model.max_length % self.data.length_multiple:
+            yield (
+                f"data.length_multiple={self.data.length_multiple} would pad sentences beyond "
+                f"model.max_length={self.model.max_length}: make the second a multiple of the first"
             )
         if not self.tokenizer.joint and self.model.tie_embeddings == "all":
             yield (

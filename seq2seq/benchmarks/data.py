@@ -73,27 +73,26 @@ def _measure(config: DataBenchmarkConfig, folder: Path) -> Iterator[dict[str, An
 
     shards = Shards([folder / "ids.arrow"])
     usable = np.flatnonzero(shards.lengths.max(axis=1) <= config.max_length)
-    lengths = shards.lengths[usable]
     budget = Budget(config.data.max_tokens, config.data.max_sentences, config.data.length_multiple)
-    batches = TrainingBatches([lengths], budget, config.seed)
+    batches = TrainingBatches([shards.lengths], budget, config.seed, usable=usable)
     epoch = [batch for pool in batches.epoch(0) for batch in pool]
-    pairs_of = TrainingPairs([shards], usable, budget.multiple)
+    pairs_of = TrainingPairs([shards], budget.multiple)
     ours = _median(
         repeats,
         lambda: _drain(islice(DataLoader(pairs_of, sampler=batches, batch_size=None), len(epoch))),
     )
-    ids = _map(pairs, vocabularies, folder).select(usable)
+    ids = _map(pairs, vocabularies, folder)
     sentences = round(len(usable) / len(epoch))
-    order = np.argsort(lengths.max(axis=1), kind="stable")
+    order = usable[np.argsort(shards.lengths[usable].max(axis=1), kind="stable")]
     plain_batches = [order[i : i + sentences].tolist() for i in range(0, len(order), sentences)]
     plain = _median(
         repeats,
         lambda: _drain(DataLoader(ids, batch_sampler=plain_batches, collate_fn=_collate)),
     )
-    tokens = int(lengths[:, 1].astype(np.int64).sum())
+    tokens = int(shards.lengths[usable, 1].astype(np.int64).sum())
     shares = (
-        padding_share(lengths, epoch, budget.multiple),
-        padding_share(lengths, [np.array(batch) for batch in plain_batches]),
+        padding_share(shards.lengths, epoch, budget.multiple),
+        padding_share(shards.lengths, [np.array(batch) for batch in plain_batches]),
     )
     for name, seconds, count, share in (
         ("seq2seq", ours, len(epoch), shares[0]),

@@ -40,7 +40,7 @@ Settings = TypeVar("Settings", bound=Checked)
 ROOT = Path(__file__).resolve().parents[2]  # of the clone: configs/ and data/ stand there
 RESUMABLE = (  # what may change when a run goes on
     *("trainer.*", "checkpoint.*", "logger.*"),
-    *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
+    *("data.path", "data.cache", "data.processes", "data.num_workers"),
 )
 
 
@@ -62,7 +62,6 @@ def hydra_command(
     given = _take_folders(folders)
     started = False
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
     register(config_name, schema)
 
@@ -70,6 +69,8 @@ def hydra_command(
     def composed(config: DictConfig) -> None:
         nonlocal started
         started = True
+        # Here, since a launcher may call this in another process.
+        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
         run_command(lambda: run(_to_settings(config, schema, given)))
 
     for argument in sys.argv[1:]:
@@ -217,6 +218,17 @@ def _unknown(key: str, text: str, schema: type[Any]) -> str:
             "this preset of model= does not say what kind of model it is: begin it with the "
             f"lines 'defaults:' and '  - base' (another preset, or {presets})"
         )
+    if f"object_type={CorpusConfig.__name__}" in text:
+        unknown = re.search(r"Key '([^']*)'", text)
+        name = unknown.group(1) if unknown else key
+        return f"there is no setting {name!r} of a corpus: {nearest(name, keys_of(CorpusConfig))}"
+    for named in ("data.members", "data.weights"):
+        if named in valid and f"{key}.".startswith(f"{named}."):
+            add = {
+                "data.members": "+data@data.members.NAME=files data.members.NAME.path=FOLDER",
+                "data.weights": "+data.weights.NAME=NUMBER",
+            }
+            return f"{named} takes names of your choice; add one with a plus: {add[named]}"
     if key in valid:
         return f"{key} is no setting of this kind of model: leave it out, or choose another model="
     return f"there is no setting {key!r}: {nearest(key, valid)}"
@@ -234,8 +246,9 @@ def _explain(error: Exception, schema: type[Any]) -> str:
     override = re.search(r"override '?([^'\s]+)'?", text)
     given = override.group(1).rstrip(".") if override else ""
     key = given.lstrip("+~").split("=")[0]
-    if "Could not override" in text or "not in '" in text or "not in struct" in text:
-        return _unknown(key, text, schema)
+    untyped = "is not a subclass of CorpusConfig" in f"{text} {cause}"
+    if "Could not override" in text or "not in '" in text or "not in struct" in text or untyped:
+        return _unknown(key, f"{text} {cause}", schema)
     if isinstance(error, OverrideParseException):
         return (
             f"cannot read {error.override!r}: settings are given as name=value, for example "

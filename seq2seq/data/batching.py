@@ -93,6 +93,7 @@ class TrainingBatches(Sampler[Rows]):
         budget: of a batch.
         seed: makes the order.
         members: what an epoch consists of; None = each pair once.
+        usable: the pairs that are used; members count within these. None = all.
         rank, world_size: which share of the stream this process gets.
         longest_first: begin the first epoch with its largest batch.
         place: where to start, as `place` gave it; None = at the beginning.
@@ -106,6 +107,7 @@ class TrainingBatches(Sampler[Rows]):
         seed: int,
         members: Sequence[Member] | None = None,
         *,
+        usable: np.ndarray | None = None,
         rank: int = 0,
         world_size: int = 1,
         longest_first: bool = False,
@@ -113,7 +115,8 @@ class TrainingBatches(Sampler[Rows]):
         pool: int = POOL,
     ):
         self.lengths, self.budget, self.seed, self.pool = lengths, budget, seed, pool
-        self.members = [Member("all", 0, len(lengths[0]))] if members is None else list(members)
+        self.usable = np.arange(len(lengths[0]), dtype=np.uint32) if usable is None else usable
+        self.members = [Member("all", 0, len(self.usable))] if members is None else list(members)
         self.rank, self.world_size = rank, world_size
         self.longest_first = longest_first
         self.start = dict(place or {"epoch": 0, "batch": 0})
@@ -122,15 +125,19 @@ class TrainingBatches(Sampler[Rows]):
     def epoch(self, epoch: int) -> Iterator[list[np.ndarray]]:
         """The batches of an epoch for all ranks, shuffled, one list for each pool of pairs."""
         lengths = self.lengths[epoch % len(self.lengths)]
-        for number, rows in enumerate(self._pools(epoch)):
-            batches = token_batches(lengths[rows], self.budget)
-            largest = rows[batches[-1]]
+        for number, positions in enumerate(self._pools(epoch)):
+            rows = self.usable[positions]
+            batches = [rows[batch] for batch in token_batches(lengths[rows], self.budget)]
             np.random.default_rng((self.seed, epoch, number)).shuffle(batches)
-            found = [rows[batch] for batch in batches]
             if self.longest_first and epoch == number == 0:
-                place = next(i for i, batch in enumerate(found) if batch[0] == largest[0])
-                found.insert(0, found.pop(place))
-            yield found
+                largest = max(range(len(batches)), key=lambda i: self._size(lengths[batches[i]]))
+                batches.insert(0, batches.pop(largest))
+            yield batches
+
+    def _size(self, lengths: np.ndarray) -> tuple[int, int]:
+        """Padded positions of a batch, and those of its longest pair."""
+        longest = int(self.budget.padded(lengths.max(axis=0)).sum())
+        return len(lengths) * longest, longest
 
     def _pools(self, epoch: int) -> Iterator[np.ndarray]:
         """The pairs of an epoch in random order, as many at a time as memory should hold."""

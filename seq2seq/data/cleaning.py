@@ -32,9 +32,16 @@ class Cleaner:
         self, config: CleaningConfig, evaluation: Iterable[tuple[str, str]] = ()
     ) -> None:
         self.config = config
-        self.evaluation = {text_key(text) for pair in evaluation for text in pair} - {0}
         self._source, self._target = (normaliser(config.steps(side)) for side in (0, 1))
+        self.evaluation: set[int] = set()
+        for pair in evaluation:
+            self.evaluation.update(self.text_keys(*pair))
+        self.evaluation.discard(0)
         self._filters = [(name, FILTERS[name]) for name in config.filters if name in FILTERS]
+
+    def text_keys(self, source: str, target: str) -> tuple[int, int]:
+        """What the filter `leakage` compares, of the two sides of a pair."""
+        return text_key(self._source(source)), text_key(self._target(target))
 
     def __call__(self, source: str, target: str) -> tuple[str, str, str | None]:
         """The normalised pair, and the filter that drops it (None = it is kept)."""

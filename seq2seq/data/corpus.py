@@ -203,7 +203,10 @@ def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
     if all(column.isdecimal() for column in columns):
         source, target = (int(column) for column in columns)
     else:
-        header = next(lines, (0, ""))[1].split("\t")
+        first = next(lines, None)
+        if first is None:
+            raise DataError(f"{path} is empty: its first line should name the columns")
+        header = first[1].split("\t")
         for column in columns:
             _check_column(column, header, path)
         source, target = (header.index(column) for column in columns)

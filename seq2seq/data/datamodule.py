@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import signal
 from collections.abc import Iterable
@@ -77,7 +78,11 @@ class TranslationData(L.LightningDataModule):
             self.vocabularies = self.streamed.vocabularies
         else:
             self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
-            assert self.prepared is not None  # no other task shares the work
+            if self.prepared is None:
+                raise DataError(
+                    f"data={self.data.name} is being prepared by tasks of a cluster: start again "
+                    "when they have ended"
+                )
             self.vocabularies = self.prepared.vocabularies
             self._open_shards(self.prepared)
         self._tokenise_val()
@@ -96,20 +101,25 @@ class TranslationData(L.LightningDataModule):
 
     def _open_shards(self, prepared: Prepared) -> None:
         self.shards = [Shards(paths) for paths in prepared.variants]
-        longest = np.max([shards.lengths for shards in self.shards], axis=0)
-        shortest = np.min([shards.lengths for shards in self.shards], axis=0)
+        lengths = [shards.lengths for shards in self.shards]
+        longest, shortest = (functools.reduce(of, lengths) for of in (np.maximum, np.minimum))
         self.usable = self._usable(longest, shortest, "train")
-        self.members = []
+        members = []
         for name, first, last in prepared.members:
-            ends = np.searchsorted(self.usable, [first, last]).tolist()
-            self.members.append((name, *ends))
-        self.mixture: list[Member] = weigh_members(self.data, self.members)
+            first, last = np.searchsorted(self.usable, [first, last]).tolist()
+            if first == last:
+                raise DataError(
+                    f"data.members.{name} has no pair of at most model.max_length="
+                    f"{self.max_length} tokens: leave it out, or raise the limit"
+                )
+            members.append((name, first, last))
+        self.mixture: list[Member] = weigh_members(self.data, members)
 
     def _usable(self, longest: np.ndarray, shortest: np.ndarray, split: str) -> np.ndarray:
         """Rows of the pairs that the model can take; the others are counted."""
         empty = shortest.min(axis=1, initial=LONGEST) < 2  # nothing but the end mark
         too_long = (longest.max(axis=1, initial=0) > min(self.max_length, LONGEST - 1)) & ~empty
-        usable = np.flatnonzero(~empty & ~too_long)
+        usable = np.flatnonzero(~empty & ~too_long).astype(np.uint32)  # of 4 billion at most
         if not len(usable):
             raise DataError(
                 f"data={self.data.name} has no usable {split} pair among {len(longest)}: both "
@@ -148,16 +158,17 @@ class TranslationData(L.LightningDataModule):
             self._batches = self.streamed.at(self._place, rank, world)
             return DataLoader(self._batches, batch_size=None, pin_memory=torch.cuda.is_available())
         self._batches = TrainingBatches(
-            [shards.lengths[self.usable] for shards in self.shards],
+            [shards.lengths for shards in self.shards],
             self.budget,
             self.seed,
             self.mixture,
+            usable=self.usable,
             rank=rank,
             world_size=world,
             longest_first=self.data.longest_first,
             place=self._place,
         )
-        dataset = TrainingPairs(self.shards, self.usable, self.budget.multiple)
+        dataset = TrainingPairs(self.shards, self.budget.multiple)
         return self._loader(dataset, self._batches)
 
     def state_dict(self) -> dict[str, Any]:
@@ -172,9 +183,9 @@ class TranslationData(L.LightningDataModule):
         self._place = state_dict.get("place")
         if state_dict.get("data", self.fingerprint) != self.fingerprint:
             raise RunError(
-                f"the training data have changed since the run was started (they were "
-                f"{state_dict['data']} and are {self.fingerprint}): put the files back as they "
-                "were, or start a new run"
+                "the data have changed since the run was started: training, validation or test "
+                f"text are not what they were ({state_dict['data']}, now {self.fingerprint}). Put "
+                "the files back, or start a new run from scratch"
             )
 
     def val_dataloader(self) -> DataLoader[Any]:
@@ -213,12 +224,12 @@ class TranslationData(L.LightningDataModule):
 class TrainingPairs(torch.utils.data.Dataset[Batch]):
     """Map from rows of an epoch to a padded batch; each epoch takes the next segmentation."""
 
-    def __init__(self, shards: list[Shards], usable: np.ndarray, multiple: int):
-        self.shards, self.usable, self.multiple = shards, usable, multiple
+    def __init__(self, shards: list[Shards], multiple: int):
+        self.shards, self.multiple = shards, multiple
 
     def __getitem__(self, key: Rows) -> Batch:
         shards = self.shards[key.epoch % len(self.shards)]
-        return collate(*shards.rows(self.usable[key.rows]), self.multiple)
+        return collate(*shards.rows(key.rows), self.multiple)
 
 
 class ValidationPairs(torch.utils.data.Dataset[Batch]):

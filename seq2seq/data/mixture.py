@@ -54,5 +54,4 @@ def weigh_members(data: DataConfig, members: Sequence[tuple[str, int, int]]) -> 
     return [
         Member(name, first, last, data.weights.get(name, float(weight)))
         for (name, first, last), weight in zip(members, weights, strict=True)
-        if last > first
     ]

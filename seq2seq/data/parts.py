@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -69,25 +68,28 @@ def clean_sources(
             sources where there are enough of them, else every so many parts of each.
     """
 
+    def is_mine(index: int, number: int) -> bool:
+        return (index if len(sources) >= tasks else index + number) % tasks == task
+
+    def is_done(index: int) -> bool:
+        paths = source_parts(folder, index)
+        return paths is not None and all(
+            is_whole(path) for number, path in enumerate(paths) if is_mine(index, number)
+        )
+
     def jobs() -> Iterator[tuple[Cleaner, Block, Path]]:
         for index, source in enumerate(sources):
-            by_source = len(sources) >= tasks
-            if by_source and index % tasks != task:
+            if (len(sources) >= tasks and not is_mine(index, 0)) or is_done(index):
                 continue
-            if not _is_done(folder, index, is_mine := _owner(by_source, index, task, tasks)):
-                for block in _read_blocks(source, index, folder):
-                    bar.update(block.characters)
-                    if is_mine(block.number) and not is_whole(part_file(folder, block)):
-                        yield cleaner, block, folder
+            for block in _read_blocks(source, index, folder):
+                bar.update(block.characters)
+                if is_mine(index, block.number) and not is_whole(part_file(folder, block)):
+                    yield cleaner, block, folder
 
     size = sum(source.text_bytes() for source in sources)
     with tqdm(total=size, desc="cleaning", unit="B", unit_scale=True, disable=None) as bar:
         for _ in in_parallel(clean_block, jobs(), processes):
             pass
-
-
-def _owner(by_source: bool, index: int, task: int, tasks: int) -> Any:
-    return lambda number: by_source or (index + number) % tasks == task
 
 
 def _read_blocks(source: Source, index: int, folder: Path) -> Iterator[Block]:
@@ -116,13 +118,6 @@ def _part_file(folder: Path, source: int, number: int) -> Path:
 
 def _end_file(folder: Path, source: int) -> Path:
     return folder / f"{source:05d}-end.json"
-
-
-def _is_done(folder: Path, source: int, is_mine: Any) -> bool:
-    paths = source_parts(folder, source)
-    return paths is not None and all(
-        is_whole(path) for number, path in enumerate(paths) if is_mine(number)
-    )
 
 
 def source_parts(folder: Path, source: int) -> list[Path] | None:

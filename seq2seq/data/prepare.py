@@ -19,10 +19,12 @@ import random
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import filelock
 import numpy as np
@@ -47,7 +49,7 @@ from seq2seq.data.shards import (
     write_json,
     write_table,
 )
-from seq2seq.data.sources import find_sources, load_pairs
+from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.summary import (
     cleaning_figures,
     overlap,
@@ -55,16 +57,17 @@ from seq2seq.data.summary import (
     token_figures,
     vocabulary_figures,
 )
-from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.data.workers import in_parallel
-from seq2seq.errors import DataError
+from seq2seq.errors import DataError, UserError
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1  # of the prepared files; part of the fingerprint
 CLEANED = 0.6  # bytes on disk for each byte of text, compressed
-IDS = 0.7  # bytes of token ids for each byte of text
+IDS = {"bpe": 0.7, "unigram": 0.7, "byte": 2.2}  # bytes of token ids for each byte of text
 VOCABULARY = "vocabulary"  # folder beside the ids
+CONTENT = "content.json"  # in folders of vocabularies: the hash of what they should be
 
 
 @dataclass
@@ -111,28 +114,21 @@ def prepare(
     """
     try:
         work = Preparation(data, cleaning, tokenizer, vocabularies)
+        if found := work.find():  # all processes of a run look at the same time
+            return found
         work.folder.mkdir(parents=True, exist_ok=True)
         with _alone(work.folder, task, tasks):
             return work.find() or work.run(task, tasks)
+    except BrokenProcessPool as error:
+        raise DataError(
+            "a process that prepared the corpus was killed, most likely for want of memory: start "
+            f"again with fewer, such as data.processes=1 ({error})"
+        ) from error
     except OSError as error:
         raise DataError(
             f"the corpus cannot be prepared: {error}. What is done stays; make room or mend the "
             "folder and start again, or choose another one: data.cache=FOLDER"
         ) from error
-
-
-def evaluation_pairs(data: DataConfig) -> dict[str, list[Pair]]:
-    """The pairs of the splits that training text is compared with, where there are any."""
-    found = {}
-    for split in ("val", "test"):
-        named = [data, *data.members.values()]
-        if all(getattr(corpus, split) is None for corpus in named):
-            continue
-        try:
-            found[split] = load_pairs(data, split)
-        except DataError as error:
-            log.warning("training text is not compared with %s text: %s", split, error)
-    return found
 
 
 class Preparation:
@@ -148,8 +144,12 @@ class Preparation:
         self.data, self.cleaning, self.tokenizer = data, cleaning, tokenizer
         cache = cache_folder(data.cache)
         self.sources = find_sources(data, "train")
-        self.evaluation = evaluation_pairs(data)
-        self.settings = {"cleaning": asdict(cleaning), "tokenizer": asdict(tokenizer)}
+        self.evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
+        self.settings = {
+            "data": asdict(data),
+            "cleaning": asdict(cleaning),
+            "tokenizer": asdict(tokenizer),
+        }
         text = {
             "format": FORMAT,
             "sources": [[s.member, s.identity(cache / "known-files")] for s in self.sources],
@@ -161,9 +161,7 @@ class Preparation:
         self.folder = cache / "prepared" / f"{data.name}-{self.text_fingerprint}"
         self.text = self.folder / "text"
         self.repeated_file = self.text / "duplicates.arrow"
-        if vocabularies is None and tokenizer.path is not None:
-            vocabularies = Vocabularies.load(Path(tokenizer.path).expanduser())
-        self.given = vocabularies
+        self.given = vocabularies or given_vocabularies(tokenizer)
         self.seconds: dict[str, float] = {}
 
     def find(self) -> Prepared | None:
@@ -179,6 +177,8 @@ class Preparation:
             report = read_report(folder)
         except (OSError, ValueError, KeyError, TypeError):
             return None
+        report.mixture = self._mixture(members)  # its weights may have changed since
+        report.settings = self.settings
         for path in chain.from_iterable(variants):
             if not is_whole(path):
                 log.warning("%s is damaged or missing: it is made again", path)
@@ -194,11 +194,13 @@ class Preparation:
             log.info("task %d of %d has cleaned its part; others have not", task, tasks)
             return None
         flat = list(chain.from_iterable(parts))
+        self._check_members(parts)
         with _alone(self.folder, 0, 1, name="vocabulary"):
             with self._timed("duplicates"):
                 self._mark_duplicates(flat)
             with self._timed("tokenizer"):
                 vocabularies = self._vocabularies() or self._learn(flat)
+            self._store(vocabularies, self._ids_folder(vocabularies) / VOCABULARY)
         with self._timed("tokenise"):
             variants = self._tokenise(flat, vocabularies, task, tasks)
         if not all(facts_file(path).exists() for path in chain.from_iterable(variants)):
@@ -220,8 +222,10 @@ class Preparation:
         """Refuse to start what cannot end for want of room."""
         text = sum(source.text_bytes() for source in self.sources)
         variants = self.tokenizer.dropout_variants if self.tokenizer.dropout else 1
-        there = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-        needed = text * (CLEANED + IDS * variants) - there
+        there = sum(file.stat().st_size for file in self.text.glob("*"))
+        if (vocabularies := self._vocabularies()) is not None:
+            there += sum(file.stat().st_size for file in self._ids_folder(vocabularies).glob("*"))
+        needed = text * (CLEANED + IDS[self.tokenizer.kind] * variants) - there
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise DataError(
@@ -252,8 +256,7 @@ class Preparation:
     def _vocabularies(self) -> Vocabularies | None:
         if self.given is not None:
             return self.given
-        folder = self._vocabulary_folder()
-        return Vocabularies.load(folder) if (folder / "whole").exists() else None
+        return _stored(self._vocabulary_folder())
 
     def _vocabulary_folder(self) -> Path:
         names = ("kind", "vocab_size", "joint", "symbols", "sample")
@@ -263,9 +266,7 @@ class Preparation:
     def _learn(self, parts: list[Path]) -> Vocabularies:
         """Learn the vocabulary from pairs whose keys are below a bound: a random sample."""
         repeated = self._repeated(parts)
-        kept = sum(read_facts(path)["read"] - sum(read_facts(path)["dropped"].values())
-                   for path in parts) - sum(map(len, repeated))
-        self._check_kept(kept)
+        kept = sum(map(_kept, parts)) - sum(map(len, repeated))
         bound = (2**64 - 1) * min(self.tokenizer.sample, kept) // kept
 
         def sample() -> Iterator[Pair]:
@@ -275,11 +276,28 @@ class Preparation:
                 yield from zip(*read_texts(path, rows), strict=True)
 
         learned = Vocabularies.train(sample, self.tokenizer)
-        folder = self._vocabulary_folder()
-        folder.mkdir(exist_ok=True)
-        learned.save(folder)
-        (folder / "whole").touch()
+        self._store(learned, self._vocabulary_folder())
         return learned
+
+    def _store(self, vocabularies: Vocabularies, folder: Path) -> None:
+        """Write vocabularies unless they are there; the note of what they are comes last."""
+        if _stored(folder) is None:
+            folder.mkdir(parents=True, exist_ok=True)
+            vocabularies.save(folder)
+            write_json(folder / CONTENT, vocabularies.content_hash())
+
+    def _check_members(self, parts: list[list[Path]]) -> None:
+        """Find a member of a mixture without text before more work is done."""
+        kept: dict[str, int] = {}
+        for source, paths in zip(self.sources, parts, strict=True):
+            kept[source.member] = kept.get(source.member, 0) + sum(map(_kept, paths))
+        self._check_kept(sum(kept.values()))
+        for member, pairs in kept.items():
+            if pairs == 0:
+                raise DataError(
+                    f"data.members.{member} is empty: its files hold no pair that cleaning= keeps. "
+                    "Leave it out, or look at its files"
+                )
 
     def _check_kept(self, kept: int) -> None:
         if kept == 0:
@@ -299,11 +317,6 @@ class Preparation:
     ) -> list[list[Path]]:
         """The shards of each variant, made where they are missing or damaged."""
         folder = self._ids_folder(vocabularies)
-        folder.mkdir(exist_ok=True)
-        if not (folder / VOCABULARY / "whole").exists():
-            (folder / VOCABULARY).mkdir(exist_ok=True)
-            vocabularies.save(folder / VOCABULARY)  # for the processes, and for whoever looks
-            (folder / VOCABULARY / "whole").touch()
         t = self.tokenizer
         names = [f"{v:03d}-" for v in range(t.dropout_variants)] if t.dropout else [""]
         variants = [[folder / f"{name}{path.name}" for path in parts] for name in names]
@@ -329,11 +342,12 @@ class Preparation:
         for source, paths in zip(self.sources, parts, strict=True):
             pairs = sum(read_facts(shard)["pairs"] for shard in islice(shards, len(paths)))
             sizes[source.member] = sizes.get(source.member, 0) + pairs
+        self._check_kept(sum(sizes.values()))
         for member, size in sizes.items():
             if size == 0:
                 raise DataError(
-                    f"data.members.{member} is empty: cleaning= left no pair of it that does not "
-                    "stand in a member before. Leave it out, or look at its files"
+                    f"data.members.{member} is empty: all of its pairs stand in a member before it "
+                    "too. Leave it out"
                 )
         ends = np.cumsum([0, *sizes.values()]).tolist()
         members = list(zip(sizes, ends[:-1], ends[1:], strict=True))
@@ -352,12 +366,10 @@ class Preparation:
     ) -> Report:
         flat = list(chain.from_iterable(parts))
         repeated = self.repeated_file if "duplicate" in self.cleaning.filters else None
-        weighed = weigh_members(self.data, members)
-        total = sum(member.size for member in weighed)
         return Report(
             name=self.data.name,
             fingerprint=self.fingerprint(vocabularies),
-            settings={"data": asdict(self.data), **self.settings},
+            settings=self.settings,
             files=[
                 {
                     "member": source.member,
@@ -369,19 +381,24 @@ class Preparation:
             **cleaning_figures(flat, repeated, self.cleaning),
             **token_figures(shards),
             vocabulary=vocabulary_figures(shards, vocabularies),
-            overlap=overlap(flat, self.evaluation) if "leakage" in self.cleaning.filters else [],
+            overlap=overlap(flat, self.evaluation, Cleaner(self.cleaning)),
             samples=[list(pair) for pair in random_pairs(flat, self._repeated(flat))],
-            mixture=[
-                {
-                    "member": member.name,
-                    "pairs": member.last - member.first,
-                    "weight": round(member.weight, 4),
-                    "share": round(member.size / total, 4),
-                }
-                for member in weighed
-            ],
+            mixture=self._mixture(members),
             seconds=self.seconds,
         )
+
+    def _mixture(self, members: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
+        weighed = weigh_members(self.data, members)
+        total = sum(member.size for member in weighed)
+        return [
+            {
+                "member": member.name,
+                "pairs": member.last - member.first,
+                "weight": round(member.weight, 4),
+                "share": round(member.size / total, 4),
+            }
+            for member in weighed
+        ]
 
     def fingerprint(self, vocabularies: Vocabularies) -> str:
         """Of everything that decides the ids."""
@@ -392,6 +409,11 @@ class Preparation:
         started = time.perf_counter()
         yield
         self.seconds[step] = round(time.perf_counter() - started, 3)
+
+
+def _kept(part: Path) -> int:
+    facts = read_facts(part)
+    return int(facts["read"] - sum(facts["dropped"].values()))
 
 
 def tokenise_part(
@@ -416,6 +438,16 @@ def tokenise_part(
         "characters": [sum(map(len, side)) for side in texts],
     }
     write_table(shard, ids_table(ids[0], ids[1], size), facts)
+
+
+def _stored(folder: Path) -> Vocabularies | None:
+    """The vocabularies of a folder, if they are there and whole."""
+    try:
+        content = json.loads((folder / CONTENT).read_text(encoding="utf-8"))
+        vocabularies = Vocabularies.load(folder)
+    except (OSError, ValueError, UserError):
+        return None
+    return vocabularies if vocabularies.content_hash() == content else None
 
 
 @functools.cache

@@ -133,7 +133,7 @@ class Shards:
         return [sides[side][1] for sides in self._sides]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"paths": self.paths, "lengths": self.lengths}
+        return {"paths": self.paths}  # who makes batches needs no lengths
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

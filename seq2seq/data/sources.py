@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from seq2seq.config import CorpusConfig, DataConfig
 from seq2seq.data.corpus import Pair, find_files, kind_of, read_pairs
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
 from seq2seq.errors import DataError
+
+log = logging.getLogger(__name__)
 
 COMPRESSION = 3.5  # text by gzip or zstd, as a rule
 
@@ -38,6 +41,10 @@ class FileSource:
     def identity(self, memory: Path) -> list[Any]:
         """What decides the pairs, as JSON."""
         return [list(self.columns), *(file_fingerprint(path, memory) for path in self.files)]
+
+    def looks(self) -> list[Any]:
+        """What can be known of the text without reading it, as JSON."""
+        return [[path.name, path.stat().st_size] for path in self.files]
 
     def text_bytes(self) -> int:
         """About how much text there is."""
@@ -68,6 +75,9 @@ class HubSource:
 
         columns = [self.corpus.source_column, self.corpus.target_column]
         return [columns, hub.fingerprint(hub.open_split(self.corpus, self.split))]
+
+    def looks(self) -> list[Any]:
+        return [self.name, self.corpus.hub_config, self.corpus.hub_revision]
 
     def text_bytes(self) -> int:
         from seq2seq.data import hub
@@ -109,6 +119,30 @@ def load_pairs(config: DataConfig, split: str) -> list[Pair]:
     return [pair for source in find_sources(config, split) for pair in source.pairs()]
 
 
+def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
+    """The pairs of the splits that training text is compared with.
+
+    A corpus that names text which is not there is passed over with a warning: it may have been
+    given for training alone. Text that is there must be readable.
+    """
+    found: dict[str, list[Pair]] = {}
+    for split in ("val", "test"):
+        own = getattr(config, split) is not None or not config.members
+        corpora: Mapping[str, CorpusConfig] = {config.name: config} if own else config.members
+        for name, corpus in corpora.items():
+            if getattr(corpus, split) is None:
+                continue
+            try:
+                sources = _corpus_sources(corpus, name, split, config.cache)
+            except DataError as error:
+                log.warning("training text is not compared with %s text of %s: %s",
+                            split, name, error)
+                continue
+            pairs = found.setdefault(split, [])
+            pairs.extend(pair for source in sources for pair in source.pairs())
+    return found
+
+
 def _corpus_sources(
     corpus: CorpusConfig, member: str, split: str, cache: str | None
 ) -> list[Source]:
@@ -119,6 +153,8 @@ def _corpus_sources(
             "(parquet, TSV, JSON lines, or [source.txt,target.txt])"
         )
     if corpus.path is None and corpus.hub is not None:
+        if corpus.hub == "OWNER/NAME":  # of configs/data/hub.yaml
+            raise DataError("data=hub does not know which: name a data set, data.hub=OWNER/NAME")
         return [HubSource(member, corpus, str(spec))]
     folder = corpus.path
     if folder is None and corpus.urls:

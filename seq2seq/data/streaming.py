@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
 
 import numpy as np
 from torch.utils.data import IterableDataset
@@ -24,9 +23,8 @@ from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.fingerprint import fingerprint
-from seq2seq.data.prepare import evaluation_pairs
-from seq2seq.data.sources import Source, find_sources
-from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.data.sources import Source, evaluation_pairs, find_sources
+from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.errors import ConfigError, DataError
 
 log = logging.getLogger(__name__)
@@ -97,9 +95,9 @@ class StreamedBatches(IterableDataset[Batch]):
             for source in find_sources(data, "train")
             for _ in range(_repeats(data, source.member))
         ]
-        cleaner = Cleaner(cleaning, chain.from_iterable(evaluation_pairs(data).values()))
-        if vocabularies is None and tokenizer.path is not None:
-            vocabularies = Vocabularies.load(Path(tokenizer.path).expanduser())
+        evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
+        cleaner = Cleaner(cleaning, chain.from_iterable(evaluation.values()))
+        vocabularies = vocabularies or given_vocabularies(tokenizer)
         if vocabularies is None:
             log.info("streaming   learning the vocabulary from %d pairs at most", tokenizer.sample)
 
@@ -115,8 +113,8 @@ class StreamedBatches(IterableDataset[Batch]):
 
     @property
     def fingerprint(self) -> str:
-        """Of the names of the files: their content is not known before it is read."""
-        return fingerprint([Path(source.name).name for source in self.sources])
+        """Of names and sizes of the files: their content is not known before it is read."""
+        return fingerprint([source.looks() for source in self.sources])
 
     def at(self, place: dict[str, int] | None, rank: int, world_size: int) -> StreamedBatches:
         """The same stream for one of several ranks, from a place that `place` gave."""

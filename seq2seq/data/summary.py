@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from seq2seq.config import CleaningConfig
-from seq2seq.data.cleaning import text_key
+from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.corpus import Pair
 from seq2seq.data.parts import EXAMPLES, read_keys, read_texts
 from seq2seq.data.shards import Shards, read_facts
@@ -48,15 +48,18 @@ def cleaning_figures(
 
 
 def overlap(
-    parts: Sequence[Path], evaluation: Mapping[str, Sequence[Pair]]
+    parts: Sequence[Path], evaluation: Mapping[str, Sequence[Pair]], cleaner: Cleaner
 ) -> list[dict[str, Any]]:
-    """How many pairs of each evaluation split share a side with the training text as it was."""
+    """How many pairs of each evaluation split share a side with training pairs that were dropped
+    for it."""
     leaked = set(chain.from_iterable(read_facts(path)["leaked"] for path in parts))
     return [
         {
             "split": split,
             "pairs": len(pairs),
-            "in_training": sum(any(text_key(side) in leaked for side in pair) for pair in pairs),
+            "in_training": sum(
+                any(key in leaked for key in cleaner.text_keys(*pair)) for pair in pairs
+            ),
         }
         for split, pairs in evaluation.items()
     ]

@@ -137,13 +137,18 @@ class Tokenizer:
     def save(self, path: str | Path) -> None:
         """Write a `tokenizer.json`, whole or not at all."""
         path = Path(path)
-        partial = path.with_suffix(".partial")
+        partial = path.with_name(f"{path.name}.{os.getpid()}")  # others may save it too
         partial.write_text(self.backend.to_str(pretty=True), encoding="utf-8")
         partial.replace(path)
 
     @property
     def vocab_size(self) -> int:
         return self.backend.get_vocab_size()
+
+    @property
+    def has_merges(self) -> bool:
+        """Whether it is a byte-pair encoding of more than single bytes."""
+        return bool(json.loads(self.backend.to_str())["model"].get("merges"))
 
     def encode(
         self, texts: Iterable[str], dropout: float = 0.0, rng: random.Random | None = None

@@ -94,6 +94,23 @@ class Vocabularies:
         return dict(zip(SEPARATE, (self.source, self.target), strict=True))
 
 
+def given_vocabularies(config: TokenizerConfig) -> Vocabularies | None:
+    """Those of `tokenizer.path`; None if they are to be learned.
+
+    Raises:
+        UserError: they cannot be read, or have no merges that `tokenizer.dropout` could leave out.
+    """
+    if config.path is None:
+        return None
+    given = Vocabularies.load(Path(config.path).expanduser())
+    if config.dropout and not (given.source.has_merges and given.target.has_merges):
+        raise UserError(
+            f"tokenizer.dropout={config.dropout} leaves out merges of byte-pair encoding, and "
+            f"{config.path} has none: set tokenizer.dropout=0, or give another vocabulary"
+        )
+    return given
+
+
 def missing_files(folder: Path) -> list[str]:
     """Names of the files that a folder lacks to hold vocabularies."""
     if (folder / JOINT).is_file():

@@ -40,16 +40,16 @@ def test_one_process_goes_on_where_two_were_stopped(script, toy_corpus, tmp_path
     one, two = tmp_path / "one", tmp_path / "two"
     common = (*TOY, "logger=csv", "trainer=cpu", "decode=greedy", f"data.path={toy_corpus}")
     result = script("train", *common, f"run_dir={one}", "trainer.accumulate=2",
-                    "trainer.max_steps=20")
+                    "trainer.max_steps=10")
     assert result.returncode == 0, result.stdout + result.stderr
     result = run_command(
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone",
         ROOT / "scripts" / "train.py", *common, f"run_dir={two}", "trainer.devices=2",
-        "trainer.strategy=ddp", "trainer.max_steps=11", "data.num_workers=2",
+        "trainer.strategy=ddp", "trainer.max_steps=6", "data.num_workers=2",
     )
     assert result.returncode == 0, result.stdout + result.stderr
     result = script("train", f"resume={two}", "trainer.devices=1", "trainer.strategy=auto",
-                    "trainer.accumulate=2", "trainer.max_steps=20", "data.num_workers=0")
+                    "trainer.accumulate=2", "trainer.max_steps=10", "data.num_workers=0")
     assert result.returncode == 0, result.stdout + result.stderr
     ours, theirs = weights(two), weights(one)
     for name in theirs:

@@ -180,4 +180,4 @@ def test_changed_training_data_are_noticed(unbroken, script, toy_corpus, tmp_pat
         file.write("one more\tun de plus\n")
     result = script("train", f"resume={run_dir}", f"data.path={corpus}", "trainer.max_steps=42")
     assert result.returncode == 1
-    assert "the training data have changed since the run was started" in result.stderr
+    assert "the data have changed since the run was started" in result.stderr

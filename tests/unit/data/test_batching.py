@@ -144,11 +144,12 @@ def test_an_epoch_is_shuffled_and_not_sorted_by_length(lengths):
     assert longest != sorted(longest)
 
 
-def test_the_largest_batch_can_come_first(lengths):
-    longest = int(lengths.max())
+@pytest.mark.parametrize("seed", range(9))
+def test_the_largest_batch_can_come_first(seed):
+    lengths = np.random.default_rng(seed).integers(1, 30, (200, 2)).astype(np.uint16)
     plain, first = (stream(lengths, 60, longest_first=on) for on in (False, True))
-    assert max(int(lengths[i].max()) for i in first[0]) == longest
-    assert plain[0] != first[0]
+    sizes = [naive_positions(lengths, batch, 1) for batch in one_epoch(make(lengths))]
+    assert naive_positions(lengths, first[0], 1) == max(sizes)
     size = len(one_epoch(make(lengths)))
     assert sorted(first[:size]) == sorted(plain[:size])
     assert stream(lengths, 3 * size, longest_first=True)[size:] == stream(lengths, 3 * size)[size:]
@@ -209,6 +210,13 @@ def test_epochs_take_turns_among_segmentations():
     assert [{len(batch) for batch in one_epoch(batches, epoch)} for epoch in range(3)] == [
         {4}, {2}, {4}
     ]  # fmt: skip
+
+
+def test_pairs_that_cannot_be_used_are_in_no_batch(lengths):
+    usable = np.flatnonzero(np.arange(200) % 3).astype(np.uint32)
+    members = [Member("a", 0, 40), Member("b", 40, len(usable), 2)]
+    seen = flat(one_epoch(make(lengths, usable=usable, members=members)))
+    assert sorted(seen) == sorted([*usable[:40], *usable[40:], *usable[40:]])
 
 
 @PROPERTY

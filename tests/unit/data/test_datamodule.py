@@ -213,7 +213,7 @@ def test_other_data_than_those_of_the_run_are_refused(tmp_path):
     take(data, 1, world_size=1)
     state = data.state_dict()
     other = prepared(tmp_path, [*TRAIN, ("one more", "un de plus")])
-    with pytest.raises(RunError, match="the training data have changed since the run was started"):
+    with pytest.raises(RunError, match="the data have changed since the run was started"):
         other.load_state_dict(state)
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
 from seq2seq.data import parts
 from seq2seq.data import prepare as module
 from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.data.shards import Shards
-from seq2seq.errors import DataError
+from seq2seq.errors import DataError, UserError
 
 TRAIN = [(f"I see {n} big houses", f"je vois {n} grandes maisons") for n in range(240)]
 VAL = [("three small dogs", "trois petits chiens"), ("a cat", "un chat")]
@@ -142,11 +142,16 @@ def test_the_same_again_reads_nothing_and_writes_nothing(data, monkeypatch):
 CHANGES = {
     "training text": lambda d, c, t: write(Path(d.path), "train", [*TRAIN, ("new", "nouveau")]),
     "validation text": lambda d, c, t: write(Path(d.path), "val", [("new", "nouveau")]),
+    "test text": lambda d, c, t: write(Path(d.path), "test", [("new", "nouveau")]),
     "normalisation": lambda d, c, t: c.normalise.append("quotes"),
     "filters": lambda d, c, t: c.filters.remove("symbols"),
     "a threshold": lambda d, c, t: setattr(c, "max_words", 100),
     "vocabulary size": lambda d, c, t: setattr(t, "vocab_size", 270),
     "kind of vocabulary": lambda d, c, t: setattr(t, "kind", "unigram"),
+    "languages": lambda d, c, t: c.languages.reverse(),
+    "order of filters": lambda d, c, t: c.filters.insert(0, c.filters.pop(1)),
+    "two vocabularies": lambda d, c, t: setattr(t, "joint", False),
+    "columns": lambda d, c, t: vars(d).update(source_column="fr", target_column="en"),
     "symbols": lambda d, c, t: t.symbols.append("<x>"),
     "dropout": lambda d, c, t: setattr(t, "dropout", 0.1),
 }
@@ -155,6 +160,8 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_any_change_of_input_or_setting_changes_the_fingerprint(data, change):
     cleaning, tokenizer = CleaningConfig(), TokenizerConfig(vocab_size=300)
+    data.test = "test"
+    write(Path(data.path), "test", VAL)
     first = run(data, tokenizer, cleaning=cleaning)
     CHANGES[change](data, cleaning, tokenizer)
     second = run(data, tokenizer, cleaning=cleaning)
@@ -225,6 +232,65 @@ def test_an_interrupted_preparation_goes_on(data, stop_after, monkeypatch):
     assert all(after[path] == time for path, time in before.items())  # nothing twice
 
 
+@pytest.mark.parametrize("where", ["vocabulary-*", "ids-*/vocabulary"])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"whole?"])
+def test_a_damaged_vocabulary_is_made_again(data, where, damage):
+    first = run(data)
+    [folder] = first.folder.parent.glob(where)
+    content = (folder / "tokenizer.json").read_bytes()
+    (folder / "tokenizer.json").write_bytes(damage or content[: len(content) // 2])
+    for path in first.variants[0]:
+        path.unlink()
+    assert texts(run(data)) == TRAIN
+    assert (folder / "tokenizer.json").read_bytes() == content
+
+
+def test_evaluation_text_counts_only_where_it_is_compared(data, tmp_path):
+    cleaning = CleaningConfig(filters=["empty"])
+    first = run(data, cleaning=cleaning)
+    write(tmp_path, "val", [("new", "nouveau")])
+    assert run(data, cleaning=cleaning).fingerprint == first.fingerprint
+
+
+def test_evaluation_text_is_compared_as_training_text_is_cleaned(data, tmp_path):
+    odd = ("the c\x9cur", "le c\x9cur bat")  # a Windows character in a file of UTF-8
+    write(tmp_path, "train", [*TRAIN, odd])
+    write(tmp_path, "val", [odd])
+    report = run(data).report
+    assert report.dropped["leakage"] == 1
+    assert report.overlap == [{"split": "val", "pairs": 1, "in_training": 1}]
+
+
+def test_a_member_without_test_text_does_not_keep_the_others_from_being_compared(data, tmp_path):
+    write(tmp_path, "own", [VAL[0], ("quite another thing", "tout autre chose")])
+    members = {
+        "captions": CorpusConfig(path=data.path, train="train", val=None, test="val"),
+        "own": CorpusConfig(path=data.path, train="own", val=None, test="nowhere"),
+    }
+    prepared = run(replace(data, train=None, val=None, test=None, members=members))
+    assert prepared.report.dropped["leakage"] == 1
+    (tmp_path / "val.tsv").write_bytes(b"en\tfr\n\xff\tx\n")
+    with pytest.raises(DataError, match=r"val\.tsv, line 2: not UTF-8"):  # never passed over
+        run(replace(data, train=None, val=None, test=None, members=members))
+
+
+def test_the_report_of_a_prepared_mixture_has_the_weights_of_now(data, tmp_path):
+    write(tmp_path, "more", [("quite another thing", "tout autre chose")])
+    members = {name: CorpusConfig(path=data.path, train=name, val=None, test=None)
+               for name in ("train", "more")}
+    mixed = replace(data, train=None, members=members, weights={"more": 60})
+    assert [member["share"] for member in run(mixed).report.mixture] == [0.8, 0.2]
+    again = run(replace(mixed, weights={"more": 240}))
+    assert [member["share"] for member in again.report.mixture] == [0.5, 0.5]
+
+
+def test_dropout_needs_a_vocabulary_with_merges(data, tmp_path):
+    run(data, TokenizerConfig(kind="unigram", vocab_size=300)).vocabularies.save(tmp_path)
+    settings = TokenizerConfig(path=str(tmp_path / "tokenizer.json"), dropout=0.1)
+    with pytest.raises(UserError, match=r"dropout=0\.1 leaves out merges.*json has none"):
+        run(data, settings)
+
+
 def test_dropout_makes_segmentations_that_can_be_made_again(data):
     settings = TokenizerConfig(vocab_size=300, dropout=0.3, dropout_variants=3)
     first = run(data, settings)
@@ -278,7 +344,10 @@ def test_an_empty_member_is_an_error(data, tmp_path):
     corpora = {name: DataConfig(path=data.path, train=name, val=None, test=None)
                for name in ("train", "more")}
     mixed = replace(data, train=None, members=corpora)
-    with pytest.raises(DataError, match=r"data\.members\.more is empty"):
+    with pytest.raises(DataError, match=r"data\.members\.more is empty: all of its pairs stand in"):
+        run(mixed)
+    write(tmp_path, "more", [("", "vide")])
+    with pytest.raises(DataError, match=r"data\.members\.more is empty: its files hold no pair"):
         run(mixed)
 
 
@@ -297,6 +366,18 @@ def test_too_small_a_disk_is_said_before_anything_is_read(data, monkeypatch):
         run(data)
 
 
+def test_room_is_estimated_for_what_is_still_to_be_made(data, monkeypatch):
+    """Other vocabularies' ids make no room for these, and bytes take more than subwords."""
+    text = sum(len(source) + len(target) for source, target in TRAIN)
+    for size in (280, 290, 300):
+        run(data, TokenizerConfig(vocab_size=size))
+    usage = shutil.disk_usage(".")._replace(free=text)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    run(data, TokenizerConfig(vocab_size=310))
+    with pytest.raises(DataError, match="are free"):
+        run(data, TokenizerConfig(kind="byte", vocab_size=259))
+
+
 def test_a_cache_that_cannot_be_written_is_an_error(data, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(DataError, match=r"cannot be prepared.*data\.cache=FOLDER"):
@@ -306,7 +387,7 @@ def test_a_cache_that_cannot_be_written_is_an_error(data, tmp_path):
 def test_missing_test_text_is_said_and_not_fatal(data, caplog):
     with caplog.at_level(logging.WARNING):
         run(replace(data, test="newstest"))
-    assert "training text is not compared with test text: no corpus file" in caplog.text
+    assert "training text is not compared with test text of mine: no corpus file" in caplog.text
 
 
 @pytest.mark.parametrize("tasks", [2, 4])

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
 from seq2seq.data.streaming import OPEN, StreamedBatches
 from seq2seq.errors import ConfigError, DataError
 
@@ -103,10 +103,11 @@ def test_dropped_merges_are_the_same_after_resuming(data):
 
 def test_weights_repeat_members(data):
     member = {"path": data.path, "train": "train-00.tsv", "val": None, "test": None}
+    members = {"a": CorpusConfig(**member), "b": CorpusConfig(**member)}
+    members["b"].train = "train-01.tsv"
     mixed = DataConfig(
         train=None, val=None, test=None, streaming=True, max_tokens=200,
-        members={"a": DataConfig(**member), "b": DataConfig(**{**member, "train": "train-01.tsv"})},
-        weights={"a": 3},
+        members=members, weights={"a": 3},
     )  # fmt: skip
     stream = open_stream(mixed)
     seen: list[tuple[str, str]] = []
@@ -118,6 +119,14 @@ def test_weights_repeat_members(data):
     mixed.weights["a"] = 1.5
     with pytest.raises(ConfigError, match=r"streaming=true does not know how large the members"):
         open_stream(mixed)
+
+
+def test_files_of_another_size_are_other_data(data, tmp_path):
+    known = open_stream(data).fingerprint
+    assert open_stream(data).fingerprint == known
+    with (tmp_path / "train-03.tsv").open("a") as file:
+        file.write("one more\tun de plus\n")
+    assert open_stream(data).fingerprint != known
 
 
 def test_a_stream_without_usable_pairs_says_so(data):

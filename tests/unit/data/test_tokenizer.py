@@ -45,7 +45,7 @@ def kinds() -> dict[str, Tokenizer]:
 
 
 def by_the_library(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
-    spaced = [" " + text for text in texts]
+    spaced = [text and " " + text for text in texts]
     encodings = tokenizer.backend.encode_batch_fast(spaced, add_special_tokens=False)
     return [encoding.ids for encoding in encodings]
 
