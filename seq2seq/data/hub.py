@@ -79,25 +79,18 @@ def open_split(corpus: CorpusConfig, split: object, streaming: bool = False) -> 
             raise DataError(f"data.hub={corpus.hub}, split {split}: {error}{slices}") from error
 
 
-def read_hub(
-    dataset: Opened,
-    columns: tuple[str, str],
-    name: str,
-    start: int = 0,
-    stop: int | None = None,
-) -> Iterator[Pair]:
+def read_hub(dataset: Opened, columns: tuple[str, str], name: str) -> Iterator[Pair]:
     """Yield (source, target), spaces at the ends removed, nothing left out.
 
     Args:
         dataset: what `open_split` gave.
         columns: names of the two columns; inside a struct `translation.en`, or just `en`.
         name: what errors call the data set.
-        start, stop: rows to read; others than all cost nothing unless the set is streamed.
 
     Raises:
         DataError: a column is missing or holds no text, or the hub fails while streaming.
     """
-    for table in _tables(dataset, name, start, stop):
+    for table in _tables(dataset, name):
         sides = [_texts(table, column, name) for column in columns]
         yield from zip(*sides, strict=True)
 
@@ -276,16 +269,13 @@ def _hush() -> None:
         disable_progress_bars()
 
 
-def _tables(dataset: Opened, name: str, start: int, stop: int | None) -> Iterator[pa.Table]:
+def _tables(dataset: Opened, name: str) -> Iterator[pa.Table]:
     """The rows as Arrow tables; those of a `Dataset` are mapped from its files, not read."""
     rows = dataset.with_format("arrow")
     if isinstance(dataset, datasets.Dataset):
-        end = len(dataset) if stop is None else min(stop, len(dataset))
-        for begin in range(start, end, BATCH):
-            yield rows[begin : min(begin + BATCH, end)]
+        for begin in range(0, len(dataset), BATCH):
+            yield rows[begin : min(begin + BATCH, len(dataset))]
         return
-    rows = rows.skip(start) if start else rows
-    rows = rows if stop is None else rows.take(stop - start)
     with _in_words(CorpusConfig(hub=name)):
         yield from rows.iter(batch_size=BATCH)
 

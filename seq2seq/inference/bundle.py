@@ -94,8 +94,11 @@ class Bundle:
         subwords = source if self.vocabularies.joint else f"{source} + {target}"
         data = made.get("config", {}).get("data", {}).get("name", "unknown data")
         scores = "\n".join(f"- {name}: {value:.2f}" for name, value in made["scores"].items())
+        names = {"en": "English", "fr": "French"}
+        languages = made.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
+        direction = " to ".join(names[language] for language in languages)
         return (
-            f"# English to French, {sizes.name} ({sizes.architecture})\n\n"
+            f"# {direction}, {sizes.name} ({sizes.architecture})\n\n"
             f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. "
             f"Trained on `{data}` for {made['step']:,} steps with seq2seq {__version__}; "
             "the settings are in `config.json`.\n\n"

@@ -206,6 +206,7 @@ def _announce(
     sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(data.vocabularies.sizes))
     lines = [
         f"data        {config.data.name}: {data.summary()}, {sizes} subwords",
+        *([f"prepared    {data.prepared.folder / 'report.html'}"] if data.prepared else []),
         f"model       {config.model.name}: {parameters:,} parameters; {config.model.summary()}",
         f"device      {device}",
         f"steps       {config.trainer.max_steps:,} of {config.data.max_tokens:,} tokens"

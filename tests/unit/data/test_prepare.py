@@ -13,10 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
 from seq2seq.data import parts
 from seq2seq.data import prepare as module
+from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.data.shards import Shards
 from seq2seq.errors import DataError, UserError
@@ -86,6 +89,38 @@ def test_any_vocabulary_gives_the_text_back(data, kind, joint):
     assert [v["name"] for v in prepared.report.vocabulary] == (
         ["joint"] if joint else ["source", "target"]
     )
+
+
+TEXTS = st.text("ab é1<>&;\u00a0\u200b\ufffd", max_size=12)
+
+
+@settings(max_examples=25, deadline=None, database=None)
+@given(
+    train=st.lists(st.tuples(TEXTS, TEXTS), max_size=40),
+    val=st.lists(st.tuples(TEXTS, TEXTS), max_size=3),
+    size=st.integers(1, 9),
+)
+def test_any_corpus_is_prepared_as_one_pair_after_the_other(train, val, size, tmp_path_factory):
+    """Compared with a loop: the pairs that the cleaner keeps, each once, in their order."""
+    folder = tmp_path_factory.mktemp("random")
+    for name, pairs in (("train", train), ("val", val)):
+        lines = [json.dumps({"en": source, "fr": target}) for source, target in pairs]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    cleaner = Cleaner(CleaningConfig(), val)
+    cleaned = [cleaner(source.strip(), target.strip()) for source, target in train]
+    expected = list(dict.fromkeys((s, t) for s, t, reason in cleaned if reason is None))
+    config = DataConfig(path=str(folder), test=None, cache=str(folder / "cache"), processes=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "PAIRS", size)
+        if not expected:
+            with pytest.raises(DataError, match="no usable train pair"):
+                run(config)
+            return
+        prepared = run(config)
+    assert texts(prepared) == expected
+    report = prepared.report
+    assert (report.read, report.kept) == (len(train), len(expected))
+    assert sum(report.dropped.values()) == len(train) - len(expected)
 
 
 def test_duplicates_and_leaks_go_and_are_counted(data, tmp_path):
