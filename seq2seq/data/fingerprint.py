@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,9 @@ def file_fingerprint(path: Path, memory: Path) -> str:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
-    memory.mkdir(parents=True, exist_ok=True)
-    partial = remembered.with_name(f"{place}.{os.getpid()}")
-    partial.write_text(digest.hexdigest(), encoding="ascii")
-    partial.replace(remembered)
+    with suppress(OSError):  # others may have prepared the data in a folder that is theirs
+        memory.mkdir(parents=True, exist_ok=True)
+        partial = remembered.with_name(f"{place}.{os.getpid()}")
+        partial.write_text(digest.hexdigest(), encoding="ascii")
+        partial.replace(remembered)
     return digest.hexdigest()

@@ -50,6 +50,14 @@ def test_an_unchanged_file_is_read_once(tmp_path):
     assert file_fingerprint(file, memory) != known
 
 
+def test_a_memory_that_cannot_be_written_is_done_without(tmp_path):
+    (tmp_path / "a").write_text("one")
+    (tmp_path / "file").write_text("")
+    assert file_fingerprint(tmp_path / "a", tmp_path / "file" / "memory") == file_fingerprint(
+        tmp_path / "a", tmp_path / "memory"
+    )
+
+
 def test_the_cache_is_where_it_was_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("SEQ2SEQ_CACHE", raising=False)
