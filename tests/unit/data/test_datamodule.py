@@ -11,10 +11,18 @@ import pytest
 import torch
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data import report_page
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import DataError, RunError
+
+
+@pytest.fixture(autouse=True)
+def no_page(monkeypatch):
+    """Drawn in tests of its own; half a second each time."""
+    monkeypatch.setattr(report_page, "report_page", lambda report: "<html>")
+
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 TRAIN = [
