@@ -21,6 +21,9 @@ BENCHMARKS = {"data": (DataBenchmarkConfig, data)}
 
 if __name__ == "__main__":
     name = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+    if name in ("", "-h", "--help"):
+        print(f"{__doc__}\nParts: {', '.join(BENCHMARKS)}. Settings: benchmark.py PART --cfg job")
+        sys.exit(0 if name else ConfigError.exit_code)
     if name not in BENCHMARKS:
         fail(f"benchmark {name!r} is not known: {nearest(name, BENCHMARKS)}", ConfigError.exit_code)
     hydra_command(f"benchmark_{name}", *BENCHMARKS[name])

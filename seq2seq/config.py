@@ -279,13 +279,22 @@ class DataConfig(CorpusConfig):
                 f"data.train={self.train} and data.members both name the training text: "
                 "set data.train=null to mix the members"
             )
+        if members and self.val is None and self.test is None:
+            for name in ("path", "hub", "urls", "source_column", "target_column"):
+                default = [] if name == "urls" else getattr(CorpusConfig, name)
+                if getattr(self, name) != default:
+                    yield (
+                        f"data.{name}={getattr(self, name)} does nothing, since the members of "
+                        f"data={self.name} say where its text is: choose another corpus, such as "
+                        f"data=files, or set data.members.NAME.{name}"
+                    )
         for name, weight in self.weights.items():
             if name not in members:
                 yield f"data.weights.{name} weighs no member: {nearest(name, members)}"
             elif not 0 < weight < math.inf:
                 yield (
                     f"data.weights.{name}={weight} is how often each pair is seen in an epoch: "
-                    f"give a positive number, or leave the member out with data.members"
+                    "give a positive number; to leave a member out, mix without it (docs/data.md)"
                 )
         if self.weights and self.temperature != 1:
             yield "data.weights and data.temperature both decide the mixture: give one of them"
@@ -387,7 +396,8 @@ class TokenizerConfig(Checked):
         if self.kind == "byte" and self.vocab_size != BYTE_VOCABULARY:
             yield (
                 f"tokenizer.vocab_size={self.vocab_size}: tokenizer.kind=byte has "
-                f"{BYTE_VOCABULARY} tokens, one for each byte and three marks"
+                f"{BYTE_VOCABULARY} tokens, one for each byte and three marks: set "
+                f"tokenizer.vocab_size={BYTE_VOCABULARY}"
             )
         if len(set(self.symbols)) < len(self.symbols):
             yield f"tokenizer.symbols names one of them twice: {', '.join(self.symbols)}"

@@ -211,6 +211,8 @@ def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
             _check_column(column, header, path)
         source, target = (header.index(column) for column in columns)
     for number, line in lines:
+        if not line:
+            continue  # as some programs end a file
         fields = line.split("\t")
         if max(source, target) >= len(fields):
             raise DataError(

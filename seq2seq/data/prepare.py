@@ -177,12 +177,13 @@ class Preparation:
             report = read_report(folder)
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        report.mixture = self._mixture(members)  # its weights may have changed since
-        report.settings = self.settings
         for path in chain.from_iterable(variants):
             if not is_whole(path):
-                log.warning("%s is damaged or missing: it is made again", path)
+                log.info("%s is damaged or missing", path)
                 return None
+        if report.mixture != (mixture := self._mixture(members)):  # other weights than last time
+            report.mixture, report.settings = mixture, self.settings
+            write_report(report, folder)
         return Prepared(folder, report.fingerprint, vocabularies, variants, members, report)
 
     def run(self, task: int, tasks: int) -> Prepared | None:
@@ -353,6 +354,10 @@ class Preparation:
         members = list(zip(sizes, ends[:-1], ends[1:], strict=True))
         report = self._report(parts, vocabularies, Shards(variants[0]), members)
         write_report(report, folder)
+        for name, dropped in report.dropped.items():
+            if dropped > report.read / 2:
+                hint = ": are the two sides swapped?" if name == "wrong_language" else ""
+                log.warning("%s dropped %d of %d pairs%s", name, dropped, report.read, hint)
         names = [[path.name for path in paths] for paths in variants]
         write_json(folder / "shards.json", {"variants": names, "members": members})
         return Prepared(folder, report.fingerprint, vocabularies, variants, members, report)

@@ -100,7 +100,7 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
         source
         for name, member in config.members.items()
         if getattr(member, split) is not None
-        for source in _corpus_sources(member, name, split, config.cache)
+        for source in _member_sources(member, name, split, config.cache)
     ]
     if not sources:
         raise DataError(
@@ -132,8 +132,9 @@ def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
         for name, corpus in corpora.items():
             if getattr(corpus, split) is None:
                 continue
+            find = _corpus_sources if own else _member_sources
             try:
-                sources = _corpus_sources(corpus, name, split, config.cache)
+                sources = find(corpus, name, split, config.cache)
             except DataError as error:
                 log.warning("training text is not compared with %s text of %s: %s",
                             split, name, error)
@@ -141,6 +142,16 @@ def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
             pairs = found.setdefault(split, [])
             pairs.extend(pair for source in sources for pair in source.pairs())
     return found
+
+
+def _member_sources(
+    member: CorpusConfig, name: str, split: str, cache: str | None
+) -> list[Source]:
+    try:
+        return _corpus_sources(member, name, split, cache)
+    except DataError as error:
+        settings = str(error).replace("data.", f"data.members.{name}.")
+        raise DataError(f"member {name}: {settings}") from error
 
 
 def _corpus_sources(

@@ -112,7 +112,7 @@ def train(config: TrainConfig) -> Path:
         started = time.monotonic()
         trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         if trainer.is_global_zero:
-            _finish(run_dir, trainer, bleu, time.monotonic() - started)
+            _finish(config, run_dir, trainer, bleu, time.monotonic() - started)
     return run_dir
 
 
@@ -221,7 +221,12 @@ def _announce(
     log.info("\n".join(lines))
 
 
-def _finish(run_dir: Path, trainer: L.Trainer, bleu: ValidationBleu, seconds: float) -> None:
+def _finish(
+    config: TrainConfig, run_dir: Path, trainer: L.Trainer, bleu: ValidationBleu, seconds: float
+) -> None:
+    corpus = f"data={config.data.name}"
+    if config.data.path is not None:
+        corpus += f" data.path={config.data.path}"
     summary = {
         "steps": trainer.global_step,
         "best_step": bleu.best_step,
@@ -232,9 +237,9 @@ def _finish(run_dir: Path, trainer: L.Trainer, bleu: ValidationBleu, seconds: fl
     (run_dir / "summary.json").write_text(text, encoding="utf-8")
     log.info(
         "finished after %.0f s: best validation BLEU %.2f at step %d\n"
-        "evaluate    python scripts/evaluate.py model=%s\n"
+        "evaluate    python scripts/evaluate.py model=%s %s\n"
         'translate   translate --model %s "hello world"',
-        *(seconds, bleu.best, bleu.best_step, run_dir, run_dir),
+        *(seconds, bleu.best, bleu.best_step, run_dir, corpus, run_dir),
     )
 
 
@@ -256,8 +261,5 @@ class LogFile(logging.FileHandler):
 def _quiet_libraries() -> None:
     """Keep messages that tell our users nothing they can act on."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    import datasets
-
-    datasets.disable_progress_bars()
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")

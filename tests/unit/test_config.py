@@ -211,6 +211,11 @@ def test_key_names_are_those_of_the_dataclasses():
         (DataConfig, {"hub": "a/b", "urls": ["http://x/y"]}, r"data\.hub and data\.urls both"),
         (DataConfig, {"streaming": True, "num_workers": 2}, r"num_workers=2 does nothing with"),
         (DataConfig, {"members": {"a": CorpusConfig()}}, r"data\.train=train and data\.members"),
+        (
+            DataConfig,
+            {"train": None, "val": None, "test": None, "members": {"a": {}}, "path": "x"},
+            r"data\.path=x does nothing, since the members of data=files",
+        ),
         (DataConfig, {"temperature": 5}, r"temperature=5 weighs the members of a mixture"),
         (DataConfig, {"streaming": True, "longest_first": True}, r"longest_first=true needs all"),
         (TokenizerConfig, {"symbols": ["<a>", "<a>"]}, r"symbols names one of them twice"),

@@ -21,6 +21,7 @@ from seq2seq.data import parts, report_page
 from seq2seq.data import prepare as module
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.report import read_report
 from seq2seq.data.shards import Shards
 from seq2seq.errors import DataError, UserError
 
@@ -230,6 +231,7 @@ def test_another_vocabulary_keeps_the_cleaned_text(data):
 @pytest.mark.parametrize("folder", ["text", "ids"])
 @pytest.mark.parametrize("damage", ["cut", "gone", "other bytes"])
 def test_damaged_shards_are_made_again(data, damage, folder, caplog):
+    caplog.set_level(logging.INFO)
     first = run(data)
     victim = first.variants[0][1]
     if folder == "text":
@@ -243,7 +245,7 @@ def test_damaged_shards_are_made_again(data, damage, folder, caplog):
     assert texts(run(data)) == TRAIN
     assert victim.read_bytes() == content
     if folder == "ids":
-        assert f"{victim} is damaged or missing: it is made again" in caplog.text
+        assert f"{victim} is damaged or missing" in caplog.text
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3, 5, 7, 9])
@@ -304,11 +306,11 @@ def test_a_member_without_test_text_does_not_keep_the_others_from_being_compared
         "captions": CorpusConfig(path=data.path, train="train", val=None, test="val"),
         "own": CorpusConfig(path=data.path, train="own", val=None, test="nowhere"),
     }
-    prepared = run(replace(data, train=None, val=None, test=None, members=members))
+    prepared = run(replace(data, path=None, train=None, val=None, members=members))
     assert prepared.report.dropped["leakage"] == 1
     (tmp_path / "val.tsv").write_bytes(b"en\tfr\n\xff\tx\n")
     with pytest.raises(DataError, match=r"val\.tsv, line 2: not UTF-8"):  # never passed over
-        run(replace(data, train=None, val=None, test=None, members=members))
+        run(replace(data, path=None, train=None, val=None, members=members))
 
 
 def test_the_report_of_a_prepared_mixture_has_the_weights_of_now(data, tmp_path):
@@ -319,6 +321,7 @@ def test_the_report_of_a_prepared_mixture_has_the_weights_of_now(data, tmp_path)
     assert [member["share"] for member in run(mixed).report.mixture] == [0.8, 0.2]
     again = run(replace(mixed, weights={"more": 240}))
     assert [member["share"] for member in again.report.mixture] == [0.5, 0.5]
+    assert read_report(again.folder) == again.report
 
 
 def test_dropout_needs_a_vocabulary_with_merges(data, tmp_path):
@@ -386,6 +389,21 @@ def test_an_empty_member_is_an_error(data, tmp_path):
     write(tmp_path, "more", [("", "vide")])
     with pytest.raises(DataError, match=r"data\.members\.more is empty: its files hold no pair"):
         run(mixed)
+
+
+def test_swapped_sides_are_suspected(data, tmp_path, caplog):
+    write(tmp_path, "train", [
+        (f"je ne sais pas où est la maison numéro {n}", f"I do not know where the house {n} is")
+        for n in range(50)
+    ] + [("the cat is in the house of my friend", "le chat est dans la maison de mon ami")])
+    run(data)
+    assert "wrong_language dropped 50 of 51 pairs: are the two sides swapped?" in caplog.text
+
+
+def test_a_fault_of_a_member_names_its_own_setting(data):
+    members = {"own": CorpusConfig(path="/nonexistent", val=None, test=None)}
+    with pytest.raises(DataError, match=r"own: data\.members\.own\.path=/nonexistent is not"):
+        run(replace(data, path=None, train=None, val=None, members=members))
 
 
 @pytest.mark.parametrize("pairs", [[], [("", "vide")]])
