@@ -107,6 +107,8 @@ def test_ctrl_c_ends_all_processes_with_one_line(tmp_path, corpus):
     process = subprocess.Popen(
         [sys.executable, ROOT / "scripts" / "prepare_data.py", *command],
         env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     for _ in range(600):
         if list(tmp_path.rglob("*.arrow.json")):
