@@ -20,7 +20,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -183,7 +183,8 @@ class Preparation:
                 return None
         if report.mixture != (mixture := self._mixture(members)):  # other weights than last time
             report.mixture, report.settings = mixture, self.settings
-            write_report(report, folder)
+            with suppress(OSError):  # the folder may be someone else's
+                write_report(report, folder)
         return Prepared(folder, report.fingerprint, vocabularies, variants, members, report)
 
     def run(self, task: int, tasks: int) -> Prepared | None:
