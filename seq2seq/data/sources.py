@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
 
+# Of a corpus, in the words of an error; not a part of a file's name.
+SETTING = re.compile(r"(?<![\w/.-])data\.(path|train|val|test|hub\w*|urls|\w+_column)\b")
 COMPRESSION = 3.5  # text by gzip or zstd, as a rule
 
 
@@ -150,8 +153,8 @@ def _member_sources(
     try:
         return _corpus_sources(member, name, split, cache)
     except DataError as error:
-        settings = str(error).replace("data.", f"data.members.{name}.")
-        raise DataError(f"member {name}: {settings}") from error
+        text = SETTING.sub(rf"data.members.{name}.\1", str(error))
+        raise DataError(f"member {name}: {text}") from error
 
 
 def _corpus_sources(

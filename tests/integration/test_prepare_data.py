@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import signal
@@ -199,8 +198,6 @@ def test_odd_bytes_in_a_file_are_data_and_not_errors(script, corpus, tmp_path, s
     assert report["dropped"]["too_long"] == 1
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("hydra_plugins.hydra_submitit_launcher"),
-                    reason="needs the extra submitit")
 def test_tasks_of_a_cluster_share_the_work(script, corpus, tmp_path):
     """SLURM arrays by Hydra's submitit launcher, in its local mode."""
     shutil.copy(corpus / "train.tsv", corpus / "train2.tsv")

@@ -397,12 +397,15 @@ def test_swapped_sides_are_suspected(data, tmp_path, caplog):
         for n in range(50)
     ] + [("the cat is in the house of my friend", "le chat est dans la maison de mon ami")])
     run(data)
-    assert "wrong_language dropped 50 of 51 pairs: are the two sides swapped?" in caplog.text
+    assert "wrong_language dropped 50 of 51 pairs: are the two sides swapped? look" in caplog.text
 
 
 def test_a_fault_of_a_member_names_its_own_setting(data):
     members = {"own": CorpusConfig(path="/nonexistent", val=None, test=None)}
     with pytest.raises(DataError, match=r"own: data\.members\.own\.path=/nonexistent is not"):
+        run(replace(data, path=None, train=None, val=None, members=members))
+    members["own"] = CorpusConfig(path=data.path, train="data.train.tsv", val=None, test=None)
+    with pytest.raises(DataError, match=r"no corpus file .*/data\.train\.tsv "):
         run(replace(data, path=None, train=None, val=None, members=members))
 
 

@@ -193,11 +193,6 @@ def test_text_fits_a_terminal_and_aligns_numbers():
     assert len({len(line) for line in lines[start : start + len(FILTERS) + 2]}) == 1
 
 
-def test_leakage_that_was_not_filtered_is_pointed_out():
-    assert "dropped those training pairs" in " ".join(report_text(make()).split())
-    assert "add leakage" in " ".join(report_text(make(dropped={"empty": 0})).split())
-
-
 def test_one_member_is_no_mixture():
     one = make(mixture=make().mixture[:1])
     assert "Mixture" in report_text(make())
