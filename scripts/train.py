@@ -4,10 +4,10 @@ from seq2seq.cli.settings import hydra_command
 from seq2seq.config import TrainConfig
 
 
-def main(config: TrainConfig) -> None:
+def main(config: TrainConfig) -> float:
     from seq2seq.training.run import train  # torch loads only after the settings are checked
 
-    train(config)
+    return train(config)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from seq2seq.errors import ConfigError, nearest
+from seq2seq.length import Length
 
+SCHEDULES = ("inverse_sqrt", "cosine", "wsd")
 PRECISIONS = ("auto", "32-true", "bf16-mixed", "16-mixed")
 KERNELS = ("sdpa", "reference")
 LOGGERS = ("wandb", "tensorboard", "csv", "none")
@@ -58,6 +60,13 @@ def at_most(name: str, value: float, most: float) -> Iterator[str]:
         yield f"{name}={value} is too large: it must be at most {most}"
 
 
+def length(name: str, value: Any) -> Iterator[str]:
+    try:
+        Length.parse(value)
+    except ValueError as error:
+        yield f"{name}={value} is no length: {error}"
+
+
 def share(name: str, value: float) -> Iterator[str]:
     if not 0.0 <= value < 1.0:
         yield f"{name}={value} is no probability: give a number from 0 to below 1"
@@ -73,6 +82,7 @@ class ModelConfig(Checked):
     encoder_layers: int = 6
     tie_embeddings: str = "all"  # none | decoder (target = output) | all (source too)
     dropout: float = 0.1  # on the embeddings and on each block's output
+    word_dropout: float = 0.0  # share of tokens whose whole embedding is dropped in training
     max_length: int = 256  # longest sentence in tokens, its end mark included
 
     def problems(self) -> Iterator[str]:
@@ -82,7 +92,8 @@ class ModelConfig(Checked):
             yield from at_most(f"model.{name}", getattr(self, name), 2**16)
         yield from at_least("model.max_length", self.max_length, 8)
         yield from one_of("model.tie_embeddings", self.tie_embeddings, ("none", "decoder", "all"))
-        yield from share("model.dropout", self.dropout)
+        for name in ("dropout", "word_dropout"):
+            yield from share(f"model.{name}", getattr(self, name))
         expected = next((n for n, kind in ARCHITECTURES.items() if isinstance(self, kind)), "none")
         if self.architecture != expected:
             yield (
@@ -408,20 +419,42 @@ class TokenizerConfig(Checked):
 
 @dataclass
 class OptimConfig(Checked):
-    """AdamW under an inverse-square-root schedule with linear warm-up (the paper, section 5.3)."""
+    """AdamW, its schedule after a linear warm-up, and what is added to the loss.
 
+    Lengths are steps (updates of the weights) or text such as 2epochs or 50Mtokens.
+    """
+
+    schedule: str = "inverse_sqrt"  # inverse_sqrt (the paper, section 5.3) | cosine | wsd
     lr: float | None = None  # peak; none = the paper's (d_model * warmup_steps) ** -0.5
-    warmup_steps: int = 4000
+    warmup_steps: Any = 4000
+    decay_steps: Any = None  # wsd: its last steps, in which the rate falls; none = a fifth of all
+    final_lr: float = 0.0  # cosine, wsd: share of the peak that is left at the end
     beta1: float = 0.9
     beta2: float = 0.98
     eps: float = 1e-9
     weight_decay: float = 0.0  # on matrices only, never on biases and norms
     label_smoothing: float = 0.1
+    r_drop: float = 0.0  # weight of R-Drop (Liang et al. 2021), which doubles each batch; 0 = off
+    ema: float = 0.0  # decay of the moving average of weights that is evaluated and shipped; 0 = off
 
     def problems(self) -> Iterator[str]:
-        yield from at_least("optim.warmup_steps", self.warmup_steps, 1)
+        yield from one_of("optim.schedule", self.schedule, SCHEDULES)
+        yield from length("optim.warmup_steps", self.warmup_steps)
+        if self.decay_steps is not None:
+            yield from length("optim.decay_steps", self.decay_steps)
+            if self.schedule != "wsd":
+                yield (
+                    f"optim.decay_steps={self.decay_steps} belongs to optim.schedule=wsd, and this "
+                    f"is {self.schedule}: leave it out"
+                )
+        if self.final_lr and self.schedule == "inverse_sqrt":
+            yield (
+                f"optim.final_lr={self.final_lr} belongs to optim.schedule=cosine and wsd: "
+                "inverse_sqrt has no end; leave it out"
+            )
+        yield from at_least("optim.r_drop", self.r_drop, 0)
         yield from at_least("optim.weight_decay", self.weight_decay, 0)
-        for name in ("beta1", "beta2", "label_smoothing"):
+        for name in ("beta1", "beta2", "label_smoothing", "final_lr", "ema"):
             yield from share(f"optim.{name}", getattr(self, name))
         if self.lr is not None and not 0 < self.lr < math.inf:
             yield f"optim.lr={self.lr} would not learn: give a positive number, or null"
@@ -455,27 +488,45 @@ class DecodeConfig(Checked):
 
 @dataclass
 class TrainerConfig(Checked):
-    """The training loop. One step is one update of the weights."""
+    """The training loop. One step is one update of the weights.
 
-    max_steps: int = 10000
+    `max_steps` and `val_every_n_steps` are steps, or text such as 20epochs or 500Mtokens.
+    """
+
+    max_steps: Any = 10000
     accelerator: str = "auto"  # auto | cpu | gpu
     devices: int = 1  # processes (GPUs) on this machine
     num_nodes: int = 1
-    strategy: str = "auto"  # auto | ddp
-    precision: str = "auto"  # bf16-mixed on a capable GPU, 16-mixed on an older one, else 32-true
+    strategy: str = "auto"  # auto | ddp | fsdp
+    precision: str = "auto"  # the fastest that is safe on this device; or one of PRECISIONS
+    compile: bool = False  # by torch.compile
     accumulate: int = 1  # batches per step
+    split: int = 1  # parts that a batch is computed in, one by one: less memory, a third slower
+    halve_on_oom: bool = False  # double `split` and go on when memory runs out
     gradient_clip: float = 1.0  # largest global gradient norm; 0 = no clipping
-    val_every_n_steps: int = 1000
+    on_bad_step: str = "skip"  # skip | stop: what a spike or a loss that is no number does
+    spike: float = 5.0  # nats per token above the recent average that make a spike
+    val_every_n_steps: Any = 1000
+    patience: int | None = None  # validations without a better BLEU before training stops
     log_every_n_steps: int = 50
+    train_pairs: int | None = None  # train on so many pairs only; null = all
+    val_pairs: int | None = None  # validate on so many pairs only; null = all
+    profile: bool = False  # write what a few steps spend their time on to <run>/profile
 
     def problems(self) -> Iterator[str]:
-        counts = ("max_steps", "devices", "num_nodes", "accumulate")
-        for name in (*counts, "val_every_n_steps", "log_every_n_steps"):
+        for name in ("max_steps", "val_every_n_steps"):
+            yield from length(f"trainer.{name}", getattr(self, name))
+        for name in ("devices", "num_nodes", "accumulate", "split", "log_every_n_steps"):
             yield from at_least(f"trainer.{name}", getattr(self, name), 1)
+        for name in ("patience", "train_pairs", "val_pairs"):
+            if getattr(self, name) is not None:
+                yield from at_least(f"trainer.{name}", getattr(self, name), 1)
         yield from at_least("trainer.gradient_clip", self.gradient_clip, 0)
+        yield from at_least("trainer.spike", self.spike, 0.1)
         yield from one_of("trainer.accelerator", self.accelerator, ("auto", "cpu", "gpu"))
-        yield from one_of("trainer.strategy", self.strategy, ("auto", "ddp"))
+        yield from one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp"))
         yield from one_of("trainer.precision", self.precision, PRECISIONS)
+        yield from one_of("trainer.on_bad_step", self.on_bad_step, ("skip", "stop"))
 
 
 @dataclass
@@ -483,9 +534,18 @@ class CheckpointConfig(Checked):
     """When the state of a run is saved; the best by validation BLEU is always kept too."""
 
     every_n_steps: int = 500
+    every_minutes: float | None = None  # also after so much time
+    average: int = 0  # validated weights that are averaged at the end (0 = none) ...
+    average_by: str = "last"  # last | best: ... the last of them, or those with the best BLEU
 
     def problems(self) -> Iterator[str]:
         yield from at_least("checkpoint.every_n_steps", self.every_n_steps, 1)
+        if self.every_minutes is not None:
+            yield from at_least("checkpoint.every_minutes", self.every_minutes, 0.01)
+        yield from at_least("checkpoint.average", self.average, 0)
+        yield from one_of("checkpoint.average_by", self.average_by, ("last", "best"))
+        if self.average == 1:
+            yield "checkpoint.average=1 averages nothing: give 0, or 2 and more"
 
 
 @dataclass
@@ -515,6 +575,8 @@ class TrainConfig(Checked):
     seed: int = 1
     run_dir: str | None = None  # none = runs/<data>-<model>-<time>
     resume: str | None = None  # folder of a run to continue
+    init_from: str | None = None  # run or bundle whose weights training starts from (fine-tuning)
+    dry_run: bool = False  # build all of it, say what it would take, and stop
 
     def problems(self) -> Iterator[str]:
         if self.data.max_tokens < 2 * self.model.max_length:

@@ -50,8 +50,8 @@ from seq2seq.training.task import TranslationTask
 log = logging.getLogger(__name__)
 
 
-def train(config: TrainConfig) -> Path:
-    """Run `scripts/train.py`; returns the run's folder.
+def train(config: TrainConfig) -> float:
+    """Run `scripts/train.py`; returns the best validation BLEU, which a sweep can maximise.
 
     Raises:
         UserError: something the user gave cannot be used.
@@ -113,7 +113,7 @@ def train(config: TrainConfig) -> Path:
         trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         if trainer.is_global_zero:
             _finish(config, run_dir, trainer, bleu, time.monotonic() - started)
-    return run_dir
+    return bleu.best
 
 
 def _make_trainer(

@@ -1,0 +1,47 @@
+"""Lengths of training: steps, epochs or target tokens."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+UNITS = {"steps": 1.0, "epochs": 1.0, "tokens": 1.0, "ktokens": 1e3, "mtokens": 1e6, "btokens": 1e9}
+
+
+@dataclass(frozen=True)
+class Length:
+    """A length in one of three units.
+
+    Attributes:
+        count: how many of them.
+        unit: `steps` (updates of the weights), `epochs`, or `tokens` (real target tokens).
+    """
+
+    count: float
+    unit: str
+
+    @classmethod
+    def parse(cls, value: Any) -> Length:
+        """Read `4000`, `2epochs` or `50Mtokens`.
+
+        Raises:
+            ValueError: it is none of these, or not positive.
+        """
+        found = re.fullmatch(r"\s*([\d.]+(?:e\d+)?)\s*([a-z]*)\s*", str(value).lower())
+        unit = (found.group(2) or "steps") if found else ""
+        unit = unit if unit.endswith("s") else f"{unit}s"
+        try:
+            count = float(found.group(1)) * UNITS[unit] if found else 0.0
+        except (ValueError, KeyError):
+            count = 0.0
+        unit = "tokens" if unit.endswith("tokens") else unit
+        if isinstance(value, bool) or not 0 < count < math.inf or unit == "steps" and count % 1:
+            raise ValueError("give a number of steps, such as 4000, or 2epochs, or 50Mtokens")
+        return cls(count, unit)
+
+    def in_steps(self, steps_per_epoch: float, tokens_per_step: float) -> int:
+        """The nearest number of whole steps, at least one."""
+        per_unit = {"steps": 1.0, "epochs": steps_per_epoch, "tokens": 1 / tokens_per_step}
+        return max(1, round(self.count * per_unit[self.unit]))
