@@ -1,13 +1,14 @@
-"""Measure a part of the project: python scripts/benchmark.py data [name=value ...].
+"""Measure a part of the project: python scripts/benchmark.py PART [name=value ...].
 
-Prints one JSON line for each measurement.
+Prints one JSON line for each measurement; what else there is to say goes to the error output.
 """
 
+import logging
 import sys
 
 from seq2seq.cli.report import fail
 from seq2seq.cli.settings import hydra_command
-from seq2seq.config import DataBenchmarkConfig
+from seq2seq.config import DataBenchmarkConfig, TrainBenchmarkConfig
 from seq2seq.errors import ConfigError, nearest
 
 
@@ -17,7 +18,13 @@ def data(config: DataBenchmarkConfig) -> None:
     benchmark_data(config)
 
 
-BENCHMARKS = {"data": (DataBenchmarkConfig, data)}
+def train(config: TrainBenchmarkConfig) -> None:
+    from seq2seq.benchmarks.train import benchmark_train
+
+    benchmark_train(config)
+
+
+BENCHMARKS = {"data": (DataBenchmarkConfig, data), "train": (TrainBenchmarkConfig, train)}
 
 if __name__ == "__main__":
     name = sys.argv.pop(1) if len(sys.argv) > 1 else ""
@@ -26,4 +33,6 @@ if __name__ == "__main__":
         sys.exit(0 if name else ConfigError.exit_code)
     if name not in BENCHMARKS:
         fail(f"benchmark {name!r} is not known: {nearest(name, BENCHMARKS)}", ConfigError.exit_code)
+    # Before `hydra_command` would send it to stdout.
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     hydra_command(f"benchmark_{name}", *BENCHMARKS[name])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from typing import Any, TypeVar
 
 from seq2seq.errors import ConfigError, nearest
@@ -19,8 +20,19 @@ SCHEDULES = ("inverse_sqrt", "cosine", "wsd")
 PRECISIONS = ("auto", "32-true", "bf16-mixed", "16-mixed")
 KERNELS = ("sdpa", "reference")
 LOGGERS = ("wandb", "tensorboard", "csv", "none")
+RESUMABLE = (  # settings that may change when a run goes on
+    *("trainer.*", "checkpoint.*", "logger.*"),
+    *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
+)
+
+FIXED = ("trainer.train_pairs", "trainer.val_pairs", "trainer.val_on_train")  # but for these
 
 Settings = TypeVar("Settings", bound="Checked")
+
+
+def may_change(key: str) -> bool:
+    """Whether a setting may have another value when a run goes on."""
+    return key not in FIXED and any(fnmatch(key, pattern) for pattern in RESUMABLE)
 
 
 class Checked:
@@ -65,6 +77,15 @@ def length(name: str, value: Any) -> Iterator[str]:
         Length.parse(value)
     except ValueError as error:
         yield f"{name}={value} is no length: {error}"
+
+
+def steps(value: Any) -> int | None:
+    """A length that is given in steps; None for other units, and for what is no length."""
+    try:
+        found = Length.parse(value)
+    except ValueError:
+        return None
+    return int(found.count) if found.unit == "steps" else None
 
 
 def share(name: str, value: float) -> Iterator[str]:
@@ -435,7 +456,7 @@ class OptimConfig(Checked):
     weight_decay: float = 0.0  # on matrices only, never on biases and norms
     label_smoothing: float = 0.1
     r_drop: float = 0.0  # weight of R-Drop (Liang et al. 2021), which doubles each batch; 0 = off
-    ema: float = 0.0  # decay of the moving average of weights that is evaluated and shipped; 0 = off
+    ema: float = 0.0  # decay of the average of weights that is evaluated and shipped; 0 = off
 
     def problems(self) -> Iterator[str]:
         yield from one_of("optim.schedule", self.schedule, SCHEDULES)
@@ -460,6 +481,10 @@ class OptimConfig(Checked):
             yield f"optim.lr={self.lr} would not learn: give a positive number, or null"
         if not 0 < self.eps < math.inf:
             yield f"optim.eps={self.eps} keeps AdamW from dividing by zero: give a positive number"
+
+    def decay_length(self, total_steps: int) -> int:
+        """Steps in which wsd falls; `decay_steps` is a number of steps, or None."""
+        return self.decay_steps or max(1, round(total_steps / 5))
 
 
 @dataclass
@@ -509,8 +534,9 @@ class TrainerConfig(Checked):
     val_every_n_steps: Any = 1000
     patience: int | None = None  # validations without a better BLEU before training stops
     log_every_n_steps: int = 50
-    train_pairs: int | None = None  # train on so many pairs only; null = all
-    val_pairs: int | None = None  # validate on so many pairs only; null = all
+    train_pairs: int | None = None  # train on the first so many only; null = all
+    val_pairs: int | None = None  # validate on the first so many only; null = all
+    val_on_train: bool = False  # validate on the training pairs: does it learn at all?
     profile: bool = False  # write what a few steps spend their time on to <run>/profile
 
     def problems(self) -> Iterator[str]:
@@ -521,10 +547,20 @@ class TrainerConfig(Checked):
         for name in ("patience", "train_pairs", "val_pairs"):
             if getattr(self, name) is not None:
                 yield from at_least(f"trainer.{name}", getattr(self, name), 1)
+        if self.val_on_train and self.train_pairs is None and self.val_pairs is None:
+            yield (
+                "trainer.val_on_train=true would translate the whole training text at each "
+                "validation: say how much of it, trainer.val_pairs=NUMBER"
+            )
         yield from at_least("trainer.gradient_clip", self.gradient_clip, 0)
         yield from at_least("trainer.spike", self.spike, 0.1)
         yield from one_of("trainer.accelerator", self.accelerator, ("auto", "cpu", "gpu"))
         yield from one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp"))
+        if self.strategy == "fsdp" and self.compile:
+            yield (
+                "trainer.compile=true does not go with trainer.strategy=fsdp, whose weights come "
+                "and go while a step runs: leave it out, or use trainer=ddp"
+            )
         yield from one_of("trainer.precision", self.precision, PRECISIONS)
         yield from one_of("trainer.on_bad_step", self.on_bad_step, ("skip", "stop"))
 
@@ -595,8 +631,76 @@ class TrainConfig(Checked):
                 "tokenizer.joint=false makes two vocabularies, which cannot share the embeddings "
                 "of model.tie_embeddings=all: set model.tie_embeddings=decoder"
             )
+        yield from self._length_problems()
+        if self.trainer.strategy == "fsdp" and (self.optim.ema or self.checkpoint.average):
+            name = "optim.ema" if self.optim.ema else "checkpoint.average"
+            yield (
+                f"{name} needs whole weights in each process, and trainer.strategy=fsdp leaves "
+                "only a part there: use trainer.strategy=ddp, or leave it out"
+            )
         yield from at_least("seed", self.seed, 0)
         yield from at_most("seed", self.seed, 2**32 - 1)
+
+    def lengths(self) -> dict[str, Any]:
+        """All lengths of training that are set, by name."""
+        names = {
+            "trainer.max_steps": self.trainer.max_steps,
+            "trainer.val_every_n_steps": self.trainer.val_every_n_steps,
+            "optim.warmup_steps": self.optim.warmup_steps,
+            "optim.decay_steps": self.optim.decay_steps,
+        }
+        return {name: value for name, value in names.items() if value is not None}
+
+    def _length_problems(self) -> Iterator[str]:
+        """Schedules that do not fit into the run, as far as their lengths are steps already."""
+        if self.data.streaming:
+            for name, value in self.lengths().items():
+                if steps(value) is None and not list(length(name, value)):
+                    yield (
+                        f"{name}={value}: with data.streaming=true nobody knows how long an epoch "
+                        "is: give a number of steps, or leave data.streaming out"
+                    )
+        optim, total = self.optim, steps(self.trainer.max_steps)
+        warmup = steps(optim.warmup_steps)
+        if total is None or warmup is None:
+            return
+        if optim.schedule == "cosine" and warmup >= total:
+            yield (
+                f"optim.warmup_steps={warmup} leaves nothing of trainer.max_steps={total} for "
+                "optim.schedule=cosine to fall in: lower the first or raise the second"
+            )
+        if optim.schedule == "wsd" and (optim.decay_steps is None or steps(optim.decay_steps)):
+            decay = steps(optim.decay_steps) or optim.decay_length(total)
+            if warmup + decay > total:
+                yield (
+                    f"optim.schedule=wsd needs {warmup} steps of warm-up and {decay} of decay, "
+                    f"which trainer.max_steps={total} cannot hold: lower optim.warmup_steps or "
+                    "optim.decay_steps, or train longer"
+                )
+
+
+@dataclass
+class AverageConfig(Checked):
+    """All settings of `scripts/average_checkpoints.py`."""
+
+    run: str | None = None  # whose snapshots are averaged (made with checkpoint.average=N)
+    average: int = 5  # so many of them
+    by: str = "last"  # last | best: the last ones, or those with the best validation BLEU
+    inputs: list[str] = field(default_factory=list)  # bundles or runs to average instead
+    output: str | None = None  # folder of the new bundle
+
+    def problems(self) -> Iterator[str]:
+        yield from at_least("average", self.average, 2)
+        yield from one_of("by", self.by, ("last", "best"))
+        if (self.run is None) == (not self.inputs):
+            yield (
+                "what shall be averaged? Give either run=FOLDER (a run made with "
+                "checkpoint.average=N) or inputs=[FOLDER,FOLDER,...] (bundles or runs)"
+            )
+        if len(self.inputs) == 1:
+            yield f"inputs=[{self.inputs[0]}] is one model only: an average needs two and more"
+        if self.output is None:
+            yield "output= is missing: name the folder of the new bundle, output=runs/averaged"
 
 
 @dataclass
@@ -635,6 +739,51 @@ class DataBenchmarkConfig(Checked):
             yield from at_least(name, getattr(self, name), 1)
         yield from at_least("max_length", self.max_length, 8)
         yield from at_least("seed", self.seed, 0)
+
+
+@dataclass
+class TrainBenchmarkConfig(Checked):
+    """All settings of `scripts/benchmark.py train`: each combination of the lists is measured."""
+
+    model: ModelConfig = field(default_factory=TransformerConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    # none = trainer.precision; where that is auto, each that this device has
+    precisions: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)  # none = model.kernel
+    compile: list[bool] = field(default_factory=list)  # none = trainer.compile
+    threads: list[int] = field(default_factory=list)  # none = as many as torch takes
+    warmup_steps: int = 3  # not counted, in each measurement
+    steps: int = 10  # counted, in each measurement
+    repeats: int = 3  # measurements of each setting, in turns
+    seed: int = 1
+
+    def problems(self) -> Iterator[str]:
+        for name in ("steps", "repeats"):
+            yield from at_least(name, getattr(self, name), 1)
+        yield from at_least("warmup_steps", self.warmup_steps, 0)
+        for precision in self.precisions:
+            yield from one_of("precisions", precision, PRECISIONS[1:])
+        for kernel in self.kernels:
+            yield from one_of("kernels", kernel, KERNELS)
+        for threads in self.threads:
+            yield from at_least("threads", threads, 1)
+        if self.kernels and not isinstance(self.model, TransformerConfig):
+            yield f"kernels: model={self.model.name} has no choice of kernels: leave it out"
+        if self.trainer.devices * self.trainer.num_nodes != 1:
+            yield "trainer.devices, trainer.num_nodes: one device is measured; leave them out"
+        yield from unchecked(TrainConfig, vars(TrainConfig()) | self._training()).problems()
+
+    def training(self) -> TrainConfig:
+        """Those of the run whose steps are measured."""
+        return TrainConfig(**self._training())
+
+    def _training(self) -> dict[str, Any]:
+        parts = ("model", "data", "cleaning", "tokenizer", "optim", "trainer", "seed")
+        return {name: getattr(self, name) for name in parts}
 
 
 @dataclass

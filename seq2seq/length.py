@@ -37,7 +37,7 @@ class Length:
         except (ValueError, KeyError):
             count = 0.0
         unit = "tokens" if unit.endswith("tokens") else unit
-        if isinstance(value, bool) or not 0 < count < math.inf or unit == "steps" and count % 1:
+        if isinstance(value, bool) or not 0 < count < math.inf or (unit == "steps" and count % 1):
             raise ValueError("give a number of steps, such as 4000, or 2epochs, or 50Mtokens")
         return cls(count, unit)
 

@@ -1,35 +1,95 @@
-"""What a person sees while a model trains: step, loss, tokens per second, BLEU, time left."""
+"""What a person sees while a model trains: step, loss, speed, best BLEU, time left."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
+from collections import deque
+from contextlib import ExitStack
+from datetime import timedelta
 from typing import Any
 
 import lightning as L
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
-EVERY = 30.0  # seconds between two lines when the output is no terminal
+from seq2seq.callbacks.validation_bleu import ValidationBleu
+
+log = logging.getLogger(__name__)
+
+REFRESH = 0.5  # seconds between two pictures of the bar
+FIRST, LONGEST = 5.0, 300.0  # seconds before the first line of a log, and between two lines
+RECENT = 50  # steps that the speed is measured over
+
+
+class Pace:
+    """How fast a run goes, and from that how long it still takes.
+
+    Args:
+        total: steps of the whole run.
+        val_every: steps from one validation to the next; the last step is validated too.
+    """
+
+    def __init__(self, total: int, val_every: int):
+        self.total, self.val_every = total, val_every
+        self.steps: deque[tuple[float, int]] = deque(maxlen=RECENT)  # seconds, target tokens
+        self.validations: list[float] = []  # seconds
+        self._warm = False
+
+    def add_step(self, seconds: float, tokens: int) -> None:
+        if len(self.steps) == 1 and not self._warm:
+            self.steps.clear()  # the first step also opened the data, or compiled
+            self._warm = True
+        self.steps.append((seconds, tokens))
+
+    @property
+    def tokens_per_second(self) -> float:
+        seconds = sum(seconds for seconds, _ in self.steps)
+        return sum(tokens for _, tokens in self.steps) / max(seconds, 1e-9)
+
+    def left(self, step: int) -> str:
+        """Time after `step` and before its validation, if it has one.
+
+        It is a lower bound until the first validation has shown how long they take.
+        """
+        per_step = sum(seconds for seconds, _ in self.steps) / len(self.steps)
+        seconds = per_step * (self.total - step)
+        last = self.total % self.val_every > 0
+        to_come = self.total // self.val_every - (step - 1) // self.val_every + last
+        if self.validations:
+            seconds += to_come * sum(self.validations) / len(self.validations)
+        bound = "" if self.validations else "> "
+        return bound + str(timedelta(seconds=round(seconds)))
 
 
 class Progress(L.Callback):
-    """A progress bar over the whole run; in a log file, one line from time to time."""
+    """A bar over the whole run on a terminal; elsewhere a line from time to time, soon at first.
 
-    def __init__(self) -> None:
+    Args:
+        bleu: knows the best validation BLEU, also that of a run which goes on.
+        val_every_n_steps: as in the settings of the trainer.
+    """
+
+    def __init__(self, bleu: ValidationBleu, val_every_n_steps: int) -> None:
+        self.bleu, self.val_every = bleu, val_every_n_steps
         self.bar: tqdm[Any] | None = None
-        self._last_line = 0.0
+        self._open = ExitStack()
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not trainer.is_global_zero:
-            return
-        self.bar = tqdm(
-            total=trainer.max_steps,
-            initial=trainer.global_step,
-            unit="step",
-            dynamic_ncols=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._first_step, self._started = trainer.global_step, time.monotonic()
+        self.pace = Pace(trainer.max_steps, self.val_every)
+        self._started = self._last = self._shown = time.monotonic()
+        self._step, self._tokens = trainer.global_step, 0
+        if trainer.is_global_zero and sys.stderr.isatty():
+            self._open.enter_context(logging_redirect_tqdm())  # else lines would break the bar
+            self.bar = self._open.enter_context(
+                tqdm(
+                    total=trainer.max_steps,
+                    initial=trainer.global_step,
+                    dynamic_ncols=True,
+                    bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
+                )
+            )
 
     def on_train_batch_end(
         self,
@@ -39,34 +99,50 @@ class Progress(L.Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        if self.bar is None:
+        self._tokens += batch.target_tokens * trainer.world_size  # the others' are much the same
+        if trainer.global_step == self._step or not trainer.is_global_zero:
+            return  # an update is still being gathered
+        now = time.monotonic()
+        self.pace.add_step(now - self._last, self._tokens)
+        self._last, self._step, self._tokens = now, trainer.global_step, 0
+        since = now - self._shown
+        if self.bar is not None and since >= REFRESH:
+            self.bar.n = self._step
+            self.bar.set_postfix_str(self._text(trainer))
+        elif self.bar is None and since >= min(max(FIRST, (now - self._started) / 10), LONGEST):
+            log.info("step %d/%d: %s", self._step, trainer.max_steps, self._text(trainer))
+        else:
             return
-        if not self.bar.disable:
-            if trainer.global_step > self.bar.n:
-                self.bar.update(trainer.global_step - self.bar.n)
-            if trainer.global_step % 10 == 0:
-                self.bar.set_postfix_str(_figures(trainer))
-        elif time.monotonic() - self._last_line > EVERY:
-            self._last_line = time.monotonic()
-            print(f"step {trainer.global_step}/{trainer.max_steps} {_figures(trainer)}"
-                  f" left {self._time_left(trainer)}", flush=True)
+        self._shown = now
 
-    def _time_left(self, trainer: L.Trainer) -> str:
-        done = trainer.global_step - self._first_step
-        per_step = (time.monotonic() - self._started) / max(done, 1)
-        return str(tqdm.format_interval(per_step * (trainer.max_steps - trainer.global_step)))
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._validation = time.monotonic()
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._last = time.monotonic()
+        self.pace.validations.append(self._last - self._validation)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.bar is not None:
-            self.bar.close()
+            self.bar.n = trainer.global_step
+            self.bar.set_postfix_str(", ".join(self._figures(trainer)))
+        self._open.close()
 
+    def on_exception(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
+    ) -> None:
+        self._open.close()
 
-def _figures(trainer: L.Trainer) -> str:
-    """The newest loss, speed and BLEU, as far as there are any."""
-    metrics = trainer.callback_metrics
-    shown = (
-        ("train/nll", "nll {:.3f}"),
-        ("perf/target_tokens_per_second", "{:,.0f} tok/s"),
-        ("val/bleu", "BLEU {:.1f}"),
-    )
-    return " ".join(form.format(float(metrics[key])) for key, form in shown if key in metrics)
+    def _text(self, trainer: L.Trainer) -> str:
+        return ", ".join([*self._figures(trainer), f"left {self.pace.left(self._step)}"])
+
+    def _figures(self, trainer: L.Trainer) -> list[str]:
+        """Loss, speed of all processes, best BLEU."""
+        figures = []
+        nll = trainer.callback_metrics.get("train/nll")
+        if nll is not None:
+            figures.append(f"nll {float(nll):.3f}")
+        figures.append(f"{self.pace.tokens_per_second:,.0f} target tokens/s")
+        if self.bleu.best_step:
+            figures.append(f"best BLEU {self.bleu.best:.1f} at {self.bleu.best_step}")
+        return figures

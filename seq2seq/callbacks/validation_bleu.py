@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import torch
 from seq2seq.config import DecodeConfig
 from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import corpus_bleu
 from seq2seq.inference.bundle import Bundle
 from seq2seq.inference.translator import Translator
+from seq2seq.model.translation_model import TranslationModel
+from seq2seq.training.stopping import Interrupted, StopRequest
+from seq2seq.training.strategy import whole_model
 from seq2seq.training.task import TranslationTask
 
 log = logging.getLogger(__name__)
@@ -35,6 +40,13 @@ class ValidationBleu(L.Callback):
         bundle_dir: where the best model goes.
         settings: the run's settings as a plain dict, kept in the bundle.
         normalise: what is done to a source before the model reads it.
+        patience: validations without a better BLEU after which training stops; None = never.
+        stop: knows of signals, which break off the search.
+
+    Attributes:
+        best, best_step: best BLEU so far, and after which step.
+        latest: that of the last validation.
+        worse: validations since the best.
     """
 
     def __init__(
@@ -45,51 +57,92 @@ class ValidationBleu(L.Callback):
         bundle_dir: Path,
         settings: dict[str, Any],
         normalise: Sequence[str] = (),
+        patience: int | None = None,
+        stop: StopRequest | None = None,
     ):
         self.pairs, self.vocabularies, self.decode = pairs, vocabularies, decode
         self.bundle_dir, self.settings, self.normalise = bundle_dir, settings, list(normalise)
+        self.patience, self.stop = patience, stop or StopRequest()
         self.best, self.best_step = float("-inf"), 0
+        self.latest, self.worse = float("-inf"), 0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "best_step": self.best_step}
+        return {"best": self.best, "best_step": self.best_step, "worse": self.worse}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self.best_step = state_dict["best"], state_dict["best_step"]
+        self.worse = state_dict.get("worse", 0)  # which older checkpoints lack
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.gives_up:  # the run goes on after its last validation, before its very end
+            trainer.should_stop = True
 
     @torch.inference_mode()
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         assert isinstance(pl_module, TranslationTask)
-        translator = Translator(pl_module.model, self.vocabularies, self.decode, self.normalise)
-        mine = slice(trainer.global_rank, None, trainer.world_size)
-        sources = [source for source, _ in self.pairs]
-        precision = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("highest")  # as scripts/evaluate.py computes
-        with torch.autocast(pl_module.device.type, enabled=False):
-            translations = [str(t) for t in translator.translate(sources[mine])]
-        torch.set_float32_matmul_precision(precision)
-        hypotheses = self._gather(translations, trainer)
-        references = [target for _, target in self.pairs]
-        bleu = corpus_bleu(hypotheses, references)
+        model = whole_model(pl_module.model)
+        bleu, hypotheses = self.score(trainer, model)
         pl_module.log("val/bleu", bleu, rank_zero_only=True)
         step = trainer.global_step
         log.info("step %d: validation BLEU %.2f (best %.2f)", step, bleu, max(bleu, self.best))
         for (source, target), output in list(zip(self.pairs, hypotheses, strict=True))[:SAMPLES]:
             log.info("  %s\n    -> %s\n     = %s", source, output, target)
+        self.latest, self.worse = bleu, self.worse + 1
         if bleu > self.best:
-            self.best, self.best_step = bleu, step
-            training = {"step": step, "scores": {"BLEU": bleu}, "config": self.settings}
-            if trainer.is_global_zero:
-                Bundle(
-                    pl_module.model, self.vocabularies, self.decode, training, self.normalise
-                ).save(self.bundle_dir)
+            self.best, self.best_step, self.worse = bleu, step, 0
+            self.ship(trainer, model, step, bleu)
+        if self.gives_up and step < trainer.max_steps:
+            log.info("stopping: %d validations without better BLEU (trainer.patience)", self.worse)
+            trainer.should_stop = True  # on all ranks, since all of them know all translations
 
-    def _gather(self, mine: list[str], trainer: L.Trainer) -> list[str]:
+    @property
+    def gives_up(self) -> bool:
+        """Whether there were `patience` validations without a better BLEU."""
+        return self.patience is not None and self.worse >= self.patience
+
+    @torch.inference_mode()
+    def score(self, trainer: L.Trainer, model: TranslationModel) -> tuple[float, list[str]]:
+        """BLEU of a model in evaluation mode, and its translations, on all ranks."""
+        translator = Translator(model, self.vocabularies, self.decode, self.normalise)
+        mine = slice(trainer.global_rank, None, trainer.world_size)
+        sources = [source for source, _ in self.pairs]
+        precision = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")  # as scripts/evaluate.py computes
+        with torch.autocast(next(model.parameters()).device.type, enabled=False):
+            translations: list[str] = []
+            with suppress(StopIteration):
+                found = translator.translate(sources[mine], progress=self.stop.leave_if_asked)
+                translations = [str(translation) for translation in found]
+        torch.set_float32_matmul_precision(precision)
+        # The state was saved before the validation, and the next run begins with it.
+        (stopping,) = self.stop.agreed()
+        if stopping:
+            raise Interrupted(stopping, trainer.global_step, self.bundle_dir.parent)
+        hypotheses = self._gather(translations)
+        return corpus_bleu(hypotheses, [target for _, target in self.pairs]), hypotheses
+
+    def ship(
+        self, trainer: L.Trainer, model: TranslationModel, step: int, bleu: float, **made: Any
+    ) -> None:
+        """Write `<run>/bundle`, with what else is known of its making."""
+        training = {"step": step, "scores": {"BLEU": bleu}, "config": self.settings, **made}
+        error: RunError | None = None
+        if trainer.is_global_zero:
+            bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise)
+            try:
+                bundle.save(self.bundle_dir)
+            except RunError as caught:
+                error = caught
+        if self.stop.processes.largest(error is not None)[0]:  # all end, and none waits for one
+            raise RunError(
+                f"{error or 'the bundle could not be written: see the first process'}, then go "
+                f"on: python scripts/train.py resume={self.bundle_dir.parent}"
+            ) from error
+
+    def _gather(self, mine: list[str]) -> list[str]:
         """The translations of all ranks in the order of the corpus."""
-        if trainer.world_size == 1:
-            return mine
-        shares: list[list[str]] = [[] for _ in range(trainer.world_size)]
-        torch.distributed.all_gather_object(shares, mine)
+        shares = self.stop.processes.gather(mine)
         merged = [""] * len(self.pairs)
         for rank, share in enumerate(shares):
-            merged[rank :: trainer.world_size] = share
+            merged[rank :: len(shares)] = share
         return merged

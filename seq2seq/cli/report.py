@@ -6,21 +6,24 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from seq2seq.errors import UserError
+
+Result = TypeVar("Result")
 
 DISK = {errno.ENOSPC: "the disk is full", errno.EROFS: "the disk is read-only",
         errno.EDQUOT: "the disk quota is used up", errno.EACCES: "no permission to write or read"}
 
 
-def run_command(main: Callable[[], object]) -> None:
+def run_command(main: Callable[[], Result]) -> Result:
     """Run a command; print what the user can mend without a traceback, and exit accordingly.
 
     Exit codes: 0 done, 1 something given cannot be used, 2 a setting is wrong, 128 + n stopped
     by signal n (130 = Ctrl-C). A traceback always means a bug of ours.
     """
     try:
-        main()
+        return main()
     except UserError as error:
         fail(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -36,6 +39,6 @@ def run_command(main: Callable[[], object]) -> None:
         fail(f"{DISK[error.errno]}{what}: make room or choose another folder", 1)
 
 
-def fail(message: str, code: int) -> None:
+def fail(message: str, code: int) -> NoReturn:
     print(f"error: {message}", file=sys.stderr, flush=True)
     sys.exit(code)

@@ -11,37 +11,44 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import MissingConfigException, OverrideParseException
+from hydra.errors import (
+    ConfigCompositionException,
+    MissingConfigException,
+    OverrideParseException,
+)
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.cli.report import fail, run_command
+from seq2seq.cli.sweep import Sweep
 from seq2seq.config import (
     ARCHITECTURES,
+    FIXED,
+    RESUMABLE,
     Checked,
     CorpusConfig,
     DataConfig,
     ModelConfig,
     TrainConfig,
     TransformerConfig,
+    may_change,
     unchecked,
 )
 from seq2seq.errors import ConfigError, RunError, UserError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
 
+# Of the tokenizer, for a vocabulary that is still to be learned.
+LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
+EXTRAS = ("optuna", "submitit")  # optional packages that are plugins of Hydra
 ROOT = Path(__file__).resolve().parents[2]  # of the clone: configs/ and data/ stand there
-RESUMABLE = (  # what may change when a run goes on
-    *("trainer.*", "checkpoint.*", "logger.*"),
-    *("data.path", "data.cache", "data.processes", "data.num_workers"),
-)
 
 
 def hydra_command(
@@ -64,14 +71,24 @@ def hydra_command(
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
     OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
     register(config_name, schema)
+    sweep = Sweep.asked(sys.argv[1:]) if hasattr(schema, "run_dir") else None
+    if sweep is not None:
+        run_command(sweep.require_new)
+        sys.argv.append(f"hydra.sweep.dir='{sweep.folder}'")
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "configs"), config_name=config_name)
-    def composed(config: DictConfig) -> None:
+    def composed(config: DictConfig) -> object:
         nonlocal started
         started = True
         # Here, since a launcher may call this in another process.
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-        run_command(lambda: run(_to_settings(config, schema, given)))
+        if sweep is None:
+            return run_command(lambda: run(_to_settings(config, schema, given)))
+        logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
+        number, overrides = HydraConfig.get().job.num, HydraConfig.get().overrides.task
+        config.run_dir = str(sweep.run_dir(number, overrides))
+        train = partial(_train_alone, config, schema, run)
+        return run_command(lambda: sweep.run(number, overrides, train))
 
     for argument in sys.argv[1:]:
         if argument.startswith("~"):
@@ -79,9 +96,35 @@ def hydra_command(
     try:
         composed()
     except Exception as error:  # Hydra raises ValueError and others too while it composes
-        if started:
+        if not started or isinstance(error, ConfigCompositionException):
+            fail(_explain(error, schema), ConfigError.exit_code)
+        if sweep is None or not sweep.failed():  # Optuna finds no best run if all failed
             raise
-        fail(_explain(error, schema), ConfigError.exit_code)
+    finally:
+        if sweep is not None:
+            sweep.report()
+    if sweep is not None and sweep.failed():
+        fail(f"{sweep.failed()} of the runs failed", 1)
+
+
+def _train_alone(
+    config: DictConfig, schema: type[Settings], run: Callable[[Settings], object]
+) -> object:
+    """One run of a sweep.
+
+    Raises:
+        ConfigError: it would need processes beside this one.
+    """
+    processes = config.trainer.devices * config.trainer.num_nodes
+    if processes > 1:
+        raise ConfigError(
+            [
+                f"-m trains each run in one process, and trainer.devices={config.trainer.devices} "
+                f"x trainer.num_nodes={config.trainer.num_nodes} asks for {processes}: leave them "
+                "out, or start the runs one by one with torchrun"
+            ]
+        )
+    return run(_to_settings(config, schema, {}))
 
 
 def register(config_name: str, schema: type[Settings]) -> None:
@@ -114,6 +157,11 @@ def _to_settings(
     assert isinstance(values, dict)
     if values.get("resume") is not None:
         values = _resumed(config, str(values["resume"]))
+    else:
+        if values.get("init_from") is not None:
+            values = _fine_tuned(config, str(values["init_from"]))
+        if values.get("run_dir") is not None and _restarted(Path(values["run_dir"])):
+            values["resume"] = values["run_dir"]
     return build(schema, {str(key): value for key, value in values.items()} | given)
 
 
@@ -172,20 +220,68 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
         stored = OmegaConf.merge(typed, stored)
     except (OmegaConfBaseException, OSError, ValueError) as error:
         raise RunError(f"resume={folder}: {file} cannot be read: {error}") from error
-    for override in HydraConfig.get().overrides.task:
-        key = override.lstrip("+~").split("=", 1)[0]
+    for key in map(_key_of, _overrides()):
         if key == "resume":
             continue
-        if not any(fnmatch(key, pattern) for pattern in RESUMABLE):
+        if key == "init_from":
+            raise RunError(
+                f"resume={folder} goes on with a run, and init_from= starts a new one from the "
+                "weights of another: give one of them"
+            )
+        if not may_change(key):
             raise RunError(
                 f"resume={folder} continues that run as it was, so {key} cannot change (only "
-                f"{', '.join(RESUMABLE)} can). Leave it out, or start a new run without resume="
+                f"{', '.join(RESUMABLE)} can, and of these not {', '.join(FIXED)}). Leave it out, "
+                "or start a new run without resume="
             )
         OmegaConf.update(stored, key, OmegaConf.select(config, key))
     stored.resume = folder
     values = OmegaConf.to_container(stored, resolve=True)
     assert isinstance(values, dict)
     return values
+
+
+def _restarted(run_dir: Path) -> bool:
+    """Whether torchrun or SLURM has started this command line again, and its run exists."""
+    names = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+    again = any(os.environ.get(name, "0") != "0" for name in names)
+    return again and (run_dir / "config.yaml").is_file()
+
+
+def _fine_tuned(config: DictConfig, folder: str) -> dict[Any, Any]:
+    """The settings with the model of a bundle, unless the command line chooses one.
+
+    Raises:
+        BundleError: there is no bundle.
+        ConfigError: settings of a vocabulary that would not be used.
+    """
+    from seq2seq.inference.bundle import bundle_folder, read_config
+
+    keys = [key for override in _overrides() if (key := _key_of(override)) != "init_from"]
+    learned = [k for k in keys if k in ("tokenizer", *(f"tokenizer.{name}" for name in LEARNED))]
+    if learned:
+        raise ConfigError(
+            f"{key} does nothing with init_from={folder}, whose own vocabulary is used: leave it "
+            "out"
+            for key in learned
+        )
+    model = read_config(bundle_folder(Path(folder)) / "config.json").model
+    values = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(values, dict)
+    if "model" not in keys:
+        own = {key.removeprefix("model."): OmegaConf.select(config, key)
+               for key in keys if key.startswith("model.")}
+        values["model"] = dataclasses.asdict(model) | own
+    return values
+
+
+def _overrides() -> list[str]:
+    """The settings on the command line."""
+    return list(HydraConfig.get().overrides.task)
+
+
+def _key_of(override: str) -> str:
+    return override.lstrip("+~").split("=", 1)[0]
 
 
 def sections(schema: type[Any]) -> dict[str, type[Any]]:
@@ -241,6 +337,9 @@ def _explain(error: Exception, schema: type[Any]) -> str:
     text, cause = str(error), error.__cause__ or error.__context__
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
+        extra = name.partition("_")[0]
+        if group in ("hydra/launcher", "hydra/sweeper") and extra in EXTRAS:
+            return f"{group}={name} needs a package: pip install -e '.[{extra}]'"
         options = [option for option in error.options if not option.startswith("_")]
         return f"{group}={name} is not known: {nearest(name, options)}"
     override = re.search(r"override '?([^'\s]+)'?", text)
@@ -254,5 +353,5 @@ def _explain(error: Exception, schema: type[Any]) -> str:
             f"cannot read {error.override!r}: settings are given as name=value, for example "
             "model=base; put quotes around a value with special characters: 'name=\"value\"'"
         )
-    reason = str(cause or error).splitlines()[0]
+    reason = (str(cause or error) or type(error).__name__).splitlines()[0]
     return f"{given}: {reason}" if given else reason

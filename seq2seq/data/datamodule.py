@@ -6,6 +6,7 @@ import functools
 import logging
 import signal
 from collections.abc import Iterable
+from itertools import chain, islice
 from typing import Any
 
 import lightning as L
@@ -28,6 +29,8 @@ from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
+STREAMED_EXAMPLES = 100  # batches of a stream that `examples` chooses from
+
 
 class TranslationData(L.LightningDataModule):
     """Training and validation pairs as batches of token ids.
@@ -39,6 +42,9 @@ class TranslationData(L.LightningDataModule):
         max_length: longest sentence in tokens, end mark included; longer pairs are left out of
             training and counted.
         seed: makes the order of batches.
+        train_pairs: use the first so many usable ones only, each once an epoch; None = all.
+        val_pairs: validate on the first so many only; None = all.
+        val_on_train: validate on the training pairs, as the model reads them.
     """
 
     vocabularies: Vocabularies
@@ -51,11 +57,16 @@ class TranslationData(L.LightningDataModule):
         tokenizer: TokenizerConfig,
         max_length: int,
         seed: int,
+        *,
+        train_pairs: int | None = None,
+        val_pairs: int | None = None,
+        val_on_train: bool = False,
     ):
         super().__init__()
         self.data, self.cleaning, self.tokenizer = data, cleaning, tokenizer
         self.max_length, self.seed = max_length, seed
         self.budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
+        self.most_train, self.most_val, self.val_on_train = train_pairs, val_pairs, val_on_train
         self.val_pairs: list[Pair] = []
         self._batches: TrainingBatches | StreamedBatches | None = None
         self._first_step = 0  # of the trainer, when the stream of batches was opened
@@ -70,11 +81,14 @@ class TranslationData(L.LightningDataModule):
         Args:
             vocabularies: those of a run that is being resumed.
         """
-        self.val_pairs = load_pairs(self.data, "val")
+        if not self.val_on_train:  # before the long work, so that faults in it show at once
+            self.val_pairs = load_pairs(self.data, "val")[: self.most_val]
         if self.data.streaming:
             self.streamed = StreamedBatches.open(
                 self.data, self.cleaning, self.tokenizer, vocabularies, self.max_length, self.seed
             )
+            if self.most_train is not None:
+                self.streamed.keep(self.most_train)
             self.vocabularies = self.streamed.vocabularies
         else:
             self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
@@ -85,12 +99,32 @@ class TranslationData(L.LightningDataModule):
                 )
             self.vocabularies = self.prepared.vocabularies
             self._open_shards(self.prepared)
+        if self.val_on_train:
+            most = self.most_val or self.most_train
+            assert most is not None  # by the rules between the settings
+            self.val_pairs = self.first_pairs(most)
         self._tokenise_val()
 
     @property
     def fingerprint(self) -> str:
-        """Of everything that decides the training pairs."""
-        return self.prepared.fingerprint if self.prepared else self.streamed.fingerprint
+        """Of everything that decides the pairs of training and validation."""
+        corpus = self.prepared.fingerprint if self.prepared else self.streamed.fingerprint
+        limits = {
+            "train_pairs": self.most_train,
+            "val_pairs": self.most_val,
+            "val_on_train": self.val_on_train or None,
+        }
+        parts = [f"{name}={value}" for name, value in limits.items() if value is not None]
+        return " ".join([corpus, *parts])
+
+    def first_pairs(self, count: int) -> list[Pair]:
+        """The first training pairs as text; of prepared ones, what their ids say."""
+        if self.prepared is None:
+            return self.streamed.first(count)
+        rows = self.usable[:count].astype(np.int64)
+        source, target = self.shards[0].rows(rows)
+        both = (self.vocabularies.source.decode(source), self.vocabularies.target.decode(target))
+        return list(zip(*both, strict=True))
 
     def summary(self) -> str:
         """Numbers of pairs in words."""
@@ -103,7 +137,10 @@ class TranslationData(L.LightningDataModule):
         self.shards = [Shards(paths) for paths in prepared.variants]
         lengths = [shards.lengths for shards in self.shards]
         longest, shortest = (functools.reduce(of, lengths) for of in (np.maximum, np.minimum))
-        self.usable = self._usable(longest, shortest, "train")
+        self.usable = self._usable(longest, shortest, "train")[: self.most_train]
+        if self.most_train is not None:  # then the members and their weights play no part
+            self.mixture: list[Member] = [Member(self.data.name, 0, len(self.usable))]
+            return
         members = []
         for name, first, last in prepared.members:
             first, last = np.searchsorted(self.usable, [first, last]).tolist()
@@ -113,7 +150,7 @@ class TranslationData(L.LightningDataModule):
                     f"{self.max_length} tokens: leave it out, or raise the limit"
                 )
             members.append((name, first, last))
-        self.mixture: list[Member] = weigh_members(self.data, members)
+        self.mixture = weigh_members(self.data, members)
 
     def _usable(self, longest: np.ndarray, shortest: np.ndarray, split: str) -> np.ndarray:
         """Rows of the pairs that the model can take; the others are counted."""
@@ -157,19 +194,54 @@ class TranslationData(L.LightningDataModule):
         if self.data.streaming:
             self._batches = self.streamed.at(self._place, rank, world)
             return DataLoader(self._batches, batch_size=None, pin_memory=torch.cuda.is_available())
-        self._batches = TrainingBatches(
+        self._batches = self._training_batches(rank, world)
+        dataset = TrainingPairs(self.shards, self.budget.multiple)
+        return self._loader(dataset, self._batches)
+
+    def _training_batches(self, rank: int = 0, world_size: int = 1) -> TrainingBatches:
+        return TrainingBatches(
             [shards.lengths for shards in self.shards],
             self.budget,
             self.seed,
             self.mixture,
             usable=self.usable,
             rank=rank,
-            world_size=world,
+            world_size=world_size,
             longest_first=self.data.longest_first,
             place=self._place,
         )
-        dataset = TrainingPairs(self.shards, self.budget.multiple)
-        return self._loader(dataset, self._batches)
+
+    def epoch(self) -> tuple[int, int]:
+        """Batches of the first epoch for all processes together, and their real target tokens.
+
+        Later epochs differ by a batch or so. Only prepared data know; it takes as long as the
+        first batch of an epoch.
+        """
+        lengths = self.shards[0].lengths
+        batches = tokens = 0
+        for pool in self._training_batches().epoch(0):
+            batches += len(pool)
+            tokens += sum(int(lengths[rows, 1].sum()) for rows in pool)
+        return batches, tokens
+
+    def examples(self) -> tuple[Batch, Batch, Batch]:
+        """The first batch of training, one of median size, and the largest of the first epoch.
+
+        A stream is judged by its first batches.
+        """
+        if self.prepared is None:
+            batches = list(islice(self.streamed, STREAMED_EXAMPLES))
+            by_size = sorted(batches, key=lambda batch: batch.source.numel() + batch.labels.numel())
+            return batches[0], by_size[len(by_size) // 2], by_size[-1]
+        lengths = self.shards[0].lengths
+        rows = list(chain.from_iterable(self._training_batches().epoch(0)))
+        sizes = [len(of) * int(self.budget.padded(lengths[of].max(axis=0)).sum()) for of in rows]
+        order = np.argsort(sizes)
+        pairs = TrainingPairs(self.shards, self.budget.multiple)
+        first, typical, largest = (
+            pairs[Rows(0, rows[i])] for i in (0, int(order[len(order) // 2]), int(order[-1]))
+        )
+        return first, typical, largest
 
     def state_dict(self) -> dict[str, Any]:
         """The place in the data after the steps made, the same for any number of processes."""
@@ -185,7 +257,7 @@ class TranslationData(L.LightningDataModule):
             raise RunError(
                 "the data have changed since the run was started: training, validation or test "
                 f"text are not what they were ({state_dict['data']}, now {self.fingerprint}). Put "
-                "the files back, or start a new run from scratch"
+                "the files and settings back, or start a new run from scratch"
             )
 
     def val_dataloader(self) -> DataLoader[Any]:

@@ -88,6 +88,24 @@ class HubSource:
         return int(hub.open_split(self.corpus, self.split).data.nbytes)
 
 
+@dataclass(frozen=True)
+class PairsSource:
+    """A few pairs that were read before."""
+
+    member: str
+    kept: list[Pair]
+
+    @property
+    def name(self) -> str:
+        return f"{len(self.kept)} pairs"
+
+    def pairs(self, streaming: bool = False) -> Iterator[Pair]:
+        return iter(self.kept)
+
+    def looks(self) -> list[Any]:
+        return [self.kept]
+
+
 Source = FileSource | HubSource
 
 

@@ -176,6 +176,14 @@ class Tokenizer:
         texts = (b"".join(map(self._bytes.__getitem__, ids)) for ids in batch)
         return [text.decode("utf-8", "replace").removeprefix(" ") for text in texts]
 
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Each token as text for people: ▁ for a space, special tokens by their names."""
+        special = dict(enumerate(SPECIAL_TOKENS))
+        return [
+            special.get(i) or self._bytes[i].decode("utf-8", "replace").replace(" ", "▁")
+            for i in ids
+        ]
+
     def _words(self, text: str) -> list[str]:
         """The words and symbols of a text; none if it is empty."""
         if not text:

@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 from seq2seq import __version__
 from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig
 from seq2seq.data.vocabularies import Vocabularies, missing_files
+from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError, UserError, nearest
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
@@ -49,10 +50,31 @@ class Bundle:
     normalise: list[str] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
-        """Write the folder, replacing a bundle that stands there; whole or not at all."""
+        """Write the folder, replacing a bundle that stands there; whole or not at all.
+
+        Raises:
+            RunError: the disk is full, or the folder cannot be written.
+        """
         partial, old = (folder.with_name(folder.name + end) for end in (".partial", ".old"))
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        try:
+            self._write(partial)
+            shutil.rmtree(old, ignore_errors=True)
+            if folder.exists():
+                folder.rename(old)
+            os.replace(partial, folder)
+            sync(folder.parent)
+        except (SafetensorError, OSError) as error:
+            if old.exists() and not folder.exists():
+                old.rename(folder)
+            shutil.rmtree(partial, ignore_errors=True)
+            raise RunError(
+                f"the bundle {folder} cannot be written: {error}. Make room or mend the folder"
+            ) from error
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _write(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
         source_size, target_size = self.model.vocab_sizes
         config = {
             "format": FORMAT,
@@ -64,27 +86,14 @@ class Bundle:
             "training": self.training,
         }
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-        (partial / "config.json").write_text(text, encoding="utf-8")
-        try:
-            safetensors.torch.save_file(
-                _without_copies(self.model), str(partial / "model.safetensors")
-            )
-        except SafetensorError as error:
-            raise RunError(f"the bundle {folder} cannot be written: {error}. Make room") from error
+        (folder / "config.json").write_text(text, encoding="utf-8")
+        safetensors.torch.save_file(unique_weights(self.model), str(folder / "model.safetensors"))
         # The library makes the file readable for its owner alone; a bundle is made to be given.
-        shutil.copymode(partial / "config.json", partial / "model.safetensors")
-        self.vocabularies.save(partial)
-        (partial / "README.md").write_text(self.card(), encoding="utf-8")
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
-        try:
-            os.replace(partial, folder)
-        except OSError:
-            if old.exists():
-                old.rename(folder)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.copymode(folder / "config.json", folder / "model.safetensors")
+        self.vocabularies.save(folder)
+        (folder / "README.md").write_text(self.card(), encoding="utf-8")
+        for path in (*folder.iterdir(), folder):
+            sync(path)
 
     def card(self) -> str:
         """The model card, in Markdown."""
@@ -94,6 +103,7 @@ class Bundle:
         subwords = source if self.vocabularies.joint else f"{source} + {target}"
         data = made.get("config", {}).get("data", {}).get("name", "unknown data")
         scores = "\n".join(f"- {name}: {value:.2f}" for name, value in made["scores"].items())
+        averaged = ", ".join(map(str, made.get("averaged", ())))
         names = {"en": "English", "fr": "French"}
         languages = made.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
         direction = " to ".join(names[language] for language in languages)
@@ -102,14 +112,15 @@ class Bundle:
             f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. "
             f"Trained on `{data}` for {made['step']:,} steps with seq2seq {__version__}; "
             "the settings are in `config.json`.\n\n"
-            f"Scores on the validation split of `{data}`:\n\n{scores}\n\n"
+            + (f"The weights are an average, of {averaged}.\n\n" if averaged else "")
+            + f"Scores on the validation split of `{data}`:\n\n{scores or '- not known'}\n\n"
             "It translates sentences like those it was trained on; for other text its output may "
             "be fluent and wrong.\n\n"
             '    translate --model THIS_FOLDER "hello world"\n'
         )
 
 
-def _without_copies(model: TranslationModel) -> dict[str, torch.Tensor]:
+def unique_weights(model: TranslationModel) -> dict[str, torch.Tensor]:
     """The weights by name, tied ones once, under their first name: the same file each time."""
     weights: dict[int, tuple[str, torch.Tensor]] = {}
     for name, value in model.state_dict().items():

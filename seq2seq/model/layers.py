@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq.config import TransformerConfig
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.dropout import Dropout
 from seq2seq.model.positions import RotaryPositions
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
+    "relu": lambda x: F.relu(x, inplace=True),  # of a product, which needs it no more
     "gelu": F.gelu,
     "swiglu": F.silu,
 }
@@ -29,7 +31,7 @@ class Residual(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.pre_norm = config.norm == "pre"
 
     def forward(self, x_BLD: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
@@ -139,3 +141,19 @@ class DecoderLayer(nn.Module):
         x_RTD = self.cross_residual(x_RTD, over_source)
         out: Tensor = self.feed_forward_residual(x_RTD, self.feed_forward)
         return out
+
+
+@torch.no_grad()
+def scale_residuals(layers: nn.ModuleList) -> None:
+    """Divide what each of N blocks of a pre-norm stack adds by sqrt(N), at the start of training.
+
+    Without a norm on the path the variances of the blocks add up: a deep stack would begin with
+    large activations (Radford et al. 2019, section 2.3).
+    """
+    last = [
+        module.outer if isinstance(module, FeedForward) else module.out_proj
+        for module in layers.modules()
+        if isinstance(module, (FeedForward, MultiHeadAttention))
+    ]
+    for linear in last:
+        linear.weight /= len(last) ** 0.5

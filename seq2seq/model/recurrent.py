@@ -18,6 +18,7 @@ from seq2seq.config import RecurrentConfig
 from seq2seq.model import masks
 from seq2seq.model.attention import masked_softmax
 from seq2seq.model.cache import check_hypotheses
+from seq2seq.model.dropout import Dropout, WordDropout
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,
@@ -119,7 +120,8 @@ class RecurrentModel(TranslationModel):
         width, layers = config.d_model, config.encoder_layers
         self.source_tokens, self.target_tokens = make_embeddings(config, self.vocab_sizes)
         self.scale = math.sqrt(width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.word_dropout = WordDropout(config.word_dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = nn.GRU(
             width,
             width // 2,
@@ -147,7 +149,7 @@ class RecurrentModel(TranslationModel):
         real = source_real_BS.to(torch.bool).cpu()
         if (real[:, 1:] & ~real[:, :-1]).any():
             raise ValueError("a recurrent model reads sources whose padding stands at their ends")
-        embedded_BSD = self.dropout(self.source_tokens(source_BS) * self.scale)
+        embedded_BSD = self._embed(self.source_tokens, source_BS)
         # Packed, so that the backward direction begins at the last real token.
         lengths = real.sum(dim=1).clamp(min=1)
         packed = pack_padded_sequence(embedded_BSD, lengths, batch_first=True, enforce_sorted=False)
@@ -170,7 +172,7 @@ class RecurrentModel(TranslationModel):
         """Hidden states (R, T, D) of T further tokens, one after another."""
         check_rows(target_RT.size(0), state.annotations_BSD.size(0))
         check_hypotheses(state.hidden_RD.size(0), target_RT.size(0))
-        embedded_RTD = self.dropout(self.target_tokens(target_RT) * self.scale)
+        embedded_RTD = self._embed(self.target_tokens, target_RT)
         read = []
         for embedded_RD in embedded_RTD.unbind(dim=1):
             context_RD = self._look(state)
@@ -180,6 +182,10 @@ class RecurrentModel(TranslationModel):
         everything = torch.cat([embedded_RTD, torch.stack(read, dim=1)], dim=-1)
         hidden_RTD: Tensor = self.dropout(torch.tanh(self.readout(everything)))
         return hidden_RTD
+
+    def _embed(self, tokens: nn.Embedding, ids_BL: Tensor) -> Tensor:
+        embedded_BLD: Tensor = self.dropout(self.word_dropout(tokens(ids_BL) * self.scale))
+        return embedded_BLD
 
     def _look(self, state: RecurrentState) -> Tensor:
         """What each hypothesis reads of its source (R, D); the beams of a sentence share it."""

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from seq2seq.config import TransformerConfig
 from seq2seq.model import masks
 from seq2seq.model.cache import DecoderCache, LayerCache
-from seq2seq.model.layers import DecoderLayer, EncoderLayer
+from seq2seq.model.dropout import Dropout, WordDropout
+from seq2seq.model.layers import DecoderLayer, EncoderLayer, scale_residuals
 from seq2seq.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from seq2seq.model.translation_model import (
     TranslationModel,
@@ -36,10 +37,11 @@ class Embedding(nn.Module):
             self.positions = SinusoidalPositions(config.max_length, config.d_model)
         elif config.positions == "learned":
             self.positions = LearnedPositions(config.max_length, config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.word_dropout = WordDropout(config.word_dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, ids_BL: Tensor, start: int | Tensor = 0) -> Tensor:
-        x_BLD = self.tokens(ids_BL) * self.scale
+        x_BLD = self.word_dropout(self.tokens(ids_BL) * self.scale)
         if self.positions is not None:
             x_BLD = self.positions(x_BLD, start)
         dropped: Tensor = self.dropout(x_BLD)
@@ -75,6 +77,9 @@ class Transformer(TranslationModel):
         self.decoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
         self.output = nn.Linear(config.d_model, self.vocab_sizes[1], bias=False)
         initialise(self)
+        if pre:
+            scale_residuals(self.encoder)
+            scale_residuals(self.decoder)
         if config.tie_embeddings != "none":
             self.output.weight = target_tokens.weight
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 import netrc
 import os
 import secrets
 import socket
+import warnings
 from pathlib import Path
 from typing import Any
 from urllib.parse import ParseResult, urlparse
@@ -23,17 +25,25 @@ WANDB_TIMEOUT = 20  # seconds to wait for W&B before going offline
 WANDB_MODES = ("online", "offline", "disabled")
 
 
-def make_loggers(config: LoggerConfig, run_dir: Path, settings: dict[str, Any]) -> list[Logger]:
-    """The chosen logger and, unless it is `none`, `<run>/metrics/version_*/metrics.csv`.
+def make_loggers(
+    config: LoggerConfig,
+    run_dir: Path,
+    settings: dict[str, Any],
+    step: int = 0,
+    validated: bool = True,
+) -> list[Logger]:
+    """The chosen logger and, unless it is `none`, `<run>/metrics/version_0/metrics.csv`.
 
     Args:
         config: which kind.
         run_dir: folder of the run.
         settings: the run's resolved settings as a plain dict, shown beside the curves.
+        step: updates that were made when the run goes on.
+        validated: whether the validation that was due then is done.
     """
     if config.kind == "none" or process_rank() != 0:
         return []
-    loggers: list[Logger] = [CSVLogger(run_dir, name="metrics")]
+    loggers: list[Logger] = [_curves(run_dir, step, validated)]
     if config.kind == "tensorboard":
         loggers.append(TensorBoardLogger(run_dir, name="tensorboard"))
     elif config.kind == "wandb":
@@ -44,6 +54,29 @@ def make_loggers(config: LoggerConfig, run_dir: Path, settings: dict[str, Any]) 
         if not isinstance(logger, CSVLogger):  # that would write them a second time
             logger.log_hyperparams(settings)
     return loggers
+
+
+def _curves(run_dir: Path, step: int, validated: bool) -> CSVLogger:
+    """One file for the whole run: rows up to `step` are kept, later ones will be made again."""
+    file = run_dir / "metrics" / "version_0" / "metrics.csv"
+    old = file.with_suffix(".old")
+    if file.exists() and not old.exists():
+        file.rename(old)  # Lightning would delete it
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Experiment logs directory")
+        logger = CSVLogger(run_dir, name="metrics", version=0, flush_logs_every_n_steps=1)
+        experiment = logger.experiment
+    if old.exists():
+        with old.open(newline="", encoding="utf-8") as lines:
+            rows = [{k: v for k, v in row.items() if v} for row in csv.DictReader(lines)]
+        # Lightning counts from 0: what belongs to the last of `step` updates has step - 1.
+        kept = [row for row in rows if int(row["step"]) < step]
+        if not validated:
+            kept = [r for r in kept if int(r["step"]) < step - 1 or not any("val/" in k for k in r)]
+        experiment.metrics = kept
+        experiment.save()
+        old.unlink()
+    return logger
 
 
 def _make_wandb(config: LoggerConfig, run_dir: Path) -> WandbLogger | None:
@@ -60,6 +93,7 @@ def _make_wandb(config: LoggerConfig, run_dir: Path) -> WandbLogger | None:
                 dir=run_dir,
                 id=id_file.read_text(),
                 resume="allow" if mode == "online" else None,
+                reinit="finish_previous",  # of a sweep
                 mode=mode,  # type: ignore[arg-type]  # one of WANDB_MODES
                 settings=wandb.Settings(init_timeout=WANDB_TIMEOUT, console="off", silent=True),
             )

@@ -1,14 +1,25 @@
-"""What is minimised: label-smoothed cross-entropy, as sums over real target tokens."""
+"""What is minimised: label-smoothed cross-entropy, as sums over real target tokens.
+
+Shapes: B sentences, T target positions, P real ones among them, D model width, V vocabulary.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import TranslationModel
+
+# Scores of the vocabulary that are held at once: 128 MiB in full precision on a CPU (fewer make
+# the products slower), 1 GiB on a GPU.
+SCORES_AT_ONCE = {"cpu": 2**25, "cuda": 2**28}
 
 
 @dataclass
@@ -25,20 +36,145 @@ class LossSums:
 
 
 def translation_loss(
-    model: TranslationModel, hidden_BTD: Tensor, labels_BT: Tensor, smoothing: float = 0.0
+    model: TranslationModel,
+    hidden_BTD: Tensor,
+    labels_BT: Tensor,
+    smoothing: float = 0.0,
+    tokens: int | None = None,
 ) -> LossSums:
     """Loss of hidden states against the tokens they should predict.
 
     A smoothed label is the true token with weight 1 - smoothing and every token of the
     vocabulary with smoothing / V (Szegedy et al. 2016; section 5.4 of Vaswani et al. 2017).
-    Only real positions are projected to the vocabulary, since padding would cost as much.
+    Only real positions are projected to the vocabulary, since padding would cost as much, and
+    only some at a time: the scores of a whole batch are never in memory.
+
+    Args:
+        model: whose output layer makes scores of hidden states.
+        hidden_BTD: hidden states.
+        labels_BT: ids to predict, PAD where there is none.
+        smoothing: weight that is spread over the vocabulary.
+        tokens: number of real labels, if known; spares a GPU from waiting to count them.
     """
-    real_BT = labels_BT != PAD
-    labels_P = labels_BT[real_BT]
-    logits_PV = model.project(hidden_BTD[real_BT])
-    log_probs_PV = torch.log_softmax(logits_PV.float(), dim=-1)
-    nll = -log_probs_PV.gather(1, labels_P[:, None]).sum()
-    if not smoothing:
-        return LossSums(smoothed=nll, nll=nll.detach())
-    uniform = -log_probs_PV.sum() / log_probs_PV.size(1)
-    return LossSums((1 - smoothing) * nll + smoothing * uniform, nll.detach())
+    places_P = real_places(labels_BT, tokens)
+    hidden_PD = hidden_BTD.flatten(0, 1).index_select(0, places_P)
+    labels_P = labels_BT.flatten()[places_P]
+    output = model.output
+    smoothed, nll = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden_PD, output.weight, output.bias, labels_P, smoothing, _product_dtype(output.weight)
+    )
+    return LossSums(smoothed, nll)
+
+
+def real_places(labels_BT: Tensor, tokens: int | None = None) -> Tensor:
+    """Places (P,) of real labels among the B * T; `tokens` is their number, if known."""
+    real = labels_BT.flatten() != PAD
+    size = int(real.sum()) if tokens is None else tokens
+    return torch.nonzero_static(real, size=size)[:, 0]
+
+
+def divergence(
+    model: TranslationModel, hidden_BTD: Tensor, labels_BT: Tensor, tokens: int | None = None
+) -> Tensor:
+    """How far two predictions of the same labels are apart: KL(a || b) + KL(b || a), summed.
+
+    R-Drop (Liang et al. 2021) makes a model agree with itself under two draws of dropout.
+
+    Args:
+        model: whose output layer makes scores of hidden states.
+        hidden_BTD: hidden states; the second half of the batch repeats the first.
+        labels_BT: their labels, of both halves.
+        tokens: number of real labels of one half, if known.
+    """
+    half = len(labels_BT) // 2
+    places_P = real_places(labels_BT[:half], tokens)
+    a_PD, b_PD = (h.flatten(0, 1).index_select(0, places_P) for h in hidden_BTD.chunk(2))
+    total = hidden_BTD.new_zeros((), dtype=torch.float32)
+    for rows in _portions(len(places_P), model.output.weight):
+        total = total + checkpoint(
+            _divergence, model.output, a_PD[rows], b_PD[rows], use_reentrant=False
+        )
+    return total
+
+
+def _divergence(output: nn.Linear, a_PD: Tensor, b_PD: Tensor) -> Tensor:
+    a_PV, b_PV = (output(hidden).float().log_softmax(dim=-1) for hidden in (a_PD, b_PD))
+    total: Tensor = ((a_PV.exp() - b_PV.exp()) * (a_PV - b_PV)).sum()
+    return total
+
+
+def _portions(rows: int, weight_VD: Tensor) -> Iterator[slice]:
+    """Slices of the rows whose scores are held at once."""
+    size = max(1, SCORES_AT_ONCE.get(weight_VD.device.type, 2**28) // len(weight_VD))
+    yield from (slice(start, start + size) for start in range(0, rows, size))
+
+
+def _product_dtype(weight: Tensor) -> torch.dtype:
+    """In which autocast would multiply."""
+    device = weight.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Smoothed and plain cross-entropy sums of hidden states under an output layer.
+
+    The gradient is made in the forward pass, portion by portion, while the scores z = h W' + b
+    are at hand. With smoothing e, smoothed = nll + e * (z[label] - mean(z)), and the mean of the
+    scores is the score of W's mean row: smoothing costs no pass over the vocabulary.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden_PD: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        labels_P: Tensor,
+        smoothing: float,
+        dtype: torch.dtype,
+    ) -> tuple[Tensor, Tensor]:
+        with torch.autocast(weight_VD.device.type, enabled=False):
+            x_PD, w_VD = hidden_PD.to(dtype), weight_VD.to(dtype)
+            b_V = None if bias_V is None else bias_V.to(dtype)
+            full = torch.promote_types(weight_VD.dtype, torch.float32)
+            mean_D = w_VD.mean(dim=0, dtype=full)
+            d_x_PD, d_w_VD = torch.empty_like(x_PD), torch.zeros_like(weight_VD, dtype=full)
+            d_b_V, nll, true = (d_w_VD.new_zeros(size) for size in (len(w_VD), (), ()))
+            for rows in _portions(len(x_PD), w_VD):
+                z_PV = F.linear(x_PD[rows], w_VD, b_V).to(full)
+                label_P1 = labels_P[rows, None]
+                true_P, top_P = z_PV.gather(1, label_P1)[:, 0], z_PV.amax(dim=1)
+                p_PV = z_PV.softmax(dim=1)
+                # The likeliest token has p = exp(top) / sum(exp(z)), which is at least 1 / V.
+                nll += (top_P - p_PV.amax(dim=1).log() - true_P).sum()
+                true += true_P.sum()
+                if not any(ctx.needs_input_grad):
+                    continue
+                p_PV.scatter_add_(1, label_P1, p_PV.new_full(label_P1.shape, smoothing - 1))
+                if bias_V is not None:
+                    d_b_V += p_PV.sum(dim=0)
+                p_PV = p_PV.to(dtype)
+                torch.mm(p_PV, w_VD, out=d_x_PD[rows])
+                _add_product(d_w_VD, p_PV.t(), x_PD[rows])
+            sum_D = x_PD.sum(dim=0, dtype=full)
+            mean = mean_D @ sum_D + (0 if bias_V is None else bias_V.mean() * len(x_PD))
+            d_x_PD -= (smoothing * mean_D).to(dtype)
+            d_w_VD -= smoothing / len(w_VD) * sum_D
+            d_b_V -= smoothing / len(w_VD) * len(x_PD)
+        ctx.save_for_backward(d_x_PD.to(hidden_PD.dtype), d_w_VD, d_b_V)
+        ctx.mark_non_differentiable(nll)
+        return nll + smoothing * (true - mean), nll
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        wanted = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=False)
+        gradients = [made * gradient if needed else None for made, needed in wanted]
+        return (*gradients, None, None, None)
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """total += a @ b, where half-precision products are summed in full precision."""
+    if total.dtype == a.dtype:
+        total.addmm_(a, b)
+    else:
+        total += a @ b

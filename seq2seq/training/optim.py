@@ -1,8 +1,9 @@
-"""AdamW, its parameter groups, and the inverse-square-root schedule."""
+"""AdamW, its parameter groups, and the schedules of its learning rate."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from torch import nn
 from torch.optim import AdamW
@@ -16,10 +17,38 @@ def peak_learning_rate(config: OptimConfig, d_model: int) -> float:
     return 1 / math.sqrt(d_model * config.warmup_steps) if config.lr is None else config.lr
 
 
+# Schedules: the share of the peak rate at a step counted from 0. All rise linearly over the
+# warm-up and reach the peak, 1, at its last update; cosine and wsd reach `final` at the last of
+# all updates, and stay there.
+
+
 def inverse_sqrt(step: int, warmup_steps: int) -> float:
-    """Factor on the peak rate at a step counted from 0: linear up, then 1/sqrt(step)."""
+    """After the warm-up 1/sqrt(step): section 5.3 of Vaswani et al. 2017."""
     step += 1
     return min(step / warmup_steps, math.sqrt(warmup_steps / step))
+
+
+def cosine(step: int, warmup_steps: int, total_steps: int, final: float = 0.0) -> float:
+    """After the warm-up half a period of a cosine (Loshchilov & Hutter 2017, without restarts)."""
+    step += 1
+    if step <= warmup_steps:
+        return step / warmup_steps
+    done = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
+    return final + (1 - final) * (1 + math.cos(math.pi * done)) / 2
+
+
+def wsd(
+    step: int, warmup_steps: int, decay_steps: int, total_steps: int, final: float = 0.0
+) -> float:
+    """Warm-up, stable, decay (Hu et al. 2024); the decay is 1 - sqrt (Hägele et al. 2024).
+
+    They find that shape better than a straight line, and 10 to 20 % of the steps enough for it.
+    """
+    step += 1
+    if step <= warmup_steps:
+        return step / warmup_steps
+    done = min(1.0, max(0, step - (total_steps - decay_steps)) / decay_steps)
+    return final + (1 - final) * (1 - math.sqrt(done))
 
 
 def make_optimizer(model: nn.Module, config: OptimConfig, d_model: int) -> AdamW:
@@ -41,5 +70,13 @@ def make_optimizer(model: nn.Module, config: OptimConfig, d_model: int) -> AdamW
     return optimizer
 
 
-def make_schedule(optimizer: AdamW, config: OptimConfig) -> LambdaLR:
-    return LambdaLR(optimizer, lambda step: inverse_sqrt(step, config.warmup_steps))
+def make_schedule(optimizer: AdamW, config: OptimConfig, total_steps: int) -> LambdaLR:
+    """The schedule of a run of so many steps; the lengths of `config` are steps too."""
+    warmup, final = config.warmup_steps, config.final_lr
+    decay = config.decay_length(total_steps)
+    shares: dict[str, Callable[[int], float]] = {
+        "inverse_sqrt": lambda step: inverse_sqrt(step, warmup),
+        "cosine": lambda step: cosine(step, warmup, total_steps, final),
+        "wsd": lambda step: wsd(step, warmup, decay, total_steps, final),
+    }
+    return LambdaLR(optimizer, shares[config.schedule])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -13,8 +16,12 @@ from pathlib import Path
 import pytest
 from conftest import ENVIRONMENT, ROOT, TOY
 
-STEPS = ("trainer.val_every_n_steps=20", "checkpoint.every_n_steps=8", "decode=greedy",
-         "model.dropout=0.2", "model.attention_dropout=0.1", "logger=csv")
+from seq2seq.callbacks.checkpoint_files import newest_checkpoint, read_entry, step_of
+
+# Small batches make the search of a validation take its time.
+STEPS = ("decode.batch_tokens=16", "decode=greedy", "trainer.val_every_n_steps=20",
+         "checkpoint.every_n_steps=8", "model.dropout=0.2", "model.attention_dropout=0.1",
+         "logger=csv")
 
 
 def start(*settings: object) -> subprocess.Popen[str]:
@@ -25,12 +32,12 @@ def start(*settings: object) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    for _ in range(1200):
-        if path.exists():
+def wait_for(path: Path, process: subprocess.Popen[str], text: str = "") -> None:
+    for _ in range(2400):
+        if path.exists() and text in path.read_text(errors="replace"):
             return
         assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.1)
+        time.sleep(0.05)
     raise AssertionError(f"{path} never appeared")
 
 
@@ -96,6 +103,69 @@ def test_a_signal_saves_says_how_to_resume_and_has_its_own_exit_code(
         assert_same_end(run_dir, unbroken)
 
 
+def curves(run_dir: Path) -> list[dict[str, str]]:
+    """The logged rows, without what is measured by the clock."""
+    with (run_dir / "metrics" / "version_0" / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "code"),
+    [
+        pytest.param(20, signal.SIGTERM, 143, id="first, term", marks=pytest.mark.slow),
+        pytest.param(20, signal.SIGKILL, -9, id="first, kill"),
+        pytest.param(40, signal.SIGTERM, 143, id="last, term"),
+        pytest.param(40, signal.SIGKILL, -9, id="last, kill", marks=pytest.mark.slow),
+    ],
+)
+def test_a_validation_that_was_broken_off_is_made_up_for(
+    step, number, code, unbroken, script, toy_corpus, tmp_path
+):
+    run_dir = tmp_path / "run"
+    process = start(*TOY, *STEPS, f"data.path={toy_corpus}", f"run_dir={run_dir}",
+                    "trainer.max_steps=40")
+    wait_for(run_dir / "checkpoints" / f"step-{step:08d}.ckpt", process)
+    # Its row is written right after it, and then the validation begins.
+    wait_for(run_dir / "metrics" / "version_0" / "metrics.csv", process, f",{step - 1},")
+    process.send_signal(number)
+    sent = time.monotonic()
+    printed = process.communicate(timeout=60)[0]
+    assert time.monotonic() - sent < 30  # it takes 2 on an idle machine
+    assert process.returncode == code, printed
+    newest = newest_checkpoint(run_dir)
+    assert step_of(newest) == step
+    assert not read_entry(newest)["validated"]
+    assert f"step {step}: validation BLEU" not in printed
+    result = script("train", f"resume={run_dir}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"step {step}: validation BLEU" in result.stdout
+    assert_same_end(run_dir, unbroken)
+    assert curves(run_dir) == curves(unbroken)
+    ours, theirs = (json.loads((run / "summary.json").read_text()) for run in (run_dir, unbroken))
+    assert ours | {"seconds": 0} == theirs | {"seconds": 0}
+
+
+def test_a_full_disk_keeps_the_last_checkpoint_and_says_how_to_go_on(
+    unbroken, script, toy_corpus, tmp_path
+):
+    run_dir = tmp_path / "run"
+    process = start(*TOY, *STEPS, f"data.path={toy_corpus}", f"run_dir={run_dir}",
+                    "trainer.max_steps=40")
+    wait_for(run_dir / "checkpoints" / "step-00000008.ckpt", process)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (10**5, 10**5))  # bytes of any file
+    printed = process.communicate(timeout=60)[0]
+    assert process.returncode == 1, printed
+    assert "could not be saved to" in printed
+    assert "File too large. Make room or mend the folder" in printed
+    assert f"python scripts/train.py resume={run_dir}" in printed
+    assert "Traceback" not in printed
+    assert all(path.suffix == ".ckpt" for path in (run_dir / "checkpoints").iterdir())
+    result = script("train", f"resume={run_dir}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_same_end(run_dir, unbroken)
+
+
 def test_a_finished_run_says_that_it_is_finished(unbroken, script):
     result = script("train", f"resume={unbroken}")
     assert result.returncode == 1
@@ -123,15 +193,17 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     assert_same_end(run_dir, unbroken)
 
 
-def test_a_checkpoint_of_another_model_is_refused(unbroken, script, tmp_path):
+def test_settings_that_were_edited_since_are_named(unbroken, script, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(unbroken, run_dir)
     config = run_dir / "config.yaml"
-    config.write_text(config.read_text().replace("d_ff: 128", "d_ff: 96"))
+    text = config.read_text().replace("d_ff: 128", "d_ff: 96")
+    config.write_text(text.replace("every_n_steps: 8", "every_n_steps: 9"))
     result = script("train", f"resume={run_dir}", "trainer.max_steps=80")
     assert result.returncode == 1
-    assert "belongs to another model: encoder.0.feed_forward.inner.weight" in result.stderr
-    assert "(128, 64) there, and (96, 64)" in result.stderr
+    assert "differ from those that" in result.stderr
+    assert "\n  - model.d_ff was 128, and is 96 now\nGoing on" in result.stderr  # and nothing else
+    assert f"init_from={run_dir}" in result.stderr
 
 
 def test_a_run_killed_before_its_first_checkpoint_starts_again(unbroken, script, tmp_path):
@@ -144,7 +216,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(unbroken, script,
 
 
 def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script, tmp_path):
-    from seq2seq.callbacks.checkpoints import checkpoint_files
+    from seq2seq.callbacks.checkpoint_files import checkpoint_files
 
     folder = tmp_path / "checkpoints"
     folder.mkdir()

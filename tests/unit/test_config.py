@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.cli.settings import ROOT, _explain, build, keys_of, register
 from seq2seq.config import (
+    AverageConfig,
     CheckpointConfig,
     CleaningConfig,
     CorpusConfig,
@@ -37,8 +38,8 @@ from seq2seq.errors import ConfigError
 
 CONFIGS = ROOT / "configs"
 OPTIONS = sorted((file.parent.name, file.stem) for file in CONFIGS.glob("*/*.yaml"))
-GROUPS = [option for option in OPTIONS if option[0] != "experiment"]
-EXPERIMENTS = [name for group, name in OPTIONS if group == "experiment"]
+ACROSS = [option for option in OPTIONS if option[0] in ("experiment", "debug")]  # several groups
+GROUPS = [option for option in OPTIONS if option not in ACROSS]
 SCHEMAS: dict[str, type[Any]] = {"train": TrainConfig, "evaluate": EvaluateConfig}
 
 
@@ -84,7 +85,7 @@ def test_there_are_options_to_test():
         "trainer",
         "logger",
     }
-    assert EXPERIMENTS
+    assert {group for group, _ in ACROSS} == {"experiment", "debug"}
 
 
 @pytest.mark.parametrize(("group", "name"), GROUPS)
@@ -100,12 +101,20 @@ def test_models_and_data_are_named_after_their_files(group, name):
     assert getattr(composed(f"{group}={name}"), group).name == name
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_sets_what_it_says(name):
-    settings = asdict(composed(f"experiment={name}"))
-    for section, own in written("experiment", name).items():
+@pytest.mark.parametrize(("group", "name"), ACROSS)
+def test_every_preset_across_groups_sets_what_it_says(group, name):
+    settings = asdict(composed(f"{group}={name}"))
+    for section, own in written(group, name).items():
         for key, value in own.items():
             assert settings[section][key] == value
+
+
+@pytest.mark.parametrize("debug", [name for group, name in ACROSS if group == "debug"])
+@pytest.mark.parametrize("group", ["model", "data", "optim", "tokenizer"])
+def test_debugging_goes_with_every_model_corpus_and_schedule(debug, group):
+    for name in [name for of, name in GROUPS if of == group]:
+        composed(f"debug={debug}", f"{group}={name}")
+    composed(f"debug={debug}", "experiment=demo")
 
 
 @pytest.mark.parametrize("name", [name for group, name in GROUPS if group == "data"])
@@ -260,6 +269,44 @@ def test_key_names_are_those_of_the_dataclasses():
         (EvaluateConfig, {"model": "x", "device": "tpu"}, r"device=tpu is not known"),
         (EvaluateConfig, {}, r"model= is missing.*model=runs/demo"),
         (TrainConfig, {"seed": -1}, r"seed=-1 is too small"),
+        (OptimConfig, {"schedule": "wsdd"}, r"optim\.schedule=wsdd is not known.*'wsd'"),
+        (OptimConfig, {"decay_steps": 10}, r"decay_steps=10 belongs to optim\.schedule=wsd"),
+        (OptimConfig, {"final_lr": 0.1}, r"final_lr=0\.1 belongs to optim\.schedule=cosine"),
+        (OptimConfig, {"ema": 1.0}, r"optim\.ema=1\.0 is no probability"),
+        (
+            TrainConfig,
+            {"optim": OptimConfig(schedule="cosine", warmup_steps=10000)},
+            r"warmup_steps=10000 leaves nothing of trainer\.max_steps=10000 for .*cosine",
+        ),
+        (
+            TrainConfig,
+            {"optim": OptimConfig(schedule="wsd", decay_steps=6001)},
+            r"wsd needs 4000 steps of warm-up and 6001 of decay, .*max_steps=10000 cannot hold",
+        ),
+        (
+            TrainConfig,
+            {"optim": OptimConfig(schedule="wsd", warmup_steps=8001)},
+            r"wsd needs 8001 steps of warm-up and 2000 of decay",
+        ),
+        (
+            TrainConfig,
+            {
+                "data": DataConfig(streaming=True),
+                "trainer": TrainerConfig(max_steps="3epochs"),
+            },
+            r"trainer\.max_steps=3epochs: with data\.streaming=true nobody knows how long",
+        ),
+        (
+            TrainConfig,
+            {"optim": OptimConfig(ema=0.9), "trainer": TrainerConfig(strategy="fsdp", devices=2)},
+            r"optim\.ema needs whole weights.* use trainer\.strategy=ddp",
+        ),
+        (CheckpointConfig, {"average": 1}, r"checkpoint\.average=1 averages nothing"),
+        (CheckpointConfig, {"average_by": "bets"}, r"average_by=bets is not known.*'best'"),
+        (AverageConfig, {"output": "x"}, r"Give either run=FOLDER"),
+        (AverageConfig, {"output": "x", "inputs": ["a"]}, r"inputs=\[a\] is one model only"),
+        (AverageConfig, {"run": "x"}, r"output= is missing"),
+        (AverageConfig, {"run": "x", "output": "y", "average": 1}, r"average=1 is too small"),
     ],
 )
 def test_an_impossible_value_is_refused_with_its_reason(schema, values, text):
@@ -352,7 +399,7 @@ def train(
     [
         (["model=bsae"], 2, "model=bsae is not known: did you mean 'base'?"),
         (["model.d_modle=3"], 2, "no setting 'model.d_modle': did you mean 'model.d_model'"),
-        (["trainer.max_steps=abc"], 2, "trainer.max_steps=abc is no length: give a number of steps, such as 4000"),
+        (["trainer.max_steps=abc"], 2, "trainer.max_steps=abc is no length: give a number"),
         (["trainer.max_steps"], 2, "cannot read 'trainer.max_steps': settings are given as name="),
         (["model=rnn_attention", "model.n_heads=2"], 2, "model.n_heads is no setting of this kind"),
         (["model.architecture=rnn_attention"], 2, "rnn_attention belongs to the preset"),

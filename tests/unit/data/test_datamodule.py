@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
 from seq2seq.data import report_page
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.tokenizer import Tokenizer
@@ -256,3 +256,20 @@ def test_opening_a_loader_leaves_the_random_state_alone(tmp_path):
     before = torch.get_rng_state()
     next(iter(data.train_dataloader()))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("weights", [{}, {"a": 2.5, "b": 0.5}])
+def test_the_size_of_an_epoch_is_that_of_the_batches_that_are_made(tmp_path, weights):
+    data = make(tmp_path)
+    for name, pairs in (("a", TRAIN[:12]), ("b", TRAIN[12:])):
+        (tmp_path / name).mkdir()
+        make(tmp_path / name, pairs)
+    if weights:
+        members = {name: CorpusConfig(path=str(tmp_path / name)) for name in weights}
+        data.data = DataConfig(train=None, val=None, test=None, members=members, weights=weights)
+    data.prepare()
+    batches, tokens = data.epoch()
+    epochs = [key.epoch for key in islice(data.train_dataloader().sampler, batches + 1)]
+    assert epochs == [0] * batches + [1]
+    made = islice(data.train_dataloader(), batches)
+    assert sum(int((batch.labels != 0).sum()) for batch in made) == tokens

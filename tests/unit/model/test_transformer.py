@@ -275,14 +275,34 @@ def test_dropout_acts_in_training_only(rates):
     assert not torch.equal(model(*inputs), model(*inputs))
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("tie", TIES)
-def test_initial_embeddings_have_unit_size_and_matrices_are_xavier(tie):
+def test_initial_embeddings_have_unit_size_and_matrices_are_xavier(tie, norm):
     torch.manual_seed(0)
-    model = Transformer(tiny_config(d_model=64, tie_embeddings=tie), vocab_size=500)
+    config = tiny_config(d_model=64, tie_embeddings=tie, norm=norm)
+    model = Transformer(config, vocab_size=500)
     for embedding in (model.source_embedding, model.target_embedding):
         assert embedding.tokens.weight.std().item() * embedding.scale == pytest.approx(1, rel=0.02)
-    for module in model.modules():
+    for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and module is not model.output:
             bound = math.sqrt(6 / (module.in_features + module.out_features))
-            assert 0.9 * bound < module.weight.abs().max() <= bound
+            if model.config.norm == "pre" and name.endswith(("out_proj", "outer")):
+                blocks_of_a_layer = 2 if name.startswith("encoder") else 3
+                bound /= math.sqrt(blocks_of_a_layer * 2)  # layers
+            assert 0.9 * bound < module.weight.abs().max() <= bound, name
             assert (module.bias == 0).all()
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_activations_of_a_deep_stack_begin_at_the_size_of_a_shallow_one(norm):
+    """What 24 pre-norm blocks add is of one size with what 2 add, at the start of training."""
+    sizes = []
+    for layers in (1, 12):
+        torch.manual_seed(0)
+        config = tiny_config(d_model=64, norm=norm, encoder_layers=layers, decoder_layers=1)
+        model = Transformer(config, vocab_size=50)
+        model.encoder_norm = torch.nn.Identity()
+        source = torch.randint(4, 50, (8, 10))
+        memory = model.encode(source, torch.ones_like(source, dtype=torch.bool))
+        sizes.append(memory.std().item())
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.25)

@@ -10,7 +10,8 @@ from torch.testing import assert_close
 
 from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import PAD
-from seq2seq.training.loss import translation_loss
+from seq2seq.training import loss
+from seq2seq.training.loss import divergence, translation_loss
 
 VOCABULARY, WIDTH = 11, 6
 SMOOTHING = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
@@ -28,7 +29,7 @@ def problem(
 
 
 def loss_of(linear, hidden, labels, smoothing):
-    return translation_loss(SimpleNamespace(project=linear), hidden, labels, smoothing)
+    return translation_loss(SimpleNamespace(output=linear), hidden, labels, smoothing)
 
 
 def torch_loss(linear, hidden, labels, smoothing=0.0):
@@ -116,3 +117,77 @@ def test_loss_of_a_batch_is_that_of_its_sentences_one_by_one():
     together, alone = loss(*pairs), [loss(pair) for pair in pairs]
     assert_close(together.nll, torch.stack([sums.nll for sums in alone]).sum())
     assert_close(together.smoothed, torch.stack([sums.smoothed for sums in alone]).sum())
+
+
+@pytest.mark.parametrize("at_once", [1, VOCABULARY, 3 * VOCABULARY, 2**20])
+def test_scores_may_be_made_in_any_portions(at_once, monkeypatch):
+    linear, hidden, labels = problem([5, 1, 3, 2])
+    inputs = [hidden, linear.weight, linear.bias]
+    expected = torch_loss(linear, hidden, labels, 0.1)
+    monkeypatch.setitem(loss.SCORES_AT_ONCE, "cpu", at_once)
+    sums = loss_of(linear, hidden, labels, 0.1)
+    assert_close((sums.smoothed, sums.nll), (expected, torch_loss(linear, hidden, labels)))
+    assert_close(torch.autograd.grad(sums.smoothed, inputs), torch.autograd.grad(expected, inputs))
+
+
+def test_scores_far_apart_lose_nothing():
+    """A label whose probability is too small for any float has a finite loss all the same."""
+    linear, hidden, labels = problem([3, 2])
+    with torch.no_grad():
+        linear.weight *= 1e4
+    sums = loss_of(linear, hidden, labels, 0.1)
+    assert_close(sums.nll, torch_loss(linear, hidden, labels))
+    assert_close(sums.smoothed, torch_loss(linear, hidden, labels, 0.1))
+    assert sums.nll > 1000
+
+
+def test_a_known_number_of_labels_changes_nothing():
+    linear, hidden, labels = problem([4, 2, 1])
+    known = translation_loss(SimpleNamespace(output=linear), hidden, labels, 0.1, tokens=7)
+    counted = loss_of(linear, hidden, labels, 0.1)
+    assert known.smoothed == counted.smoothed
+    assert known.nll == counted.nll
+
+
+def test_the_gradient_can_be_asked_for_twice_and_is_scaled_with_the_loss():
+    linear, hidden, labels = problem([4, 2])
+    smoothed = loss_of(linear, hidden, labels, 0.1).smoothed
+    once = torch.autograd.grad(smoothed, hidden, retain_graph=True)[0].clone()
+    assert_close(torch.autograd.grad(smoothed * 3, hidden)[0], once * 3)
+
+
+def test_autocast_multiplies_in_half_precision_and_sums_in_full():
+    linear, hidden, labels = problem([4, 2, 5])
+    full = loss_of(linear, hidden, labels, 0.1)
+    inputs = [hidden, linear.weight, linear.bias]
+    expected = torch.autograd.grad(full.smoothed, inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = loss_of(linear, hidden, labels, 0.1)
+    assert half.smoothed.dtype == half.nll.dtype == torch.float32
+    assert half.smoothed != full.smoothed
+    assert_close(half.smoothed, full.smoothed, rtol=1e-2, atol=0)
+    gradients = torch.autograd.grad(half.smoothed, inputs)
+    assert all(gradient.dtype == torch.float32 for gradient in gradients)
+    assert_close(gradients, expected, rtol=5e-2, atol=2e-2)
+
+
+def test_divergence_is_the_two_sided_kl_of_torch():
+    linear, hidden, labels = problem([4, 2, 3, 4, 2, 3])
+    labels[3:] = labels[:3]
+    inputs = [hidden, linear.weight, linear.bias]
+    apart = divergence(SimpleNamespace(output=linear), hidden, labels)
+    logs = linear(hidden).log_softmax(dim=-1)
+    real = labels[:3] != PAD
+    a, b = logs[:3][real], logs[3:][real]
+    expected = F.kl_div(b, a, reduction="sum", log_target=True)
+    expected = expected + F.kl_div(a, b, reduction="sum", log_target=True)
+    assert_close(apart, expected)
+    assert_close(torch.autograd.grad(apart, inputs), torch.autograd.grad(expected, inputs))
+
+
+def test_equal_predictions_do_not_diverge_and_different_ones_do():
+    linear, hidden, labels = problem([4, 2])
+    model = SimpleNamespace(output=linear)
+    twice = torch.cat([hidden, hidden])
+    assert divergence(model, twice, labels.repeat(2, 1)).item() == pytest.approx(0, abs=1e-6)
+    assert divergence(model, torch.cat([hidden, -hidden]), labels.repeat(2, 1)).item() > 1

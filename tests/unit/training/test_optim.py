@@ -1,3 +1,6 @@
+import math
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -5,7 +8,14 @@ from hypothesis import strategies as st
 from tiny import tiny_transformer
 
 from seq2seq.config import OptimConfig
-from seq2seq.training.optim import inverse_sqrt, make_optimizer, make_schedule, peak_learning_rate
+from seq2seq.training.optim import (
+    cosine,
+    inverse_sqrt,
+    make_optimizer,
+    make_schedule,
+    peak_learning_rate,
+    wsd,
+)
 
 
 def rate_of_the_paper(step: int, d_model: int, warmup_steps: int) -> float:
@@ -68,7 +78,7 @@ def test_schedule_sets_the_rate_of_the_paper_at_every_update():
     config = OptimConfig(warmup_steps=4)
     linear = torch.nn.Linear(2, 2)
     optimizer = make_optimizer(linear, config, d_model=16)
-    schedule = make_schedule(optimizer, config)
+    schedule = make_schedule(optimizer, config, total_steps=12)
     for step in range(1, 13):
         expected = rate_of_the_paper(step, 16, 4)
         for group in optimizer.param_groups:
@@ -87,3 +97,81 @@ def test_first_update_moves_each_weight_by_the_rate_and_decays_it():
     optimizer.step()
     torch.testing.assert_close(linear.weight.detach(), weight * (1 - 0.01 * 0.1) - 0.01)
     torch.testing.assert_close(linear.bias.detach(), bias - 0.01)
+
+
+# Schedules with an end, as lists over a whole run: (warm-up, decay, total, final)
+
+RUNS = [(10, 20, 100, 0.0), (1, 1, 2, 0.1), (30, 70, 100, 0.1), (5, 10, 1000, 0.3)]
+
+
+def rates(config: OptimConfig, total: int) -> list[float]:
+    """Those of the updates 1, 2, ..., total, by the real scheduler; the peak is 1."""
+    optimizer = make_optimizer(torch.nn.Linear(1, 1), config, d_model=1)
+    schedule = make_schedule(optimizer, config, total)
+    found = []
+    for _ in range(total):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    return found
+
+
+def both(warmup: int, decay: int, total: int, final: float) -> dict[str, list[float]]:
+    common = {"lr": 1.0, "warmup_steps": warmup, "final_lr": final}
+    return {
+        "cosine": rates(OptimConfig(schedule="cosine", **common), total),
+        "wsd": rates(OptimConfig(schedule="wsd", decay_steps=decay, **common), total),
+    }
+
+
+@pytest.mark.parametrize(("warmup", "decay", "total", "final"), RUNS)
+def test_schedules_rise_to_the_peak_at_the_end_of_warm_up_and_fall_to_the_end(
+    warmup, decay, total, final
+):
+    for name, found in both(warmup, decay, total, final).items():
+        assert found[:warmup] == pytest.approx([n / warmup for n in range(1, warmup + 1)]), name
+        assert found[warmup - 1] == 1.0 == max(found)
+        assert found[-1] == pytest.approx(final, abs=1e-12), name
+        assert all(a >= b for a, b in pairwise(found[warmup - 1 :])), name
+
+
+@pytest.mark.parametrize(("warmup", "decay", "total", "final"), RUNS)
+def test_cosine_is_the_curve_of_torch_after_its_warm_up(warmup, decay, total, final):
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total - warmup, eta_min=final)
+    for rate in both(warmup, decay, total, final)["cosine"][warmup - 1 :]:
+        assert rate == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-9)
+        optimizer.step()
+        theirs.step()
+
+
+def test_wsd_is_the_formula_of_the_paper():
+    """Equations 1 and 2 of Hägele et al. 2024, with steps n from 1."""
+    for n in range(1, 1001):
+        decay = 1 - math.sqrt((n - 800) / 200) if n > 800 else 1.0
+        expected = n / 100 if n < 100 else decay
+        assert wsd(n - 1, 100, 200, 1000) == pytest.approx(expected)
+
+
+def test_wsd_falls_in_the_last_fifth_unless_told_otherwise():
+    found = rates(OptimConfig(schedule="wsd", lr=1.0, warmup_steps=10), 100)
+    assert [n for n, rate in enumerate(found, 1) if rate == 1.0] == list(range(10, 81))
+
+
+@given(
+    warmup=st.integers(1, 50), stable=st.integers(0, 50), decay=st.integers(1, 50),
+    final=st.floats(0, 0.99),
+)
+def test_schedules_are_continuous_and_stay_at_their_end(warmup, stable, decay, final):
+    total = warmup + stable + decay
+    for found in (
+        [cosine(step, warmup, total, final) for step in range(total + 9)],
+        [wsd(step, warmup, decay, total, final) for step in range(total + 9)],
+    ):
+        # The steepest parts: the warm-up, the middle of a cosine, the first step of 1 - sqrt.
+        steepest = max(
+            1 / warmup, math.pi / 2 / max(1, total - warmup), math.sqrt(1 / decay)
+        )
+        jumps = [abs(a - b) for a, b in pairwise(found)]
+        assert max(jumps) <= steepest + 1e-9
+        assert found[total - 1 :] == pytest.approx([final] * 10)

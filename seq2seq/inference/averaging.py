@@ -1,0 +1,202 @@
+"""Averages of weights: of a run's snapshots, or of several bundles of one model.
+
+Weights from the end of one run, averaged, translate better than each of them alone (section 6.1
+of Vaswani et al. 2017). A snapshot is `<run>/snapshots/step-N.safetensors`: the weights that were
+validated after step N, with their BLEU in the file's metadata.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from seq2seq.config import AverageConfig
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.disk import sync
+from seq2seq.errors import BundleError, RunError
+from seq2seq.inference.bundle import (
+    Bundle,
+    bundle_folder,
+    load_bundle,
+    read_config,
+    unique_weights,
+)
+from seq2seq.model.translation_model import TranslationModel
+
+log = logging.getLogger(__name__)
+
+# Settings in which models may differ that are averaged: they do not change what weights mean.
+FREE = ("name", "dropout", "attention_dropout", "word_dropout", "kernel")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Weights that were validated after a step."""
+
+    path: Path
+    step: int
+    bleu: float
+
+
+def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float) -> None:
+    """Write the weights of a model; whole or not at all.
+
+    Raises:
+        RunError: the disk is full, or the folder cannot be written.
+    """
+    path = run_dir / "snapshots" / f"step-{step:08d}.safetensors"
+    partial = path.with_suffix(".partial")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        weights = unique_weights(model)
+        safetensors.torch.save_file(weights, str(partial), {"step": str(step), "bleu": repr(bleu)})
+        sync(partial)
+        os.replace(partial, path)
+        sync(path.parent)
+    except (OSError, SafetensorError) as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise RunError(
+            f"the weights of step {step} could not be saved to {path}: {error}. Make room or mend "
+            f"the folder, then go on: python scripts/train.py resume={run_dir}"
+        ) from error
+
+
+def read_snapshots(run_dir: Path) -> list[Snapshot]:
+    """The snapshots of a run, oldest first.
+
+    Raises:
+        BundleError: one is damaged.
+    """
+    found = []
+    for path in sorted((run_dir / "snapshots").glob("step-*.safetensors")):
+        try:
+            with safe_open(path, "pt") as file:
+                said = file.metadata() or {}
+            found.append(Snapshot(path, int(said["step"]), float(said["bleu"])))
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise BundleError(
+                f"the snapshot {path} cannot be read ({error!r}): it is damaged or not ours; "
+                "delete it, and the others will do"
+            ) from error
+    return found
+
+
+def choose(snapshots: Sequence[Snapshot], count: int, by: str) -> list[Snapshot]:
+    """The last `count` of them, or those with the best BLEU (the later of equals); by step."""
+    by_step = sorted(snapshots, key=lambda snapshot: snapshot.step)
+    ranked = sorted(by_step, key=lambda snapshot: snapshot.bleu) if by == "best" else by_step
+    return sorted(ranked[-count:], key=lambda snapshot: snapshot.step)
+
+
+def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of each tensor over safetensors files, summed in 64 bits, one tensor at a time.
+
+    Raises:
+        BundleError: a file is damaged, or holds other tensors than the first.
+    """
+    files: list[Any] = []
+    try:
+        for path in paths:
+            files.append(safe_open(path, "pt"))
+            if sorted(files[-1].keys()) != sorted(files[0].keys()):
+                raise BundleError(f"{path} and {paths[0]} hold weights of different models")
+        names = list(files[0].keys())
+        return {name: _mean([file.get_tensor(name) for file in files]) for name in names}
+    except (SafetensorError, OSError) as error:
+        raise BundleError(
+            f"cannot read the weights {path}: {error}. The file is damaged or incomplete"
+        ) from error
+
+
+def _mean(tensors: list[Tensor]) -> Tensor:
+    total = torch.zeros_like(tensors[0], dtype=torch.float64)
+    for tensor in tensors:
+        total += tensor
+    return (total / len(tensors)).to(tensors[0].dtype)
+
+
+@torch.no_grad()
+def fill(model: TranslationModel, weights: dict[str, Tensor]) -> None:
+    """Give a model these weights, in place; tied ones stand there once."""
+    own = model.state_dict()
+    for name, value in weights.items():
+        own[name].copy_(value)
+
+
+def average(config: AverageConfig) -> Path:
+    """Run `scripts/average_checkpoints.py`: write the bundle of an average; returns its folder.
+
+    Raises:
+        UserError: the models cannot be averaged, or the output exists already.
+    """
+    output = Path(str(config.output))
+    if output.exists():
+        raise RunError(f"output={output} exists already: choose another folder, or delete it")
+    if config.run is not None:
+        bundle = load_bundle(Path(config.run))
+        paths, steps = _of_run(Path(config.run), config)
+        made: dict[str, Any] = {"step": steps[-1], "averaged": [f"step {n}" for n in steps]}
+    else:
+        folders = [bundle_folder(Path(name)) for name in config.inputs]
+        _require_same_model(folders)
+        bundle = load_bundle(folders[0])
+        paths = [folder / "model.safetensors" for folder in folders]
+        made = {"averaged": list(config.inputs)}
+    fill(bundle.model, average_weights(paths))
+    training = {**bundle.training, "scores": {}, **made}  # its scores are not known yet
+    Bundle(
+        bundle.model, bundle.vocabularies, bundle.decode, training, bundle.normalise
+    ).save(output)
+    log.info(
+        "averaged    %s\nbundle      %s\nevaluate    python scripts/evaluate.py model=%s data=...",
+        *(", ".join(path.stem if config.run else str(path.parent) for path in paths), output),
+        output,
+    )
+    return output
+
+
+def _of_run(run_dir: Path, config: AverageConfig) -> tuple[list[Path], list[int]]:
+    """The chosen snapshots of a run and their steps."""
+    found = read_snapshots(run_dir)
+    if len(found) < config.average:
+        raise RunError(
+            f"the run {run_dir} has {len(found)} snapshots, and average={config.average} needs "
+            "more: they are kept by training with checkpoint.average=N (one for each validation, "
+            "N of them). Lower average, or average bundles: inputs=[FOLDER,FOLDER]"
+        )
+    chosen = choose(found, config.average, config.by)
+    return [snapshot.path for snapshot in chosen], [snapshot.step for snapshot in chosen]
+
+
+def _require_same_model(folders: list[Path]) -> None:
+    """Raise BundleError where bundles differ in model, vocabulary or normalisation, naming it."""
+    first = read_config(folders[0] / "config.json")
+    words = Vocabularies.load(folders[0]).content_hash()
+    for folder in folders[1:]:
+        other = read_config(folder / "config.json")
+        ours, theirs = asdict(first.model), asdict(other.model)
+        differences = [
+            f"model.{name} is {ours.get(name, 'none')} there and {theirs.get(name, 'none')} here"
+            for name in sorted(ours.keys() | theirs.keys())
+            if name not in FREE and ours.get(name) != theirs.get(name)
+        ]
+        if Vocabularies.load(folder).content_hash() != words:
+            differences.append("the vocabularies differ")
+        if first.normalise != other.normalise:
+            differences.append(f"normalise is {first.normalise} there and {other.normalise} here")
+        if differences:
+            raise BundleError(
+                f"{folder} cannot be averaged with {folders[0]}: {'; '.join(differences)}. Only "
+                "models of the same sizes and vocabulary can, best from one run"
+            )

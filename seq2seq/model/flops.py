@@ -1,0 +1,69 @@
+"""What a training step must compute at least: the arithmetic of its matrix products.
+
+Only real tokens count, so that padding does not pass for work. A product of (m, k) by (k, n) costs
+2mkn floating-point operations; its gradients for both factors cost twice as much again. All else
+(norms, softmax, dropout, the optimiser) is left out, as is usual (Chowdhery et al. 2022, appendix
+B). The formulas, written out: docs/training.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
+
+BACKWARD = 2  # times the forward pass: gradients of inputs, and of weights
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """What a batch holds; its sentences count as equally long, as in our batches they nearly are.
+
+    Attributes:
+        sentences: pairs.
+        source, target: real tokens of each side, end marks included.
+    """
+
+    sentences: int
+    source: int
+    target: int
+
+
+def training_flops(config: ModelConfig, target_vocab_size: int, batch: BatchSize) -> float:
+    """Floating-point operations of one forward and backward pass over a batch."""
+    if isinstance(config, RecurrentConfig):
+        products = _recurrent(config, batch)
+    else:
+        assert isinstance(config, TransformerConfig)
+        products = _transformer(config, batch)
+    products += batch.target * config.d_model * target_vocab_size
+    return 2 * (1 + BACKWARD) * products
+
+
+def _transformer(config: TransformerConfig, batch: BatchSize) -> float:
+    """Multiplications of a forward pass, the projection to the vocabulary left out."""
+    width = config.d_model
+    head = config.head_dim or width // config.n_heads
+    queries, kv = config.n_heads * head, (config.n_kv_heads or config.n_heads) * head
+    query_and_out, keys_values = 2 * width * queries, 2 * width * kv
+    feed_forward = (3 if config.activation == "swiglu" else 2) * width * config.d_ff
+    layer = query_and_out + keys_values + feed_forward
+    seen = batch.source / batch.sentences  # by each source token, and by each target token across
+    before = (batch.target / batch.sentences + 1) / 2  # by each target token of those up to itself
+    # Scores and the weighted sum of values: `queries` multiplications each for each pair of tokens.
+    encoder = batch.source * (layer + 2 * queries * seen)
+    decoder = batch.target * (layer + query_and_out + 2 * queries * (before + seen))
+    decoder += batch.source * keys_values
+    return config.encoder_layers * encoder + config.decoder_layers * decoder
+
+
+def _recurrent(config: RecurrentConfig, batch: BatchSize) -> float:
+    """The same of the recurrent model, whose gates are three matrices a cell."""
+    width, half, inner = config.d_model, config.d_model // 2, config.d_attention
+    seen = batch.source / batch.sentences
+    both_directions = 2 * 3 * half * (width + half)
+    encoder = batch.source * (config.encoder_layers * both_directions + width * inner)
+    attention = width * inner + seen * (inner + width)
+    cell, readout = 3 * width * (2 * width + width), 3 * width * width
+    decoder = batch.target * (attention + cell + readout)
+    return encoder + decoder + batch.sentences * half * width

@@ -1,0 +1,94 @@
+"""Running out of memory: what it looks like, and what a user can do."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from seq2seq.config import TrainConfig
+from seq2seq.data.collate import Batch
+from seq2seq.errors import RunError
+from seq2seq.training.hardware import peak_memory
+
+log = logging.getLogger(__name__)
+
+# torch.OutOfMemoryError is what CUDA's allocator raises; others are a mere RuntimeError.
+MESSAGES = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, of the GPU or of the machine."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and re.search(MESSAGES, str(error)) is not None
+
+
+class OutOfMemory(RunError):
+    """Memory ran out.
+
+    Attributes:
+        can_halve: whether computing a batch in more parts would need less.
+    """
+
+    def __init__(
+        self, batch: Batch | None, config: TrainConfig, run_dir: Path, accelerator: str
+    ):
+        t = config.trainer
+        self.run_dir = run_dir
+        self.can_halve = batch is not None and t.split < batch.source.size(0)
+        go_on = f"python scripts/train.py resume={run_dir}"
+        used = f"{_gib(*_peak_and_total(accelerator))} taken"
+        if batch is None:
+            super().__init__(
+                f"out of memory in a validation, or before the first step ({used}). For a new run: "
+                f"lower decode.batch_tokens={config.decode.batch_tokens}, "
+                f"decode.beam={config.decode.beam} or the size of the model"
+            )
+            return
+        sentences, source_length = batch.source.shape
+        parts = f", computed in {t.split} parts" if t.split > 1 else ""
+        text = (
+            f"out of memory with a batch of {sentences} sentences x {source_length} source x "
+            f"{batch.labels.size(1)} target tokens{parts} ({used})."
+        )
+        if self.can_halve:
+            text += (
+                f" To go on: {go_on} trainer.split={2 * t.split}, which computes a batch in parts "
+                "(trainer.halve_on_oom=true finds the number by itself)."
+            )
+        text += (
+            f" For a new run: lower data.max_tokens={config.data.max_tokens} and raise "
+            f"trainer.accumulate={t.accumulate} by the same factor, which learns the same; or a "
+            "smaller model; or trainer.precision=bf16-mixed, if it is not that already"
+        )
+        super().__init__(text)
+
+
+def _peak_and_total(accelerator: str) -> tuple[int, int]:
+    """Bytes of the GPU or the machine: most that this process ever had, and all there are."""
+    if accelerator == "gpu":
+        return peak_memory("cuda"), torch.cuda.get_device_properties().total_memory
+    return peak_memory("cpu"), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _gib(peak: int, total: int) -> str:
+    return f"up to {peak / 2**30:.1f} of {total / 2**30:.1f} GiB"
+
+
+def in_more_parts(config: TrainConfig, error: OutOfMemory) -> TrainConfig:
+    """Settings that go on with the run, with twice as many parts.
+
+    Raises:
+        OutOfMemory: the error itself, if that was not asked for or cannot help.
+    """
+    t = config.trainer
+    alone = t.devices * t.num_nodes == 1  # other processes would wait for this one
+    if not (t.halve_on_oom and alone and error.can_halve):
+        raise error
+    log.warning("out of memory: going on with trainer.split=%d", 2 * t.split)
+    return replace(config, resume=str(error.run_dir), trainer=replace(t, split=2 * t.split))

@@ -1,0 +1,108 @@
+"""The proof of exact resumption: runs killed at random moments end with the same weights.
+
+    pytest -m slow -s tests/integration/test_kills.py            # prints the table
+    KILLS=5 pytest -m slow -s tests/integration/test_kills.py
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ENVIRONMENT, ROOT, TOY
+
+from seq2seq.callbacks.checkpoint_files import newest_checkpoint, read_entry, step_of
+
+KILLS = int(os.environ.get("KILLS", "20"))
+SETTINGS = (
+    *TOY, "logger=csv", "decode=greedy", "trainer.max_steps=300", "trainer.val_every_n_steps=60",
+    "checkpoint.every_n_steps=20", "optim.ema=0.99", "data.num_workers=2", "data.max_tokens=512",
+    "model.d_model=32", "model.d_ff=64", "model.encoder_layers=1", "model.decoder_layers=1",
+    "model.dropout=0.2", "model.attention_dropout=0.1", "model.word_dropout=0.1",
+)  # fmt: skip
+
+
+def start(*settings: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "scripts" / "train.py"), *map(str, settings)],
+        cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )
+
+
+def logged_step(run_dir: Path) -> int:
+    """The last step that the curves show; every fifth is logged."""
+    curves = run_dir / "metrics" / "version_0" / "metrics.csv"
+    if not curves.exists():
+        return 0
+    with curves.open() as file:
+        return max((int(row["step"] or 0) + 1 for row in csv.DictReader(file)), default=0)
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    printed = process.communicate(timeout=300)[0].decode()
+    assert process.returncode == 0, printed
+
+
+def killed_run(run_dir: Path, corpus: Path, number: int, step: int, seconds: float) -> bool:
+    """Train, and kill so many seconds after some step; False if it had ended by then."""
+    process = start(*SETTINGS, f"data.path={corpus}", f"run_dir={run_dir}")
+    while not (run_dir / "train.log").exists() or logged_step(run_dir) < step // 5 * 5:
+        if process.poll() is not None:
+            break
+        time.sleep(0.01)
+    time.sleep(seconds)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    stopped = process.returncode in (-number, 128 + number)
+    return stopped and not (run_dir / "summary.json").exists()
+
+
+def end_of(run_dir: Path) -> str:
+    """SHA-256 of the last weights, their average, and the bundle."""
+    newest = newest_checkpoint(run_dir)
+    assert newest is not None
+    assert step_of(newest) == 300
+    content = torch.load(newest, weights_only=True)
+    digest = hashlib.sha256()
+    for tensors in (content["state_dict"], content["callbacks"]["EMA"]["shadow"]):
+        for name, value in sorted(tensors.items()):
+            digest.update(name.encode() + value.numpy().tobytes())
+    digest.update((run_dir / "bundle" / "model.safetensors").read_bytes())
+    return digest.hexdigest()
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_and_resumed_it_ends_the_same(toy_corpus, tmp_path):
+    whole = tmp_path / "whole"
+    finish(start(*SETTINGS, f"data.path={toy_corpus}", f"run_dir={whole}"))
+    expected = end_of(whole)
+    print(f"\nunbroken: sha256 {expected[:16]}")
+    print("| run | signal | at step | last saved | its validation | sha256 | equal |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    draw, ends = random.Random(0), []
+    while len(ends) < KILLS:
+        run_dir = tmp_path / f"run{len(ends)}-{draw.getrandbits(20)}"
+        number = signal.SIGTERM if len(ends) % 4 == 3 else signal.SIGKILL
+        moment = draw.randrange(300), draw.uniform(0, 0.3)
+        if not killed_run(run_dir, toy_corpus, number, *moment):
+            continue  # it had ended already
+        newest, reached = newest_checkpoint(run_dir), logged_step(run_dir)
+        step = step_of(newest) if newest else 0
+        owed = "owed" if newest and not read_entry(newest)["validated"] else ""
+        finish(start(f"resume={run_dir}"))
+        ends.append(end_of(run_dir))
+        print(
+            f"| {len(ends)} | {number.name} | {reached} to {reached + 5} | step {step} | {owed} "
+            f"| {ends[-1][:16]} | {'yes' if ends[-1] == expected else 'NO'} |",
+            flush=True,
+        )
+    assert ends == [expected] * KILLS

@@ -1,0 +1,81 @@
+"""A run that memory does not suffice for goes on with smaller parts, to the same weights."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from conftest import TOY
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from seq2seq.cli.settings import ROOT, build, register
+from seq2seq.config import TrainConfig
+from seq2seq.training.memory import OutOfMemory
+from seq2seq.training.run import train
+from seq2seq.training.task import TranslationTask
+
+MESSAGE = (
+    "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+    "tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)"
+)
+
+
+def settings(*overrides: str) -> TrainConfig:
+    register("train", TrainConfig)
+    with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "configs")):
+        values = OmegaConf.to_container(compose("train", [*TOY, *overrides]), resolve=True)
+    return build(TrainConfig, values)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+
+
+def weights(run_dir) -> dict[str, torch.Tensor]:
+    last = sorted((run_dir / "checkpoints").glob("step-*.ckpt"))[-1]
+    return torch.load(last, weights_only=True)["state_dict"]
+
+
+@pytest.mark.parametrize("works", [0, 10], ids=["from the start", "from a checkpoint"])
+def test_a_run_goes_on_with_twice_the_parts_until_they_fit(
+    works, toy_corpus, tmp_path, monkeypatch, caplog
+):
+    caplog.set_level(logging.INFO, logger="seq2seq")  # as the command does
+    common = (f"data.path={toy_corpus}", "logger=none", "trainer.max_steps=14", "decode=greedy",
+              "checkpoint.every_n_steps=4", "trainer.val_every_n_steps=100", "trainer.val_pairs=4")
+    train(settings(*common, f"run_dir={tmp_path / 'unbroken'}"))
+
+    loss, tried = TranslationTask._loss, []
+
+    def small_machine(task, source, *others):
+        """After so many calls, only parts of up to 40 sentences fit."""
+        tried.append(len(source))
+        if len(tried) > works and len(source) > 40:
+            raise RuntimeError(MESSAGE)
+        return loss(task, source, *others)
+
+    monkeypatch.setattr(TranslationTask, "_loss", small_machine)
+    run_dir = tmp_path / "run"
+    with pytest.raises(OutOfMemory, match=r"a batch of \d+ sentences x \d+ source x \d+ target"):
+        train(settings(*common, f"run_dir={run_dir}"))
+    rows = tried[-1]
+    resumed = settings(*common, f"run_dir={run_dir}", "trainer.halve_on_oom=true")
+    resumed.resume = str(run_dir)
+    train(resumed)
+    assert max(tried[-10:]) <= 40 < rows
+
+    text = (run_dir / "train.log").read_text(encoding="utf-8")
+    assert "out of memory: going on with trainer.split=2" in text
+    assert ("resuming    after step 8" in text) == (works > 0)
+    assert (run_dir / "summary.json").is_file()
+    ours, theirs = weights(run_dir), weights(tmp_path / "unbroken")
+    # A bias of keys changes nothing, so its gradient is mere rounding, which AdamW makes large.
+    for name in (name for name in theirs if not name.endswith("k_proj.bias")):
+        torch.testing.assert_close(ours[name], theirs[name], rtol=1e-3, atol=1e-5, msg=name)

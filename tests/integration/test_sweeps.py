@@ -1,0 +1,103 @@
+"""`-m` trains several runs: each in its own folder, a mistake in one, a table at the end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import TOY
+
+SHORT = ("logger=csv", "trainer=cpu", "trainer.max_steps=10", "decode=greedy")
+
+
+def rows(sweep):
+    return [json.loads(line) for line in (sweep / "sweep.jsonl").read_text().splitlines()]
+
+
+def summary(run_dir):
+    return json.loads((run_dir / "summary.json").read_text())
+
+
+def test_a_sweep_trains_each_combination_and_goes_on_after_a_mistake(script, toy_corpus, tmp_path):
+    sweep = tmp_path / "sweep"
+    command = ("-m", *TOY, *SHORT, f"data.path={toy_corpus}", f"run_dir={sweep}")
+    result = script("train", *command, "model.word_dropout=0,1.5,0.1")
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "error: run 1 (model.word_dropout=1.5): model.word_dropout=1.5 is no probability" in (
+        result.stderr
+    )
+    assert "error: 1 of the runs failed" in result.stderr
+    assert "Traceback" not in result.stderr
+    names = ["0-model.word_dropout_0", "2-model.word_dropout_0.1"]
+    assert sorted(path.name for path in sweep.iterdir() if path.is_dir()) == names
+    assert [row["run"] for row in rows(sweep)] == [0, 1, 2]
+    for row, name in zip((rows(sweep)[0], rows(sweep)[2]), names, strict=True):
+        assert round(row["best_val_bleu"], 4) == summary(sweep / name)["best_val_bleu"]
+    table = result.stdout.partition("run  best BLEU  settings\n")[2].splitlines()
+    assert sorted(line.split()[0] for line in table[:3]) == ["0", "1", "2"]
+    assert table[2].split() == ["1", "failed", "model.word_dropout=1.5"]
+    again = script("train", *command, "model.word_dropout=0,0.1")
+    assert again.returncode == 1
+    assert "already holds a sweep" in again.stderr
+
+
+def test_optuna_maximises_the_bleu_of_validation(script, toy_corpus, tmp_path):
+    sweep = tmp_path / "sweep"
+    result = script(
+        "train", "-m", "hydra/sweeper=best_bleu", "hydra.sweeper.n_trials=3", *TOY, *SHORT,
+        f"data.path={toy_corpus}", f"run_dir={sweep}", "trainer.max_steps=40",
+        "optim.lr=tag(log,interval(1e-4,1e-2))",
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = rows(sweep)
+    rates = [float(row["settings"][0].removeprefix("optim.lr=")) for row in found]
+    assert len(set(rates)) == 3
+    assert all(1e-4 <= rate <= 1e-2 for rate in rates)
+    scores = [row["best_val_bleu"] for row in found]
+    assert len(set(scores)) > 1
+    results = (sweep / "optimization_results.yaml").read_text()
+    assert f"best_value: {max(scores)}" in results
+    assert f"optim.lr: {rates[scores.index(max(scores))]}" in results
+
+
+def test_optuna_without_any_good_run_ends_in_words(script, tmp_path):
+    result = script(
+        "train", "-m", "hydra/sweeper=best_bleu", "hydra.sweeper.n_trials=2",
+        "model.word_dropout=interval(1.1,1.5)", f"run_dir={tmp_path / 'sweep'}",
+    )
+    assert result.returncode == 1
+    assert "error: 2 of the runs failed" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.slow
+def test_submitit_trains_the_runs_as_jobs(script, toy_corpus, tmp_path):
+    """SLURM jobs by Hydra's submitit launcher, in its local mode."""
+    sweep = tmp_path / "sweep"
+    result = script("train", "-m", "hydra/launcher=submitit_local", *TOY, *SHORT, "seed=1,2",
+                    f"data.path={toy_corpus}", f"run_dir={sweep}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert {row["run"] for row in rows(sweep)} == {0, 1}
+    for name in ("0-seed_1", "1-seed_2"):
+        assert summary(sweep / name)["steps"] == 10
+    assert "run  best BLEU  settings" in result.stdout
+
+
+def test_runs_of_a_sweep_have_one_process(script, tmp_path):
+    result = script("train", "-m", "seed=1,2", "trainer.devices=2", f"run_dir={tmp_path / 'sweep'}")
+    assert result.returncode == 1
+    assert "-m trains each run in one process" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "extra"),
+    [("hydra/sweeper/optuna", "optuna"), ("hydra/launcher/submitit_slurm", "submitit")],
+)
+def test_a_missing_plugin_is_named(file, extra):
+    from hydra.errors import MissingConfigException
+
+    from seq2seq.cli.settings import _explain
+    from seq2seq.config import TrainConfig
+
+    error = MissingConfigException("not there", file, options=["basic"])
+    assert _explain(error, TrainConfig).endswith(f"needs a package: pip install -e '.[{extra}]'")

@@ -1,0 +1,318 @@
+import json
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, replace
+from itertools import count, islice
+from types import SimpleNamespace
+
+import lightning as L
+import pytest
+import torch
+import torch.nn.functional as F
+from tiny_training import tiny_batch, tiny_task
+from torch.testing import assert_close
+
+from seq2seq.benchmarks import train as module
+from seq2seq.benchmarks.train import (
+    PARTS,
+    Measured,
+    Setting,
+    Step,
+    StepTimer,
+    benchmark_train,
+    choose_settings,
+    measure,
+    open_data,
+    summary,
+    train_steps,
+)
+from seq2seq.config import (
+    CleaningConfig,
+    DataConfig,
+    OptimConfig,
+    RecurrentConfig,
+    TokenizerConfig,
+    TrainBenchmarkConfig,
+    TrainerConfig,
+    TransformerConfig,
+)
+from seq2seq.data.tokenizer import PAD
+from seq2seq.errors import ConfigError, RunError
+from seq2seq.model.build import build_model
+
+FP32 = Setting("32-true", "sdpa", compile=False, threads=1)
+MODEL = TransformerConfig(
+    d_model=16, n_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0, max_length=40
+)
+
+
+@pytest.fixture(autouse=True)
+def small_product(monkeypatch):
+    monkeypatch.setattr(module, "MATMUL", {"cpu": 64, "gpu": 64})
+
+
+@pytest.fixture(scope="module")
+def config(toy_corpus):
+    return TrainBenchmarkConfig(
+        model=MODEL,
+        data=DataConfig(path=str(toy_corpus), max_tokens=512),
+        cleaning=CleaningConfig(filters=[]),
+        tokenizer=TokenizerConfig(vocab_size=300),
+        # A larger eps: biases of keys have no gradient but rounding, which Adam would blow up.
+        optim=OptimConfig(lr=0.01, warmup_steps=3, eps=1e-4),
+        warmup_steps=1,
+        steps=3,
+        repeats=2,
+    )
+
+
+def first_batches(config, number):
+    return list(islice(open_data(config).train_dataloader(), number))
+
+
+def test_the_first_batches_of_training_are_counted(config):
+    measured = measure(config, FP32, "cpu")
+    batches = first_batches(config, 4)[1:]  # the first step warms up
+    counted = [(step.source_tokens, step.target_tokens, step.positions) for step in measured.steps]
+    assert counted == [
+        (
+            int((batch.source != PAD).sum()),
+            int((batch.labels != PAD).sum()),
+            batch.source.numel() + batch.target_in.numel(),
+        )
+        for batch in batches
+    ]
+    assert all(step.flops > 0 for step in measured.steps)
+    assert all(set(step.seconds) == set(PARTS) for step in measured.steps)
+    sizes = open_data(config).vocabularies.sizes
+    assert measured.parameters == sum(p.numel() for p in build_model(MODEL, *sizes).parameters())
+    assert measured.matmul_tflops > 0
+    assert measured.peak_memory > 2**26  # of a process that has loaded torch
+    assert not measured.compiled
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
+    config = replace(config, trainer=TrainerConfig(accumulate=accumulate, gradient_clip=0.5))
+    trained, timer = train_steps(config, FP32, "cpu")
+    assert len(timer.steps()) == 4
+
+    L.seed_everything(config.seed, verbose=False)
+    model = build_model(MODEL, *open_data(config).vocabularies.sizes)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), eps=1e-4, weight_decay=0)
+    batches = first_batches(config, 4 * accumulate)
+    for step, rate in enumerate((1 / 3, 2 / 3, 1, (3 / 4) ** 0.5)):
+        window = batches[step * accumulate : (step + 1) * accumulate]
+        tokens = sum(batch.target_tokens for batch in window)
+        optimizer.zero_grad()
+        for batch in window:
+            logits = model.project(model(batch.source, batch.source != PAD, batch.target_in))
+            loss = F.cross_entropy(
+                logits.flatten(0, 1),
+                batch.labels.flatten(),
+                ignore_index=PAD,
+                label_smoothing=0.1,
+                reduction="sum",
+            )
+            (loss / tokens).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.param_groups[0]["lr"] = 0.01 * rate
+        optimizer.step()
+    for (name, ours), plain in zip(trained.named_parameters(), model.parameters(), strict=True):
+        assert_close(ours, plain, rtol=1e-3, atol=1e-5, msg=name)
+
+
+def test_all_time_belongs_to_one_part_of_one_step(config, monkeypatch):
+    ticks = count()
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+    steps = train_steps(config, FP32, "cpu")[1].steps()
+    assert [step.seconds for step in steps] == [dict.fromkeys(PARTS, 1.0)] * 4
+    config = replace(config, trainer=TrainerConfig(accumulate=3))
+    steps = train_steps(config, FP32, "cpu")[1].steps()
+    assert [step.seconds for step in steps] == [dict.fromkeys(PARTS, 3.0)] * 4
+
+
+def test_a_gpu_is_timed_by_events_of_its_stream(monkeypatch):
+    clock = count()
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at = 2.0 * next(clock)  # milliseconds
+
+        def elapsed_time(self, end):
+            return end.at - self.at
+
+    waits = []
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waits.append(next(clock)))
+    timer, task = StepTimer(), tiny_task()
+    timer.on_train_start(None, SimpleNamespace(device=torch.device("cuda")))
+    trainer = SimpleNamespace(accumulate_grad_batches=1)
+    for number in range(2):
+        timer.on_train_batch_start()
+        timer.on_before_backward()
+        timer.on_after_backward()
+        timer.on_train_batch_end(trainer, task, None, tiny_batch(number), number)
+    assert waits == []  # the steps ran as fast as without
+    assert [step.seconds for step in timer.steps()] == [dict.fromkeys(PARTS, 0.002)] * 2
+    assert waits == [9]  # the events are read when all of them have happened
+
+
+def test_the_summary_is_of_the_steps_of_all_turns(config):
+    def turn(product, memory, *seconds):
+        steps = [
+            Step(300, 400, 1000, 6e12, {"data": 0, "forward": s / 2, "backward": s / 2,
+                                        "optimiser": 0})
+            for s in seconds
+        ]
+        return Measured("NVIDIA H100", 7, False, steps, memory, product)
+
+    setting = replace(FP32, precision="bf16-mixed")
+    found = summary(config, setting, "gpu", [turn(8, 2**20, 1, 2), turn(4, 2**22, 4, 8, 5)])
+    assert found == {
+        "model": "base",
+        **asdict(setting),
+        "device": "NVIDIA H100",
+        "parameters": 7,
+        "steps": 5,
+        "target_tokens_per_second": 100,
+        "target_tokens_per_second_p25": 80,
+        "target_tokens_per_second_p75": 200,
+        "source_tokens_per_second": 75,
+        "step_seconds": 4,
+        "data_seconds": 0,
+        "forward_seconds": 2,
+        "backward_seconds": 2,
+        "optimiser_seconds": 0,
+        "padding_share": 0.3,
+        "peak_memory_mib": 4,
+        "tflops": 1.5,
+        "matmul": "64x64x64",
+        "matmul_tflops": 6,
+        "utilisation": 0.25,
+        "data_sheet_tflops": 989,
+        "data_sheet_utilisation": round(1.5 / 989, 4),
+    }
+    assert summary(config, FP32, "gpu", [turn(8, 1, 1)])["data_sheet_tflops"] is None
+
+
+def test_the_moving_average_and_r_drop_are_part_of_a_step(config, monkeypatch):
+    plain, averaged = [], []
+    flops = train_steps(config, FP32, "cpu")[1].steps()[0].flops
+    monkeypatch.setattr(module.EMA, "on_train_batch_end", lambda *_: averaged.append(len(plain)))
+    monkeypatch.setattr(StepTimer, "_lap", lambda self, part: plain.append(part))
+    doubled = replace(config, optim=replace(config.optim, ema=0.9, r_drop=1.0))
+    timer = train_steps(doubled, FP32, "cpu")[1]
+    assert averaged == [3, 7, 11, 15]  # before the mark that ends a step
+    assert timer.steps()[0].flops == 2 * flops
+
+
+def test_settings_take_turns_and_each_gets_a_line(config, monkeypatch, capsys):
+    config = replace(config, kernels=["sdpa", "reference"], precisions=["32-true"], threads=[1])
+    seen = []
+
+    def in_this_process(config, setting, accelerator):
+        seen.append(setting.kernel)
+        steps = [Step(1, 1, 2, 1.0, dict.fromkeys(PARTS, 0.25))]
+        return Measured("CPU", 1, False, steps, 2**20, 1.0)
+
+    monkeypatch.setattr(module, "_in_a_process", in_this_process)
+    benchmark_train(config)
+    assert seen == ["sdpa", "reference"] * 2
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["kernel"], line["steps"]) for line in lines] == [("sdpa", 2), ("reference", 2)]
+
+
+def test_all_combinations_are_measured_once(config):
+    lists = replace(
+        config,
+        precisions=["32-true", "bf16-mixed", "32-true"],
+        kernels=["sdpa", "reference"],
+        compile=[False, True],
+        threads=[1, 2],
+    )
+    settings = choose_settings(lists, "cpu")
+    assert len(set(settings)) == len(settings) == 2 * 2 * 2 * 2
+    assert choose_settings(replace(config, threads=[1], precisions=["32-true"]), "cpu") == [FP32]
+
+
+def test_without_lists_the_settings_of_training_count(config):
+    threads = torch.get_num_threads()
+    here = [setting.precision for setting in choose_settings(config, "cpu")]
+    assert here == ["32-true", "bf16-mixed"]  # what a CPU has
+    trainer = TrainerConfig(precision="bf16-mixed", compile=True)
+    (found,) = choose_settings(replace(config, trainer=trainer), "cpu")
+    assert found == Setting("bf16-mixed", "sdpa", compile=True, threads=threads)
+    recurrent = replace(config, model=RecurrentConfig(max_length=40), precisions=["32-true"])
+    (found,) = choose_settings(recurrent, "cpu")
+    assert found.kernel is None
+
+
+def test_what_the_device_lacks_is_refused_as_in_training(config, monkeypatch):
+    with pytest.raises(ConfigError, match="16-mixed needs a GPU, and this run is on the CPU"):
+        choose_settings(replace(config, precisions=["16-mixed"]), "cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"trainer\.accelerator=gpu, but torch sees no GPU here"):
+        benchmark_train(replace(config, trainer=TrainerConfig(accelerator="gpu")))
+
+
+def test_settings_that_cannot_work_are_named(config):
+    with pytest.raises(ConfigError) as error:
+        replace(
+            config,
+            model=RecurrentConfig(max_length=40),
+            precisions=["fp8"],
+            kernels=["flash"],
+            threads=[0],
+            steps=0,
+            warmup_steps=-1,
+            trainer=TrainerConfig(devices=2),
+            data=replace(config.data, max_tokens=10),
+        )
+    problems = "\n".join(error.value.problems)
+    assert len(error.value.problems) == 8
+    assert "precisions=fp8 is not known: choose one of: 16-mixed, 32-true, bf16-mixed" in problems
+    assert "kernels=flash is not known" in problems
+    assert "has no choice of kernels: leave it out" in problems
+    assert "threads=0 is too small" in problems
+    assert "steps=0 is too small" in problems
+    assert "warmup_steps=-1 is too small" in problems
+    assert "one device is measured; leave them out" in problems
+    assert "data.max_tokens=10 cannot hold one pair" in problems  # a rule of training
+
+
+@pytest.mark.parametrize(
+    "error", [BrokenProcessPool("killed"), torch.OutOfMemoryError("CUDA out of memory")]
+)
+def test_too_little_memory_is_said_in_words(config, monkeypatch, error):
+    monkeypatch.setattr(module, "ProcessPoolExecutor", lambda *_: Failing(error))
+    said = r"32-true, sdpa kernel, 1 threads needs more memory .* data\.max_tokens=512"
+    with pytest.raises(RunError, match=said):
+        module._in_a_process(config, FP32, "cpu")
+
+
+def test_bugs_keep_their_traceback(config, monkeypatch):
+    monkeypatch.setattr(module, "ProcessPoolExecutor", lambda *_: Failing(RuntimeError("a bug")))
+    with pytest.raises(RuntimeError, match="a bug"):
+        module._in_a_process(config, FP32, "cpu")
+
+
+class Failing:
+    """A pool of processes whose work fails."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def submit(self, *_):
+        return self
+
+    def result(self):
+        raise self.error

@@ -1,0 +1,191 @@
+"""Snapshots at validations, their average at the end, and training that stops when BLEU does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lightning as L
+import numpy as np
+import pytest
+import safetensors.numpy
+import torch
+from tiny_training import tiny_fit, tiny_task, weights
+
+from seq2seq.callbacks.averaging import Averaging
+from seq2seq.callbacks.ema import EMA
+from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.config import DecodeConfig
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import BundleError, RunError
+from seq2seq.inference import averaging
+
+
+class Scripted(ValidationBleu):
+    """Gives these BLEU scores, one after another, and keeps the weights it was to score."""
+
+    def __init__(self, run_dir: Path, scores: list[float], patience: int | None = None):
+        shared = Tokenizer.train(["a b"], 260)
+        super().__init__([], Vocabularies(shared, shared), DecodeConfig(), run_dir / "bundle", {},
+                         patience=patience)
+        self.scores, self.scored = list(scores), []
+
+    def score(self, trainer, model):
+        assert not model.training
+        self.scored.append({name: value.clone() for name, value in model.state_dict().items()})
+        return self.scores[len(self.scored) - 1], []
+
+
+class SaveAfterValidation(L.Callback):
+    def __init__(self, run_dir: Path):
+        self.run_dir = run_dir
+
+    def on_validation_end(self, trainer, pl_module):
+        trainer.save_checkpoint(self.run_dir / f"{trainer.global_step}.ckpt")
+
+
+def run(run_dir: Path, scores: list[float], count=2, by="last", patience=None, ema=(), **options):
+    """Eight steps with a validation after every second one."""
+    bleu = Scripted(run_dir, scores, patience)
+    averages = Averaging(run_dir, count, by, bleu)
+    task = tiny_task(tie_embeddings="all")
+    save = SaveAfterValidation(run_dir)
+    trainer = tiny_fit(task, [*ema, bleu, averages, save], options.pop("steps", 8), **options)
+    return task, bleu, averages, trainer
+
+
+def kept(run_dir: Path) -> list[int]:
+    return [snapshot.step for snapshot in averaging.read_snapshots(run_dir)]
+
+
+def shipped(run_dir: Path) -> tuple[dict[str, np.ndarray], dict]:
+    folder = run_dir / "bundle"
+    made = json.loads((folder / "config.json").read_text())["training"]
+    return safetensors.numpy.load_file(folder / "model.safetensors"), made
+
+
+@pytest.mark.parametrize(
+    ("by", "steps"), [("last", [4, 6, 8]), ("best", [2, 6, 8])]
+)  # of equal scores the later
+def test_the_average_of_the_chosen_weights_is_scored_and_shipped_if_better(tmp_path, by, steps):
+    task, bleu, averages, _ = run(tmp_path, [5.0, 1.0, 5.0, 3.0, 9.0], count=3, by=by)
+    assert kept(tmp_path) == steps
+    *validated, average = bleu.scored
+    chosen = [validated[step // 2 - 1] for step in steps]
+    for name, value in average.items():
+        mean = np.mean([one[name].double().numpy() for one in chosen], axis=0)
+        np.testing.assert_allclose(value.numpy(), mean.astype(np.float32), rtol=1e-6)
+    weights_shipped, made = shipped(tmp_path)
+    assert all((weights_shipped[name] == average[name].numpy()).all() for name in weights_shipped)
+    assert made["scores"] == {"BLEU": 9.0}
+    assert made["averaged"] == [f"step {step}" for step in steps]
+    assert averages.summary == {"steps": steps, "val_bleu": 9.0, "shipped": True}
+    assert weights(task)["output.weight"].equal(validated[-1]["output.weight"])  # given back
+
+
+def test_an_average_that_is_no_better_is_not_shipped(tmp_path):
+    _, bleu, averages, _ = run(tmp_path, [1.0, 7.0, 3.0, 2.0, 7.0])
+    weights_shipped, made = shipped(tmp_path)
+    assert made["step"] == 4
+    assert "averaged" not in made
+    assert all((value == bleu.scored[1][name].numpy()).all()
+               for name, value in weights_shipped.items())
+    assert averages.summary == {"steps": [6, 8], "val_bleu": 7.0, "shipped": False}
+
+
+def test_a_run_validated_once_has_nothing_to_average(tmp_path):
+    _, bleu, averages, _ = run(tmp_path, [1.0], steps=2)
+    assert averages.summary is None
+    assert len(bleu.scored) == 1
+
+
+def test_with_ema_the_snapshots_are_of_the_average_that_was_validated(tmp_path):
+    ema = EMA(0.5)
+    task, bleu, _, _ = run(tmp_path, [1.0] * 5, ema=[ema])
+    last = safetensors.numpy.load_file(averaging.read_snapshots(tmp_path)[-1].path)
+    assert all((last[name] == bleu.scored[3][name].numpy()).all() for name in last)
+    assert all((last[name] == value.numpy()).all() for name, value in ema.shadow.items())
+    raw = weights(task)
+    assert not all((value == raw[name].numpy()).all() for name, value in last.items())
+
+
+def test_a_resumed_run_averages_what_one_that_never_stopped_averages(tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    _, expected, _, _ = run(whole, [4.0, 3.0, 2.0, 5.0, 9.0], by="best")
+    run(parts, [4.0, 3.0, 2.0, 5.0, 0.0], by="best")  # killed after step 8, say: resumed from 4
+    _, found, averages, _ = run(
+        parts, [2.0, 5.0, 9.0], by="best", checkpoint=parts / "4.ckpt", first_batch=4
+    )
+    assert averages.summary == {"steps": [2, 8], "val_bleu": 9.0, "shipped": True}
+    assert expected.scored[-1].keys() == found.scored[-1].keys()
+    for name, value in expected.scored[-1].items():
+        assert value.equal(found.scored[-1][name])
+
+
+# Early stopping
+
+
+def test_training_stops_after_so_many_validations_without_a_better_bleu(tmp_path):
+    _, bleu, _, trainer = run(tmp_path, [1.0, 3.0, 3.0, 2.0, 9.0], patience=2, steps=50)
+    assert trainer.global_step == 8  # an equal BLEU is no better one
+    assert (bleu.best, bleu.best_step, bleu.worse) == (3.0, 4, 2)
+    assert (tmp_path / "8.ckpt").exists()
+
+
+def test_patience_goes_on_counting_where_a_run_is_resumed(tmp_path):
+    run(tmp_path, [3.0, 2.0, 9.0], patience=3, steps=4)
+    _, bleu, _, trainer = run(
+        tmp_path, [2.0, 2.5, 9.0], patience=3, steps=50,
+        checkpoint=tmp_path / "4.ckpt", first_batch=4,
+    )  # fmt: skip
+    assert trainer.global_step == 8
+    assert (bleu.best_step, bleu.worse) == (2, 3)
+
+
+def test_a_run_that_stopped_early_and_was_killed_before_its_end_makes_the_end_only(tmp_path):
+    run(tmp_path, [3.0, 2.0, 1.0, 0.0], patience=2, steps=50)
+    _, bleu, averages, trainer = run(
+        tmp_path, [9.0], patience=2, steps=50, checkpoint=tmp_path / "6.ckpt", first_batch=6
+    )
+    assert trainer.global_step == 6
+    assert averages.summary == {"steps": [4, 6], "val_bleu": 9.0, "shipped": True}
+    assert len(bleu.scored) == 1
+
+
+def test_a_better_bleu_starts_the_count_again(tmp_path):
+    *_, trainer = run(tmp_path, [1.0, 0.5, 2.0, 0.5, 9.0], patience=2, steps=8)
+    assert trainer.global_step == 8
+
+
+# Files
+
+
+def test_a_snapshot_that_cannot_be_written_is_a_message(tmp_path):
+    (tmp_path / "snapshots").write_text("a file where the folder should be")
+    with pytest.raises(RunError, match=r"weights of step 7 could not be saved .*resume="):
+        averaging.save_snapshot(tiny_task().model, tmp_path, 7, 1.0)
+
+
+def test_a_damaged_snapshot_is_named(tmp_path):
+    averaging.save_snapshot(tiny_task().model, tmp_path, 7, 1.0)
+    [snapshot] = averaging.read_snapshots(tmp_path)
+    assert (snapshot.step, snapshot.bleu) == (7, 1.0)
+    snapshot.path.write_bytes(snapshot.path.read_bytes()[:-10])
+    with pytest.raises(BundleError, match=r"step-00000007\.safetensors cannot be read"):
+        averaging.read_snapshots(tmp_path)
+
+
+def test_half_written_snapshots_are_not_taken_for_snapshots(tmp_path):
+    averaging.save_snapshot(tiny_task().model, tmp_path, 7, 1.0)
+    (tmp_path / "snapshots" / "step-00000008.partial").write_bytes(b"half")
+    assert kept(tmp_path) == [7]
+
+
+def test_averages_keep_the_precision_of_many_small_differences():
+    """A sum in 32 bits would lose them."""
+    tensors = [torch.tensor([1.0 + n * 2**-23]) for n in range(100)]
+    expected = np.mean([tensor.double().numpy() for tensor in tensors])
+    assert averaging._mean(tensors).item() == np.float32(expected)

@@ -1,0 +1,124 @@
+"""Checkpoints on the disk: whole or not there, verified, and refused when they do not belong."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2seq import __version__
+from seq2seq.callbacks.checkpoint_files import (
+    FORMAT,
+    SafeFiles,
+    check_settings,
+    check_shapes,
+    checkpoint_path,
+    newest_checkpoint,
+    read_entry,
+    remove_old,
+    step_of,
+)
+from seq2seq.errors import RunError
+
+
+def save(run_dir: Path, step: int, **entry) -> Path:
+    path = checkpoint_path(run_dir, step)
+    path.parent.mkdir(exist_ok=True)
+    files = SafeFiles()
+    content = {"state_dict": {"w": torch.full((1000,), float(step))}}
+    files.save_checkpoint(content | {"seq2seq": {"format": FORMAT, "version": "1"} | entry}, path)
+    assert files.error is None
+    return path
+
+
+def test_one_flipped_bit_of_a_tensor_is_noticed(tmp_path, caplog):
+    before, newest = save(tmp_path, 8), save(tmp_path, 16)
+    assert newest_checkpoint(tmp_path) == newest
+    content = bytearray(newest.read_bytes())
+    where = content.index(torch.full((1000,), 16.0).numpy().tobytes()) + 2000
+    content[where] ^= 1
+    newest.write_bytes(content)
+    assert torch.load(newest)["state_dict"]["w"].ne(16).sum() == 1  # torch does not notice
+    assert newest_checkpoint(tmp_path) == before
+    assert f"{newest} is damaged (the check sum of" in caplog.text
+
+
+@pytest.mark.parametrize("left", [0, 1, 100, -1])
+def test_a_cut_file_is_passed_over(tmp_path, left):
+    before, newest = save(tmp_path, 8), save(tmp_path, 16)
+    newest.write_bytes(newest.read_bytes()[:left])
+    assert newest_checkpoint(tmp_path) == before
+
+
+def test_where_all_are_damaged_it_is_said(tmp_path):
+    save(tmp_path, 8).write_bytes(b"")
+    with pytest.raises(RunError, match=r"every checkpoint of .* is damaged \(step-00000008.ckpt\)"):
+        newest_checkpoint(tmp_path)
+
+
+def test_two_are_kept_and_a_damaged_later_one_counts_for_nothing(tmp_path):
+    for step in (8, 16, 24, 32):
+        save(tmp_path, step)
+    remove_old(tmp_path, 24)  # 32 was damaged: the run went on from 16 and has made 24 again
+    assert [step_of(path) for path in sorted((tmp_path / "checkpoints").iterdir())] == [16, 24, 32]
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path):
+    path = save(tmp_path, 8)
+    before = path.read_bytes()
+    files = SafeFiles()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))  # bytes of any file
+    try:
+        files.save_checkpoint({"state_dict": {"w": torch.zeros(1000)}}, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert files.error is not None
+    assert files.error.strerror == "File too large"
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_other_errors_of_saving_are_ours_and_escape(tmp_path):
+    with pytest.raises(Exception, match="pickle"):
+        SafeFiles().save_checkpoint({"x": lambda: None}, tmp_path / "step-00000001.ckpt")
+
+
+def test_another_format_is_refused_by_number_and_version(tmp_path):
+    path = save(tmp_path, 8, format=FORMAT + 1, version="9.9")
+    with pytest.raises(RunError) as error:
+        read_entry(path)
+    text = str(error.value)
+    assert f"has format {FORMAT + 1}, this version of seq2seq ({__version__}) goes on" in text
+    assert f"from format {FORMAT}: install the version that wrote it (9.9)" in text
+    assert f"init_from={tmp_path}" in text
+    torch.save({"state_dict": {}}, path)
+    with pytest.raises(RunError, match=r"has format 0, .* \(of before 0.1.0\)"):
+        read_entry(path)
+
+
+def test_weights_of_another_vocabulary_are_named(tmp_path):
+    path = save(tmp_path, 8)
+    check_shapes(path, torch.nn.ParameterDict({"w": torch.zeros(1000)}))
+    with pytest.raises(RunError, match=r"another model: w has shape \(1000,\) there, and \(999,\)"):
+        check_shapes(path, torch.nn.ParameterDict({"w": torch.zeros(999)}))
+
+
+def test_changed_settings_are_named_then_and_now():
+    path = Path("runs/x/checkpoints/step-00000008.ckpt")
+    then = {"model": {"dropout": 0.1, "d_ff": 8}, "trainer": {"max_steps": 8},
+            "data": {"weights": {}, "members": {"a": {"path": "x", "train": "t"}}}, "old": 1}
+    now = {"model": {"dropout": 0.3, "d_ff": 8, "new": 1}, "trainer": {"max_steps": 16},
+           "data": {"weights": {}, "members": {"a": {"path": "y", "train": "u"}}}}
+    with pytest.raises(RunError) as error:
+        check_settings(path, {"settings": then}, now)
+    lines = str(error.value).splitlines()
+    assert lines[1:4] == [
+        "  - model.dropout was 0.1, and is 0.3 now",
+        "  - data.members.a.train was t, and is u now",
+        "  - old was 1, and is gone now",
+    ]
+    assert "init_from=runs/x" in lines[-1]
+    check_settings(path, {"settings": then}, then | {"trainer": {"max_steps": 99}})

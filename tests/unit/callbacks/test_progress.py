@@ -1,0 +1,107 @@
+"""What is shown while a model trains."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tiny_training import tiny_fit, tiny_task
+
+from seq2seq.callbacks import progress
+from seq2seq.callbacks.progress import Pace, Progress
+
+
+def test_the_speed_is_that_of_the_last_steps_without_the_first():
+    pace = Pace(total=100, val_every=10)
+    pace.add_step(30.0, 100)
+    assert pace.tokens_per_second == pytest.approx(100 / 30)
+    for _ in range(200):
+        pace.add_step(0.5, 100)
+    assert pace.tokens_per_second == pytest.approx(200)
+    assert len(pace.steps) == progress.RECENT
+
+
+@pytest.mark.parametrize(
+    ("step", "validations", "left"),
+    [
+        (10, [], "> 0:03:10"),  # validation is to come, and nobody knows how long it takes
+        (10, [30.0], "0:08:40"),  # 95 steps of 2 s, and validations after 10, 20, ..., 100 and 105
+        (11, [30.0], "0:08:08"),
+        (100, [20.0, 40.0], "0:01:10"),
+        (105, [30.0], "0:00:30"),
+    ],
+)
+def test_the_time_left_has_steps_and_validations(step, validations, left):
+    pace = Pace(total=105, val_every=10)
+    for _ in range(3):
+        pace.add_step(2.0, 100)
+    pace.validations = validations
+    assert pace.left(step) == left
+
+
+def bleu(best=41.25, step=7):
+    return SimpleNamespace(best=best, best_step=step)
+
+
+def test_a_log_gets_a_line_soon_with_the_best_bleu(caplog, monkeypatch):
+    monkeypatch.setattr(progress, "FIRST", 0.0)
+    caplog.set_level(logging.INFO, logger="seq2seq")
+    tiny_fit(tiny_task(), [Progress(bleu(), 2)], 3)
+    lines = [record.getMessage() for record in caplog.records if "tokens/s" in record.getMessage()]
+    assert len(lines) == 3
+    form = r"step 3/3: nll \d+\.\d{3}, [\d,]+ target tokens/s, best BLEU 41\.2 at 7, left 0:00:00"
+    assert re.fullmatch(form, lines[2])
+
+
+def test_lines_become_rare_in_a_long_run(caplog, monkeypatch):
+    """In ten hours of steps of one second: the first after 5 s, then each tenth, then 5 min."""
+    caplog.set_level(logging.INFO, logger="seq2seq")
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
+    shown = Progress(bleu(), 1000)
+    trainer = SimpleNamespace(global_step=0, max_steps=36_000, is_global_zero=True, world_size=1,
+                              callback_metrics={})
+    shown.on_train_start(trainer, None)
+    for step in range(1, 36_001):
+        trainer.global_step, clock.now = step, float(step)
+        shown.on_train_batch_end(trainer, None, None, SimpleNamespace(target_tokens=9), step - 1)
+    steps = [int(re.match(r"step (\d+)/", r.getMessage()).group(1)) for r in caplog.records]
+    assert steps[:3] == [5, 10, 15]
+    assert steps[-1] - steps[-2] == progress.LONGEST
+    assert len(steps) < 180
+
+
+def test_a_resumed_run_starts_where_it_was_and_counts_only_what_is_to_come(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    shown = Progress(bleu(), 1000)
+    trainer = SimpleNamespace(global_step=900, max_steps=1000, is_global_zero=True, world_size=2,
+                              callback_metrics={})
+    shown.on_train_start(trainer, None)
+    assert shown.bar.n == 900
+    for step in (901, 902, 903):
+        trainer.global_step, clock.now = step, clock.now + 2.0
+        shown.on_train_batch_end(trainer, None, None, SimpleNamespace(target_tokens=50), step - 1)
+    assert shown.bar.n == 903
+    assert shown.bar.postfix == "50 target tokens/s, best BLEU 41.2 at 7, left > 0:03:14"
+    shown.on_train_end(trainer, None)
+
+
+def test_a_terminal_gets_a_bar_and_whole_lines_of_the_log_above_it(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(progress, "REFRESH", 0.0)
+    tiny_fit(tiny_task(), [Progress(bleu(), 2)], 3)
+    pictures = screen.getvalue().split("\r")
+    assert any("1/3" in picture for picture in pictures)
+    assert "100%" in pictures[-1] or "100%" in pictures[-2]
+    assert "best BLEU 41.2 at 7" in screen.getvalue()

@@ -1,0 +1,92 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from tiny import tiny_transformer
+
+from seq2seq.model.dropout import Dropout, WordDropout, keep_or_drop
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.999])
+def test_each_number_is_dropped_with_the_rate_and_the_others_are_scaled(rate):
+    torch.manual_seed(0)
+    factors = keep_or_drop(torch.Size([1000, 1001]), rate, torch.float64)
+    kept = factors[factors != 0]
+    assert kept.unique().numel() == 1
+    assert kept[0].item() == pytest.approx(1 / (1 - rate), rel=1e-2 if rate > 0.9 else 1e-4)
+    spread = (rate * (1 - rate) / factors.numel()) ** 0.5
+    assert abs((factors == 0).double().mean().item() - rate) < 5 * spread + 1e-5
+    # Whatever rounding does to the rate, nothing is gained or lost on average.
+    assert factors.mean().item() == pytest.approx(1, abs=6 * spread / (1 - rate))
+
+
+def test_neighbours_rows_and_draws_are_independent():
+    """All four numbers that share a draw of 64 bits, too."""
+    torch.manual_seed(0)
+    rate = 0.25
+    kept = (keep_or_drop(torch.Size([2, 400, 1000]), rate, torch.float32) != 0).double()
+    for a, b in (
+        *((kept[..., :-k], kept[..., k:]) for k in range(1, 9)),
+        (kept[:, :-1], kept[:, 1:]),
+        (kept[0], kept[1]),
+    ):
+        covariance = (a * b).mean() - a.mean() * b.mean()
+        assert abs(covariance.item()) < 5 * rate * (1 - rate) / a.numel() ** 0.5
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (4,), (5, 7), (2, 0, 3)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_any_shape_and_precision_is_taken(shape, dtype):
+    factors = keep_or_drop(torch.Size(shape), 0.5, dtype)
+    assert (factors.shape, factors.dtype) == (torch.Size(shape), dtype)
+    assert ((factors == 0) | (factors == 2)).all()
+
+
+def test_the_gradient_is_dropped_where_the_number_was():
+    torch.manual_seed(0)
+    x = torch.randn(40, 50, requires_grad=True)
+    out = Dropout(0.3)(x)
+    out.backward(torch.ones_like(x))
+    torch.testing.assert_close(x.grad * x.detach(), out.detach())
+    assert 0 < (x.grad == 0).sum() < x.numel()
+
+
+def test_a_seed_repeats_it_and_nothing_is_dropped_in_evaluation_or_at_rate_zero():
+    x = torch.randn(30, 30)
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(Dropout(0.5)(x))
+    assert draws[0].equal(draws[1])
+    assert not draws[0].equal(draws[2])
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x
+
+
+def test_the_rate_is_that_of_torch():
+    torch.manual_seed(0)
+    x = torch.ones(1000, 1000)
+    ours, theirs = Dropout(0.2)(x), F.dropout(x, 0.2)
+    shares = [(out == 0).float().mean().item() for out in (ours, theirs)]
+    assert shares[0] == pytest.approx(shares[1], abs=2e-3)
+    assert ours.max().item() == pytest.approx(theirs.max().item(), rel=1e-4)
+
+
+def test_word_dropout_drops_whole_embeddings():
+    torch.manual_seed(0)
+    out = WordDropout(0.25)(torch.ones(100, 100, 8))
+    words = out[..., 0]
+    assert out.equal(words[..., None].expand_as(out))
+    assert (words == 0).float().mean() == pytest.approx(0.25, abs=0.02)
+    assert words.max().item() == pytest.approx(1 / 0.75, rel=1e-4)
+    x = torch.randn(2, 3, 4)
+    assert WordDropout(0.25).eval()(x) is x
+
+
+def test_a_model_with_word_dropout_varies_in_training_alone():
+    torch.manual_seed(0)
+    model = tiny_transformer(word_dropout=0.5)
+    ids = torch.randint(4, 10, (3, 5))
+    inputs = (ids, torch.ones_like(ids, dtype=torch.bool), ids)
+    assert model.eval()(*inputs).equal(model(*inputs))
+    model.train()
+    assert not model(*inputs).equal(model(*inputs))

@@ -1,0 +1,110 @@
+"""Compiled in place, for all shapes, with the losses of eager training; or not at all."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from tiny import random_ids, tiny_recurrent, tiny_transformer
+from tiny_training import Recorder, tiny_fit, tiny_task
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from seq2seq.training.compilation import compile_model
+
+
+@pytest.fixture(autouse=True)
+def _no_graphs_of_others():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def inputs(seed: int, sentences: int, source: int, target: int):
+    source_ids, target_ids = random_ids(seed, sentences, source), random_ids(1, sentences, target)
+    return source_ids, source_ids > 0, target_ids
+
+
+SHAPES = [(4, 6, 8), (9, 12, 5), (3, 8, 8), (2, 10, 11), (7, 7, 7), (20, 3, 2)]
+
+
+@pytest.mark.parametrize("options", [{}, {"positions": "rotary", "n_kv_heads": 2}])
+def test_one_graph_serves_all_shapes_and_gives_what_the_eager_model_gives(options):
+    options = {"encoder_layers": 1, "decoder_layers": 1, **options}  # tracing takes its time
+    model, eager = tiny_transformer(**options).train(), tiny_transformer(**options).train()
+    counter = CompileCounterWithBackend("eager")
+    assert compile_model(model, backend=counter)
+    assert list(model.state_dict()) == list(eager.state_dict())
+    assert all(weight.grad is None for weight in model.parameters())
+    for number, shape in enumerate(SHAPES):
+        given = inputs(number, *shape)
+        ours, theirs = model(*given), eager(*given)
+        torch.testing.assert_close(ours, theirs)
+        ours.sum().backward()
+        theirs.sum().backward()
+    for weight, other in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(weight.grad, other.grad, rtol=1e-4, atol=1e-5)
+    assert counter.frame_count == 1
+
+
+def test_random_numbers_and_search_do_not_notice():
+    model = tiny_transformer(dropout=0.1, encoder_layers=1, decoder_layers=1).train()
+    counter = CompileCounterWithBackend("eager")
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    compile_model(model, backend=counter)
+    assert torch.get_rng_state().equal(state)
+    graphs = counter.frame_count
+    source, real, _ = inputs(0, 3, 5, 7)
+    model.eval()
+    with torch.inference_mode():
+        model.decode_step(source[:, :1], model.start(source, real))
+    assert counter.frame_count == graphs
+
+
+def broken(graph, examples):
+    raise RuntimeError("No working C++ compiler found\nin the usual places\n\nLong advice follows")
+
+
+@pytest.mark.parametrize("make", [tiny_transformer, tiny_recurrent])
+def test_training_goes_on_without_a_compiler_that_fails(make, caplog):
+    model, eager = make().train(), make().train()
+    with caplog.at_level(logging.INFO):
+        assert not compile_model(model, backend=broken)
+    [message] = caplog.messages
+    assert "training goes on without" in message
+    assert "No working C++ compiler found in the usual places" in message
+    assert "Long advice" not in message
+    given = inputs(0, 4, 6, 8)
+    assert model(*given).equal(eager(*given))
+
+
+def test_a_run_falls_back_and_trains_as_without(monkeypatch, caplog):
+    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
+    monkeypatch.setattr("torch._inductor.config.force_disable_caches", True)
+    plain, fallen = Recorder(), Recorder()
+    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    task = tiny_task(**layers)
+    task.compile_wanted = True
+    tiny_fit(task, [fallen], 3)
+    tiny_fit(tiny_task(**layers), [plain], 3)
+    assert "training goes on without: " in caplog.text
+    assert "C++ compiler" in caplog.text
+    assert fallen.nll == plain.nll
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_compiled_training_has_the_losses_of_eager_training_with_few_graphs(precision, caplog):
+    """By the real compiler, in Lightning's loop, with a validation between."""
+    eager, compiled = Recorder(), Recorder()
+    tiny_fit(tiny_task(), [eager], 12, val_every=6, precision=precision)
+    task = tiny_task()
+    task.compile_wanted = True
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    with caplog.at_level(logging.INFO):
+        tiny_fit(task, [compiled], 12, val_every=6, precision=precision)
+    assert "compiled in" in caplog.text
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] - before <= 3
+    within = {"32-true": 1e-4, "bf16-mixed": 0.02}[precision]
+    assert compiled.nll == pytest.approx(eager.nll, abs=within)

@@ -1,0 +1,80 @@
+"""What a dry run counts and measures."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tiny import tiny_recurrent, tiny_transformer
+from tiny_training import tiny_batch, tiny_task
+
+from seq2seq.config import TrainConfig
+from seq2seq.data.collate import collate
+from seq2seq.errors import RunError
+from seq2seq.training import dry_run
+from seq2seq.training.dry_run import Measure, shapes
+
+
+def measured(task, batch, count: int = 3) -> Measure:
+    return dry_run._measure(TrainConfig(), task, [batch] * count, "cpu", "32-true")
+
+
+def equal_pairs(count: int):
+    return collate([[5, 6, 7, 8]] * count, [[5, 6, 7]] * count)
+
+
+def test_what_is_kept_for_the_backward_pass_grows_with_the_batch_and_leaves_weights_out():
+    one, two = (measured(tiny_task(), equal_pairs(n)).saved for n in (100, 200))
+    assert two == pytest.approx(2 * one, rel=0.05)
+    wide = tiny_task(d_ff=2**16)
+    weights = sum(4 * p.numel() for p in wide.parameters())
+    assert measured(wide, equal_pairs(1)).saved < weights / 2
+
+
+def test_activations_are_at_least_what_the_layers_must_keep():
+    """Inputs of the feed-forward matrices alone: width and d_ff numbers for each position."""
+    task = tiny_task()
+    config, batch = task.model.config, equal_pairs(100)
+    positions = {"encoder": batch.source.numel(), "decoder": batch.labels.numel()}
+    least = sum(
+        4 * count * getattr(config, f"{side}_layers") * (config.d_model + config.d_ff)
+        for side, count in positions.items()
+    )
+    assert least < measured(task, batch).saved < 50 * least
+
+
+def test_short_batches_are_timed_more_often(monkeypatch):
+    assert len(measured(tiny_task(), tiny_batch(0), 12).seconds) == 12
+    monkeypatch.setattr(dry_run, "LONG", 0.0)
+    assert len(measured(tiny_task(), tiny_batch(0), 12).seconds) == dry_run.LEAST
+
+
+def test_too_little_memory_is_said_with_the_batch_and_the_settings(monkeypatch):
+    task = tiny_task()
+
+    def too_large(batch, batch_idx):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(task, "training_step", too_large)
+    with pytest.raises(RunError, match=r"a batch of 100 pairs, source \(100, 5\)") as error:
+        measured(task, equal_pairs(100))
+    for setting in ("data.max_tokens=8192", "trainer.accumulate=1", "trainer.split=1"):
+        assert setting in str(error.value)
+
+
+@pytest.mark.parametrize("make", [tiny_transformer, tiny_recurrent])
+def test_shapes_end_in_scores_of_real_target_tokens(make):
+    model, batch = make(), tiny_batch(0)
+    lines = list(shapes(model, batch))
+    assert f"{batch.target_tokens} real target tokens" in lines[0]
+    assert lines[-1].split(maxsplit=1) == ["output", f"({batch.target_tokens}, 13)"]
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+@pytest.mark.parametrize("make", [tiny_transformer, tiny_recurrent])
+def test_every_parameter_belongs_to_a_part(make):
+    model = make(tie_embeddings="none")
+    text = [line.split() for line in dry_run._sizes(model)]
+    counts = {name: int(count.replace(",", "")) for name, count, *_ in text}
+    assert counts.pop("together") == sum(p.numel() for p in model.parameters())
+    assert counts["output"] == 13 * model.config.d_model
+    assert all(counts.values())

@@ -1,0 +1,148 @@
+"""Batches in parts are the same batches; running out of memory is explained, and survived."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import tiny_recurrent, tiny_transformer
+from tiny_training import Recorder, tiny_batch, tiny_fit, tiny_task
+
+from seq2seq.config import OptimConfig, TrainConfig, TrainerConfig
+from seq2seq.data.collate import Batch
+from seq2seq.training.memory import OutOfMemory, in_more_parts, ran_out
+from seq2seq.training.task import TranslationTask
+
+CPU_MESSAGE = (
+    "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+    "tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)"
+)
+
+
+def gradients(split: int, model) -> tuple[list[torch.Tensor], torch.Tensor]:
+    task = TranslationTask(model, OptimConfig(), 1.0, max_tokens=64, split=split)
+    task.model.zero_grad()
+    loss = task.training_step(tiny_batch(0), 0)
+    loss.backward()
+    [(sums, _)] = task._window
+    return [p.grad.clone() for p in model.parameters()], torch.stack([loss.detach(), sums.nll])
+
+
+@pytest.mark.parametrize("make", [tiny_transformer, tiny_recurrent])
+@pytest.mark.parametrize("split", [2, 3, 5])
+def test_parts_have_the_sums_and_gradients_of_the_whole_even_more_parts_than_rows(make, split):
+    model = make()
+    whole, in_parts = gradients(1, model), gradients(split, model)
+    torch.testing.assert_close(in_parts, whole)
+
+
+def test_steps_in_parts_are_steps():
+    whole, in_parts = Recorder(), Recorder()
+    task = tiny_task()
+    task.split = 2
+    tiny_fit(tiny_task(), [whole], 6)
+    tiny_fit(task, [in_parts], 6)
+    assert in_parts.nll == pytest.approx(whole.nll, rel=1e-4)
+
+
+def test_dropout_is_the_same_when_a_part_is_computed_again(monkeypatch):
+    """Else the gradient would be that of another function than the loss."""
+    model = tiny_transformer(dropout=0.3, attention_dropout=0.2).train()
+
+    def seeded() -> tuple[list[torch.Tensor], torch.Tensor]:
+        torch.manual_seed(0)
+        return gradients(2, model)
+
+    again = seeded()
+    monkeypatch.setattr("seq2seq.training.task.checkpoint", lambda f, *args, **_: f(*args))
+    once = seeded()  # nothing is computed again
+    torch.testing.assert_close(again, once)
+    torch.manual_seed(1)
+    assert not gradients(2, model)[1].equal(once[1])
+
+
+def test_fewer_activations_are_kept_for_the_backward_pass():
+    kept = []
+
+    def count(split: int) -> int:
+        kept.clear()
+        task = TranslationTask(tiny_transformer(), OptimConfig(), 1.0, max_tokens=64, split=split)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()), print):
+            task.training_step(tiny_batch(0), 0)
+        return sum(kept)
+
+    whole, parts = count(1), count(3)
+    assert parts < 0.1 * whole
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."), True),
+        (RuntimeError(CPU_MESSAGE), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), True),
+        (MemoryError(), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (KeyError("memory"), False),
+    ],
+)
+def test_what_running_out_of_memory_looks_like(error, expected):
+    assert ran_out(error) == expected
+
+
+def test_a_real_allocation_that_fails_is_recognised():
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(2**46)
+    assert ran_out(raised.value)
+
+
+def batch(rows: int) -> Batch:
+    ids = torch.zeros(rows, 5, dtype=torch.long)
+    return Batch(ids, ids[:, :3], ids[:, :3], 0, 0)
+
+
+def out_of_memory(trainer: TrainerConfig, rows: int = 8) -> tuple[TrainConfig, OutOfMemory]:
+    config = TrainConfig(trainer=trainer)
+    return config, OutOfMemory(batch(rows), config, Path("runs/x"), "cpu")
+
+
+def test_the_message_says_what_the_batch_was_and_what_to_lower():
+    _, error = out_of_memory(TrainerConfig(split=2, accumulate=4))
+    text = str(error)
+    assert "a batch of 8 sentences x 5 source x 3 target tokens, computed in 2 parts" in text
+    assert "resume=runs/x trainer.split=4" in text
+    for hint in ("data.max_tokens=", "trainer.accumulate=4", "smaller model", "precision", "GiB"):
+        assert hint in text
+
+
+def test_outside_of_steps_the_search_is_to_blame():
+    error = OutOfMemory(None, TrainConfig(), Path("runs/x"), "cpu")
+    assert "in a validation" in str(error)
+    assert "decode.batch_tokens=4096" in str(error)
+
+
+def test_halving_doubles_the_parts_until_each_has_one_sentence():
+    config, _ = out_of_memory(TrainerConfig(halve_on_oom=True))
+    for parts in (2, 4, 8):
+        config = in_more_parts(config, OutOfMemory(batch(5), config, Path("runs/x"), "cpu"))
+        assert config.trainer.split == parts
+        assert config.resume == "runs/x"
+    last = OutOfMemory(batch(5), config, Path("runs/x"), "cpu")
+    assert "resume=runs/x" not in str(last)  # more parts would not help
+    with pytest.raises(OutOfMemory):
+        in_more_parts(config, last)
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        TrainerConfig(),
+        TrainerConfig(halve_on_oom=True, devices=2),
+        TrainerConfig(halve_on_oom=True, num_nodes=2),
+    ],
+)
+def test_nothing_is_halved_unasked_or_behind_the_back_of_other_processes(trainer):
+    config, error = out_of_memory(trainer)
+    with pytest.raises(OutOfMemory):
+        in_more_parts(config, error)

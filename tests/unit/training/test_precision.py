@@ -1,0 +1,117 @@
+"""Which precision is chosen, and that training works in each: fp16 after overflows, too."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from lightning.pytorch.plugins import MixedPrecision
+from tiny_training import Recorder, tiny_fit, tiny_task
+
+from seq2seq.config import ModelConfig, RecurrentConfig, TrainerConfig, TransformerConfig
+from seq2seq.errors import ConfigError
+from seq2seq.training import hardware
+from seq2seq.training.hardware import choose_precision, explain_precision
+
+NARROW, WIDE = TransformerConfig(d_model=64), TransformerConfig(d_model=128)
+
+
+@pytest.mark.parametrize(
+    ("model", "instructions", "chosen", "why"),
+    [
+        (WIDE, True, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
+        (RecurrentConfig(), True, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
+        (NARROW, True, "32-true", "chosen, as bf16 gains with models of width 128 and more"),
+        (WIDE, False, "32-true", ""),
+    ],
+)
+def test_auto_on_a_cpu(monkeypatch, model: ModelConfig, instructions: bool, chosen, why):
+    monkeypatch.setattr(hardware, "cpu_has_bf16", lambda: instructions)
+    assert choose_precision(TrainerConfig(), "cpu", model) == chosen
+    assert explain_precision("auto", chosen, "cpu") == why
+
+
+@pytest.mark.parametrize(("generation", "chosen"), [(9, "bf16-mixed"), (7, "16-mixed")])
+def test_auto_on_a_gpu(monkeypatch, generation: int, chosen: str):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (generation, 0))
+    assert choose_precision(TrainerConfig(), "gpu", NARROW) == chosen
+
+
+def test_a_precision_that_the_device_lacks(monkeypatch):
+    with pytest.raises(ConfigError, match=r"16-mixed needs a GPU.*use trainer\.precision=32"):
+        choose_precision(TrainerConfig(precision="16-mixed"), "cpu", WIDE)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+    with pytest.raises(ConfigError, match=r"Tesla T4 has no bf16 arithmetic; use .*16-mixed"):
+        choose_precision(TrainerConfig(precision="bf16-mixed"), "gpu", WIDE)
+
+
+def test_bf16_that_was_asked_for_on_a_cpu_without_it_is_said_to_be_slow(monkeypatch):
+    monkeypatch.setattr(hardware, "cpu_has_bf16", lambda: False)
+    assert choose_precision(TrainerConfig(precision="bf16-mixed"), "cpu", WIDE) == "bf16-mixed"
+    assert "slow, as this CPU has no" in explain_precision("bf16-mixed", "bf16-mixed", "cpu")
+
+
+def test_the_question_for_instructions_survives_a_torch_without_it(monkeypatch):
+    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        monkeypatch.delattr(torch.cpu, name, raising=False)
+    assert not hardware.cpu_has_bf16()
+
+
+def fp16(init_scale: float) -> MixedPrecision:
+    """fp16 with loss scaling, on the CPU: the machinery that a GPU without bf16 trains with."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=10_000)
+    return MixedPrecision("16-mixed", "cpu", scaler)
+
+
+def train(steps: int, gradient_clip: float = 1.0, **options) -> Recorder:
+    task, recorder = tiny_task(), Recorder()
+    task.gradient_clip = gradient_clip
+    tiny_fit(task, [recorder], steps, val_every=1000, **options)
+    return recorder
+
+
+def test_fp16_finds_its_scale_after_overflows_and_then_learns():
+    plugin = fp16(init_scale=2.0**40)
+    recorder = train(60, plugins=[plugin])
+    overflowed = [not math.isfinite(norm) for norm in recorder.norm]
+    skipped = sum(overflowed)
+    assert 5 < skipped < 40
+    assert overflowed == [True] * skipped + [False] * (60 - skipped)
+    assert plugin.scaler.get_scale() == 2.0 ** (40 - skipped)
+    assert recorder.faults == [None] * 60  # the scaler's business, not the guard's
+    first, last = recorder.weights[0], recorder.weights[skipped - 1]
+    assert all(first[name].equal(last[name]) for name in first)
+    assert not recorder.moments[skipped - 1]
+    assert sum(recorder.nll[-5:]) < sum(recorder.nll[:5]) - 0.5
+
+
+def test_fp16_that_cannot_scale_less_is_a_bad_step():
+    class Overflow(Recorder):
+        def on_after_backward(self, trainer, pl_module):
+            pl_module.model.output.weight.grad.fill_(math.inf)
+
+    recorder, plugin = Overflow(), fp16(init_scale=4.0)
+    tiny_fit(tiny_task(), [recorder], 5, plugins=[plugin])
+    assert recorder.faults == [None, None, *["the gradient norm is inf"] * 3]
+    assert plugin.scaler.get_scale() < 1
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.1])
+@pytest.mark.parametrize("options", [{"precision": "bf16-mixed"}, {"plugins": None}])
+def test_each_precision_clips_the_gradients_of_fp32(clip, options):
+    """Norms before clipping agree, so they are unscaled by then; and so do the first updates."""
+    if "plugins" in options:
+        options = {"plugins": [fp16(init_scale=1024.0)]}
+    exact, half = train(4, clip), train(4, clip, **options)
+    assert half.faults == [None] * 4
+    assert half.nll == pytest.approx(exact.nll, rel=0.01)
+    assert half.norm == pytest.approx(exact.norm, rel=0.05)
+    if clip:
+        assert min(exact.norm) > 2 * clip
+    # The first moment is (1 - beta1) times the clipped gradient: its norm shows the clipping.
+    moments = [run.moments[0][1::3] for run in (exact, half)]
+    norms = [torch.cat([m.flatten() for m in moment]).norm().item() / 0.1 for moment in moments]
+    expected = min(clip or math.inf, exact.norm[0])
+    assert norms == pytest.approx([expected, expected], rel=0.02)

@@ -1,0 +1,54 @@
+"""Signals are remembered until the state is saved."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from seq2seq.training import stopping
+from seq2seq.training.stopping import StopRequest
+
+
+@pytest.fixture
+def stop():
+    request = StopRequest()
+    request.listen()
+    yield request
+    request.leave()
+
+
+@pytest.mark.parametrize("number", stopping.SIGNALS)
+def test_a_signal_is_only_remembered(stop, number, capfd):
+    assert not stop.asked()
+    assert stop.agreed() == [0]
+    stop.leave_if_asked()
+    os.kill(os.getpid(), number)
+    assert stop.asked()
+    assert stop.agreed(True, 3) == [number, 1, 3]
+    assert "the state is saved first" in capfd.readouterr().err
+    with pytest.raises(StopIteration):
+        stop.leave_if_asked()
+
+
+def test_the_second_ctrl_c_of_a_person_ends_at_once_but_not_that_of_a_launcher(stop, monkeypatch):
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)  # torchrun passes on what the terminal sent already
+    os.kill(os.getpid(), signal.SIGTERM)
+    later = time.monotonic() + 10
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: later)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.agreed() == [signal.SIGINT]
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_signals_are_given_back():
+    before = [signal.getsignal(number) for number in stopping.SIGNALS]
+    request = StopRequest()
+    request.listen()
+    assert [signal.getsignal(number) for number in stopping.SIGNALS] != before
+    request.leave()
+    assert [signal.getsignal(number) for number in stopping.SIGNALS] == before
