@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -25,22 +27,43 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             return F.dropout(x, self.rate)
-        return x * keep_or_drop(x.shape, self.rate, x.dtype)
+        dropped: Tensor = _Drop.apply(x, self.rate)  # type: ignore[no-untyped-call]
+        return dropped
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"
 
 
-def keep_or_drop(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
-    """Factors for a tensor on the CPU: 0 with probability `rate`, else 1 / (1 - rate).
+class _Drop(torch.autograd.Function):
+    """Keeps 16 random bits of each number for the backward pass, half of what factors would take."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
+        levels = random_levels(x.shape)
+        ctx.save_for_backward(levels)
+        ctx.rate = rate
+        return x * keep_or_drop(levels, rate, x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (levels,) = ctx.saved_tensors
+        return gradient * keep_or_drop(levels, ctx.rate, gradient.dtype), None
+
+
+def random_levels(shape: torch.Size) -> Tensor:
+    """Uniform numbers of 16 bits, from -LEVELS / 2 to LEVELS / 2 - 1, on the CPU."""
+    count = shape.numel()
+    bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    return bits.view(torch.int16)[:count].view(shape)
+
+
+def keep_or_drop(levels: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """Factors of random levels: 0 with probability `rate`, else 1 / (1 - rate).
 
     The rate is rounded to a multiple of 1 / LEVELS, and the factor is that of the rounded rate.
     """
     dropped = min(round(rate * LEVELS), LEVELS - 1)
-    count = shape.numel()
-    bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    levels = bits.view(torch.int16)[:count].view(shape)  # uniform in -LEVELS / 2 ... LEVELS / 2 - 1
-    factors = torch.empty(shape, dtype=dtype)
+    factors = torch.empty(levels.shape, dtype=dtype)
     torch.ge(levels, dropped - LEVELS // 2, out=factors)
     return factors.mul_(LEVELS / (LEVELS - dropped))
 

@@ -17,9 +17,9 @@ from torch.utils.checkpoint import checkpoint
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import TranslationModel
 
-# Scores of the vocabulary that are held at once: 128 MiB in full precision on a CPU (fewer make
+# Scores of the vocabulary that are held at once: 64 MiB in full precision on a CPU (fewer make
 # the products slower), 1 GiB on a GPU.
-SCORES_AT_ONCE = {"cpu": 2**25, "cuda": 2**28}
+SCORES_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
 
 
 @dataclass

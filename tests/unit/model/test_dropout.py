@@ -3,7 +3,12 @@ import torch
 import torch.nn.functional as F
 from tiny import tiny_transformer
 
-from seq2seq.model.dropout import Dropout, WordDropout, keep_or_drop
+from seq2seq.model import dropout
+from seq2seq.model.dropout import Dropout, WordDropout
+
+
+def keep_or_drop(shape: torch.Size, rate: float, dtype: torch.dtype) -> torch.Tensor:
+    return dropout.keep_or_drop(dropout.random_levels(shape), rate, dtype)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.999])
