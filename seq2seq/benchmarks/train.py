@@ -32,6 +32,7 @@ from seq2seq.model.build import build_model
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import (
+    allow_tf32,
     choose_accelerator,
     choose_precision,
     dense_peak,
@@ -196,7 +197,7 @@ def _in_a_process(config: TrainBenchmarkConfig, setting: Setting, accelerator: s
 def measure(config: TrainBenchmarkConfig, setting: Setting, accelerator: str) -> Measured:
     """Train for a few steps; run it in a process of its own."""
     keep_freed_memory()
-    torch.set_float32_matmul_precision("high")
+    allow_tf32(accelerator)
     torch.set_num_threads(setting.threads)
     model, timer = train_steps(config, setting, accelerator)
     peak = peak_memory("cuda" if accelerator == "gpu" else "cpu")  # before the product adds to it

@@ -99,6 +99,15 @@ def explain_precision(wanted: str, chosen: str, accelerator: str) -> str:
     return f"chosen, as bf16 gains with models of width {BF16_WIDTH} and more"
 
 
+def allow_tf32(accelerator: str) -> None:
+    """Let a GPU multiply fp32 matrices on its tensor cores.
+
+    A CPU must not take the same setting: products would go through kernels that are made anew
+    for each shape of a batch, and training would take three times as long.
+    """
+    torch.set_float32_matmul_precision("high" if accelerator == "gpu" else "highest")
+
+
 def describe_device(accelerator: str) -> str:
     """For people: `NVIDIA H100`, or `CPU (8 threads)`."""
     if accelerator == "gpu":

@@ -61,6 +61,7 @@ from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
+    allow_tf32,
     choose_accelerator,
     choose_precision,
     describe_attention,
@@ -112,7 +113,7 @@ def _train(config: TrainConfig) -> float:
         check_settings(checkpoint, entry, settings)
     initial = initial_bundle(config) if config.init_from and checkpoint is None else None
     keep_freed_memory()
-    torch.set_float32_matmul_precision("high")
+    allow_tf32(accelerator)
     quiet_libraries()
     if process_rank() != 0:
         logging.getLogger("seq2seq").setLevel(logging.WARNING)  # one process speaks for all

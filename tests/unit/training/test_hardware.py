@@ -51,3 +51,13 @@ def test_a_slow_kernel_is_named_with_its_reason():
     text = describe_attention(TransformerConfig(attention_dropout=0.1), "cpu", "32-true")
     assert text.startswith("encoder math, decoder math, across math kernel")
     assert "math is the slow one: no fast one takes attention_dropout=0.1" in text
+
+
+def test_a_cpu_multiplies_in_full_precision_and_a_gpu_on_its_tensor_cores():
+    before = torch.get_float32_matmul_precision()
+    try:
+        for accelerator, precision in (("gpu", "high"), ("cpu", "highest")):
+            allow_tf32(accelerator)
+            assert torch.get_float32_matmul_precision() == precision
+    finally:
+        torch.set_float32_matmul_precision(before)
