@@ -35,7 +35,7 @@ class Dropout(nn.Module):
 
 
 class _Drop(torch.autograd.Function):
-    """Keeps 16 random bits of each number for the backward pass, half of what factors would take."""
+    """Keeps 16 random bits of each number for the backward pass: half of what factors take."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:

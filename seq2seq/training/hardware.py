@@ -40,11 +40,11 @@ def choose_accelerator(config: TrainerConfig) -> str:
     return accelerator
 
 
-# From this width on, bf16 gained in every case on one shared core with AMX. Seconds of a training
-# step in fp32 / bf16, 4,096 tokens and 8k subwords: 1.8 at width 128, 2.6 at 256, 2.2 at 512 (two
-# steps: 1.5 by the faster ones). At 64 it hangs on the vocabulary: 1.5, but 0.8 with 1,024 tokens
-# and 400 subwords. A rule and not a trial, so that two runs of the same settings are the same.
-BF16_WIDTH = 128
+# From this width on, bf16 gains on a core with AMX. Each new shape of a batch costs it some 10 ms
+# for each kind of product, whose kernels are made on the spot: on Multi30k's batches, seconds of a
+# step in fp32 / bf16 were 0.4 / 0.8 at width 128, 1.0 / 1.2 at 256, and 2.6 at 512.
+# A rule and not a trial, so that two runs of the same settings are the same.
+BF16_WIDTH = 512
 
 
 def choose_precision(config: TrainerConfig, accelerator: str, model: ModelConfig) -> str:

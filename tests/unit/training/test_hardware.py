@@ -6,7 +6,7 @@ import torch
 
 from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.training import hardware
-from seq2seq.training.hardware import describe_attention, peak_memory
+from seq2seq.training.hardware import allow_tf32, describe_attention, peak_memory
 
 FLASH = "encoder flash, decoder flash, across flash kernel"
 

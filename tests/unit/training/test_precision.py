@@ -14,7 +14,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.training import hardware
 from seq2seq.training.hardware import choose_precision, explain_precision
 
-NARROW, WIDE = TransformerConfig(d_model=64), TransformerConfig(d_model=128)
+NARROW, WIDE = TransformerConfig(d_model=256), TransformerConfig(d_model=512)
 
 
 @pytest.mark.parametrize(
