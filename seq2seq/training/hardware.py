@@ -42,7 +42,7 @@ def choose_accelerator(config: TrainerConfig) -> str:
 
 # From this width on, bf16 gains on a core with AMX. Each new shape of a batch costs it some 10 ms
 # for each kind of product, whose kernels are made on the spot: on Multi30k's batches, seconds of a
-# step in fp32 / bf16 were 0.4 / 0.8 at width 128, 1.0 / 1.2 at 256, and 2.6 at 512.
+# step in fp32 / bf16 were 0.4 / 0.8 at width 128, 1.0 / 1.2 at 256, 5.9 / 2.5 at 512 (two cores).
 # A rule and not a trial, so that two runs of the same settings are the same.
 BF16_WIDTH = 512
 

@@ -22,7 +22,7 @@ NARROW, WIDE = TransformerConfig(d_model=256), TransformerConfig(d_model=512)
     [
         (WIDE, True, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
         (RecurrentConfig(), True, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
-        (NARROW, True, "32-true", "chosen, as bf16 gains with models of width 128 and more"),
+        (NARROW, True, "32-true", "chosen, as bf16 gains with models of width 512 and more"),
         (WIDE, False, "32-true", ""),
     ],
 )
