@@ -526,7 +526,7 @@ class TrainerConfig(Checked):
     precision: str = "auto"  # the fastest that is safe on this device; or one of PRECISIONS
     compile: bool = False  # by torch.compile
     accumulate: int = 1  # batches per step
-    split: int = 1  # parts that a batch is computed in, one by one: less memory, a third slower
+    split: int = 1  # parts that a batch is computed in, one by one: less memory, but slower
     halve_on_oom: bool = False  # double `split` and go on when memory runs out
     gradient_clip: float = 1.0  # largest global gradient norm; 0 = no clipping
     on_bad_step: str = "skip"  # skip | stop: what a spike or a loss that is no number does

@@ -122,6 +122,7 @@ def test_a_run_that_cannot_get_better_stops_early_and_goes_on_with_more_patience
     assert summary(run_dir)["steps"] == 8
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_averages_of_one_that_accumulates(script, toy_corpus, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     common = (*TOY, *SETTINGS, f"data.path={toy_corpus}", "trainer.max_steps=4",

@@ -27,6 +27,7 @@ def run(script, toy_corpus, tmp_path):
     return made
 
 
+@pytest.mark.slow
 def test_overfit_learns_its_pairs_by_heart(run):
     run_dir, printed = run("debug=overfit")
     assert "64 training and 64 validation pairs" in printed

@@ -107,6 +107,7 @@ def test_agreement_in_figures(toy_corpus, tmp_path, capsys):
             assert found < SAME
 
 
+@pytest.mark.slow
 def test_shards_go_on_where_one_process_was_and_back(script, alone, toy_corpus, tmp_path):
     """Weights and the moments of Adam are whole in all checkpoints."""
     run_dir = tmp_path / "run"

@@ -227,6 +227,7 @@ def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script
     ]
 
 
+@pytest.mark.slow
 def test_streams_of_varied_segmentations_go_on_exactly_too(script, toy_corpus, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     data = ("data.streaming=true", "tokenizer.dropout=0.2")

@@ -91,6 +91,7 @@ def test_a_signal_to_one_stops_both(rank, number, step, unbroken, toy_corpus, tm
     assert ours["best_val_bleu"] == theirs["best_val_bleu"]
 
 
+@pytest.mark.slow
 def test_the_processes_draw_other_numbers_and_one_says_it_goes_on_alone(unbroken, script, tmp_path):
     newest = newest_checkpoint(unbroken)
     states = read_entry(newest)["random_states"]

@@ -41,6 +41,7 @@ def test_a_sweep_trains_each_combination_and_goes_on_after_a_mistake(script, toy
     assert "already holds a sweep" in again.stderr
 
 
+@pytest.mark.slow
 def test_optuna_maximises_the_bleu_of_validation(script, toy_corpus, tmp_path):
     sweep = tmp_path / "sweep"
     result = script(
