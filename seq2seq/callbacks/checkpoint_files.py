@@ -151,11 +151,13 @@ def check_settings(path: Path, entry: dict[str, Any], settings: dict[str, Any]) 
         RunError: names each setting that differs, then and now.
     """
     then, now = _flat(entry["settings"]), _flat(settings)
-    changed = [
-        f"\n  - {key} was {value}, and is {now.get(key, 'gone')} now"
-        for key, value in then.items()
-        if now.get(key, "gone") != value and not may_change(key)
-    ]
+    changed = []
+    for key, value in then.items():
+        new = now.get(key, "gone")
+        if new != value and may_change(key):
+            log.warning("resuming    %s was %s, and is %s from now on", key, value, new)
+        elif new != value:
+            changed.append(f"\n  - {key} was {value}, and is {new} now")
     if changed:
         raise RunError(
             f"the settings of this run differ from those that {path} was made with:"

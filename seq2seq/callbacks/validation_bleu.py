@@ -108,12 +108,16 @@ class ValidationBleu(L.Callback):
         sources = [source for source, _ in self.pairs]
         precision = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("highest")  # as scripts/evaluate.py computes
-        with torch.autocast(next(model.parameters()).device.type, enabled=False):
-            translations: list[str] = []
-            with suppress(StopIteration):
+        translations: list[str] = []
+        try:
+            with (
+                torch.autocast(next(model.parameters()).device.type, enabled=False),
+                suppress(StopIteration),
+            ):
                 found = translator.translate(sources[mine], progress=self.stop.leave_if_asked)
                 translations = [str(translation) for translation in found]
-        torch.set_float32_matmul_precision(precision)
+        finally:
+            torch.set_float32_matmul_precision(precision)
         # The state was saved before the validation, and the next run begins with it.
         (stopping,) = self.stop.agreed()
         if stopping:

@@ -59,9 +59,12 @@ def translation_loss(
     places_P = real_places(labels_BT, tokens)
     hidden_PD = hidden_BTD.flatten(0, 1).index_select(0, places_P)
     labels_P = labels_BT.flatten()[places_P]
-    output = model.output
+    weight_VD: Tensor = model.output.weight
+    bias_V: Tensor | None = model.output.bias
+    if not torch.is_grad_enabled():  # else autograd would still have the gradient made
+        weight_VD, bias_V = weight_VD.detach(), None if bias_V is None else bias_V.detach()
     smoothed, nll = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden_PD, output.weight, output.bias, labels_P, smoothing, _product_dtype(output.weight)
+        hidden_PD, weight_VD, bias_V, labels_P, smoothing, _product_dtype(weight_VD)
     )
     return LossSums(smoothed, nll)
 

@@ -105,13 +105,15 @@ def _train(config: TrainConfig) -> float:
     precision = choose_precision(config.trainer, accelerator, config.model)
     check_processes(config.trainer, precision)
     require_tensorboard(config.logger)
+    initial = initial_bundle(config) if config.init_from and not config.resume else None
     run_dir = _open_run(config)
     settings = _plain(config)
     checkpoint = newest_checkpoint(run_dir) if config.resume else None
     entry = {} if checkpoint is None else read_entry(checkpoint)
     if checkpoint is not None:
         check_settings(checkpoint, entry, settings)
-    initial = initial_bundle(config) if config.init_from and checkpoint is None else None
+    if config.init_from and config.resume and checkpoint is None:
+        initial = initial_bundle(config)
     keep_freed_memory()
     allow_tf32(accelerator)
     quiet_libraries()
@@ -131,9 +133,10 @@ def _train(config: TrainConfig) -> float:
             val_on_train=config.trainer.val_on_train,
         )
         try:
-            known = Vocabularies.load(run_dir) if any(run_dir.glob("tokenizer*.json")) else None
+            resumed = config.resume and any(run_dir.glob("tokenizer*.json"))
+            known = Vocabularies.load(run_dir) if resumed else None
             data.prepare(initial.vocabularies if initial is not None else known)
-            config = in_steps(config, data)
+            given, config = config, in_steps(config, data)
             if checkpoint is not None:
                 _require_unfinished(config, run_dir, checkpoint, entry)
         except BaseException:
@@ -141,6 +144,7 @@ def _train(config: TrainConfig) -> float:
                 shutil.rmtree(run_dir)  # nothing was made yet: leave no empty run behind
             raise
         if writes:
+            _write_settings(given, run_dir)  # those that a run goes on with count from now on
             data.vocabularies.save(run_dir)
             (run_dir / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
         L.seed_everything(config.seed, verbose=False)
@@ -198,6 +202,10 @@ def _train(config: TrainConfig) -> float:
         try:
             with _plain_disk_errors(run_dir):
                 trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+        except SystemExit as error:
+            if isinstance(error.__context__, KeyboardInterrupt):  # Lightning makes 1 of it
+                raise KeyboardInterrupt from None
+            raise
         except (RuntimeError, MemoryError) as error:
             if not ran_out(error):
                 raise
@@ -305,13 +313,20 @@ def _open_run(config: TrainConfig) -> Path:
             )
     try:
         (run_dir / "checkpoints").mkdir(parents=True)
-        text = yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True)
-        (run_dir / "config.yaml").write_text(text, encoding="utf-8")
+        _write_settings(config, run_dir)
     except OSError as error:
         raise RunError(
             f"cannot write to the run's folder {run_dir}: {error}. Choose another: run_dir=FOLDER"
         ) from error
     return run_dir
+
+
+def _write_settings(config: TrainConfig, run_dir: Path) -> None:
+    """Write `<run>/config.yaml`, whole or not at all."""
+    text = yaml.safe_dump(asdict(config) | {"resume": None}, sort_keys=False, allow_unicode=True)
+    partial = run_dir / "config.yaml.partial"
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(run_dir / "config.yaml")
 
 
 def _require_unfinished(

@@ -123,7 +123,7 @@ class TranslationTask(L.LightningModule):
         """Turn summed gradients into those of the mean per token; log the losses."""
         window, self._window = self._window, []
         losses = torch.stack([torch.stack([sums.smoothed, sums.nll]) for sums, _ in window]).sum(0)
-        totals = torch.cat([losses, losses.new_tensor([sum(b.target_tokens for _, b in window)])])
+        totals = torch.cat([losses, losses.new_full((1,), sum(b.target_tokens for _, b in window))])
         if self.trainer.world_size > 1:
             totals = self._sum_over_ranks(totals)
         smoothed, nll, tokens = totals.unbind()
@@ -146,12 +146,12 @@ class TranslationTask(L.LightningModule):
         limit = self.gradient_clip or math.inf
         norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.log("optim/grad_norm", norm)
-        self.log("optim/lr", optimizer.param_groups[0]["lr"])
+        self.log("optim/lr", norm.new_full((), optimizer.param_groups[0]["lr"]))
         self._leave_out_if_bad(norm)
 
     def _leave_out_if_bad(self, norm: Tensor) -> None:
         """Take the gradients away, so that the optimiser finds nothing to do."""
-        nll, size = torch.stack([self._nll, norm]).tolist()  # the only wait for the GPU in a step
+        nll, size = torch.stack([self._nll, norm]).tolist()  # waits for the GPU, once a step
         if math.isfinite(nll) and not math.isfinite(size) and self._loss_scale() > 1:
             return  # fp16 overflowed: the scaler leaves this step out itself, and scales less
         average, reason = self.guard.average, self.guard.fault(nll, size)

@@ -41,3 +41,11 @@ def test_fine_tuning_starts_where_the_model_ended(script, toy_run, toy_corpus, t
     moved = load_file(tuned / "bundle" / "model.safetensors")
     assert any(not moved[name].equal(load_file(toy_run / "bundle" / "model.safetensors")[name])
                for name in moved)
+
+
+def test_a_model_that_does_not_fit_is_refused_and_leaves_no_folder(script, toy_run, tmp_path):
+    run_dir = tmp_path / "run"
+    result = script("train", f"init_from={toy_run}", "model=small", f"run_dir={run_dir}")
+    assert result.returncode != 0
+    assert "model.d_model: 64 there, 256 here" in result.stderr
+    assert not run_dir.exists()

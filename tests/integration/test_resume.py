@@ -100,6 +100,8 @@ def test_a_signal_saves_says_how_to_resume_and_has_its_own_exit_code(
     if stopped_at < 40:  # else the machine was faster than we
         result = script("train", f"resume={run_dir}", "trainer.max_steps=40")
         assert result.returncode == 0, result.stdout + result.stderr
+        assert "trainer.max_steps was 100000, and is 40 from now on" in result.stdout
+        assert "max_steps: 40\n" in (run_dir / "config.yaml").read_text()
         assert_same_end(run_dir, unbroken)
 
 

@@ -191,3 +191,17 @@ def test_equal_predictions_do_not_diverge_and_different_ones_do():
     twice = torch.cat([hidden, hidden])
     assert divergence(model, twice, labels.repeat(2, 1)).item() == pytest.approx(0, abs=1e-6)
     assert divergence(model, torch.cat([hidden, -hidden]), labels.repeat(2, 1)).item() > 1
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_none_is_made(mode, monkeypatch):
+    def made(*_):
+        raise AssertionError("a gradient was made")
+
+    linear, hidden, labels = problem([4, 2])
+    expected = loss_of(linear, hidden, labels, 0.1)
+    monkeypatch.setattr(loss, "_add_product", made)
+    with mode():
+        sums = loss_of(linear, hidden, labels, 0.1)
+    assert_close((sums.smoothed, sums.nll), (expected.smoothed.detach(), expected.nll))
+    assert not sums.smoothed.requires_grad
