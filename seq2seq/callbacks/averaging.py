@@ -9,6 +9,7 @@ from typing import Any
 import lightning as L
 
 from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.errors import RunError, UserError
 from seq2seq.inference.averaging import (
     average_weights,
     choose,
@@ -17,6 +18,7 @@ from seq2seq.inference.averaging import (
     save_snapshot,
 )
 from seq2seq.inference.bundle import unique_weights
+from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.task import TranslationTask
 
 log = logging.getLogger(__name__)
@@ -46,9 +48,21 @@ class Averaging(L.Callback):
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         assert isinstance(pl_module, TranslationTask)
-        if not trainer.is_global_zero:
-            return
-        save_snapshot(pl_module.model, self.run_dir, trainer.global_step, self.bleu.latest)
+        error: Exception | None = None
+        if trainer.is_global_zero:
+            try:
+                self._keep(pl_module.model, trainer.global_step)
+            except (UserError, OSError) as caught:
+                error = caught
+        (failed,) = self.bleu.stop.processes.largest(int(error is not None))
+        if error is not None:
+            raise error
+        if failed:
+            raise RunError(f"the first process could not keep {self.run_dir}/snapshots")
+
+    def _keep(self, model: TranslationModel, step: int) -> None:
+        """Save validated weights, and remove those that no average will need."""
+        save_snapshot(model, self.run_dir, step, self.bleu.latest)
         found = read_snapshots(self.run_dir)
         needed = choose(found, self.count, self.by)
         for snapshot in found:
@@ -59,10 +73,12 @@ class Averaging(L.Callback):
         assert isinstance(pl_module, TranslationTask)
         trainer.strategy.barrier()  # the files of the first process are whole
         chosen = choose(read_snapshots(self.run_dir), self.count, self.by)
+        steps = [snapshot.step for snapshot in chosen]
+        if len(set(map(tuple, self.bleu.stop.processes.gather(steps)))) > 1:
+            raise RunError(f"the processes see different files in {self.run_dir}/snapshots")
         if len(chosen) < 2:
             log.info("nothing to average: this run was validated %d time(s)", len(chosen))
             return
-        steps = [snapshot.step for snapshot in chosen]
         model = pl_module.model
         raw = {name: value.clone() for name, value in unique_weights(model).items()}
         fill(model, average_weights([snapshot.path for snapshot in chosen]))

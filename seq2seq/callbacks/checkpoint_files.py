@@ -86,7 +86,8 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
 def remove_old(run_dir: Path, step: int) -> None:
     """Keep the newest checkpoints up to a step; those after it were damaged, and are replaced."""
     up_to = [path for path in checkpoint_files(run_dir) if step_of(path) <= step]
-    for path in up_to[:-KEEP]:
+    unfinished = (run_dir / "checkpoints").glob("*.partial")  # of a process that was killed
+    for path in (*up_to[:-KEEP], *unfinished):
         path.unlink()
 
 

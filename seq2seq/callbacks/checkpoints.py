@@ -90,6 +90,13 @@ class Checkpoints(L.Callback):
         trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
         trainer.fit_loop.epoch_loop.max_steps -= self._extra_step
         self._saved_at = time.monotonic()
+        steps = self.stop.processes.gather(trainer.global_step)
+        if len(set(steps)) > 1:
+            raise RunError(
+                f"the processes found different checkpoints of {self.run_dir} (steps "
+                f"{', '.join(map(str, steps))}): see that all machines read the same folder, then "
+                "start again"
+            )
         self._find_random_state(trainer)
         if self._loaded is not None and not self._loaded["validated"]:
             log.info("the validation after step %d was not finished: again", trainer.global_step)

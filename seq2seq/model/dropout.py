@@ -42,12 +42,12 @@ class _Drop(torch.autograd.Function):
         levels = random_levels(x.shape)
         ctx.save_for_backward(levels)
         ctx.rate = rate
-        return x * keep_or_drop(levels, rate, x.dtype)
+        return keep_or_drop(x, levels, rate)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (levels,) = ctx.saved_tensors
-        return gradient * keep_or_drop(levels, ctx.rate, gradient.dtype), None
+        return keep_or_drop(gradient, levels, ctx.rate), None
 
 
 def random_levels(shape: torch.Size) -> Tensor:
@@ -57,15 +57,15 @@ def random_levels(shape: torch.Size) -> Tensor:
     return bits.view(torch.int16)[:count].view(shape)
 
 
-def keep_or_drop(levels: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Factors of random levels: 0 with probability `rate`, else 1 / (1 - rate).
+def keep_or_drop(x: Tensor, levels: Tensor, rate: float) -> Tensor:
+    """Zero where a random level is low, with probability `rate`; else x / (1 - rate).
 
     The rate is rounded to a multiple of 1 / LEVELS, and the factor is that of the rounded rate.
     """
     dropped = min(round(rate * LEVELS), LEVELS - 1)
-    factors = torch.empty(levels.shape, dtype=dtype)
-    torch.ge(levels, dropped - LEVELS // 2, out=factors)
-    return factors.mul_(LEVELS / (LEVELS - dropped))
+    kept = torch.empty(levels.shape, dtype=x.dtype)
+    torch.ge(levels, dropped - LEVELS // 2, out=kept)
+    return (x * kept).mul_(LEVELS / (LEVELS - dropped))
 
 
 class WordDropout(nn.Module):

@@ -97,6 +97,7 @@ class ShardedStrategy(DDPStrategy):
             moments = {
                 number: {key: shard_like(v, parameter) for key, v in state["state"][number].items()}
                 for number, parameter in zip(numbers, parameters, strict=True)
+                if number in state["state"]  # not if no step was good before the checkpoint
             }
             optimizer.load_state_dict({**state, "state": moments})
 

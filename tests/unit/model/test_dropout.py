@@ -8,7 +8,7 @@ from seq2seq.model.dropout import Dropout, WordDropout
 
 
 def keep_or_drop(shape: torch.Size, rate: float, dtype: torch.dtype) -> torch.Tensor:
-    return dropout.keep_or_drop(dropout.random_levels(shape), rate, dtype)
+    return dropout.keep_or_drop(torch.ones(shape, dtype=dtype), dropout.random_levels(shape), rate)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.999])
