@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = "1"  # before torch loads: workers share the cores already
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = dict(
     zip(
