@@ -37,7 +37,7 @@ def test_fine_tuning_starts_where_the_model_ended(script, toy_run, toy_corpus, t
                     "trainer.max_steps=20", "trainer.val_every_n_steps=10")
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"weights     of {toy_run}" in result.stdout
-    assert max(curves(tuned, "train/nll")) < 1 < curves(toy_run, "train/nll")[0]
+    assert max(curves(tuned, "train/nll")) < 2 < curves(toy_run, "train/nll")[0] / 2
     moved = load_file(tuned / "bundle" / "model.safetensors")
     assert any(not moved[name].equal(load_file(toy_run / "bundle" / "model.safetensors")[name])
                for name in moved)
