@@ -100,6 +100,7 @@ def test_the_script_makes_the_average_of_the_end_of_training_again(
     assert "exists already: choose another folder" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_get_better_stops_early_and_goes_on_with_more_patience(
     script, toy_corpus, tmp_path
 ):

@@ -49,6 +49,7 @@ def test_fast_does_all_that_a_run_does(run):
     assert (run_dir / "checkpoints" / "step-00000020.ckpt").exists()
 
 
+@pytest.mark.slow
 def test_profile_says_where_the_time_goes(run):
     run_dir, printed = run("debug=profile")
     trace = json.loads((run_dir / "profile" / "trace.json").read_text())

@@ -43,7 +43,13 @@ def weights(run_dir) -> dict[str, torch.Tensor]:
     return torch.load(last, weights_only=True)["state_dict"]
 
 
-@pytest.mark.parametrize("works", [0, 10], ids=["from the start", "from a checkpoint"])
+@pytest.mark.parametrize(
+    "works",
+    [
+        pytest.param(0, id="from the start", marks=pytest.mark.slow),
+        pytest.param(10, id="from a checkpoint"),
+    ],
+)
 def test_a_run_goes_on_with_twice_the_parts_until_they_fit(
     works, toy_corpus, tmp_path, monkeypatch, caplog
 ):

@@ -60,6 +60,7 @@ def unbroken(toy_corpus, tmp_path_factory):
     return run_dir
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rank", "number", "step"),
     [
