@@ -219,6 +219,8 @@ class RecurrentConfig(ModelConfig):
             )
 
 
+# Settings of a model that any weights fit.
+FREE_OF_WEIGHTS = ("name", "dropout", "attention_dropout", "word_dropout", "kernel")
 ARCHITECTURES: dict[str, type[ModelConfig]] = {
     "transformer": TransformerConfig,
     "rnn_attention": RecurrentConfig,

@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from seq2seq.config import AverageConfig
+from seq2seq.config import FREE_OF_WEIGHTS, AverageConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError
@@ -35,8 +35,6 @@ from seq2seq.model.translation_model import TranslationModel
 
 log = logging.getLogger(__name__)
 
-# Settings in which models may differ that are averaged: they do not change what weights mean.
-FREE = ("name", "dropout", "attention_dropout", "word_dropout", "kernel")
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ def _require_same_model(folders: list[Path]) -> None:
         differences = [
             f"model.{name} is {ours.get(name, 'none')} there and {theirs.get(name, 'none')} here"
             for name in sorted(ours.keys() | theirs.keys())
-            if name not in FREE and ours.get(name) != theirs.get(name)
+            if name not in FREE_OF_WEIGHTS and ours.get(name) != theirs.get(name)
         ]
         if Vocabularies.load(folder).content_hash() != words:
             differences.append("the vocabularies differ")

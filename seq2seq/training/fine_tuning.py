@@ -6,14 +6,13 @@ import logging
 from dataclasses import asdict
 from pathlib import Path
 
-from seq2seq.config import ModelConfig, TrainConfig
+from seq2seq.config import FREE_OF_WEIGHTS, ModelConfig, TrainConfig
 from seq2seq.data.vocabularies import given_vocabularies
 from seq2seq.errors import RunError
 from seq2seq.inference.bundle import Bundle, load_bundle
 
 log = logging.getLogger(__name__)
 
-FREE = ("name", "dropout", "attention_dropout", "word_dropout", "kernel")  # need no other weights
 
 
 def initial_bundle(config: TrainConfig) -> Bundle:
@@ -44,7 +43,8 @@ def initial_bundle(config: TrainConfig) -> Bundle:
 def model_differences(there: ModelConfig, here: ModelConfig) -> list[str]:
     """Settings that weights depend on, as `model.d_model: 128 there, 512 here`."""
     learned = getattr(here, "positions", None) == "learned"
-    free = FREE if learned else (*FREE, "max_length")  # positions are computed, however many
+    # Computed positions are as many as are needed.
+    free = FREE_OF_WEIGHTS if learned else (*FREE_OF_WEIGHTS, "max_length")
     theirs, ours = asdict(there), asdict(here)
     return [
         f"model.{name}: {theirs.get(name, 'none')} there, {ours.get(name, 'none')} here"
