@@ -36,7 +36,6 @@ from seq2seq.model.translation_model import TranslationModel
 log = logging.getLogger(__name__)
 
 
-
 @dataclass(frozen=True)
 class Snapshot:
     """Weights that were validated after a step."""
