@@ -23,6 +23,7 @@ LOGGERS = ("wandb", "tensorboard", "csv", "none")
 RESUMABLE = (  # settings that may change when a run goes on
     *("trainer.*", "checkpoint.*", "logger.*"),
     *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
+    "decode.batch_tokens",  # memory of the search
 )
 
 FIXED = ("trainer.train_pairs", "trainer.val_pairs", "trainer.val_on_train")  # but for these

@@ -63,6 +63,20 @@ def run_command(*command: object, cwd: Path = ROOT, stdin: str | bytes = b"", **
     return result
 
 
+def toy_settings(*overrides: str):
+    """The settings that `scripts/train.py` has with these and those of the toy corpus."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from seq2seq.cli.settings import build, register
+    from seq2seq.config import TrainConfig
+
+    register("train", TrainConfig)
+    with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "configs")):
+        values = OmegaConf.to_container(compose("train", [*TOY, *overrides]), resolve=True)
+    return build(TrainConfig, values)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory) -> Path:
     """Prepared corpora of all tests go here, and never to the user's cache."""

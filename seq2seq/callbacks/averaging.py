@@ -58,7 +58,9 @@ class Averaging(L.Callback):
         if error is not None:
             raise error
         if failed:
-            raise RunError(f"the first process could not keep {self.run_dir}/snapshots")
+            raise RunError(
+                f"the first process could not keep {self.run_dir}/snapshots: see what it says"
+            )
 
     def _keep(self, model: TranslationModel, step: int) -> None:
         """Save validated weights, and remove those that no average will need."""
@@ -75,7 +77,11 @@ class Averaging(L.Callback):
         chosen = choose(read_snapshots(self.run_dir), self.count, self.by)
         steps = [snapshot.step for snapshot in chosen]
         if len(set(map(tuple, self.bleu.stop.processes.gather(steps)))) > 1:
-            raise RunError(f"the processes see different files in {self.run_dir}/snapshots")
+            raise RunError(
+                f"the processes see different files in {self.run_dir}/snapshots: see that all "
+                f"machines read the same folder, then go on: python scripts/train.py "
+                f"resume={self.run_dir}"
+            )
         if len(chosen) < 2:
             log.info("nothing to average: this run was validated %d time(s)", len(chosen))
             return
@@ -84,10 +90,11 @@ class Averaging(L.Callback):
         fill(model, average_weights([snapshot.path for snapshot in chosen]))
         model.eval()
         score, _ = self.bleu.score(trainer, model)
-        shipped = score > self.bleu.best
+        shipped = score > self.bleu.best and score >= self.bleu.average
         if shipped:
             averaged = [f"step {step}" for step in steps]
             self.bleu.ship(trainer, model, steps[-1], score, averaged=averaged)
+            self.bleu.average = score
         model.train()
         fill(model, raw)
         self.summary = {"steps": steps, "val_bleu": round(score, 4), "shipped": shipped}

@@ -76,7 +76,14 @@ class Checkpoints(L.Callback):
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        self._loaded = checkpoint["seq2seq"]
+        self._loaded = entry = checkpoint["seq2seq"]
+        then, now = entry.get("precision", trainer.precision), trainer.precision
+        if then != now and trainer.is_global_zero:
+            log.warning(
+                "the run computed in %s so far and goes on in %s: to keep it, resume with "
+                "trainer.precision=%s",
+                *(then, now, then),
+            )
         _count_batches(checkpoint, trainer.accumulate_grad_batches)
         if checkpoint["global_step"] >= trainer.max_steps:
             self._extra_step = 1  # else Lightning would end before it has even begun
@@ -205,6 +212,7 @@ class Checkpoints(L.Callback):
             "version": __version__,
             "settings": self.settings,
             "validated": self._validated,
+            "precision": trainer.precision,
             "random_states": self.stop.processes.gather(random_state()),
         }
 

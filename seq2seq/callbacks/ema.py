@@ -6,7 +6,7 @@ from typing import Any
 
 import lightning as L
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seq2seq.training.task import TranslationTask
 
@@ -17,10 +17,10 @@ class EMA(L.Callback):
     After update number t (from 0) of the weights w, shadow = d * shadow + (1 - d) * w, where
     d = min(decay, (1 + t) / (10 + t)) lets the average forget the random start soon (the rule of
     TensorFlow's ExponentialMovingAverage). Processes hold equal weights, so they hold equal
-    shadows. A bad step, which was left out, does not count.
+    shadows. A step that was left out does not count.
 
-    A checkpoint always holds the raw weights and the shadow, even one that is saved while the
-    model has the shadow's. Callbacks that validate or save must stand behind this one.
+    Callbacks that validate or save must stand behind this one: their checkpoints, saved after a
+    step or at the end of a validation, then hold the raw weights beside the shadow.
 
     Args:
         decay: of the average; its memory is 1 / (1 - decay) steps.
@@ -54,7 +54,7 @@ class EMA(L.Callback):
             return  # an update is still being gathered
         self._step = trainer.global_step
         assert isinstance(pl_module, TranslationTask)
-        if pl_module.bad_step is not None:
+        if pl_module.left_out:
             return
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
         weights = [weight.float() for weight in _weights(pl_module).values()]
@@ -73,15 +73,6 @@ class EMA(L.Callback):
             torch._foreach_copy_(list(_weights(pl_module).values()), self._raw)
             self._raw = None
 
-    def on_save_checkpoint(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        if self._raw is None:
-            return
-        raw = dict(zip(map(id, _weights(pl_module).values()), self._raw, strict=True))
-        for name, weight in _model(pl_module).named_parameters(remove_duplicate=False):
-            checkpoint["state_dict"][f"model.{name}"] = raw[id(weight)]
-
     def state_dict(self) -> dict[str, Any]:
         return {"updates": self.updates, "shadow": self.shadow}
 
@@ -89,11 +80,7 @@ class EMA(L.Callback):
         self.updates, self.shadow = state_dict["updates"], dict(state_dict["shadow"])
 
 
-def _model(pl_module: L.LightningModule) -> nn.Module:
-    assert isinstance(pl_module, TranslationTask)
-    return pl_module.model
-
-
 def _weights(pl_module: L.LightningModule) -> dict[str, Tensor]:
     """The parameters by name, tied ones once."""
-    return dict(_model(pl_module).named_parameters())
+    assert isinstance(pl_module, TranslationTask)
+    return dict(pl_module.model.named_parameters())

@@ -16,7 +16,7 @@ from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import corpus_bleu
-from seq2seq.inference.bundle import Bundle
+from seq2seq.inference.bundle import Bundle, read_config
 from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.stopping import Interrupted, StopRequest
@@ -47,6 +47,7 @@ class ValidationBleu(L.Callback):
         best, best_step: best BLEU so far, and after which step.
         latest: that of the last validation.
         worse: validations since the best.
+        average: BLEU of the bundle, if it is an average of several steps.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class ValidationBleu(L.Callback):
         self.patience, self.stop = patience, stop or StopRequest()
         self.best, self.best_step = float("-inf"), 0
         self.latest, self.worse = float("-inf"), 0
+        self.average = float("-inf")
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best, "best_step": self.best_step, "worse": self.worse}
@@ -76,6 +78,9 @@ class ValidationBleu(L.Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.gives_up:  # the run goes on after its last validation, before its very end
             trainer.should_stop = True
+        if (self.bundle_dir / "config.json").exists():
+            made = read_config(self.bundle_dir / "config.json").training
+            self.average = made["scores"]["BLEU"] if "averaged" in made else self.average
 
     @torch.inference_mode()
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -90,7 +95,8 @@ class ValidationBleu(L.Callback):
         self.latest, self.worse = bleu, self.worse + 1
         if bleu > self.best:
             self.best, self.best_step, self.worse = bleu, step, 0
-            self.ship(trainer, model, step, bleu)
+            if bleu > self.average:
+                self.ship(trainer, model, step, bleu)
         if self.gives_up and step < trainer.max_steps:
             log.info("stopping: %d validations without better BLEU (trainer.patience)", self.worse)
             trainer.should_stop = True  # on all ranks, since all of them know all translations

@@ -96,6 +96,8 @@ def hydra_command(
     try:
         composed()
     except Exception as error:  # Hydra raises ValueError and others too while it composes
+        if sweep is not None and not started and isinstance(error, OSError):
+            fail(str(sweep.unwritable(error)), RunError.exit_code)
         if not started or isinstance(error, ConfigCompositionException):
             fail(_explain(error, schema), ConfigError.exit_code)
         if sweep is None or not sweep.failed():  # Optuna finds no best run if all failed
@@ -223,22 +225,45 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
     for key in map(_key_of, _overrides()):
         if key == "resume":
             continue
-        if key == "init_from":
-            raise RunError(
-                f"resume={folder} goes on with a run, and init_from= starts a new one from the "
-                "weights of another: give one of them"
-            )
-        if not may_change(key):
-            raise RunError(
-                f"resume={folder} continues that run as it was, so {key} cannot change (only "
-                f"{', '.join(RESUMABLE)} can, and of these not {', '.join(FIXED)}). Leave it out, "
-                "or start a new run without resume="
-            )
+        if (why := _refused(folder, key)) is not None:
+            raise RunError(why)
         OmegaConf.update(stored, key, OmegaConf.select(config, key))
     stored.resume = folder
     values = OmegaConf.to_container(stored, resolve=True)
     assert isinstance(values, dict)
     return values
+
+
+def _refused(folder: str, key: str) -> str | None:
+    """Why a setting cannot be given when the run in `folder` goes on; None if it can."""
+    if key == "init_from":
+        return (
+            f"resume={folder} goes on with a run, and init_from= starts a new one from the "
+            "weights of another: give one of them"
+        )
+    if key == "dry_run":
+        return (
+            f"resume={folder} goes on with a run, and dry_run= says what a new one would take: "
+            "give one of them"
+        )
+    if key == "debug":
+        return (
+            f"resume={folder} continues that run as it was, and debug= chooses a short run of its "
+            f"own: give one of them. To profile the run that goes on: resume={folder} "
+            "trainer.profile=true"
+        )
+    if f"{key}.*" in RESUMABLE:
+        return (
+            f"resume={folder} continues that run as it was, and {key}= chooses many settings at "
+            f"once: give only those that shall change, each as {key}.NAME=VALUE"
+        )
+    if not may_change(key):
+        return (
+            f"resume={folder} continues that run as it was, so {key} cannot change (only "
+            f"{', '.join(RESUMABLE)} can, and of these not {', '.join(FIXED)}). Leave it out, "
+            "or start a new run without resume="
+        )
+    return None
 
 
 def _restarted(run_dir: Path) -> bool:

@@ -54,6 +54,13 @@ class Sweep:
                 "another folder"
             )
 
+    def unwritable(self, error: OSError) -> RunError:
+        """What is said where the folder cannot be made."""
+        return RunError(
+            f"cannot write to the folder of the sweep, run_dir={self.folder}: {error.strerror}. "
+            "Choose another: run_dir=FOLDER"
+        )
+
     def different(self, overrides: Sequence[str]) -> list[str]:
         """The settings that distinguish a run."""
         return [override for override in overrides if override not in self.command]
@@ -101,9 +108,15 @@ class Sweep:
         return sum("error" in row for row in self.rows())
 
     def report(self) -> None:
-        """Print the runs."""
+        """Print the runs, and why some failed: a launcher may have hidden what those said."""
+        rows = self.rows()
+        if not rows:
+            return
         print("\nrun  best BLEU  settings")
-        for row in self.rows():
+        for row in rows:
             bleu = f"{row['best_val_bleu']:9.2f}" if "best_val_bleu" in row else "   failed"
             print(f"{row['run']:3}  {bleu}  {' '.join(row['settings'])}")
+        for row in rows:
+            if "error" in row:
+                print(f"run {row['run']} failed: {row['error']}")
         print(f"results in {self.folder}", flush=True)

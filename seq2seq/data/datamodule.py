@@ -193,10 +193,14 @@ class TranslationData(L.LightningDataModule):
             )
         if self.data.streaming:
             self._batches = self.streamed.at(self._place, rank, world)
-            return DataLoader(self._batches, batch_size=None, pin_memory=torch.cuda.is_available())
+            return DataLoader(self._batches, batch_size=None, pin_memory=self._on_gpu)
         self._batches = self._training_batches(rank, world)
         dataset = TrainingPairs(self.shards, self.budget.multiple)
         return self._loader(dataset, self._batches)
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
 
     def _training_batches(self, rank: int = 0, world_size: int = 1) -> TrainingBatches:
         return TrainingBatches(
@@ -287,7 +291,7 @@ class TranslationData(L.LightningDataModule):
             num_workers=workers,
             persistent_workers=workers > 0,
             worker_init_fn=_leave_signals_to_the_main_process,
-            pin_memory=torch.cuda.is_available(),
+            pin_memory=self._on_gpu,
             # Of its own, so that opening the loader does not advance the seed of dropout.
             generator=torch.Generator(),
         )

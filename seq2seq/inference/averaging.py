@@ -167,10 +167,16 @@ def _of_run(run_dir: Path, config: AverageConfig) -> tuple[list[Path], list[int]
     """The chosen snapshots of a run and their steps."""
     found = read_snapshots(run_dir)
     if len(found) < config.average:
+        remedy = (
+            f"take average={len(found)}, or train"
+            if len(found) > 1
+            else "an average needs two and more. Train"
+        )
         raise RunError(
-            f"the run {run_dir} has {len(found)} snapshots, and average={config.average} needs "
-            "more: they are kept by training with checkpoint.average=N (one for each validation, "
-            "N of them). Lower average, or average bundles: inputs=[FOLDER,FOLDER]"
+            f"the run {run_dir} has {len(found) or 'no'} snapshot{'s' * (len(found) != 1)}, and "
+            f"average={config.average} were asked for: {remedy} with checkpoint.average="
+            f"{config.average}, which keeps the weights of so many validations; or average "
+            "bundles: inputs=[FOLDER,FOLDER]"
         )
     chosen = choose(found, config.average, config.by)
     return [snapshot.path for snapshot in chosen], [snapshot.step for snapshot in chosen]

@@ -14,7 +14,6 @@ from seq2seq.inference.bundle import Bundle, load_bundle
 log = logging.getLogger(__name__)
 
 
-
 def initial_bundle(config: TrainConfig) -> Bundle:
     """The bundle that training starts from, which fits the settings.
 

@@ -131,6 +131,7 @@ DENSE_PEAKS = {
     "A40": 149.7,
     "A30": 165.0,
     "A10": 125.0,
+    "A10G": 70.0,
     "L40S": 362.0,
     "L40": 181.0,
     "L4": 121.0,
@@ -146,6 +147,8 @@ DENSE_PEAKS = {
 def dense_peak(device_name: str) -> float | None:
     """TFLOP/s of matrix products that a GPU can reach; None for one that is not listed."""
     words = set(re.split(r"[\s-]+", device_name))
+    if "Laptop" in words:
+        return None  # slower than their namesakes, and each maker sets another limit
     fits = (peak for name, peak in DENSE_PEAKS.items() if words.issuperset(name.split()))
     return next(fits, None)
 

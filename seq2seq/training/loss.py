@@ -124,6 +124,9 @@ class _CrossEntropy(torch.autograd.Function):
     The gradient is made in the forward pass, portion by portion, while the scores z = h W' + b
     are at hand. With smoothing e, smoothed = nll + e * (z[label] - mean(z)), and the mean of the
     scores is the score of W's mean row: smoothing costs no pass over the vocabulary.
+
+    Products are those of the plain sum, whatever the scale of fp16, which comes in with the
+    gradient of the sum: differences of probabilities are in its range as they are.
     """
 
     @staticmethod

@@ -35,19 +35,21 @@ class OutOfMemory(RunError):
         can_halve: whether computing a batch in more parts would need less.
     """
 
-    def __init__(
-        self, batch: Batch | None, config: TrainConfig, run_dir: Path, accelerator: str
-    ):
+    def __init__(self, batch: Batch | None, config: TrainConfig, run_dir: Path, accelerator: str):
         t = config.trainer
         self.run_dir = run_dir
         self.can_halve = batch is not None and t.split < batch.source.size(0)
-        go_on = f"python scripts/train.py resume={run_dir}"
+        go_on = f"To go on: python scripts/train.py resume={run_dir}"
+        # Weights that training starts from say how large the model is.
+        smaller = [] if config.init_from else ["a smaller model"]
         used = f"{_gib(*_peak_and_total(accelerator))} taken"
         if batch is None:
+            half = max(1, config.decode.batch_tokens // 2)
+            changes = "; or ".join([f"a smaller decode.beam={config.decode.beam}", *smaller])
             super().__init__(
-                f"out of memory in a validation, or before the first step ({used}). For a new run: "
-                f"lower decode.batch_tokens={config.decode.batch_tokens}, "
-                f"decode.beam={config.decode.beam} or the size of the model"
+                f"out of memory in a validation, or before the first step ({used}). {go_on} "
+                f"decode.batch_tokens={half}, which translates half as much at once. For a new "
+                f"run: {changes}"
             )
             return
         sentences, source_length = batch.source.shape
@@ -58,15 +60,18 @@ class OutOfMemory(RunError):
         )
         if self.can_halve:
             text += (
-                f" To go on: {go_on} trainer.split={2 * t.split}, which computes a batch in parts "
+                f" {go_on} trainer.split={2 * t.split}, which computes a batch in parts "
                 "(trainer.halve_on_oom=true finds the number by itself)."
             )
-        text += (
-            f" For a new run: lower data.max_tokens={config.data.max_tokens} and raise "
-            f"trainer.accumulate={t.accumulate} by the same factor, which learns the same; or a "
-            "smaller model; or trainer.precision=bf16-mixed, if it is not that already"
+        changes = "; or ".join(
+            [
+                f"lower data.max_tokens={config.data.max_tokens} and raise trainer.accumulate="
+                f"{t.accumulate} by the same factor, which learns the same",
+                *smaller,
+                "trainer.precision=bf16-mixed, if it is not that already",
+            ]
         )
-        super().__init__(text)
+        super().__init__(f"{text} For a new run: {changes}")
 
 
 def _peak_and_total(accelerator: str) -> tuple[int, int]:

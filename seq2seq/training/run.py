@@ -1,39 +1,21 @@
-"""A training run from settings to a finished folder.
-
-    <run>/config.yaml      resolved settings
-    <run>/tokenizer.json   vocabulary
-    <run>/checkpoints/     states to resume from
-    <run>/snapshots/       weights to average, if asked for
-    <run>/bad_steps/       sentences of updates that were left out, if any were
-    <run>/bundle/          the best model by validation BLEU
-    <run>/metrics/         curves as CSV; W&B or TensorBoard files beside it
-    <run>/profile/         where the time goes, if asked for
-    <run>/train.log        what was printed
-    <run>/summary.json     written last: the run is finished
-"""
+"""A training run from settings to a finished folder (see `run_folder.py`)."""
 
 from __future__ import annotations
 
-import errno
 import gc
 import json
 import logging
 import math
-import os
 import shutil
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
-from datetime import datetime
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
-import yaml
-from lightning.pytorch.loggers import Logger
 
 from seq2seq.callbacks.averaging import Averaging
 from seq2seq.callbacks.bad_steps import BadSteps
@@ -55,7 +37,7 @@ from seq2seq.callbacks.validation_bleu import ValidationBleu
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.errors import RunError
+from seq2seq.inference.bundle import Bundle
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.dry_run import dry_run
@@ -73,13 +55,19 @@ from seq2seq.training.hardware import (
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loggers import make_loggers, require_tensorboard
 from seq2seq.training.memory import OutOfMemory, in_more_parts, ran_out
+from seq2seq.training.run_folder import (
+    LogFile,
+    open_run,
+    plain_disk_errors,
+    plain_settings,
+    require_unfinished,
+    write_settings,
+)
 from seq2seq.training.stopping import StopRequest
 from seq2seq.training.strategy import check_processes, choose_strategy
 from seq2seq.training.task import TranslationTask
 
 log = logging.getLogger(__name__)
-
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
 
 
 def train(config: TrainConfig) -> float:
@@ -105,59 +93,21 @@ def _train(config: TrainConfig) -> float:
     precision = choose_precision(config.trainer, accelerator, config.model)
     check_processes(config.trainer, precision)
     require_tensorboard(config.logger)
-    initial = initial_bundle(config) if config.init_from and not config.resume else None
-    run_dir = _open_run(config)
-    settings = _plain(config)
-    checkpoint = newest_checkpoint(run_dir) if config.resume else None
-    entry = {} if checkpoint is None else read_entry(checkpoint)
-    if checkpoint is not None:
-        check_settings(checkpoint, entry, settings)
-    if config.init_from and config.resume and checkpoint is None:
-        initial = initial_bundle(config)
+    start = _find_start(config)
     keep_freed_memory()
     allow_tf32(accelerator)
     quiet_libraries()
     if process_rank() != 0:
         logging.getLogger("seq2seq").setLevel(logging.WARNING)  # one process speaks for all
-    writes = process_rank() == 0 and not config.dry_run
-    with LogFile(run_dir / "train.log") if writes else nullcontext():
+    with LogFile(start.run_dir / "train.log") if start.writes else nullcontext():
+        data, config = _prepare_data(config, start)
         L.seed_everything(config.seed, verbose=False)
-        data = TranslationData(
-            config.data,
-            config.cleaning,
-            config.tokenizer,
-            config.model.max_length,
-            config.seed,
-            train_pairs=config.trainer.train_pairs,
-            val_pairs=config.trainer.val_pairs,
-            val_on_train=config.trainer.val_on_train,
-        )
-        try:
-            resumed = config.resume and any(run_dir.glob("tokenizer*.json"))
-            known = Vocabularies.load(run_dir) if resumed else None
-            data.prepare(initial.vocabularies if initial is not None else known)
-            given, config = config, in_steps(config, data)
-            if checkpoint is not None:
-                _require_unfinished(config, run_dir, checkpoint, entry)
-        except BaseException:
-            if config.resume is None and writes:
-                shutil.rmtree(run_dir)  # nothing was made yet: leave no empty run behind
-            raise
-        if writes:
-            _write_settings(given, run_dir)  # those that a run goes on with count from now on
-            data.vocabularies.save(run_dir)
-            (run_dir / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
-        L.seed_everything(config.seed, verbose=False)
-        source_size, target_size = data.vocabularies.sizes
-        model = build_model(config.model, source_size, target_size)
-        if initial is not None:
-            model.load_state_dict(initial.model.state_dict())
+        model = build_model(config.model, *data.vocabularies.sizes)
+        if start.initial is not None:
+            model.load_state_dict(start.initial.model.state_dict())
         if process_rank() == 0:
-            attention = describe_attention(config.model, accelerator, precision)
-            why = explain_precision(config.trainer.precision, precision, accelerator)
-            numbers = f"{precision} ({why})" if why else precision
-            device = f"{describe_device(accelerator)}, {numbers}; attention: {attention}"
-            _announce(config, run_dir, data, model, device)
+            device = _describe(config, accelerator, precision)
+            _announce(config, start.run_dir, data, model, device)
         task = TranslationTask(
             model,
             config.optim,
@@ -168,96 +118,176 @@ def _train(config: TrainConfig) -> float:
             compile=config.trainer.compile,
         )
         if config.dry_run:
-            dry_run(config, data, task, accelerator, precision)
+            if process_rank() == 0:
+                dry_run(config, data, task, accelerator, precision)
             return math.nan
-        stop = StopRequest()
-        bleu = ValidationBleu(
-            data.val_pairs,
-            data.vocabularies,
-            config.decode,
-            run_dir / "bundle",
-            settings,
-            config.cleaning.steps(0),
-            config.trainer.patience,
-            stop,
-        )
-        step = 0 if checkpoint is None else step_of(checkpoint)
-        loggers = make_loggers(
-            config.logger, run_dir, settings, step, validated=entry.get("validated", True)
-        )
-        checkpoints = Checkpoints(
-            run_dir,
-            config.checkpoint,
-            config.trainer.val_every_n_steps,
-            SafeFiles(),
-            stop,
-            settings,
-            config.seed,
-        )
-        trainer = _make_trainer(config, accelerator, precision, run_dir, bleu, checkpoints, loggers)
-        if checkpoint is not None:
-            check_shapes(checkpoint, model)
-            log.info("resuming    after step %d", step)
-        started = time.monotonic()
-        try:
-            with _plain_disk_errors(run_dir):
-                trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-        except SystemExit as error:
-            if isinstance(error.__context__, KeyboardInterrupt):  # Lightning makes 1 of it
-                raise KeyboardInterrupt from None
-            raise
-        except (RuntimeError, MemoryError) as error:
-            if not ran_out(error):
-                raise
-            raise OutOfMemory(task.batch, config, run_dir, accelerator) from error
-        if trainer.is_global_zero:
-            _finish(config, run_dir, trainer, bleu, time.monotonic() - started)
-    return bleu.best
+        return _fit(config, start, data, task, accelerator, precision)
 
 
-def _plain(config: TrainConfig) -> dict[str, Any]:
-    """The settings as a dict, without folders of this machine, which say nothing elsewhere."""
-    settings = asdict(config)
-    settings["run_dir"] = settings["resume"] = settings["data"]["cache"] = None
-    for corpus in (settings["data"], *settings["data"]["members"].values()):
-        corpus["path"] = None
-    return settings
+@dataclass(frozen=True)
+class Start:
+    """What a run begins with.
+
+    Attributes:
+        run_dir: its folder.
+        settings: as its checkpoints and bundles keep them.
+        writes: whether this process writes to the folder.
+        checkpoint: the state to go on from; None = a new run.
+        entry: what the checkpoint says of itself.
+        initial: the bundle whose weights a new run takes.
+    """
+
+    run_dir: Path
+    settings: dict[str, Any]
+    writes: bool
+    checkpoint: Path | None
+    entry: dict[str, Any]
+    initial: Bundle | None
+
+    @property
+    def step(self) -> int:
+        return 0 if self.checkpoint is None else step_of(self.checkpoint)
 
 
-@contextmanager
-def _plain_disk_errors(run_dir: Path) -> Iterator[None]:
-    """A full or broken disk, wherever it is met, becomes a message that says how to go on."""
+def _find_start(config: TrainConfig) -> Start:
+    """Open the folder, and find what the run goes on from.
+
+    Raises:
+        UserError: folder, checkpoint or bundle cannot be used.
+    """
+    initial = initial_bundle(config) if config.init_from and not config.resume else None
+    run_dir = open_run(config)
+    settings = plain_settings(config)
+    checkpoint = newest_checkpoint(run_dir) if config.resume else None
+    entry = {} if checkpoint is None else read_entry(checkpoint)
+    if checkpoint is not None:
+        check_settings(checkpoint, entry, settings)
+    if config.init_from and config.resume and checkpoint is None:
+        initial = initial_bundle(config)
+    writes = process_rank() == 0 and not config.dry_run
+    return Start(run_dir, settings, writes, checkpoint, entry, initial)
+
+
+def _prepare_data(config: TrainConfig, start: Start) -> tuple[TranslationData, TrainConfig]:
+    """Data, and the settings with all lengths in steps; both are noted in the run's folder."""
+    L.seed_everything(config.seed, verbose=False)
+    data = TranslationData(
+        config.data,
+        config.cleaning,
+        config.tokenizer,
+        config.model.max_length,
+        config.seed,
+        train_pairs=config.trainer.train_pairs,
+        val_pairs=config.trainer.val_pairs,
+        val_on_train=config.trainer.val_on_train,
+    )
+    run_dir, initial = start.run_dir, start.initial
     try:
-        yield
-    except OSError as error:
-        if error.errno not in DISK_ERRORS:
+        resumed = config.resume and any(run_dir.glob("tokenizer*.json"))
+        known = Vocabularies.load(run_dir) if resumed else None
+        data.prepare(initial.vocabularies if initial is not None else known)
+        given, config = config, in_steps(config, data)
+        if start.checkpoint is not None:
+            require_unfinished(config, run_dir, start.checkpoint, start.entry)
+    except BaseException:
+        if config.resume is None and start.writes:
+            shutil.rmtree(run_dir)  # nothing was made yet: leave no empty run behind
+        raise
+    if start.writes:
+        write_settings(given, run_dir)  # those that a run goes on with count from now on
+        data.vocabularies.save(run_dir)
+        (run_dir / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
+    return data, config
+
+
+def _fit(
+    config: TrainConfig,
+    start: Start,
+    data: TranslationData,
+    task: TranslationTask,
+    accelerator: str,
+    precision: str,
+) -> float:
+    """Train to the end; returns the validation BLEU of the bundle."""
+    run_dir, stop = start.run_dir, StopRequest()
+    bleu = ValidationBleu(
+        data.val_pairs,
+        data.vocabularies,
+        config.decode,
+        run_dir / "bundle",
+        start.settings,
+        config.cleaning.steps(0),
+        config.trainer.patience,
+        stop,
+    )
+    count, by = config.checkpoint.average, config.checkpoint.average_by
+    averaging = Averaging(run_dir, count, by, bleu) if count else None
+    trainer = _make_trainer(config, start, stop, bleu, averaging, accelerator, precision)
+    if start.checkpoint is not None:
+        check_shapes(start.checkpoint, task.model)
+        log.info("resuming    after step %d", start.step)
+    started = time.monotonic()
+    try:
+        with plain_disk_errors(run_dir):
+            trainer.fit(task, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
+    except SystemExit as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # Lightning makes 1 of it
+            raise KeyboardInterrupt from None
+        raise
+    except (RuntimeError, MemoryError) as error:
+        if not ran_out(error):
             raise
-        raise RunError(
-            f"{error.filename or run_dir}: {error.strerror}. Make room or mend the folder, then go "
-            f"on from the last checkpoint: python scripts/train.py resume={run_dir}"
-        ) from error
+        raise OutOfMemory(task.batch, config, run_dir, accelerator) from error
+    best = max(bleu.best, bleu.average)
+    if trainer.is_global_zero:
+        summary = {
+            "steps": trainer.global_step,
+            "stopped_early": trainer.global_step < config.trainer.max_steps,
+            "best_step": bleu.best_step,
+            "best_val_bleu": round(best, 4),
+            **({"average": averaging.summary} if averaging and averaging.summary else {}),
+            "seconds": round(time.monotonic() - started, 1),
+        }
+        where = "of an average" if bleu.average > bleu.best else f"at step {bleu.best_step}"
+        _finish(config, run_dir, summary, where)
+    return best
 
 
 def _make_trainer(
     config: TrainConfig,
+    start: Start,
+    stop: StopRequest,
+    bleu: ValidationBleu,
+    averaging: Averaging | None,
     accelerator: str,
     precision: str,
-    run_dir: Path,
-    bleu: ValidationBleu,
-    checkpoints: Checkpoints,
-    loggers: list[Logger],
 ) -> L.Trainer:
     t: TrainerConfig = config.trainer
+    run_dir, settings = start.run_dir, start.settings
+    validated = start.entry.get("validated", True)
+    checkpoints = Checkpoints(
+        run_dir,
+        config.checkpoint,
+        t.val_every_n_steps,
+        SafeFiles(),
+        stop,
+        settings,
+        config.seed,
+    )
     bad_steps = BadSteps(run_dir, bleu.vocabularies, t.on_bad_step == "stop", checkpoints)
-    # The order counts: what is validated and kept is the average, what is saved the raw weights.
-    ema = [EMA(config.optim.ema)] if config.optim.ema else []
-    count, by = config.checkpoint.average, config.checkpoint.average_by
-    averaging = [Averaging(run_dir, count, by, bleu)] if count else []
     stopwatch = Stopwatch()
     throughput = Throughput(stopwatch, passes=2 if config.optim.r_drop else 1)
-    seen = [throughput, Progress(bleu, t.val_every_n_steps)]
-    if t.profile:
-        seen.append(Profile(run_dir / "profile", stopwatch))
+    # The order counts: what is validated and kept is the average, what is saved the raw weights.
+    callbacks = [
+        EMA(config.optim.ema) if config.optim.ema else None,
+        throughput,
+        Progress(bleu, t.val_every_n_steps),
+        Profile(run_dir / "profile", stopwatch) if t.profile else None,
+        bleu,
+        averaging,
+        bad_steps,
+        checkpoints,
+    ]
     return L.Trainer(
         accelerator=accelerator,
         devices=t.devices,
@@ -271,9 +301,9 @@ def _make_trainer(
         log_every_n_steps=t.log_every_n_steps,
         num_sanity_val_steps=0,
         inference_mode=t.strategy != "fsdp",  # which sharded weights do not know
-        logger=loggers,
+        logger=make_loggers(config.logger, run_dir, settings, start.step, validated=validated),
         plugins=[checkpoints.files],
-        callbacks=[*ema, *seen, bleu, *averaging, bad_steps, checkpoints],
+        callbacks=[callback for callback in callbacks if callback is not None],
         profiler=stopwatch,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -283,72 +313,12 @@ def _make_trainer(
     )
 
 
-def _open_run(config: TrainConfig) -> Path:
-    """The run's folder, made and writable, with the settings in it.
-
-    Raises:
-        RunError: it holds something already, or cannot be written.
-    """
-    if config.dry_run:
-        return Path(os.devnull)  # where nothing is found and nothing can be written
-    if config.resume is not None:
-        return Path(config.resume)
-    if config.run_dir is None:
-        if config.trainer.devices * config.trainer.num_nodes > 1:
-            raise RunError(
-                "several processes must agree on one folder: give it, for example "
-                f"run_dir=runs/{config.data.name}-{config.model.name}"
-            )
-        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-        run_dir = Path("runs") / f"{config.data.name}-{config.model.name}-{stamp}"
-    else:
-        run_dir = Path(config.run_dir)
-        if process_rank() != 0:
-            return run_dir  # the first process makes it
-        if run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
-            state = "a finished run" if (run_dir / "summary.json").exists() else "files"
-            raise RunError(
-                f"run_dir={run_dir} already holds {state}, which training would overwrite: "
-                f"choose another folder, or go on with the run in it: resume={run_dir}"
-            )
-    try:
-        (run_dir / "checkpoints").mkdir(parents=True)
-        _write_settings(config, run_dir)
-    except OSError as error:
-        raise RunError(
-            f"cannot write to the run's folder {run_dir}: {error}. Choose another: run_dir=FOLDER"
-        ) from error
-    return run_dir
-
-
-def _write_settings(config: TrainConfig, run_dir: Path) -> None:
-    """Write `<run>/config.yaml`, whole or not at all."""
-    text = yaml.safe_dump(asdict(config) | {"resume": None}, sort_keys=False, allow_unicode=True)
-    partial = run_dir / "config.yaml.partial"
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(run_dir / "config.yaml")
-
-
-def _require_unfinished(
-    config: TrainConfig, run_dir: Path, checkpoint: Path, entry: dict[str, Any]
-) -> None:
-    """Raise RunError if the run to resume has made all its steps, or stopped early."""
-    if not entry["validated"] or not (run_dir / "summary.json").exists():
-        return  # what comes after the last step is still to be done
-    step, patience = step_of(checkpoint), config.trainer.patience
-    if step >= config.trainer.max_steps:
-        raise RunError(
-            f"the run {run_dir} is finished: it has made all {step} steps. To train it longer: "
-            f"resume={run_dir} trainer.max_steps={2 * step}"
-        )
-    state = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
-    worse = state["callbacks"].get(ValidationBleu.__name__, {}).get("worse", 0)
-    if patience is not None and worse >= patience:
-        raise RunError(
-            f"the run {run_dir} stopped early after step {step}: {worse} validations brought no "
-            f"better BLEU. To train it on: resume={run_dir} trainer.patience={worse + patience} "
-            "(or null: never stop early)"
-        )
+def _describe(config: TrainConfig, accelerator: str, precision: str) -> str:
+    """Device, precision and attention kernels in words."""
+    why = explain_precision(config.trainer.precision, precision, accelerator)
+    attention = describe_attention(config.model, accelerator, precision)
+    numbers = f"{precision} ({why})" if why else precision
+    return f"{describe_device(accelerator)}, {numbers}; attention: {attention}"
 
 
 def _announce(
@@ -364,7 +334,7 @@ def _announce(
         f"model       {config.model.name}: {parameters:,} parameters; {config.model.summary()}",
         *([f"weights     of {config.init_from}"] if config.init_from else []),
         f"device      {device}",
-        f"steps       {t.max_steps:,} of {config.data.max_tokens:,} tokens"
+        f"steps       {t.max_steps:,} of {config.data.max_tokens:,} tokens, both sides together"
         + (f" x {t.accumulate} batches" if t.accumulate > 1 else "")
         + (f" x {processes} processes" if processes > 1 else ""),
         *([] if config.dry_run else [f"results in  {run_dir}"]),
@@ -377,46 +347,20 @@ def _announce(
     log.info("\n".join(lines))
 
 
-def _finish(
-    config: TrainConfig, run_dir: Path, trainer: L.Trainer, bleu: ValidationBleu, seconds: float
-) -> None:
+def _finish(config: TrainConfig, run_dir: Path, summary: dict[str, Any], where: str) -> None:
+    """Write `<run>/summary.json`, and say what to do next."""
+    text = json.dumps(summary, indent=2) + "\n"
+    (run_dir / "summary.json").write_text(text, encoding="utf-8")
     corpus = f"data={config.data.name}"
     if config.data.path is not None:
         corpus += f" data.path={config.data.path}"
-    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    average = next((c.summary for c in callbacks if isinstance(c, Averaging)), None)
-    stopped_early = trainer.global_step < config.trainer.max_steps
-    summary = {
-        "steps": trainer.global_step,
-        "stopped_early": stopped_early,
-        "best_step": bleu.best_step,
-        "best_val_bleu": round(bleu.best, 4),
-        **({"average": average} if average else {}),
-        "seconds": round(seconds, 1),
-    }
-    text = json.dumps(summary, indent=2) + "\n"
-    (run_dir / "summary.json").write_text(text, encoding="utf-8")
     log.info(
-        "finished after %.0f s: best validation BLEU %.2f at step %d\n"
+        "finished after %.0f s: best validation BLEU %.2f %s\n"
         "evaluate    python scripts/evaluate.py model=%s %s\n"
         'translate   translate --model %s "hello world"',
-        *(seconds, bleu.best, bleu.best_step, run_dir, corpus, run_dir),
+        *(summary["seconds"], summary["best_val_bleu"]),
+        *(where, run_dir, corpus, run_dir),
     )
-
-
-class LogFile(logging.FileHandler):
-    """While open, what the project logs also goes to a file."""
-
-    def __init__(self, path: Path):
-        super().__init__(path, encoding="utf-8", delay=True)
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-
-    def __enter__(self) -> None:
-        logging.getLogger("seq2seq").addHandler(self)
-
-    def __exit__(self, *exception: object) -> None:
-        logging.getLogger("seq2seq").removeHandler(self)
-        self.close()
 
 
 def quiet_libraries() -> None:

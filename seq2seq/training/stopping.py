@@ -1,10 +1,11 @@
-"""Ctrl-C and SIGTERM: remembered until the state is saved, and obeyed by all processes together."""
+"""Ctrl-C and other signals: remembered until the state is saved, then obeyed by all together."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from seq2seq.errors import UserError
 from seq2seq.training.processes import Processes
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN = 2.0  # seconds after which a second Ctrl-C is one: launchers pass the first on, too
 WORD = "seq2seq/stop"
 
@@ -45,6 +46,8 @@ class StopRequest:
         """From now on, take the signals; `got` is one that came before, or 0."""
         self._signal = self._signal or got
         for number in SIGNALS:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # by nohup, or by a shell for what runs in its background
             self._old_handlers[number] = signal.signal(number, self._remember)
 
     def leave(self) -> None:
@@ -57,7 +60,8 @@ class StopRequest:
         if self._signal == 0:
             self._signal, self._when = number, time.monotonic()
             if self.processes.rank == 0:  # print() might have been interrupted itself
-                os.write(2, b"\nstopping: the state is saved first\n")
+                with suppress(OSError):  # the terminal is closed
+                    os.write(2, b"\nstopping: the state is saved first\n")
         elif number == signal.SIGINT and time.monotonic() - self._when > AGAIN:
             signal.signal(number, signal.default_int_handler)
             raise KeyboardInterrupt  # asked twice: at once, without saving

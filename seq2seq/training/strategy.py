@@ -23,7 +23,11 @@ from seq2seq.model.translation_model import TranslationModel
 
 def choose_strategy(config: TrainerConfig) -> str | Strategy:
     """What Lightning's trainer takes."""
-    return ShardedStrategy() if config.strategy == "fsdp" else config.strategy
+    if config.strategy == "fsdp":
+        return ShardedStrategy()
+    if config.strategy == "ddp" or config.devices * config.num_nodes > 1:
+        return DDPStrategy(broadcast_buffers=False)  # ours are tables, equal everywhere
+    return config.strategy
 
 
 def check_processes(config: TrainerConfig, precision: str) -> None:

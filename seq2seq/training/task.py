@@ -38,7 +38,8 @@ class TranslationTask(L.LightningModule):
         compile: by torch.compile, where that works.
 
     Attributes:
-        bad_step: the update that was just left out, if it was.
+        left_out: whether the last update was not made.
+        bad_step: what was bad about it; None if it was made, or only too large for fp16.
         batch: the one that is being trained on; None in validation.
     """
 
@@ -60,6 +61,7 @@ class TranslationTask(L.LightningModule):
         self.split = split
         self.compile_wanted = compile
         self.guard = Guard(spike)
+        self.left_out = False
         self.bad_step: BadStep | None = None
         self.batch: Batch | None = None
         self._window: list[tuple[LossSums, Batch]] = []  # since the last update
@@ -71,53 +73,41 @@ class TranslationTask(L.LightningModule):
                 compile_model(self.model)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        self.batch, self.bad_step = batch, None
-        if self.split == 1:
-            sums = self._loss(batch.source, batch.target_in, batch.labels, batch.target_tokens)
-        else:
-            sums = self._loss_in_parts(batch)
+        self.batch, self.bad_step, self.left_out = batch, None, False
+        sums = self._r_drop_loss(batch) if self.optim.r_drop else self._loss(batch)
         self._window.append((LossSums(sums.smoothed.detach(), sums.nll), batch))
         return sums.smoothed / self.max_tokens
 
-    def _loss(
-        self,
-        source_BS: Tensor,
-        target_in_BT: Tensor,
-        labels_BT: Tensor,
-        tokens: int | None = None,
-    ) -> LossSums:
-        if self.optim.r_drop:
-            return self._r_drop_loss(source_BS, target_in_BT, labels_BT, tokens)
-        hidden_BTD = self.model(source_BS, source_BS != PAD, target_in_BT)
-        smoothing = self.optim.label_smoothing
-        return translation_loss(self.model, hidden_BTD, labels_BT, smoothing, tokens)
+    def _loss(self, batch: Batch) -> LossSums:
+        hidden_BTD = self._hidden(batch.source, batch.target_in)
+        smoothing, tokens = self.optim.label_smoothing, batch.target_tokens
+        return translation_loss(self.model, hidden_BTD, batch.labels, smoothing, tokens)
 
-    def _r_drop_loss(
-        self, source_BS: Tensor, target_in_BT: Tensor, labels_BT: Tensor, tokens: int | None
-    ) -> LossSums:
+    def _r_drop_loss(self, batch: Batch) -> LossSums:
         """The mean loss of two passes, under two draws of dropout, and how far they are apart.
 
         Equation 4 of Liang et al. 2021, per pass: the second half of the batch is the first again.
         """
-        model, optim = self.model, self.optim
+        model, optim, tokens = self.model, self.optim, batch.target_tokens
         source_BS, target_in_BT, labels_BT = (
-            side.repeat(2, 1) for side in (source_BS, target_in_BT, labels_BT)
+            side.repeat(2, 1) for side in (batch.source, batch.target_in, batch.labels)
         )
-        hidden_BTD = model(source_BS, source_BS != PAD, target_in_BT)
-        both = None if tokens is None else 2 * tokens
-        sums = translation_loss(model, hidden_BTD, labels_BT, optim.label_smoothing, both)
+        hidden_BTD = self._hidden(source_BS, target_in_BT)
+        sums = translation_loss(model, hidden_BTD, labels_BT, optim.label_smoothing, 2 * tokens)
         apart = divergence(model, hidden_BTD, labels_BT, tokens)
         return LossSums((sums.smoothed + optim.r_drop / 2 * apart) / 2, sums.nll / 2)
 
-    def _loss_in_parts(self, batch: Batch) -> LossSums:
-        """The same sums; the activations of a part are made anew for its backward pass."""
-        sides = (batch.source, batch.target_in, batch.labels)
-        parts = zip(*(side.chunk(self.split) for side in sides), strict=True)
-        sums = [checkpoint(self._loss, *part, use_reentrant=False) for part in parts]
-        return LossSums(
-            torch.stack([part.smoothed for part in sums]).sum(),
-            torch.stack([part.nll for part in sums]).sum(),
-        )
+    def _hidden(self, source_BS: Tensor, target_in_BT: Tensor) -> Tensor:
+        """What the model makes of a batch; activations of split ones are made anew backwards."""
+        if self.split == 1:
+            hidden_BTD: Tensor = self.model(source_BS, source_BS != PAD, target_in_BT)
+            return hidden_BTD
+        parts = zip(source_BS.chunk(self.split), target_in_BT.chunk(self.split), strict=True)
+        hidden_btd = [
+            checkpoint(self.model, source, source != PAD, target_in, use_reentrant=False)
+            for source, target_in in parts
+        ]
+        return torch.cat(hidden_btd)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn summed gradients into those of the mean per token; log the losses."""
@@ -153,8 +143,10 @@ class TranslationTask(L.LightningModule):
         """Take the gradients away, so that the optimiser finds nothing to do."""
         nll, size = torch.stack([self._nll, norm]).tolist()  # waits for the GPU, once a step
         if math.isfinite(nll) and not math.isfinite(size) and self._loss_scale() > 1:
+            self.left_out, self._batches = True, []
             return  # fp16 overflowed: the scaler leaves this step out itself, and scales less
         average, reason = self.guard.average, self.guard.fault(nll, size)
+        self.left_out = reason is not None
         if reason is not None:
             self.bad_step = BadStep(reason, nll, average, size, self._batches)
             self.model.zero_grad()

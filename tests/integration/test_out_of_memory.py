@@ -6,27 +6,16 @@ import logging
 
 import pytest
 import torch
-from conftest import TOY
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
+from conftest import toy_settings
 
-from seq2seq.cli.settings import ROOT, build, register
-from seq2seq.config import TrainConfig
+from seq2seq.model.transformer import Transformer
 from seq2seq.training.memory import OutOfMemory
 from seq2seq.training.run import train
-from seq2seq.training.task import TranslationTask
 
 MESSAGE = (
     "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
     "tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)"
 )
-
-
-def settings(*overrides: str) -> TrainConfig:
-    register("train", TrainConfig)
-    with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "configs")):
-        values = OmegaConf.to_container(compose("train", [*TOY, *overrides]), resolve=True)
-    return build(TrainConfig, values)
 
 
 @pytest.fixture(autouse=True)
@@ -56,23 +45,24 @@ def test_a_run_goes_on_with_twice_the_parts_until_they_fit(
     caplog.set_level(logging.INFO, logger="seq2seq")  # as the command does
     common = (f"data.path={toy_corpus}", "logger=none", "trainer.max_steps=14", "decode=greedy",
               "checkpoint.every_n_steps=4", "trainer.val_every_n_steps=100", "trainer.val_pairs=4")
-    train(settings(*common, f"run_dir={tmp_path / 'unbroken'}"))
+    train(toy_settings(*common, f"run_dir={tmp_path / 'unbroken'}"))
 
-    loss, tried = TranslationTask._loss, []
+    forward, tried = Transformer.forward, []
 
-    def small_machine(task, source, *others):
-        """After so many calls, only parts of up to 40 sentences fit."""
-        tried.append(len(source))
-        if len(tried) > works and len(source) > 40:
-            raise RuntimeError(MESSAGE)
-        return loss(task, source, *others)
+    def small_machine(model, source, *others):
+        """After so many training steps, only parts of up to 40 sentences fit."""
+        if model.training:
+            tried.append(len(source))
+            if len(tried) > works and len(source) > 40:
+                raise RuntimeError(MESSAGE)
+        return forward(model, source, *others)
 
-    monkeypatch.setattr(TranslationTask, "_loss", small_machine)
+    monkeypatch.setattr(Transformer, "forward", small_machine)
     run_dir = tmp_path / "run"
     with pytest.raises(OutOfMemory, match=r"a batch of \d+ sentences x \d+ source x \d+ target"):
-        train(settings(*common, f"run_dir={run_dir}"))
+        train(toy_settings(*common, f"run_dir={run_dir}"))
     rows = tried[-1]
-    resumed = settings(*common, f"run_dir={run_dir}", "trainer.halve_on_oom=true")
+    resumed = toy_settings(*common, f"run_dir={run_dir}", "trainer.halve_on_oom=true")
     resumed.resume = str(run_dir)
     train(resumed)
     assert max(tried[-10:]) <= 40 < rows

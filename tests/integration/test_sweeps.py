@@ -36,6 +36,7 @@ def test_a_sweep_trains_each_combination_and_goes_on_after_a_mistake(script, toy
     table = result.stdout.partition("run  best BLEU  settings\n")[2].splitlines()
     assert sorted(line.split()[0] for line in table[:3]) == ["0", "1", "2"]
     assert table[2].split() == ["1", "failed", "model.word_dropout=1.5"]
+    assert table[3].startswith("run 1 failed: model.word_dropout=1.5 is no probability")
     again = script("train", *command, "model.word_dropout=0,0.1")
     assert again.returncode == 1
     assert "already holds a sweep" in again.stderr
@@ -82,6 +83,29 @@ def test_submitit_trains_the_runs_as_jobs(script, toy_corpus, tmp_path):
     for name in ("0-seed_1", "1-seed_2"):
         assert summary(sweep / name)["steps"] == 10
     assert "run  best BLEU  settings" in result.stdout
+
+
+@pytest.mark.slow
+def test_why_a_job_failed_is_said_here_and_not_only_in_its_log(script, tmp_path):
+    result = script("train", "-m", "hydra/launcher=submitit_local", "model.word_dropout=1.5,1.6",
+                    f"run_dir={tmp_path / 'sweep'}")
+    assert result.returncode == 1
+    for number, value in enumerate(("1.5", "1.6")):
+        assert f"run {number} failed: model.word_dropout={value} is no probability" in result.stdout
+    assert "Traceback" not in result.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_one_message(script, tmp_path):
+    taken = tmp_path / "file"
+    taken.touch()
+    for folder, why in ((taken, "File exists"), (taken / "sweep", "Not a directory")):
+        result = script("train", "-m", "seed=1,2", f"run_dir={folder}")
+        assert result.returncode == 1
+        assert result.stderr == (
+            f"error: cannot write to the folder of the sweep, run_dir={folder}: {why}. Choose "
+            "another: run_dir=FOLDER\n"
+        )
+        assert not result.stdout
 
 
 def test_runs_of_a_sweep_have_one_process(script, tmp_path):

@@ -427,6 +427,23 @@ def test_resuming_refuses_what_may_not_change(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("override", "useful"),
+    [
+        ("dry_run=true", "dry_run= says what a new one would take: give one of them"),
+        ("debug=overfit", "debug= chooses a short run of its own: give one of them"),
+        ("trainer=cpu", "give only those that shall change, each as trainer.NAME=VALUE"),
+    ],
+)
+def test_what_makes_no_sense_for_a_run_that_goes_on_is_said(override, useful, tmp_path):
+    (tmp_path / "config.yaml").write_text("seed: 3\n")
+    result = train(override, f"resume={tmp_path}", before=(), cwd=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: resume={tmp_path} ")
+    assert useful in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_resuming_a_kind_of_model_that_is_not_known_names_the_known_ones(tmp_path):
     (tmp_path / "config.yaml").write_text("model:\n  architecture: rnn_atention\n")
     command = [sys.executable, str(ROOT / "scripts" / "train.py"), f"resume={tmp_path}"]

@@ -20,6 +20,7 @@ from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError
 from seq2seq.inference import averaging
+from seq2seq.training.processes import Processes
 
 
 class Scripted(ValidationBleu):
@@ -123,6 +124,31 @@ def test_a_resumed_run_averages_what_one_that_never_stopped_averages(tmp_path):
     assert expected.scored[-1].keys() == found.scored[-1].keys()
     for name, value in expected.scored[-1].items():
         assert value.equal(found.scored[-1][name])
+
+
+def test_a_run_that_goes_on_keeps_an_average_that_is_better_than_its_further_steps(tmp_path):
+    run(tmp_path, [4.0, 3.0, 2.0, 5.0, 9.0])
+    more = {"steps": 10, "checkpoint": tmp_path / "8.ckpt", "first_batch": 8}
+    _, bleu, averages, _ = run(tmp_path, [6.0, 7.0], **more)
+    assert (bleu.best, bleu.best_step) == (6.0, 10)
+    assert averages.summary == {"steps": [8, 10], "val_bleu": 7.0, "shipped": False}
+    assert shipped(tmp_path)[1]["scores"] == {"BLEU": 9.0}
+
+
+def test_processes_that_see_different_snapshots_average_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(Processes, "gather", lambda _, steps: [steps, steps[1:]])
+    with pytest.raises(RunError) as error:
+        run(tmp_path, [1.0, 2.0, 3.0, 4.0])
+    text = str(error.value)
+    assert f"the processes see different files in {tmp_path}/snapshots" in text
+    assert f"read the same folder, then go on: python scripts/train.py resume={tmp_path}" in text
+
+
+def test_a_process_whose_first_could_not_keep_a_snapshot_ends_too(tmp_path, monkeypatch):
+    failed = iter([0, 1])  # the bundle was written, the snapshot was not
+    monkeypatch.setattr(Processes, "largest", lambda *_: [next(failed)])
+    with pytest.raises(RunError, match=r"the first process could not keep .*/snapshots: see what"):
+        run(tmp_path, [1.0])
 
 
 # Early stopping

@@ -65,6 +65,16 @@ def test_two_are_kept_and_a_damaged_later_one_counts_for_nothing(tmp_path):
     assert [step_of(path) for path in sorted((tmp_path / "checkpoints").iterdir())] == [16, 24, 32]
 
 
+def test_what_a_killed_save_left_is_removed_by_the_next(tmp_path):
+    for step in (8, 16):
+        save(tmp_path, step)
+    checkpoint_path(tmp_path, 24).with_suffix(".partial").write_bytes(b"half of it")
+    assert step_of(newest_checkpoint(tmp_path)) == 16
+    remove_old(tmp_path, 16)
+    names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert names == ["step-00000008.ckpt", "step-00000016.ckpt"]
+
+
 def test_a_full_disk_leaves_what_was_there(tmp_path):
     path = save(tmp_path, 8)
     before = path.read_bytes()

@@ -12,10 +12,17 @@ import torch
 from tiny_training import tiny_fit, tiny_task, weights
 
 from seq2seq.callbacks import checkpoints as module
-from seq2seq.callbacks.checkpoint_files import SafeFiles, newest_checkpoint, read_entry, step_of
+from seq2seq.callbacks.checkpoint_files import (
+    SafeFiles,
+    checkpoint_path,
+    newest_checkpoint,
+    read_entry,
+    step_of,
+)
 from seq2seq.callbacks.checkpoints import Checkpoints
 from seq2seq.callbacks.random_state import seed_process
 from seq2seq.config import CheckpointConfig
+from seq2seq.training.processes import Processes
 from seq2seq.training.stopping import Interrupted, StopRequest
 
 
@@ -133,6 +140,26 @@ def test_with_another_accumulation_validations_come_at_the_same_steps(tmp_path):
     assert [step for step, validated in files.written if not validated] == [4, 8, 9]
 
 
+def said(caplog) -> list[str]:
+    return [record.message for record in caplog.records if record.name.startswith("seq2seq")]
+
+
+def test_another_precision_is_said(tmp_path, caplog):
+    train(tmp_path, 4, Diary())
+    newest = newest_checkpoint(tmp_path)
+    state = torch.load(newest, weights_only=True)
+    assert state["seq2seq"]["precision"] == "32-true"
+    train(tmp_path, 5, Diary())
+    assert said(caplog) == []
+    state["seq2seq"]["precision"] = "bf16-mixed"  # as of a machine where auto meant that
+    SafeFiles().save_checkpoint(state, checkpoint_path(tmp_path, 6))
+    train(tmp_path, 7, Diary())
+    assert said(caplog) == [
+        "the run computed in bf16-mixed so far and goes on in 32-true: to keep it, resume with "
+        "trainer.precision=bf16-mixed"
+    ]
+
+
 def test_by_the_clock(tmp_path, monkeypatch):
     clock = iter(range(0, 10_000, 20))  # each look at it takes 20 seconds
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
@@ -152,6 +179,25 @@ def test_a_signal_that_comes_while_data_are_opened_is_obeyed_after_the_first_ste
     signal.signal(signal.SIGTERM, before)
     assert error.value.exit_code == 143
     assert step_of(newest_checkpoint(tmp_path)) == 1
+
+
+def test_processes_that_found_different_checkpoints_do_not_start(tmp_path, monkeypatch):
+    with pytest.raises(SystemExit):
+        train(tmp_path, 7, Diary(die_after_step=5))
+    monkeypatch.setattr(Processes, "gather", lambda _, step: [step, 0])  # another found none
+    with pytest.raises(module.RunError) as error:
+        train(tmp_path, 7, Diary())
+    assert f"the processes found different checkpoints of {tmp_path} (steps 4, 0)" in str(
+        error.value
+    )
+    assert "see that all machines read the same folder, then start again" in str(error.value)
+
+
+def test_the_first_save_removes_what_a_killed_one_left(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "step-00000002.partial").write_bytes(b"half of it")
+    train(tmp_path, 4, Diary())
+    assert {path.suffix for path in (tmp_path / "checkpoints").iterdir()} == {".ckpt"}
 
 
 def test_a_failed_save_stops_the_run_with_the_state_before_it(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from seq2seq.callbacks.ema import EMA
 
 
 class Watch(L.Callback):
-    """Keeps the weights after each update and in each validation, and saves checkpoints.
+    """Keeps the weights after each update and in each validation; saves when Checkpoints would.
 
     Stands behind EMA, as the callbacks do that save and validate.
     """
@@ -30,7 +30,6 @@ class Watch(L.Callback):
 
     def on_validation_epoch_end(self, trainer, pl_module):
         self.validated.append(weights(pl_module))
-        trainer.save_checkpoint(self.folder / f"within-{trainer.global_step}.ckpt")
 
     def on_validation_end(self, trainer, pl_module):
         trainer.save_checkpoint(self.folder / f"after-{trainer.global_step}.ckpt")
@@ -79,10 +78,10 @@ def test_training_itself_does_not_notice_the_average(tmp_path):
     assert all(weights(task)[name].equal(value) for name, value in weights(plain).items())
 
 
-def test_every_checkpoint_holds_raw_weights_and_shadow_even_within_validation(tmp_path):
+def test_checkpoints_before_and_after_a_validation_hold_raw_weights_and_shadow(tmp_path):
     _, watch, *_ = trained(tmp_path, steps=4, model={"tie_embeddings": "all"})
     files = [torch.load(tmp_path / f"{when}-4.ckpt", weights_only=True)
-             for when in ("step", "within", "after")]
+             for when in ("step", "after")]
     for file in files:
         raw = {f"model.{name}": value for name, value in watch.after_updates[3].items()}
         assert file["state_dict"].keys() == raw.keys()
@@ -92,7 +91,7 @@ def test_every_checkpoint_holds_raw_weights_and_shadow_even_within_validation(tm
         assert all(value.dtype == torch.float32 for value in shadow.values())
 
 
-@pytest.mark.parametrize("when", ["step", "within", "after"])
+@pytest.mark.parametrize("when", ["step", "after"])
 def test_a_resumed_run_ends_with_the_same_average_to_the_bit(tmp_path, when):
     whole = trained(tmp_path)[2]
     task, again = tiny_task(), EMA(0.3)

@@ -148,11 +148,12 @@ def test_figures_are_those_of_all_processes(monkeypatch):
         ("NVIDIA H200", 989),
         ("NVIDIA A100-SXM4-80GB", 312),
         ("NVIDIA A10", 125),
-        ("NVIDIA A10G", None),
+        ("NVIDIA A10G", 70),
         ("NVIDIA L4", 121),
         ("NVIDIA L40S", 362),
         ("Tesla V100-SXM2-16GB", 125),
         ("NVIDIA GeForce RTX 4090", 165.2),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
         ("AMD Instinct MI300X", None),
     ],
 )

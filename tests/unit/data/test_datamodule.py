@@ -30,6 +30,7 @@ TRAIN = [
     for i in range(4)
     for n in NUMBERS
 ]
+ON_CPU = SimpleNamespace(root_device=torch.device("cpu"))
 VAL = [("I see houses", "je vois maisons"), ("three big houses", "trois grandes maisons")]
 
 def make(folder: Path, train=TRAIN, val=VAL, *, max_length=80, cleaning=None, **settings):
@@ -61,6 +62,7 @@ def take(data, count, **trainer) -> list[list[list[list[int]]]]:
     """Batches of a rank of a trainer that stands after some steps."""
     if trainer:
         data.trainer = SimpleNamespace(
+            strategy=ON_CPU,
             **{"global_rank": 0, "world_size": 1, "global_step": 0, "accumulate_grad_batches": 1}
             | trainer
         )
@@ -243,7 +245,7 @@ def test_ranks_share_the_validation_pairs(tmp_path, world):
     data = prepared(tmp_path, val=VAL * 4)
     found = []
     for rank in range(world):
-        data.trainer = SimpleNamespace(global_rank=rank, world_size=world)
+        data.trainer = SimpleNamespace(global_rank=rank, world_size=world, strategy=ON_CPU)
         batches = list(data.val_dataloader())
         assert batches
         found += [pair for batch in batches for pair in pairs_of(data, batch)]

@@ -111,11 +111,24 @@ def test_an_output_that_exists_is_not_overwritten(tmp_path):
         average(AverageConfig(run=str(tmp_path), output=str(output)))
 
 
-def test_a_run_with_too_few_snapshots_says_how_to_get_more(tmp_path):
+@pytest.mark.parametrize(
+    ("kept", "text"),
+    [
+        (4, "has 4 snapshots, and average=5 were asked for: take average=4, or train with "),
+        (1, "has 1 snapshot, and average=5 were asked for: an average needs two and more. Train "),
+        (0, "has no snapshots, and average=5 were asked for: an average needs two and more. Train"),
+    ],
+)
+def test_a_run_with_too_few_snapshots_says_how_to_get_more(tmp_path, kept, text):
     run_with_snapshots(tmp_path / "run")
+    for path in sorted((tmp_path / "run" / "snapshots").iterdir())[kept:]:
+        path.unlink()
     config = AverageConfig(run=str(tmp_path / "run"), average=5, output=str(tmp_path / "out"))
-    with pytest.raises(RunError, match=r"has 4 snapshots, .*average=5 .*checkpoint\.average=N"):
+    with pytest.raises(RunError) as error:
         average(config)
+    assert text in str(error.value)
+    assert "with checkpoint.average=5, which keeps the weights of so many" in str(error.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_damaged_weights_are_named(tmp_path):

@@ -9,7 +9,7 @@ import torch
 from tiny import tiny_recurrent, tiny_transformer
 from tiny_training import Recorder, tiny_batch, tiny_fit, tiny_task
 
-from seq2seq.config import OptimConfig, TrainConfig, TrainerConfig
+from seq2seq.config import OptimConfig, TrainConfig, TrainerConfig, may_change
 from seq2seq.data.collate import Batch
 from seq2seq.training.memory import OutOfMemory, in_more_parts, ran_out
 from seq2seq.training.task import TranslationTask
@@ -116,10 +116,22 @@ def test_the_message_says_what_the_batch_was_and_what_to_lower():
         assert hint in text
 
 
-def test_outside_of_steps_the_search_is_to_blame():
+def test_outside_of_steps_the_search_is_to_blame_and_may_be_made_smaller():
     error = OutOfMemory(None, TrainConfig(), Path("runs/x"), "cpu")
-    assert "in a validation" in str(error)
-    assert "decode.batch_tokens=4096" in str(error)
+    assert "out of memory in a validation" in str(error)
+    assert "To go on: python scripts/train.py resume=runs/x decode.batch_tokens=2048," in str(error)
+    assert "For a new run: a smaller decode.beam=5; or a smaller model" in str(error)
+    assert may_change("decode.batch_tokens")
+    assert not may_change("decode.beam")
+
+
+@pytest.mark.parametrize("rows", [batch(8), None], ids=["training", "validation"])
+def test_a_model_that_training_starts_from_cannot_be_smaller(rows):
+    for init_from, smaller in ((None, True), ("runs/old", False)):
+        config = TrainConfig(init_from=init_from)
+        text = str(OutOfMemory(rows, config, Path("runs/x"), "cpu"))
+        assert ("a smaller model" in text) == smaller
+        assert "To go on: python scripts/train.py resume=runs/x " in text  # works for both
 
 
 def test_halving_doubles_the_parts_until_each_has_one_sentence():

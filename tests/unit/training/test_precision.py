@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch.plugins import MixedPrecision
 from tiny_training import Recorder, tiny_fit, tiny_task
 
+from seq2seq.callbacks.ema import EMA
 from seq2seq.config import ModelConfig, RecurrentConfig, TrainerConfig, TransformerConfig
 from seq2seq.errors import ConfigError
 from seq2seq.training import hardware
@@ -65,16 +66,17 @@ def fp16(init_scale: float) -> MixedPrecision:
     return MixedPrecision("16-mixed", "cpu", scaler)
 
 
-def train(steps: int, gradient_clip: float = 1.0, **options) -> Recorder:
+def train(steps: int, gradient_clip: float = 1.0, before=(), **options) -> Recorder:
     task, recorder = tiny_task(), Recorder()
     task.gradient_clip = gradient_clip
-    tiny_fit(task, [recorder], steps, val_every=1000, **options)
+    tiny_fit(task, [*before, recorder], steps, val_every=1000, **options)
     return recorder
 
 
 def test_fp16_finds_its_scale_after_overflows_and_then_learns():
     plugin = fp16(init_scale=2.0**40)
-    recorder = train(60, plugins=[plugin])
+    ema = EMA(0.9)
+    recorder = train(60, before=[ema], plugins=[plugin])
     overflowed = [not math.isfinite(norm) for norm in recorder.norm]
     skipped = sum(overflowed)
     assert 5 < skipped < 40
@@ -84,6 +86,7 @@ def test_fp16_finds_its_scale_after_overflows_and_then_learns():
     first, last = recorder.weights[0], recorder.weights[skipped - 1]
     assert all(first[name].equal(last[name]) for name in first)
     assert not recorder.moments[skipped - 1]
+    assert ema.updates == 60 - skipped
     assert sum(recorder.nll[-5:]) < sum(recorder.nll[:5]) - 0.5
 
 

@@ -45,6 +45,16 @@ def test_the_second_ctrl_c_of_a_person_ends_at_once_but_not_that_of_a_launcher(s
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_what_nohup_ignores_stays_ignored(monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    request = StopRequest()
+    request.listen()
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert not request.asked()
+    request.leave()
+    assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
+
+
 def test_the_signals_are_given_back():
     before = [signal.getsignal(number) for number in stopping.SIGNALS]
     request = StopRequest()

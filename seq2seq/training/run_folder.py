@@ -1,0 +1,142 @@
+"""The folder of a training run: made, written to, and judged when the run goes on.
+
+<run>/config.yaml      resolved settings
+<run>/tokenizer.json   vocabulary
+<run>/checkpoints/     states to resume from
+<run>/snapshots/       weights to average, if asked for
+<run>/bad_steps/       sentences of updates that were left out, if any were
+<run>/bundle/          the best model by validation BLEU
+<run>/metrics/         curves as CSV; W&B or TensorBoard files beside it
+<run>/profile/         where the time goes, if asked for
+<run>/train.log        what was printed
+<run>/summary.json     written last: the run is finished
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from seq2seq.callbacks.checkpoint_files import step_of
+from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.config import TrainConfig
+from seq2seq.errors import RunError
+from seq2seq.training.hardware import process_rank
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
+
+
+def open_run(config: TrainConfig) -> Path:
+    """The run's folder, made and writable, with the settings in it.
+
+    Raises:
+        RunError: it holds something already, or cannot be written.
+    """
+    if config.dry_run:
+        return Path(os.devnull)  # where nothing is found and nothing can be written
+    if config.resume is not None:
+        return Path(config.resume)
+    if config.run_dir is None:
+        if config.trainer.devices * config.trainer.num_nodes > 1:
+            raise RunError(
+                "several processes must agree on one folder: give it, for example "
+                f"run_dir=runs/{config.data.name}-{config.model.name}"
+            )
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+        run_dir = Path("runs") / f"{config.data.name}-{config.model.name}-{stamp}"
+    else:
+        run_dir = Path(config.run_dir)
+        if process_rank() != 0:
+            return run_dir  # the first process makes it
+        if run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
+            state = "a finished run" if (run_dir / "summary.json").exists() else "files"
+            raise RunError(
+                f"run_dir={run_dir} already holds {state}, which training would overwrite: "
+                f"choose another folder, or go on with the run in it: resume={run_dir}"
+            )
+    try:
+        (run_dir / "checkpoints").mkdir(parents=True)
+        write_settings(config, run_dir)
+    except OSError as error:
+        raise RunError(
+            f"cannot write to the run's folder {run_dir}: {error}. Choose another: run_dir=FOLDER"
+        ) from error
+    return run_dir
+
+
+def write_settings(config: TrainConfig, run_dir: Path) -> None:
+    """Write `<run>/config.yaml`, whole or not at all."""
+    text = yaml.safe_dump(asdict(config) | {"resume": None}, sort_keys=False, allow_unicode=True)
+    partial = run_dir / "config.yaml.partial"
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(run_dir / "config.yaml")
+
+
+def plain_settings(config: TrainConfig) -> dict[str, Any]:
+    """The settings as a dict, without folders of this machine, which say nothing elsewhere."""
+    settings = asdict(config)
+    settings["run_dir"] = settings["resume"] = settings["data"]["cache"] = None
+    for corpus in (settings["data"], *settings["data"]["members"].values()):
+        corpus["path"] = None
+    return settings
+
+
+def require_unfinished(
+    config: TrainConfig, run_dir: Path, checkpoint: Path, entry: dict[str, Any]
+) -> None:
+    """Raise RunError if the run to resume has made all its steps, or stopped early."""
+    if not entry["validated"] or not (run_dir / "summary.json").exists():
+        return  # what comes after the last step is still to be done
+    step, patience = step_of(checkpoint), config.trainer.patience
+    if step >= config.trainer.max_steps:
+        raise RunError(
+            f"the run {run_dir} is finished: it has made all {step} steps. To train it longer: "
+            f"resume={run_dir} trainer.max_steps={2 * step}"
+        )
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
+    worse = state["callbacks"].get(ValidationBleu.__name__, {}).get("worse", 0)
+    if patience is not None and worse >= patience:
+        raise RunError(
+            f"the run {run_dir} stopped early after step {step}: {worse} validations brought no "
+            f"better BLEU. To train it on: resume={run_dir} trainer.patience={worse + patience} "
+            "(or null: never stop early)"
+        )
+
+
+@contextmanager
+def plain_disk_errors(run_dir: Path) -> Iterator[None]:
+    """A full or broken disk, wherever it is met, becomes a message that says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        raise RunError(
+            f"{error.filename or run_dir}: {error.strerror}. Make room or mend the folder, then go "
+            f"on from the last checkpoint: python scripts/train.py resume={run_dir}"
+        ) from error
+
+
+class LogFile(logging.FileHandler):
+    """While open, what the project logs also goes to a file."""
+
+    def __init__(self, path: Path):
+        super().__init__(path, encoding="utf-8", delay=True)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+    def __enter__(self) -> None:
+        logging.getLogger("seq2seq").addHandler(self)
+
+    def __exit__(self, *exception: object) -> None:
+        logging.getLogger("seq2seq").removeHandler(self)
+        self.close()

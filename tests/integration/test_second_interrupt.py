@@ -1,0 +1,56 @@
+"""Who asks twice is not kept waiting: a second Ctrl-C ends a run at once, in few words."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import torch
+from conftest import toy_settings
+
+from seq2seq.callbacks.checkpoint_files import newest_checkpoint, step_of
+from seq2seq.cli.report import run_command
+from seq2seq.training import stopping
+from seq2seq.training.run import train
+from seq2seq.training.task import TranslationTask
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was():
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    handlers = {number: signal.getsignal(number) for number in stopping.SIGNALS}
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def test_the_second_ctrl_c_ends_a_run_with_130_and_without_saving(
+    toy_corpus, tmp_path, monkeypatch, capfd
+):
+    loss = TranslationTask._loss
+
+    def slow(task, *batch):
+        """The step after the third takes so long that a person loses patience."""
+        if task.global_step == 3:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+        return loss(task, *batch)
+
+    monkeypatch.setattr(TranslationTask, "_loss", slow)
+    monkeypatch.setattr(stopping, "AGAIN", -1)  # whatever the clock says, it is a second one
+    config = toy_settings(
+        f"data.path={toy_corpus}", f"run_dir={tmp_path / 'run'}", "trainer=cpu", "logger=none",
+        "trainer.max_steps=10", "checkpoint.every_n_steps=2",
+    )  # fmt: skip
+    with pytest.raises(SystemExit) as ended:
+        run_command(lambda: train(config))
+    assert ended.value.code == 130
+    printed = capfd.readouterr().err
+    assert "stopping: the state is saved first\n" in printed
+    assert "error: interrupted\n" in printed
+    assert "Traceback" not in printed
+    assert step_of(newest_checkpoint(tmp_path / "run")) == 2
