@@ -494,24 +494,67 @@ class OptimConfig(Checked):
 class DecodeConfig(Checked):
     """How translations are searched for."""
 
+    strategy: str = "beam"  # beam | sample | mbr: of samples, the one that is most like the others
     beam: int = 5  # hypotheses kept per sentence; 1 = greedy
     n_best: int = 1  # translations returned per sentence
-    length_penalty: float = 1.0  # score = log probability / length ** this
+    length_norm: str = "average"  # none | average | gnmt: by what function of length ...
+    length_penalty: float = 1.0  # ... to this power, a log probability is divided
+    coverage: float = 0.0  # taken off for source tokens that got little attention (GNMT's beta)
+    groups: int = 1  # of beams that differ from each other (diverse beam search) ...
+    diversity: float = 0.5  # ... taken off a token for each earlier group that just chose it
+    temperature: float = 1.0  # of samples: below 1 sharper, above 1 flatter
+    top_k: int = 0  # sample among the likeliest so many; 0 = all
+    top_p: float = 1.0  # ... among the likeliest that have this probability together
+    min_p: float = 0.0  # ... among those at least so likely, relative to the likeliest
+    samples: int = 32  # that mbr chooses from
+    seed: int = 1  # of samples; each sentence draws for itself
     min_length: int = 1  # fewest output tokens before the end mark; 1 = never an empty output
-    max_ratio: float = 2.0  # output limit in tokens: max_ratio * source + max_extra
+    min_ratio: float = 0.0  # the same relative to the length that is to be expected
+    max_ratio: float = 2.0  # output limit in tokens: max_ratio * expected length + max_extra
     max_extra: int = 10
+    no_repeat_ngram: int = 0  # n-grams of so many tokens occur once; 0 = no such rule
+    repetition_penalty: float = 1.0  # multiplies log probabilities of tokens that were used before
     batch_tokens: int = 4096  # source positions x beam decoded at once
 
     def problems(self) -> Iterator[str]:
-        yield from at_least("decode.beam", self.beam, 1)
-        yield from at_least("decode.n_best", self.n_best, 1)
-        if self.n_best > self.beam >= 1:
-            yield f"decode.n_best={self.n_best} needs a beam as large (decode.beam={self.beam})"
-        yield from at_least("decode.length_penalty", self.length_penalty, 0)
-        yield from at_least("decode.min_length", self.min_length, 0)
-        yield from at_least("decode.max_ratio", self.max_ratio, 0)
-        yield from at_least("decode.max_extra", self.max_extra, 1)
-        yield from at_least("decode.batch_tokens", self.batch_tokens, 1)
+        yield from one_of("decode.strategy", self.strategy, ("beam", "sample", "mbr"))
+        yield from one_of("decode.length_norm", self.length_norm, ("none", "average", "gnmt"))
+        for name in ("beam", "n_best", "groups", "max_extra", "batch_tokens"):
+            yield from at_least(f"decode.{name}", getattr(self, name), 1)
+        yield from at_least("decode.samples", self.samples, 2)
+        for name in ("length_penalty", "coverage", "diversity", "top_k", "min_length", "min_ratio",
+                     "max_ratio", "no_repeat_ngram", "seed"):
+            yield from at_least(f"decode.{name}", getattr(self, name), 0)
+        yield from at_least("decode.repetition_penalty", self.repetition_penalty, 1)
+        if not 0 < self.temperature < float("inf"):
+            yield f"decode.temperature={self.temperature} must be above 0; for 0 use decode.beam=1"
+        if not 0 < self.top_p <= 1:
+            yield f"decode.top_p={self.top_p} is a probability: give more than 0 and at most 1"
+        if not 0 <= self.min_p < 1:
+            yield f"decode.min_p={self.min_p} is a share: give 0 to below 1"
+        if self.n_best > self._candidates >= 1:
+            most, name = self._candidates, "samples" if self.strategy == "mbr" else "beam"
+            yield f"decode.n_best={self.n_best} needs as many hypotheses (decode.{name}={most})"
+        if self.strategy == "beam" and self.groups > 1 and self.beam % self.groups:
+            yield (
+                f"decode.groups={self.groups} must divide decode.beam={self.beam}: each group has "
+                "equally many hypotheses"
+            )
+        if self.strategy != "beam" and (self.groups > 1 or self.coverage > 0):
+            yield (
+                f"decode.groups and decode.coverage belong to decode.strategy=beam, and this is "
+                f"{self.strategy}: leave them out"
+            )
+        if self.min_ratio > self.max_ratio:
+            yield (
+                f"decode.min_ratio={self.min_ratio} is above decode.max_ratio={self.max_ratio}: "
+                "no output could be long enough"
+            )
+
+    @property
+    def _candidates(self) -> int:
+        """How many hypotheses a search finds; as many samples are drawn as are wanted."""
+        return {"mbr": self.samples, "sample": self.n_best}.get(self.strategy, self.beam)
 
 
 @dataclass

@@ -1,31 +1,124 @@
 """Beam search: keep the N likeliest unfinished hypotheses of each sentence.
 
-Shapes: B unfinished sentences, M beams they have now (1 at the start, then N), V vocabulary,
-C candidates. Rows of the model are sentence-major: row b * M + m is beam m of sentence b.
+Shapes: B unfinished sentences, M beams they have now (1 at the start, then N), L tokens so far,
+V vocabulary, K likeliest tokens of each beam, C candidates. Rows of the model are sentence-major:
+row b * M + m is beam m of sentence b. The model works on its device; one transfer per step brings
+the likeliest tokens to the CPU, where everything is decided, in NumPy.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.lengths import banned_tokens, best_possible, normalised
+from seq2seq.decoding.lengths import best_possible
+from seq2seq.decoding.processors import InputMarks, Past, Processor, ranks
 from seq2seq.decoding.step import State, StepModel
 
 
-@dataclass
-class _Candidates:
-    """The best one-token extensions of each sentence's beams, best first; all (B, C)."""
+def beam_search(
+    model: StepModel[State],
+    source_BS: Tensor,
+    limits: Sequence[int],
+    config: DecodeConfig,
+    processors: Sequence[Processor] = (InputMarks(),),
+) -> list[list[Hypothesis]]:
+    """Up to `config.n_best` hypotheses for each source (B, S), best first.
 
-    log_probs: Tensor
-    parents: Tensor  # beam that is extended
-    tokens: Tensor
+    As in fairseq, an end mark counts only among the N best candidates of a step, and a
+    sentence is done once N hypotheses have ended, or earlier when a bound on all
+    continuations (see `lengths.best_possible`) shows that the results are final.
+
+    With `config.groups` the beams are groups that are searched one after another at each step,
+    each like a beam of its own, with `config.diversity` taken off a token for each time an
+    earlier group has just chosen it (Vijayakumar et al. 2018).
+    """
+    sentences = [_Sentence(i, limit, config) for i, limit in enumerate(limits)]
+    results: list[list[Hypothesis]] = [[] for _ in limits]
+    state = model.start(source_BS)
+    alive = _Beams.empty(len(sentences))
+    last_R = source_BS.new_full((len(sentences),), BOS)
+    while True:
+        past = alive.past([sentence.index for sentence in sentences])
+        top = _likeliest(model.step(last_R, state), 2 * config.beam, processors, past)
+        chosen, ended = _extensions(alive, top, config)
+        for b, group, parent, log_prob in ended:
+            sentences[b].end(group, alive, b, parent, log_prob)
+        rows_BN, alive = _extended(alive, chosen)
+
+        going = [b for b, s in enumerate(sentences) if not s.done(alive, b)]
+        if len(going) < len(sentences):
+            for b in sorted(set(range(len(sentences))) - set(going)):
+                results[sentences[b].index] = sentences[b].best(alive, b)
+            if not going:
+                break
+            sentences = [sentences[b] for b in going]
+            rows_BN, alive = rows_BN[going], alive.of(going)
+            state.select(*(torch.tensor(i).to(source_BS.device) for i in (going, rows_BN.ravel())))
+        elif not np.array_equal(rows_BN.ravel(), np.arange(rows_BN.size)):
+            state.reorder(torch.from_numpy(rows_BN.ravel()).to(source_BS.device))
+        last_R = torch.from_numpy(alive.tokens[..., -1].ravel()).to(source_BS.device)
+    return results
+
+
+@dataclass
+class _Beams:
+    """The unfinished hypotheses of each sentence.
+
+    Attributes:
+        tokens: (B, M, L).
+        log_probs: of the model, for each token.
+        totals: what beams are ranked by (B, M): sums of `log_probs`, unless rules changed them.
+    """
+
+    tokens: np.ndarray
+    log_probs: np.ndarray
+    totals: np.ndarray
+
+    @classmethod
+    def empty(cls, sentences: int) -> _Beams:
+        none = (sentences, 1, 0)
+        return cls(np.empty(none, np.int64), np.empty(none), np.zeros(none[:2]))
+
+    @property
+    def width(self) -> int:
+        return int(self.totals.shape[1])
+
+    def past(self, sentences: list[int]) -> Past:
+        """As rules look at it."""
+        rows = self.tokens.reshape(self.totals.size, self.tokens.shape[2])
+        return Past(rows, np.repeat(sentences, self.width))
+
+    def of(self, sentences: list[int]) -> _Beams:
+        return _Beams(*(array[sentences] for array in vars(self).values()))
+
+
+@dataclass
+class _Top:
+    """The K likeliest next tokens of each row, in no order; all (R, K)."""
+
+    tokens: np.ndarray
+    log_probs: np.ndarray
+    ranks: np.ndarray
+
+
+@dataclass
+class _Chosen:
+    """How each sentence goes on; all (B, N), best first within a group."""
+
+    parents: np.ndarray  # beam that is extended
+    tokens: np.ndarray
+    log_probs: np.ndarray
+    totals: np.ndarray
 
 
 @dataclass
@@ -34,108 +127,118 @@ class _Sentence:
 
     index: int  # place among the sources
     limit: int  # output limit in tokens, end mark included
-    results: list[Hypothesis] = field(default_factory=list)
+    config: DecodeConfig
+    results: dict[int, list[Hypothesis]] = field(default_factory=lambda: defaultdict(list))
+    full: set[int] = field(default_factory=set)  # groups that have enough results
 
-    def add(self, tokens: list[int], log_prob: float, penalty: float, finished: bool) -> None:
-        score = normalised(log_prob, len(tokens) + finished, penalty)
-        self.results.append(Hypothesis(tokens, log_prob, score, finished))
+    def end(self, group: int, alive: _Beams, b: int, beam: int, log_prob: float) -> None:
+        """A hypothesis ends here, unless its group had enough before this step."""
+        if group not in self.full:
+            log_probs = [*alive.log_probs[b, beam].tolist(), log_prob]
+            result = Hypothesis.of(alive.tokens[b, beam].tolist(), log_probs, self.config, True)
+            self.results[group].append(result)
 
-    def done(self, length: int, best_alive: float, config: DecodeConfig) -> bool:
+    def done(self, alive: _Beams, b: int) -> bool:
         """Whether to stop: at the limit, with N results, or when nothing better can come."""
-        if length >= self.limit or len(self.results) >= config.beam:
+        config, size = self.config, self.config.beam // self.config.groups
+        self.full |= {group for group, found in self.results.items() if len(found) >= size}
+        if alive.tokens.shape[2] >= self.limit or len(self.full) == config.groups:
             return True
-        if len(self.results) < config.n_best:
+        found = list(chain.from_iterable(self.results.values()))
+        if len(found) < config.n_best or config.groups > 1 or config.coverage:
             return False
-        needed = sorted((result.score for result in self.results), reverse=True)
-        bound = best_possible(best_alive, self.limit, config.length_penalty)
-        return needed[config.n_best - 1] >= bound
+        scores = sorted((result.score for result in found), reverse=True)
+        best_alive = float(alive.log_probs[b].sum(axis=1).max())
+        return scores[config.n_best - 1] >= best_possible(best_alive, self.limit, config)
+
+    def best(self, alive: _Beams, b: int) -> list[Hypothesis]:
+        """The results, best first, each once; ties keep the order in which they ended."""
+        found = list(chain.from_iterable(self.results.values()))
+        if not found:  # cut off by the limit: better than nothing, and marked so
+            log_probs = alive.log_probs[b, 0].tolist()
+            return [Hypothesis.of(alive.tokens[b, 0].tolist(), log_probs, self.config, False)]
+        unique: dict[tuple[int, ...], Hypothesis] = {}
+        for result in found:
+            unique.setdefault(tuple(result.tokens), result)  # groups may agree
+        ranked = sorted(unique.values(), key=lambda result: -result.score)
+        # What finds the best by coverage looks at all of them.
+        return ranked if self.config.coverage else ranked[: self.config.n_best]
 
 
-def beam_search(
-    model: StepModel[State], source_BS: Tensor, limits: Sequence[int], config: DecodeConfig
-) -> list[list[Hypothesis]]:
-    """Up to `config.n_best` hypotheses for each source (B, S), best first.
-
-    As in fairseq, an end mark counts only among the N best candidates of a step, and a
-    sentence is done once N hypotheses have ended, or earlier when a bound on all
-    continuations (see `lengths.best_possible`) shows that the results are final.
-    """
-    sentences = [_Sentence(index, limit) for index, limit in enumerate(limits)]
-    results: list[list[Hypothesis]] = [[] for _ in limits]
-    state = model.start(source_BS)
-    totals_BM = torch.zeros(len(sentences), 1, device=source_BS.device)
-    history_BML = source_BS.new_empty(len(sentences), 1, 0)
-    tokens_R = source_BS.new_full((len(sentences),), BOS)
-    while sentences:
-        beams = totals_BM.size(1)
-        log_probs_RV = model.step(tokens_R, state)
-        log_probs_RV[:, banned_tokens(history_BML.size(2), config)] = -torch.inf
-        candidates = _expand(log_probs_RV, totals_BM, config.beam)
-        _collect_finished(candidates, history_BML, sentences, config)
-        alive = _continue(candidates, beams, config.beam)
-        parents_BN, totals_BM = alive.parents, alive.log_probs
-        past_BNL = history_BML.gather(1, parents_BN[..., None].expand(-1, -1, history_BML.size(2)))
-        history_BML = torch.cat([past_BNL, alive.tokens[..., None]], dim=2)
-
-        kept = _close_done(sentences, results, totals_BM, history_BML, config)
-        first_row_B1 = beams * torch.arange(len(parents_BN), device=parents_BN.device)[:, None]
-        rows_BN = first_row_B1 + parents_BN
-        if len(kept) < len(sentences):
-            sentences = [sentences[b] for b in kept]
-            index = torch.tensor(kept, dtype=torch.long, device=rows_BN.device)
-            totals_BM, history_BML = totals_BM[index], history_BML[index]
-            state.select(index, rows_BN[index].flatten())
-        else:
-            state.reorder(rows_BN.flatten())
-        tokens_R = history_BML[..., -1].flatten()
-    return results
+def _likeliest(
+    log_probs_RV: Tensor, count: int, processors: Sequence[Processor], past: Past
+) -> _Top:
+    """The best tokens of each row, on the CPU: one transfer, which waits for the model."""
+    ranks_RV = ranks(log_probs_RV, processors, past)
+    top = ranks_RV.topk(min(count, ranks_RV.size(1)), dim=1)
+    soft = ranks_RV is not log_probs_RV
+    own = log_probs_RV.gather(1, top.indices) if soft else top.values
+    numbers = (values.float().view(torch.int32) for values in (own, top.values))
+    packed = torch.stack([top.indices.int(), *numbers]).cpu().numpy()
+    own_RK, rank_RK = packed[1:].view(np.float32).astype(np.float64)
+    return _Top(packed[0].astype(np.int64), own_RK, rank_RK)
 
 
-def _expand(log_probs_RV: Tensor, totals_BM: Tensor, beam: int) -> _Candidates:
-    """The 2N best extensions: enough that N go on even if every beam's end mark is among them."""
-    vocabulary = log_probs_RV.size(1)
-    totals_BC = (totals_BM.flatten()[:, None] + log_probs_RV).view(len(totals_BM), -1)
-    best = totals_BC.topk(min(2 * beam, totals_BC.size(1)), dim=1)
-    return _Candidates(best.values, best.indices // vocabulary, best.indices % vocabulary)
+def _extensions(
+    alive: _Beams, top: _Top, config: DecodeConfig
+) -> tuple[_Chosen, list[tuple[int, int, int, float]]]:
+    """The best extensions that go on, and the ends: sentence, group, beam, log probability."""
+    sentences, width = alive.totals.shape
+    shape = (sentences, width, -1)
+    tokens, log_probs, changes = (a.reshape(shape) for a in (top.tokens, top.log_probs, top.ranks))
+    totals = alive.totals[..., None] + changes
+    size, own = config.beam // config.groups, width // config.groups
+    chosen: list[_Chosen] = []
+    ended: list[tuple[int, int, int, float]] = []
+    for group in range(config.groups):
+        # At the start all groups share the one empty hypothesis.
+        beams = np.arange(own * group, own * (group + 1)) if own else np.zeros(1, np.int64)
+        ranked = totals[:, beams].reshape(sentences, -1)
+        if chosen:
+            before = np.concatenate([one.tokens for one in chosen], axis=1)  # in this step
+            here = tokens[:, beams].reshape(sentences, -1)
+            ranked = ranked - config.diversity * (here[..., None] == before[:, None]).sum(axis=2)
+        best, more = _best(ranked, tokens[:, beams], log_probs[:, beams], beams, size)
+        chosen.append(best)
+        ended += [(b, group, beam, log_prob) for b, beam, log_prob in more]
+    columns = zip(*(vars(one).values() for one in chosen), strict=True)
+    return _Chosen(*(np.concatenate(column, axis=1) for column in columns)), ended
 
 
-def _collect_finished(
-    candidates: _Candidates, history_BML: Tensor, sentences: list[_Sentence], config: DecodeConfig
-) -> None:
-    """Store the end marks among the N best candidates as results."""
-    first = slice(0, config.beam)
-    ended_BN = (candidates.tokens[:, first] == EOS) & candidates.log_probs[:, first].isfinite()
-    for b, c in ended_BN.nonzero().tolist():
-        tokens = history_BML[b, candidates.parents[b, c]].tolist()
-        sentences[b].add(tokens, candidates.log_probs[b, c].item(), config.length_penalty, True)
+def _best(
+    ranked_BC: np.ndarray,
+    tokens_BMK: np.ndarray,
+    log_probs_BMK: np.ndarray,
+    beams: np.ndarray,
+    size: int,
+) -> tuple[_Chosen, list[tuple[int, int, float]]]:
+    """Choose among the extensions of some beams: `size` that go on, and ends among the best."""
+    sentences, width, kinds = tokens_BMK.shape
+    tokens_BC, log_probs_BC = (a.reshape(sentences, -1) for a in (tokens_BMK, log_probs_BMK))
+    parents_BC = np.broadcast_to(beams.repeat(kinds), tokens_BC.shape)
+    # Twice as many as go on: enough even if the end mark of every beam is among them. Ties are
+    # broken by beam and token, lest they depend on the batch.
+    order_BC = np.lexsort((tokens_BC, parents_BC, -ranked_BC))[:, : 2 * size]
+    columns = (parents_BC, tokens_BC, log_probs_BC, ranked_BC)
+    best = _Chosen(*(np.take_along_axis(column, order_BC, axis=1) for column in columns))
+    end_BC = best.tokens == EOS
+    ended = [
+        (int(b), int(best.parents[b, c]), float(best.log_probs[b, c]))
+        for b, c in np.argwhere(end_BC[:, :size] & np.isfinite(best.totals[:, :size]))
+    ]
+    found = order_BC.shape[1]
+    going = min(size, found - min(width, found - 1))  # fewer if there are not so many
+    going_BN = np.argsort(end_BC, axis=1, kind="stable")[:, :going]
+    going_columns = (np.take_along_axis(c, going_BN, axis=1) for c in vars(best).values())
+    return _Chosen(*going_columns), ended
 
 
-def _continue(candidates: _Candidates, beams: int, beam: int) -> _Candidates:
-    """The N best candidates that go on, still best first; fewer if there are not so many."""
-    width = candidates.tokens.size(1)
-    ended_BC = (candidates.tokens == EOS).long()
-    rank_BC = torch.arange(width, device=ended_BC.device) + width * ended_BC
-    going_BN = rank_BC.argsort(dim=1)[:, : min(beam, width - min(beams, width - 1))]
-    return _Candidates(*(column.gather(1, going_BN) for column in vars(candidates).values()))
-
-
-def _close_done(
-    sentences: list[_Sentence],
-    results: list[list[Hypothesis]],
-    totals_BN: Tensor,
-    history_BNL: Tensor,
-    config: DecodeConfig,
-) -> list[int]:
-    """Hand over the results of sentences that are done; return the others' places."""
-    length = history_BNL.size(2)
-    kept = []
-    best_totals = totals_BN[:, 0].tolist()
-    for b, (sentence, best_alive) in enumerate(zip(sentences, best_totals, strict=True)):
-        if not sentence.done(length, best_alive, config):
-            kept.append(b)
-            continue
-        if not sentence.results:  # cut off by the limit: better than nothing, and marked so
-            sentence.add(history_BNL[b, 0].tolist(), best_alive, config.length_penalty, False)
-        sentence.results.sort(key=lambda result: -result.score)
-        results[sentence.index] = sentence.results[: config.n_best]
-    return kept
+def _extended(alive: _Beams, chosen: _Chosen) -> tuple[np.ndarray, _Beams]:
+    """Rows of the parents (B, N), and the hypotheses with one more token."""
+    parents = chosen.parents[..., None]
+    tokens, log_probs = (
+        np.concatenate([np.take_along_axis(old, parents, axis=1), new[..., None]], axis=2)
+        for old, new in ((alive.tokens, chosen.tokens), (alive.log_probs, chosen.log_probs))
+    )
+    rows_BN = alive.width * np.arange(len(parents))[:, None] + chosen.parents
+    return rows_BN, _Beams(tokens, log_probs, chosen.totals)

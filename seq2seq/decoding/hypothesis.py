@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seq2seq.config import DecodeConfig
+from seq2seq.decoding.lengths import normalised
 
 
 @dataclass(frozen=True)
@@ -12,11 +16,26 @@ class Hypothesis:
     Attributes:
         tokens: ids without start and end marks.
         log_prob: natural log of its probability under the model, end mark included.
-        score: what the search ranks by: `log_prob / length ** length_penalty`.
+        score: what finished hypotheses are ranked by: `log_prob`, divided by a function of length.
         finished: False if the output limit cut it off before an end mark.
+        token_log_probs: of each token, and of the end mark if there is one.
     """
 
     tokens: list[int]
     log_prob: float
     score: float
     finished: bool
+    token_log_probs: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        tokens: Sequence[int],
+        log_probs: Sequence[float],
+        config: DecodeConfig,
+        finished: bool,
+    ) -> Hypothesis:
+        """From the log probabilities of its tokens, that of the end mark among them."""
+        log_prob = float(sum(log_probs))
+        score = normalised(log_prob, len(log_probs), config)
+        return cls(list(tokens), log_prob, score, finished, list(log_probs))

@@ -12,6 +12,7 @@ import torch
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import UserError
@@ -119,7 +120,7 @@ class Translator:
         found = iter(
             search(
                 ModelStep(self.model),
-                self.vocabularies.source.encode(flat),
+                [Request(source) for source in self.vocabularies.source.encode(flat)],
                 decode,
                 max_length=self.model.config.max_length,
                 device=next(self.model.parameters()).device,

@@ -256,7 +256,7 @@ def test_key_names_are_those_of_the_dataclasses():
         (OptimConfig, {"lr": float("nan")}, r"optim\.lr=nan would not learn"),
         (OptimConfig, {"warmup_steps": 0}, r"optim\.warmup_steps=0 is no length"),
         (OptimConfig, {"label_smoothing": 1.0}, r"optim\.label_smoothing=1\.0 is no probability"),
-        (DecodeConfig, {"beam": 2, "n_best": 3}, r"n_best=3 needs a beam as large .*beam=2"),
+        (DecodeConfig, {"beam": 2, "n_best": 3}, r"n_best=3 needs as many hypotheses .*beam=2"),
         (DecodeConfig, {"n_best": 0}, r"decode\.n_best=0 is too small"),
         (DecodeConfig, {"length_penalty": -1}, r"decode\.length_penalty=-1 is too small"),
         (TrainerConfig, {"max_steps": 0}, r"trainer\.max_steps=0 is no length"),

@@ -1,42 +1,65 @@
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.lengths import best_possible, normalised, output_limit
+from seq2seq.decoding.lengths import best_possible, normalised, output_limits
 
 
 @pytest.mark.parametrize(
-    ("source_length", "ratio", "extra", "model_limit", "limit"),
+    ("source_length", "max_ratio", "extra", "model_limit", "ratio", "limit"),
     [
-        (10, 2.0, 10, 256, 30),
-        (3, 1.5, 2, 256, 7),  # 4.5 is rounded up
-        (1, 0.0, 1, 256, 1),
-        (200, 2.0, 10, 256, 256),  # the model ends there
+        (10, 2.0, 10, 256, 1.0, 30),
+        (10, 2.0, 10, 256, 1.5, 40),  # of 15 tokens that are to be expected
+        (3, 1.5, 2, 256, 1.0, 7),  # 4.5 is rounded up
+        (1, 0.0, 1, 256, 1.0, 1),
+        (200, 2.0, 10, 256, 1.0, 256),  # the model ends there
     ],
 )
-def test_output_limit(source_length, ratio, extra, model_limit, limit):
-    config = DecodeConfig(max_ratio=ratio, max_extra=extra)
-    assert output_limit(source_length, config, model_limit) == limit
+def test_the_most_tokens_of_an_output(source_length, max_ratio, extra, model_limit, ratio, limit):
+    config = DecodeConfig(max_ratio=max_ratio, max_extra=extra, min_length=0)
+    assert output_limits(source_length, config, model_limit, ratio)[1] == limit
 
 
-def test_penalty_0_is_the_log_probability_and_1_the_mean_per_token():
-    assert normalised(-6.0, 4, 0.0) == -6.0
-    assert normalised(-6.0, 4, 1.0) == -1.5
-    assert normalised(-6.0, 4, 0.5) == pytest.approx(-3.0)
+@pytest.mark.parametrize(
+    ("min_length", "min_ratio", "ratio", "least"),
+    [(0, 0.0, 1.0, 0), (1, 0.0, 1.0, 1), (2, 0.5, 1.0, 5), (6, 0.5, 1.0, 6), (0, 0.5, 1.5, 7)],
+)
+def test_the_fewest_tokens_of_an_output_for_a_source_of_ten(min_length, min_ratio, ratio, least):
+    config = DecodeConfig(min_length=min_length, min_ratio=min_ratio)
+    assert output_limits(10, config, 256, ratio)[0] == least
+
+
+def test_an_end_mark_always_fits_behind_the_fewest_tokens():
+    config = DecodeConfig(min_length=20, max_ratio=1.0, max_extra=1)
+    assert output_limits(4, config, 256) == (4, 5)
+
+
+def test_what_a_log_probability_is_divided_by():
+    for penalty, expected in ((0.0, -6.0), (1.0, -1.5), (0.5, -3.0)):
+        assert normalised(-6.0, 4, DecodeConfig(length_penalty=penalty)) == pytest.approx(expected)
+        gnmt = DecodeConfig(length_norm="gnmt", length_penalty=penalty)
+        assert normalised(-6.0, 7, gnmt) == pytest.approx(-6.0 / 2.0**penalty)
+        assert normalised(-6.0, 4, DecodeConfig(length_norm="none", length_penalty=penalty)) == -6.0
 
 
 @given(
     log_prob=st.floats(-50, 0),
     lost=st.floats(0, 50),
     lengths=st.tuples(st.integers(1, 300), st.integers(1, 300)),
+    norm=st.sampled_from(["none", "average", "gnmt"]),
     penalty=st.floats(0, 3),
 )
-def test_no_continuation_passes_the_bound(log_prob, lost, lengths, penalty):
+def test_no_continuation_passes_the_bound(log_prob, lost, lengths, norm, penalty):
     length, limit = sorted(lengths)
-    continued = normalised(log_prob - lost, length, penalty)
-    assert continued <= best_possible(log_prob, limit, penalty) + 1e-12
+    config = DecodeConfig(length_norm=norm, length_penalty=penalty)
+    continued = normalised(log_prob - lost, length, config)
+    assert continued <= best_possible(log_prob, limit, config) + 1e-12
 
 
 def test_the_bound_is_reached_by_a_sure_continuation_to_the_limit():
-    assert best_possible(-3.0, 6, 1.0) == normalised(-3.0, 6, 1.0) == -0.5
+    config = DecodeConfig(length_penalty=1.0)
+    assert best_possible(-3.0, 6, config) == normalised(-3.0, 6, config) == -0.5
+    assert math.isinf(best_possible(-math.inf, 6, config))

@@ -7,10 +7,15 @@ from tiny import random_ids, restless_transformer, tiny_transformer
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
-from seq2seq.decoding.search import search
+from seq2seq.decoding.request import Request
+from seq2seq.decoding.search import search as search_requests
 from seq2seq.decoding.step import ModelStep
 
 ANY_SOURCES = st.lists(st.lists(st.integers(3, 12), max_size=6), max_size=8)
+
+
+def search(model, sources, config, **options):
+    return search_requests(model, [Request(source) for source in sources], config, **options)
 
 
 def limit_of(source: list[int], config: DecodeConfig) -> int:

@@ -142,7 +142,7 @@ def test_the_first_of_n_best_is_the_translation(finishing):
 
 def test_n_best_widens_the_beam_unless_one_is_given(finishing):
     assert len(finishing.n_best("the house", 5)) == 5
-    with pytest.raises(ConfigError, match=r"n_best=5 needs a beam as large"):
+    with pytest.raises(ConfigError, match=r"n_best=5 needs as many hypotheses"):
         finishing.n_best("the house", 5, beam=2)
 
 
