@@ -25,6 +25,7 @@ from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import EOS, Tokenizer
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import Bundle, load_bundle
+from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model import masks
 from seq2seq.model.attention import attend
@@ -113,7 +114,7 @@ def read_sentence(bundle: Bundle, sentence: str) -> Reading:
             f"the figures show self-attention, which a {model.config.architecture} model lacks: "
             "give a transformer"
         )
-    translator = Translator(model, vocabularies, bundle.decode, bundle.normalise)
+    translator = Translator(TorchEngine([model]), vocabularies, bundle.decode, bundle.normalise)
     source = vocabularies.source.encode([translator.as_read(sentence)])[0]
     limit = model.config.max_length - 1
     if not 0 < len(source) <= limit:

@@ -17,6 +17,7 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import corpus_bleu
 from seq2seq.inference.bundle import Bundle, read_config
+from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.stopping import Interrupted, StopRequest
@@ -42,6 +43,7 @@ class ValidationBleu(L.Callback):
         normalise: what is done to a source before the model reads it.
         patience: validations without a better BLEU after which training stops; None = never.
         stop: knows of signals, which break off the search.
+        length_ratio: target tokens per source token of the training corpus.
 
     Attributes:
         best, best_step: best BLEU so far, and after which step.
@@ -60,11 +62,13 @@ class ValidationBleu(L.Callback):
         normalise: Sequence[str] = (),
         patience: int | None = None,
         stop: StopRequest | None = None,
+        length_ratio: float = 1.0,
     ):
         self.pairs, self.vocabularies, self.decode = pairs, vocabularies, decode
         self.bundle_dir, self.settings, self.normalise = bundle_dir, settings, list(normalise)
         self.patience, self.stop = patience, stop or StopRequest()
         self.best, self.best_step = float("-inf"), 0
+        self.length_ratio = length_ratio
         self.latest, self.worse = float("-inf"), 0
         self.average = float("-inf")
 
@@ -109,7 +113,8 @@ class ValidationBleu(L.Callback):
     @torch.inference_mode()
     def score(self, trainer: L.Trainer, model: TranslationModel) -> tuple[float, list[str]]:
         """BLEU of a model in evaluation mode, and its translations, on all ranks."""
-        translator = Translator(model, self.vocabularies, self.decode, self.normalise)
+        engine = TorchEngine([model], self.length_ratio)
+        translator = Translator(engine, self.vocabularies, self.decode, self.normalise)
         mine = slice(trainer.global_rank, None, trainer.world_size)
         sources = [source for source, _ in self.pairs]
         precision = torch.get_float32_matmul_precision()
@@ -135,7 +140,13 @@ class ValidationBleu(L.Callback):
         self, trainer: L.Trainer, model: TranslationModel, step: int, bleu: float, **made: Any
     ) -> None:
         """Write `<run>/bundle`, with what else is known of its making."""
-        training = {"step": step, "scores": {"BLEU": bleu}, "config": self.settings, **made}
+        training = {
+            "step": step,
+            "scores": {"BLEU": bleu},
+            "length_ratio": self.length_ratio,
+            "config": self.settings,
+            **made,
+        }
         error: RunError | None = None
         if trainer.is_global_zero:
             bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise)

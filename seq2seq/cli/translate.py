@@ -113,10 +113,8 @@ def _translate(
     translator: Translator, texts: Iterable[str], options: argparse.Namespace
 ) -> None:
     texts = list(texts)
-    if options.n_best > 1:
-        results = [translator.n_best(text, options.n_best, beam=options.beam) for text in texts]
-    else:
-        results = [[best] for best in translator.translate(texts, beam=options.beam)]
+    found = translator.translate(texts, beam=options.beam, n_best=options.n_best)
+    results = [[best, *best.alternatives] for best in found]
     for text, translations in zip(texts, results, strict=True):
         for translation in translations:
             print(_format(text, translation, options))

@@ -117,6 +117,14 @@ class TranslationData(L.LightningDataModule):
         parts = [f"{name}={value}" for name, value in limits.items() if value is not None]
         return " ".join([corpus, *parts])
 
+    @property
+    def length_ratio(self) -> float:
+        """Target tokens per source token, end marks included; 1 while streaming."""
+        if self.prepared is None:
+            return 1.0
+        source, target = self.shards[0].lengths[self.usable].sum(axis=0, dtype=np.int64).tolist()
+        return float(round(target / source, 4))
+
     def first_pairs(self, count: int) -> list[Pair]:
         """The first training pairs as text; of prepared ones, what their ids say."""
         if self.prepared is None:

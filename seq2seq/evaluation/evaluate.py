@@ -18,6 +18,7 @@ from seq2seq.data.sources import load_pairs
 from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import Score, corpus_scores
 from seq2seq.inference.bundle import bundle_folder, load_bundle
+from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.translator import Translator, choose_device
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,8 @@ def evaluate(config: EvaluateConfig) -> dict[str, Any]:
     decode = replace(bundle.decode, beam=beam, length_penalty=penalty)
     pairs = load_pairs(config.data, config.split)
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    translator = Translator(bundle.model, bundle.vocabularies, decode, bundle.normalise)
+    engine = TorchEngine([bundle.model], bundle.length_ratio)
+    translator = Translator(engine, bundle.vocabularies, decode, bundle.normalise)
     started = time.perf_counter()
     with tqdm(total=len(pairs), desc="translating", unit="sentence", disable=None) as bar:
         hypotheses = [str(t) for t in translator.translate(sources, progress=bar.update)]

@@ -49,6 +49,11 @@ class Bundle:
     training: dict[str, Any]
     normalise: list[str] = field(default_factory=list)
 
+    @property
+    def length_ratio(self) -> float:
+        """Target tokens per source token in its training corpus; 1 if nobody knows."""
+        return float(self.training.get("length_ratio", 1.0))
+
     def save(self, folder: Path) -> None:
         """Write the folder, replacing a bundle that stands there; whole or not at all.
 

@@ -219,6 +219,7 @@ def _fit(
         config.cleaning.steps(0),
         config.trainer.patience,
         stop,
+        data.length_ratio,
     )
     count, by = config.checkpoint.average, config.checkpoint.average_by
     averaging = Averaging(run_dir, count, by, bleu) if count else None
