@@ -46,8 +46,8 @@ class StopRequest:
         """From now on, take the signals; `got` is one that came before, or 0."""
         self._signal = self._signal or got
         for number in SIGNALS:
-            if signal.getsignal(number) is signal.SIG_IGN:
-                continue  # by nohup, or by a shell for what runs in its background
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # by nohup: the run outlives its terminal
             self._old_handlers[number] = signal.signal(number, self._remember)
 
     def leave(self) -> None:
