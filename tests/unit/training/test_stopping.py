@@ -12,8 +12,16 @@ from seq2seq.training import stopping
 from seq2seq.training.stopping import StopRequest
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """The tests may run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
-def stop():
+def stop(heard):
     request = StopRequest()
     request.listen()
     yield request
