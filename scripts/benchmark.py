@@ -8,7 +8,7 @@ import sys
 
 from seq2seq.cli.report import fail
 from seq2seq.cli.settings import hydra_command
-from seq2seq.config import DataBenchmarkConfig, TrainBenchmarkConfig
+from seq2seq.config import DataBenchmarkConfig, DecodeBenchmarkConfig, TrainBenchmarkConfig
 from seq2seq.errors import ConfigError, nearest
 
 
@@ -24,7 +24,17 @@ def train(config: TrainBenchmarkConfig) -> None:
     benchmark_train(config)
 
 
-BENCHMARKS = {"data": (DataBenchmarkConfig, data), "train": (TrainBenchmarkConfig, train)}
+def decode(config: DecodeBenchmarkConfig) -> None:
+    from seq2seq.benchmarks.decode import benchmark_decode
+
+    benchmark_decode(config)
+
+
+BENCHMARKS = {
+    "data": (DataBenchmarkConfig, data),
+    "train": (TrainBenchmarkConfig, train),
+    "decode": (DecodeBenchmarkConfig, decode),
+}
 
 if __name__ == "__main__":
     name = sys.argv.pop(1) if len(sys.argv) > 1 else ""

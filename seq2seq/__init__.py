@@ -13,7 +13,8 @@ __version__ = "0.1.0"
 __all__ = ["Translation", "Translator", "__version__"]
 
 if TYPE_CHECKING:
-    from seq2seq.inference.translator import Translation, Translator
+    from seq2seq.inference.translation import Translation
+    from seq2seq.inference.translator import Translator
 
 
 def __getattr__(name: str) -> Any:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, make_dataclass
 from fnmatch import fnmatch
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from seq2seq.errors import ConfigError, nearest
 from seq2seq.length import Length
@@ -532,8 +532,8 @@ class DecodeConfig(Checked):
             yield f"decode.top_p={self.top_p} is a probability: give more than 0 and at most 1"
         if not 0 <= self.min_p < 1:
             yield f"decode.min_p={self.min_p} is a share: give 0 to below 1"
-        if self.n_best > self._candidates >= 1:
-            most, name = self._candidates, "samples" if self.strategy == "mbr" else "beam"
+        if self.n_best > self.width >= 1:
+            most, name = self.width, "samples" if self.strategy == "mbr" else "beam"
             yield f"decode.n_best={self.n_best} needs as many hypotheses (decode.{name}={most})"
         if self.strategy == "beam" and self.groups > 1 and self.beam % self.groups:
             yield (
@@ -552,9 +552,20 @@ class DecodeConfig(Checked):
             )
 
     @property
-    def _candidates(self) -> int:
-        """How many hypotheses a search finds; as many samples are drawn as are wanted."""
+    def width(self) -> int:
+        """Hypotheses of a sentence that are extended at once; only samples that are wanted."""
         return {"mbr": self.samples, "sample": self.n_best}.get(self.strategy, self.beam)
+
+
+def _optional(settings: type[Any]) -> type[Any]:
+    """The same settings, of which some are given and the others are None."""
+    types = get_type_hints(settings)
+    none = [(field.name, types[field.name] | None, None) for field in fields(settings)]
+    return make_dataclass(f"{settings.__name__}Changes", none, bases=(Checked,))
+
+
+# Search settings that are given; the others are as the model was validated.
+DecodeChanges = _optional(DecodeConfig)
 
 
 @dataclass
@@ -833,6 +844,37 @@ class TrainBenchmarkConfig(Checked):
 
 
 @dataclass
+class DecodeBenchmarkConfig(Checked):
+    """All settings of `scripts/benchmark.py decode`: each combination of the lists is measured."""
+
+    model: ModelConfig = field(default_factory=TransformerConfig)  # of random weights
+    vocab_size: int = 8000
+    precisions: list[str] = field(default_factory=lambda: ["float32"])  # see inference/precision.py
+    beams: list[int] = field(default_factory=lambda: [1, 5])
+    batches: list[int] = field(default_factory=lambda: [1, 64])  # sentences decoded together
+    workers: list[int] = field(default_factory=lambda: [1])  # batches at once, a thread each
+    length: int = 20  # tokens of each output
+    warmup_calls: int = 2  # not counted, in each measurement
+    calls: int = 10  # counted, in each measurement
+    repeats: int = 3  # measurements of each setting, in turns
+    device: str = "auto"  # auto | cpu | cuda
+    seed: int = 1
+
+    def problems(self) -> Iterator[str]:
+        for name in ("length", "calls", "repeats"):
+            yield from at_least(name, getattr(self, name), 1)
+        yield from at_least("vocab_size", self.vocab_size, 8)
+        yield from at_least("warmup_calls", self.warmup_calls, 0)
+        for name in ("beams", "batches", "workers"):
+            for value in getattr(self, name):
+                yield from at_least(name, value, 1)
+        yield from one_of("device", self.device, ("auto", "cpu", "cuda"))
+        most = self.model.max_length
+        if self.length > most:
+            yield f"length={self.length} is more than the model takes (model.max_length={most})"
+
+
+@dataclass
 class CompareConfig(Checked):
     """All settings of `scripts/compare_attention.py`."""
 
@@ -866,8 +908,7 @@ class EvaluateConfig(Checked):
     model: str | None = None  # folder of a run or of a bundle
     data: DataConfig = field(default_factory=DataConfig)
     split: str = "test"  # train | val | test
-    beam: int | None = None  # none = as the run was validated
-    length_penalty: float | None = None
+    decode: Any = field(default_factory=DecodeChanges)  # none = as the run was validated
     output: str | None = None  # folder of the results; none = <model>/evaluation
     device: str = "auto"  # auto | cpu | cuda
 

@@ -41,6 +41,10 @@ class BundleError(UserError):
     """A model folder is missing, damaged or made by something else."""
 
 
+class RequestError(UserError):
+    """What is asked of a translation contradicts itself, or does not fit."""
+
+
 class RunError(UserError):
     """A run folder cannot be used as asked (taken, unfinished, unwritable)."""
 

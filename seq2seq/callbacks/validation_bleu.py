@@ -16,10 +16,12 @@ from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import corpus_bleu
+from seq2seq.inference.alignment import choose_head
 from seq2seq.inference.bundle import Bundle, read_config
 from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.text import normaliser
 from seq2seq.training.stopping import Interrupted, StopRequest
 from seq2seq.training.strategy import whole_model
 from seq2seq.training.task import TranslationTask
@@ -125,7 +127,9 @@ class ValidationBleu(L.Callback):
                 torch.autocast(next(model.parameters()).device.type, enabled=False),
                 suppress(StopIteration),
             ):
-                found = translator.translate(sources[mine], progress=self.stop.leave_if_asked)
+                found = translator.translate_corpus(
+                    sources[mine], progress=self.stop.leave_if_asked
+                )
                 translations = [str(translation) for translation in found]
         finally:
             torch.set_float32_matmul_precision(precision)
@@ -149,7 +153,8 @@ class ValidationBleu(L.Callback):
         }
         error: RunError | None = None
         if trainer.is_global_zero:
-            bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise)
+            head = choose_head(model, self._ids())
+            bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise, head)
             try:
                 bundle.save(self.bundle_dir)
             except RunError as caught:
@@ -159,6 +164,13 @@ class ValidationBleu(L.Callback):
                 f"{error or 'the bundle could not be written: see the first process'}, then go "
                 f"on: python scripts/train.py resume={self.bundle_dir.parent}"
             ) from error
+
+    def _ids(self) -> list[tuple[list[int], list[int]]]:
+        """The validation pairs as the model reads them."""
+        normalise = normaliser(self.normalise)
+        sources = self.vocabularies.source.encode(normalise(source) for source, _ in self.pairs)
+        targets = self.vocabularies.target.encode(target for _, target in self.pairs)
+        return list(zip(sources, targets, strict=True))
 
     def _gather(self, mine: list[str]) -> list[str]:
         """The translations of all ranks in the order of the corpus."""

@@ -352,6 +352,8 @@ def _unknown(key: str, text: str, schema: type[Any]) -> str:
             return f"{named} takes names of your choice; add one with a plus: {add[named]}"
     if key in valid:
         return f"{key} is no setting of this kind of model: leave it out, or choose another model="
+    if same := [name for name in valid if name.endswith(f".{key}")]:
+        return f"there is no setting {key!r}: did you mean {' or '.join(map(repr, same))}?"
     return f"there is no setting {key!r}: {nearest(key, valid)}"
 
 

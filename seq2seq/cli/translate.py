@@ -4,130 +4,243 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import logging
+import os
+import stat
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from seq2seq import __version__
+from seq2seq.cli.line_progress import LineProgress, line_progress
+from seq2seq.cli.output_file import check_output, made_with
+from seq2seq.cli.partial_file import PartialFile
+from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
 from seq2seq.cli.report import run_command
-from seq2seq.errors import DataError, UserError
+from seq2seq.cli.translate_options import check, keywords, kind_of, parser
+from seq2seq.errors import DataError, RunError, UserError
+from seq2seq.lines import ArrivingLines, decoded, lines_of, open_packed
 
 if TYPE_CHECKING:  # torch takes seconds to load: --help and mistakes shall not wait for it
-    from seq2seq.inference.translator import Translation, Translator
+    from seq2seq.inference.translation import Translation
+    from seq2seq.inference.translator import Translator
 
-BLOCK = 512  # lines of a pipe that are translated together
-
-EXAMPLES = """examples:
-  translate "hello world"
-  translate "How are you?" "See you tomorrow."
-  translate < english.txt > french.txt      as many lines out as in
-  translate --n-best 3 --scores "the old house"
-  translate --model runs/my-run --json "Good evening."
-
-The model is --model, else $SEQ2SEQ_MODEL, else the newest finished run below runs/.
-Exit codes: 0 done, 1 something cannot be used, 2 wrong option, 130 interrupted."""
+BLOCK = 512  # lines that are translated together ...
+LETTERS = 1 << 20  # ... or fewer, if they have so many characters
+STDIN = "standard input"
 
 
 def main() -> None:
     """The `translate` command."""
-    run_command(lambda: _run(_parser().parse_args()))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="translate",
-        description="Translate English to French.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts; none = standard input")
-    parser.add_argument("--model", metavar="DIR", help="folder of a run or a bundle")
-    parser.add_argument("--beam", type=int, metavar="N", help="hypotheses kept; 1 = greedy")
-    parser.add_argument("--n-best", type=int, default=1, metavar="N", help="translations per text")
-    parser.add_argument("--scores", action="store_true", help="put the score and a tab in front")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--quiet", action="store_true", help="nothing but translations and errors")
-    parser.add_argument("--version", action="version", version=f"seq2seq {__version__}")
-    return parser
+    run_command(lambda: _run(parser().parse_args()))
 
 
 def _run(options: argparse.Namespace) -> None:
-    for name, value in (("--beam", options.beam), ("--n-best", options.n_best)):
-        if value is not None and value < 1:
-            raise UserError(f"{name} {value} asks for nothing: give 1 or more")
-    if options.beam is not None and options.n_best > options.beam:
-        raise UserError(
-            f"--n-best {options.n_best} needs a beam as large, but --beam is {options.beam}"
-        )
-    for number, text in enumerate(options.texts, 1):
-        if text != text.encode("utf-8", "ignore").decode("utf-8"):
-            raise DataError(f"text {number} on the command line is not UTF-8: {text!r}")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # French needs it, whatever the locale says
+    check(options)
+    _prepare_streams()
+    _check_input(options)
+    check_output(options)
     level = logging.ERROR if options.quiet else logging.WARNING
     logging.basicConfig(level=level, format="translate: %(message)s", stream=sys.stderr)
     from seq2seq.inference.find_model import find_model
 
-    folder, why = find_model(options.model)
+    models = [find_model(name) for name in options.model or [None]]
+    if _is_prompt(options):
+        _prompt(_load(models, options), options)
+        return
+    form = form_of(options)
+    lines, pauses = _lines(options)
+    with _output(options, [folder for folder, _ in models]) as output:
+        rest = output.pass_over(form.read(lines))
+        translator = _load(models, options)
+        with _progress(options, output) as progress:
+            for block in blocks(rest, pauses):
+                with progress.block(len(block)):
+                    found = _translate(translator, block, options, progress)
+                output.write(block, _answers(form, block, found))
+        output.finish()
+    if options.attention:  # so there is one text
+        from seq2seq.inference.attention_figure import draw_attention
+
+        draw_attention(translator, options.texts[0], found[0].text, options.attention)
+
+
+def _load(models: Sequence[tuple[Path, str]], options: argparse.Namespace) -> Translator:
     from seq2seq.inference.translator import Translator
 
-    translator = Translator.load(folder, options.device)
+    folders = [folder for folder, _ in models]
+    translator = Translator.load(
+        folders, options.device, engine=options.engine, precision=options.precision
+    )
     if not options.quiet:
-        print(f"translate: using the model {folder} ({why})", file=sys.stderr, flush=True)
+        names = " and ".join(map(str, folders))
+        why = models[0][1]
+        print(f"translate: using the model {names} ({why})", file=sys.stderr, flush=True)
+    return translator
+
+
+def _prepare_streams() -> None:
+    if sys.stderr is None:  # closed; a message to it would go to standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        raise RunError("standard output is closed, so translations have nowhere to go")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # French needs it, whatever the locale says
+
+
+def _check_input(options: argparse.Namespace) -> None:
+    for number, text in enumerate(options.texts, 1):
+        if text != text.encode("utf-8", "ignore").decode("utf-8"):
+            raise DataError(f"text {number} on the command line is not UTF-8: {text!r}")
+    if options.file and not options.file.exists():
+        raise DataError(f"there is no file {options.file}: correct --file")
+    if options.file and options.file.is_dir():
+        raise DataError(f"--file {options.file} is a folder: name a file in it")
+    if not options.texts and not options.file and sys.stdin is None:
+        raise DataError(f"{STDIN} is closed: give texts, --file FILE or a pipe")
+    if _is_prompt(options) and options.output:
+        raise RunError(f"nothing to translate for --output {options.output}: add --file or texts")
+
+
+def _is_prompt(options: argparse.Namespace) -> bool:
+    return not options.texts and not options.file and sys.stdin.isatty()
+
+
+def form_of(options: argparse.Namespace) -> Form:
+    """The form of what is read and written."""
+    kind, name = kind_of(options.file), str(options.file)
+    wanted = Wanted(options.n_best or 1, options.scores, options.scores, options.alignments)
+    if kind == "tsv":
+        numbered = options.column.isdecimal()
+        into = options.into or (None if numbered else "translation")
+        return Rows(name, options.column, into, wanted)
+    if kind == "jsonl":
+        return Objects(name, options.column, options.into or "translation", wanted)
+    return JsonLines(replace(wanted, scores=True)) if options.json else Lines(wanted)
+
+
+def _lines(options: argparse.Namespace) -> tuple[Iterable[str], Callable[[], bool]]:
+    """Lines of the input, and whether the next of them would have to be waited for."""
     if options.texts:
-        _translate(translator, options.texts, options)
-    elif sys.stdin.isatty():
-        _prompt(translator, options)
-    else:
-        lines = _read_lines(sys.stdin.buffer)
-        while block := list(islice(lines, BLOCK)):
-            _translate(translator, block, options)
+        return options.texts, lambda: False
+    if options.file:
+        return lines_of(options.file), lambda: False
+    arriving = ArrivingLines(sys.stdin.fileno(), STDIN)
+    return decoded(arriving, STDIN), arriving.pauses
+
+
+def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[list[Record]]:
+    """Records in blocks that are translated together: what is there, and not too much of it."""
+    block: list[Record] = []
+    letters = 0
+    for record in records:
+        block.append(record)
+        letters += len(record.line)
+        if len(block) == BLOCK or letters > LETTERS or pauses():
+            yield block
+            block, letters = [], 0
+    if block:
+        yield block
+
+
+def _translate(
+    translator: Translator,
+    records: Sequence[Record],
+    options: argparse.Namespace,
+    progress: LineProgress,
+) -> list[Translation]:
+    """Translations of those records that have a text."""
+    texts = [record.text for record in records if record.text is not None]
+    return translator.translate(texts, progress=progress.advance, **keywords(options))
+
+
+def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]) -> list[str]:
+    rest = iter(found)
+    return [
+        str(record.row) if record.text is None else form.answer(record, next(rest))
+        for record in records
+    ]
+
+
+class Output(Protocol):
+    """Where answers go."""
+
+    records: int
+
+    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]: ...
+
+    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class StandardOutput:
+    """Answers are printed at once: whoever waits for one gets it."""
+
+    records = 0
+
+    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
+        return iter(records)
+
+    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
+
+    def finish(self) -> None: ...
+
+
+def _output(options: argparse.Namespace, folders: list[Path]) -> AbstractContextManager[Output]:
+    if options.output is None:
+        return nullcontext(StandardOutput())
+    return PartialFile(options.output, made_with(options, folders), options.resume)
+
+
+def _progress(
+    options: argparse.Namespace, output: Output
+) -> AbstractContextManager[LineProgress]:
+    """A bar for a long job, where nothing else is printed."""
+    shown = (
+        not options.quiet
+        and not options.texts
+        and sys.stderr.isatty()
+        and (options.output is not None or not sys.stdout.isatty())
+    )
+    total = None
+    if shown and (path := options.file or _stdin_file()):
+        with open_packed(path) as file:
+            total = sum(1 for _ in file)
+    return line_progress(shown, total, output.records)
+
+
+def _stdin_file() -> Path | None:
+    """The file that standard input was redirected from, if it is one."""
+    path = Path("/dev/stdin")
+    return path if path.exists() and stat.S_ISREG(path.stat().st_mode) else None
 
 
 def _prompt(translator: Translator, options: argparse.Namespace) -> None:
     print("English, one sentence per line; Ctrl-D ends.", file=sys.stderr)
+    form, output = form_of(options), StandardOutput()
+    for record in form.read(_typed()):
+        try:
+            found = _translate(translator, [record], options, LineProgress())
+        except UserError as error:  # of this text; the next may do
+            print(f"error: {error}", file=sys.stderr)
+        else:
+            output.write([record], _answers(form, [record], found))
+
+
+def _typed() -> Iterator[str]:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     while True:
         try:
-            line = input("> ")
+            # Where answers go to a file, a prompt among them would be a line too many.
+            yield input("> " if sys.stdout.isatty() else "")
         except EOFError:
             return
-        _translate(translator, [line], options)
-
-
-def _read_lines(stream: BinaryIO) -> Iterator[str]:
-    for number, raw in enumerate(stream, 1):
-        try:
-            yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"standard input, line {number}: not UTF-8 text ({error.reason} at byte "
-                f"{error.start} of the line). Convert it, for example: iconv -f latin1 -t utf-8"
-            ) from error
-
-
-def _translate(
-    translator: Translator, texts: Iterable[str], options: argparse.Namespace
-) -> None:
-    texts = list(texts)
-    found = translator.translate(texts, beam=options.beam, n_best=options.n_best)
-    results = [[best, *best.alternatives] for best in found]
-    for text, translations in zip(texts, results, strict=True):
-        for translation in translations:
-            print(_format(text, translation, options))
-    sys.stdout.flush()
-
-
-def _format(source: str, translation: Translation, options: argparse.Namespace) -> str:
-    # A line break inside a text would break "as many lines out as in".
-    text = " ".join(translation.text.split("\n"))
-    if options.json:
-        fields = {"source": source, "translation": translation.text, "score": translation.score}
-        return json.dumps(fields, ensure_ascii=False)
-    return f"{translation.score:.4f}\t{text}" if options.scores else text
 
 
 if __name__ == "__main__":

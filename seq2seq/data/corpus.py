@@ -14,22 +14,19 @@ Nothing else in the project opens a corpus file.
 from __future__ import annotations
 
 import glob
-import gzip
-import io
 import json
-import zlib
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO
 
 import pyarrow
 import pyarrow.parquet
 
 from seq2seq.errors import DataError
+from seq2seq.lines import PACKED, lines_of
 
 TABLES = {".parquet": "parquet", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
-PACKED = ("", ".gz", ".zst")
+PACKINGS = ("", *PACKED)
 Pair = tuple[str, str]
 
 
@@ -90,12 +87,12 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
             return found
         raise DataError(f"no file matches {path}: correct the pattern or data.path")
     for suffix in TABLES:
-        for packed in PACKED if suffix != ".parquet" else ("",):
+        for packed in PACKINGS if suffix != ".parquet" else ("",):
             single = path.with_name(path.name + suffix + packed)
             shards = sorted(path.parent.glob(f"{glob.escape(path.name)}-*{suffix}{packed}"))
             if single.is_file() or shards:
                 return [single] if single.is_file() else shards
-    for packed in PACKED:
+    for packed in PACKINGS:
         pair = [path.with_name(f"{path.name}.{column}{packed}") for column in columns]
         if all(side.is_file() for side in pair):
             return pair
@@ -142,49 +139,12 @@ def read_pairs(files: list[Path], columns: tuple[str, str]) -> Iterator[Pair]:
 
 
 def kind_of(path: Path) -> str:
-    packed = path.suffix in PACKED[1:]
+    packed = path.suffix in PACKED
     return TABLES.get(path.with_suffix("").suffix if packed else path.suffix, "text")
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file without their ends; a byte order mark is dropped."""
-    number = 0
-    try:
-        with _open(path) as file:
-            for number, raw in enumerate(file, 1):
-                if number == 1:
-                    _refuse_utf16(raw, path)
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}, line {number}: not UTF-8 text ({error.reason} at byte {error.start} of the "
-            "line). Convert the file, for example: iconv -f latin1 -t utf-8"
-        ) from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read {path} after line {number}: {error}") from error
-
-
-def _refuse_utf16(first_line: bytes, path: Path) -> None:
-    marked = first_line.startswith((b"\xff\xfe", b"\xfe\xff"))
-    if marked or first_line.count(0) * 3 > len(first_line):  # every second byte in Latin script
-        raise DataError(
-            f"{path}, line 1: this looks like UTF-16, text of two bytes a letter; corpora are read "
-            "as UTF-8. Convert the file, for example: iconv -f utf-16 -t utf-8"
-        )
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rb")  # type: ignore[return-value]  # GzipFile reads like IO[bytes]
-    if path.suffix == ".zst":
-        unpacked = pyarrow.input_stream(str(path), compression="zstd")
-        return io.BufferedReader(unpacked, 1 << 16)  # the stream itself has no readline
-    return path.open("rb")
-
-
 def _read_text(source: Path, target: Path) -> Iterator[Pair]:
-    source_lines, target_lines = _lines(source), _lines(target)
+    source_lines, target_lines = lines_of(source), lines_of(target)
     for number, (left, right) in enumerate(zip_longest(source_lines, target_lines), 1):
         if left is None or right is None:
             shorter, longer, rest = (
@@ -199,7 +159,7 @@ def _read_text(source: Path, target: Path) -> Iterator[Pair]:
 
 
 def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
-    lines = enumerate(_lines(path), 1)
+    lines = enumerate(lines_of(path), 1)
     if all(column.isdecimal() for column in columns):
         source, target = (int(column) for column in columns)
     else:
@@ -223,7 +183,7 @@ def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
 
 
 def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         try:

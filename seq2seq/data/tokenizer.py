@@ -184,6 +184,15 @@ class Tokenizer:
             for i in ids
         ]
 
+    def ends(self, ids: Iterable[int]) -> list[int]:
+        """Where each token ends in `decode(encode(text))`, in characters; the space that is put in
+        front of the text does not count. Tokens of one character end with it or inside it."""
+        end, found = -1, []
+        for i in ids:
+            end += sum(byte & 0xC0 != 0x80 for byte in self._bytes[i])  # first bytes of characters
+            found.append(max(end, 0))
+        return found
+
     def _words(self, text: str) -> list[str]:
         """The words and symbols of a text; none if it is empty."""
         if not text:

@@ -8,7 +8,7 @@ the likeliest tokens to the CPU, where everything is decided, in NumPy.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -22,6 +22,7 @@ from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.lengths import best_possible
 from seq2seq.decoding.processors import InputMarks, Past, Processor, ranks
+from seq2seq.decoding.required import RequiredTerms, by_turns
 from seq2seq.decoding.step import State, StepModel
 
 
@@ -41,7 +42,11 @@ def beam_search(
     With `config.groups` the beams are groups that are searched one after another at each step,
     each like a beam of its own, with `config.diversity` taken off a token for each time an
     earlier group has just chosen it (Vijayakumar et al. 2018).
+
+    With `RequiredTerms` among the processors, beams are shared between hypotheses that have met
+    more and fewer tokens of the terms (see `required.py`).
     """
+    terms = next((rule for rule in processors if isinstance(rule, RequiredTerms)), None)
     sentences = [_Sentence(i, limit, config) for i, limit in enumerate(limits)]
     results: list[list[Hypothesis]] = [[] for _ in limits]
     state = model.start(source_BS)
@@ -49,8 +54,9 @@ def beam_search(
     last_R = source_BS.new_full((len(sentences),), BOS)
     while True:
         past = alive.past([sentence.index for sentence in sentences])
-        top = _likeliest(model.step(last_R, state), 2 * config.beam, processors, past)
-        chosen, ended = _extensions(alive, top, config)
+        top = _likeliest(model.step(last_R, state), 2 * config.beam, processors, past, terms)
+        banks = None if terms is None else terms.banks(past, top.tokens)
+        chosen, ended = _extensions(alive, top, config, banks)
         for b, group, parent, log_prob in ended:
             sentences[b].end(group, alive, b, parent, log_prob)
         rows_BN, alive = _extended(alive, chosen)
@@ -144,6 +150,8 @@ class _Sentence:
         self.full |= {group for group, found in self.results.items() if len(found) >= size}
         if alive.tokens.shape[2] >= self.limit or len(self.full) == config.groups:
             return True
+        if np.isneginf(alive.totals[b]).all():  # rules left nothing to say
+            return True
         found = list(chain.from_iterable(self.results.values()))
         if len(found) < config.n_best or config.groups > 1 or config.coverage:
             return False
@@ -166,23 +174,43 @@ class _Sentence:
 
 
 def _likeliest(
-    log_probs_RV: Tensor, count: int, processors: Sequence[Processor], past: Past
+    log_probs_RV: Tensor,
+    count: int,
+    processors: Sequence[Processor],
+    past: Past,
+    terms: RequiredTerms | None = None,
 ) -> _Top:
-    """The best tokens of each row, on the CPU: one transfer, which waits for the model."""
-    ranks_RV = ranks(log_probs_RV, processors, past)
-    top = ranks_RV.topk(min(count, ranks_RV.size(1)), dim=1)
-    soft = ranks_RV is not log_probs_RV
-    own = log_probs_RV.gather(1, top.indices) if soft else top.values
-    numbers = (values.float().view(torch.int32) for values in (own, top.values))
+    """The best tokens of each row, on the CPU: one transfer, which waits for the model.
+
+    Tokens of terms that are wanted next are among them, however unlikely they are.
+    """
+    ranks_RV = first_RV = ranks(log_probs_RV, processors, past)
+    if terms is not None and (wanted := terms.wanted(past)):
+        first_RV = ranks_RV.clone()
+        rows, tokens = zip(*wanted, strict=True)
+        first_RV[rows, tokens] = torch.inf
+        count += max(Counter(rows).values())
+    top = first_RV.topk(min(count, ranks_RV.size(1)), dim=1)
+    rank = top.values if first_RV is ranks_RV else ranks_RV.gather(1, top.indices)
+    own = rank if ranks_RV is log_probs_RV else log_probs_RV.gather(1, top.indices)
+    numbers = (values.float().view(torch.int32) for values in (own, rank))
     packed = torch.stack([top.indices.int(), *numbers]).cpu().numpy()
     own_RK, rank_RK = packed[1:].view(np.float32).astype(np.float64)
+    own_RK[np.isneginf(rank_RK)] = -np.inf
     return _Top(packed[0].astype(np.int64), own_RK, rank_RK)
 
 
 def _extensions(
-    alive: _Beams, top: _Top, config: DecodeConfig
+    alive: _Beams, top: _Top, config: DecodeConfig, banks_RK: np.ndarray | None = None
 ) -> tuple[_Chosen, list[tuple[int, int, int, float]]]:
-    """The best extensions that go on, and the ends: sentence, group, beam, log probability."""
+    """The best extensions that go on, and the ends: sentence, group, beam, log probability.
+
+    Args:
+        alive: what is extended.
+        top: by what.
+        config: beams, groups and their diversity.
+        banks_RK: of each extension; see `required.by_turns`.
+    """
     sentences, width = alive.totals.shape
     shape = (sentences, width, -1)
     tokens, log_probs, changes = (a.reshape(shape) for a in (top.tokens, top.log_probs, top.ranks))
@@ -198,7 +226,8 @@ def _extensions(
             before = np.concatenate([one.tokens for one in chosen], axis=1)  # in this step
             here = tokens[:, beams].reshape(sentences, -1)
             ranked = ranked - config.diversity * (here[..., None] == before[:, None]).sum(axis=2)
-        best, more = _best(ranked, tokens[:, beams], log_probs[:, beams], beams, size)
+        banks = None if banks_RK is None else banks_RK.reshape(shape)[:, beams]
+        best, more = _best(ranked, tokens[:, beams], log_probs[:, beams], beams, size, banks)
         chosen.append(best)
         ended += [(b, group, beam, log_prob) for b, beam, log_prob in more]
     columns = zip(*(vars(one).values() for one in chosen), strict=True)
@@ -211,14 +240,19 @@ def _best(
     log_probs_BMK: np.ndarray,
     beams: np.ndarray,
     size: int,
+    banks_BMK: np.ndarray | None = None,
 ) -> tuple[_Chosen, list[tuple[int, int, float]]]:
     """Choose among the extensions of some beams: `size` that go on, and ends among the best."""
     sentences, width, kinds = tokens_BMK.shape
     tokens_BC, log_probs_BC = (a.reshape(sentences, -1) for a in (tokens_BMK, log_probs_BMK))
     parents_BC = np.broadcast_to(beams.repeat(kinds), tokens_BC.shape)
-    # Twice as many as go on: enough even if the end mark of every beam is among them. Ties are
-    # broken by beam and token, lest they depend on the batch.
-    order_BC = np.lexsort((tokens_BC, parents_BC, -ranked_BC))[:, : 2 * size]
+    # Ties are broken by beam and token, lest they depend on the batch.
+    order_BC = np.lexsort((tokens_BC, parents_BC, -ranked_BC))
+    if banks_BMK is not None:
+        banks_BC = banks_BMK.reshape(sentences, -1)
+        order_BC = by_turns(order_BC, banks_BC, np.isfinite(ranked_BC))
+    # Twice as many as go on: enough even if the end mark of every beam is among them.
+    order_BC = order_BC[:, : 2 * size]
     columns = (parents_BC, tokens_BC, log_probs_BC, ranked_BC)
     best = _Chosen(*(np.take_along_axis(column, order_BC, axis=1) for column in columns))
     end_BC = best.tokens == EOS

@@ -65,6 +65,9 @@ def extend(
         ranks_RV = ranks(log_probs_RV, processors, past)
         last_R = choose(ranks_RV, past)
         chosen_R = log_probs_RV.gather(1, last_R[:, None])[:, 0]
+        if ranks_RV is not log_probs_RV:  # which rules do not change then
+            ruled_out_R = ranks_RV.gather(1, last_R[:, None])[:, 0] == -torch.inf
+            chosen_R = chosen_R.masked_fill(ruled_out_R, -torch.inf)
         outputs.append(*torch.stack([last_R.double(), chosen_R.double()]).cpu().numpy())
 
         done_B = (outputs.length > 0).all(axis=1)
@@ -125,6 +128,7 @@ class _Outputs:
         self.tokens = np.concatenate([self.tokens, tokens], axis=2)
         self.log_probs = np.concatenate([self.log_probs, log_probs], axis=2)
         ended = (tokens[..., 0] == EOS) | (self.limit == self.steps)[:, None]
+        ended |= np.isneginf(log_probs[..., 0])  # rules left nothing to say
         self.length = np.where((self.length == 0) & ended, self.steps, self.length)
 
     def hypotheses(self, b: int, config: DecodeConfig) -> list[Hypothesis]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from seq2seq.decoding.processors import check_tokens
+from seq2seq.decoding.required import Terms
+from seq2seq.errors import RequestError
+
 
 @dataclass(frozen=True)
 class Request:
@@ -13,7 +17,8 @@ class Request:
     Attributes:
         source: to be translated.
         prefix: the output begins so.
-        required: sequences that the output contains.
+        required: sequences that the output contains, each as often as it stands here; they may
+            overlap.
         banned: sequences that it does not contain.
     """
 
@@ -21,3 +26,44 @@ class Request:
     prefix: Sequence[int] = ()
     required: Sequence[Sequence[int]] = ()
     banned: Sequence[Sequence[int]] = ()
+
+
+def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
+    """Refuse what cannot be.
+
+    Args:
+        requests: any number.
+        limits: most tokens of each output, end mark included.
+
+    Raises:
+        RequestError: a request contradicts itself, or does not fit into its limit; names it.
+    """
+    for number, (request, limit) in enumerate(zip(requests, limits, strict=True), 1):
+        if request.prefix or request.required or request.banned:
+            try:
+                _check(request, limit)
+            except ValueError as error:
+                raise RequestError(f"sentence {number} cannot be translated so: {error}") from error
+
+
+def _check(request: Request, limit: int) -> None:
+    check_tokens("its prefix", [request.prefix])
+    check_tokens("a banned sequence", request.banned)
+    terms, prefix = Terms(request.required), tuple(request.prefix)
+    for banned in map(tuple, request.banned):
+        if not banned:
+            raise ValueError("a banned sequence is empty, and so every output would hold it")
+        forced = [("its prefix", prefix), *(("the required term", term) for term in terms.counts)]
+        for name, tokens in forced:
+            if any(tokens[i : i + len(banned)] == banned for i in range(len(tokens))):
+                raise ValueError(
+                    f"the banned tokens {list(banned)} stand in {name} {list(tokens)}: leave one "
+                    "of them out"
+                )
+    needed = len(prefix) + terms.missing(prefix) + 1
+    if needed > limit:
+        raise ValueError(
+            f"its prefix and required terms have {needed - 1} tokens, and its output may have "
+            f"{limit - 1}: ask for less, or raise decode.max_ratio or decode.max_extra as far as "
+            "the model's own limit allows"
+        )

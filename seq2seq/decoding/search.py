@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,12 +16,24 @@ from seq2seq.decoding.beam import beam_search
 from seq2seq.decoding.greedy import greedy_search
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.lengths import output_limits
-from seq2seq.decoding.processors import InputMarks, MinLength, Processor
-from seq2seq.decoding.request import Request
+from seq2seq.decoding.processors import (
+    BannedSequences,
+    ForcedPrefix,
+    InputMarks,
+    MinLength,
+    NoRepeatNgram,
+    Processor,
+    RepetitionPenalty,
+)
+from seq2seq.decoding.request import Request, check_requests
+from seq2seq.decoding.required import RequiredTerms
+from seq2seq.decoding.sampling import sample_search
 from seq2seq.decoding.step import State, StepModel
 
+Found = list[list[Hypothesis]]
+STRATEGIES = {"beam": beam_search, "greedy": greedy_search, "sample": sample_search}
 
-@torch.inference_mode()
+
 def search(
     model: StepModel[State],
     requests: Sequence[Request],
@@ -29,6 +43,7 @@ def search(
     length_ratio: float = 1.0,
     device: torch.device | str = "cpu",
     progress: Callable[[int], object] | None = None,
+    workers: int = 1,
 ) -> list[list[Hypothesis]]:
     """Search for the translations of sources.
 
@@ -40,23 +55,36 @@ def search(
         length_ratio: target tokens per source token, as in the training corpus.
         device: where the model is.
         progress: called with the number of sentences that each batch finished.
+        workers: batches that are searched at the same time on a CPU, by one thread each. They beat
+            as many threads on one batch, which wait for each other at each operation.
 
     Returns:
-        For each source its hypotheses, best first; one, or `config.n_best`.
+        For each source its hypotheses, best first: `config.n_best`, or fewer where there are no
+        more. `mbr` gives all its samples, since which is best is known once they are text.
+
+    Raises:
+        RequestError: what is asked of a translation cannot be.
     """
-    strategy = greedy_search if config.beam == 1 else beam_search
+    strategy = STRATEGIES[_strategy(config)]
     lengths = np.array([[len(request.source) + 1] * 2 for request in requests]).reshape(-1, 2)
     results: list[list[Hypothesis]] = [[] for _ in requests]
+    all_limits = [
+        output_limits(length, config, max_length, length_ratio) for length in lengths[:, 0].tolist()
+    ]
+    check_requests(requests, [most for _, most in all_limits])
     # Longest first: what would not fit into memory fails at once, and progress only gets faster.
-    budget = Budget(2 * max(1, config.batch_tokens // config.beam))  # of two equal sides
-    for rows in reversed(token_batches(lengths, budget)):
+    budget = Budget(2 * max(1, config.batch_tokens // config.width))  # of two equal sides
+    batches = token_batches(lengths, budget)[::-1]
+
+    @torch.inference_mode()  # of this thread only
+    def search_batch(rows: np.ndarray) -> Found:
         batch = [requests[row] for row in rows]
         source_BS = collate_source([list(request.source) for request in batch]).to(device)
-        limits = [
-            output_limits(int(lengths[row, 0]), config, max_length, length_ratio) for row in rows
-        ]
+        limits = [all_limits[row] for row in rows]
         processors = make_processors(batch, limits, config)
-        found = strategy(model, source_BS, [most for _, most in limits], config, processors)
+        return strategy(model, source_BS, [most for _, most in limits], config, processors)
+
+    for rows, found in _in_threads(search_batch, batches, workers):
         for row, hypotheses in zip(rows, found, strict=True):
             results[row] = hypotheses
         if progress is not None:
@@ -67,5 +95,47 @@ def search(
 def make_processors(
     requests: Sequence[Request], limits: Sequence[tuple[int, int]], config: DecodeConfig
 ) -> list[Processor]:
-    """The rules for a batch of requests, whose outputs have these limits."""
-    return [InputMarks(), MinLength([least for least, _ in limits])]
+    """The rules that a batch of requests needs, whose outputs have these limits.
+
+    Their order decides where they meet: what is forced comes before what merely should not be,
+    which gives way.
+    """
+    rules: list[Processor] = [InputMarks(), MinLength([least for least, _ in limits])]
+    if any(request.prefix for request in requests):
+        rules.append(ForcedPrefix([request.prefix for request in requests]))
+    if any(request.banned for request in requests):
+        rules.append(BannedSequences([request.banned for request in requests]))
+    if any(request.required for request in requests):
+        terms = [request.required for request in requests]
+        insist = _strategy(config) != "beam"
+        rules.append(RequiredTerms(terms, [most for _, most in limits], insist))
+    if config.no_repeat_ngram:
+        rules.append(NoRepeatNgram(config.no_repeat_ngram))
+    if config.repetition_penalty > 1:
+        rules.append(RepetitionPenalty(config.repetition_penalty))
+    return rules
+
+
+def _strategy(config: DecodeConfig) -> str:
+    if config.strategy == "beam":
+        return "greedy" if config.beam == 1 else "beam"
+    return "sample"  # mbr chooses among samples
+
+
+def _in_threads(
+    work: Callable[[np.ndarray], Found], batches: Sequence[np.ndarray], workers: int
+) -> Iterator[tuple[np.ndarray, Found]]:
+    """Each batch and what `work` makes of it, in the order in which they are done."""
+    workers = min(workers, len(batches))
+    if workers <= 1:
+        yield from ((batch, work(batch)) for batch in batches)
+        return
+    threads = torch.get_num_threads()
+    with ThreadPoolExecutor(workers, initializer=partial(torch.set_num_threads, 1)) as pool:
+        started = {pool.submit(work, batch): batch for batch in batches}
+        try:
+            for done in as_completed(started):
+                yield started[done], done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # what failed, or was interrupted, ends soon
+            torch.set_num_threads(threads)  # what the others set holds for threads to come

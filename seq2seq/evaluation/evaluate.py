@@ -34,17 +34,15 @@ def evaluate(config: EvaluateConfig) -> dict[str, Any]:
         UserError: the model or the data cannot be used, or nothing can be written.
     """
     bundle = load_bundle(Path(str(config.model)), choose_device(config.device))
-    beam = bundle.decode.beam if config.beam is None else config.beam
-    penalty = config.length_penalty
-    penalty = bundle.decode.length_penalty if penalty is None else penalty
-    decode = replace(bundle.decode, beam=beam, length_penalty=penalty)
+    changes = {name: value for name, value in asdict(config.decode).items() if value is not None}
+    decode = replace(bundle.decode, **changes)
     pairs = load_pairs(config.data, config.split)
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     engine = TorchEngine([bundle.model], bundle.length_ratio)
     translator = Translator(engine, bundle.vocabularies, decode, bundle.normalise)
     started = time.perf_counter()
     with tqdm(total=len(pairs), desc="translating", unit="sentence", disable=None) as bar:
-        hypotheses = [str(t) for t in translator.translate(sources, progress=bar.update)]
+        hypotheses = [str(t) for t in translator.translate_corpus(sources, progress=bar.update)]
     seconds = time.perf_counter() - started
     scores = corpus_scores(hypotheses, references)
     record = {

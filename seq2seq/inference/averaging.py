@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError
 from seq2seq.inference.bundle import (
-    Bundle,
     bundle_folder,
     load_bundle,
     read_config,
@@ -152,9 +151,7 @@ def average(config: AverageConfig) -> Path:
         made = {"averaged": list(config.inputs)}
     fill(bundle.model, average_weights(paths))
     training = {**bundle.training, "scores": {}, **made}  # its scores are not known yet
-    Bundle(
-        bundle.model, bundle.vocabularies, bundle.decode, training, bundle.normalise
-    ).save(output)
+    replace(bundle, training=training).save(output)
     log.info(
         "averaged    %s\nbundle      %s\nevaluate    python scripts/evaluate.py model=%s data=...",
         *(", ".join(path.stem if config.run else str(path.parent) for path in paths), output),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from safetensors import SafetensorError
 from seq2seq import __version__
 from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig
 from seq2seq.data.vocabularies import Vocabularies, missing_files
+from seq2seq.decoding.forced_attention import AttentionHead
 from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError, UserError, nearest
 from seq2seq.model.build import build_model
@@ -41,6 +43,7 @@ class Bundle:
         decode: the search settings it was validated with.
         training: what is known of its making: settings, step, scores.
         normalise: what is done to a text before the model reads it (`seq2seq/text.py`).
+        alignment: the attention that aligns best (`inference/alignment.py`).
     """
 
     model: TranslationModel
@@ -48,6 +51,7 @@ class Bundle:
     decode: DecodeConfig
     training: dict[str, Any]
     normalise: list[str] = field(default_factory=list)
+    alignment: AttentionHead = field(default_factory=AttentionHead)
 
     @property
     def length_ratio(self) -> float:
@@ -88,6 +92,7 @@ class Bundle:
             "model": asdict(self.model.config),
             "normalise": self.normalise,
             "decode": asdict(self.decode),
+            "alignment": asdict(self.alignment),
             "training": self.training,
         }
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
@@ -150,9 +155,35 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
         )
     model = build_model(config.model, *config.vocab_sizes)
     load_weights(model, folder / "model.safetensors")
+    if not config.alignment.exists(model):
+        raise BundleError(
+            f"{folder}/config.json aligns by {config.alignment}, which this model lacks: delete "
+            "the entry `alignment` there, or copy the whole bundle again"
+        )
     return Bundle(
-        model.to(device).eval(), vocabularies, config.decode, config.training, config.normalise
+        model.to(device).eval(),
+        vocabularies,
+        config.decode,
+        config.training,
+        config.normalise,
+        config.alignment,
     )
+
+
+def require_same_language(bundles: Mapping[str, Bundle]) -> None:
+    """Raise BundleError unless bundles, by name, can be searched as one."""
+    (name, first), *others = bundles.items()
+    for other, bundle in others:
+        if bundle.vocabularies.content_hash() != first.vocabularies.content_hash():
+            raise BundleError(
+                f"{other} has another vocabulary than {name}, so they cannot vote on the next "
+                "token: give models that were trained with one vocabulary (tokenizer.path=...)"
+            )
+        if bundle.normalise != first.normalise:
+            raise BundleError(
+                f"{other} reads texts normalised by {bundle.normalise} and {name} by "
+                f"{first.normalise}: give models that were trained on the same text"
+            )
 
 
 def load_weights(model: TranslationModel, path: Path) -> None:
@@ -194,6 +225,11 @@ def bundle_folder(folder: Path) -> Path:
             f"the run {folder} has no bundle yet: one is written at its first validation; "
             f"to go on training: python scripts/train.py resume={folder}"
         )
+    if (folder / "model.bin").is_file():
+        raise BundleError(
+            f"{folder} was exported from a bundle for ctranslate2: give the bundle, or use it with "
+            "translate --engine ctranslate2"
+        )
     missing = [name for name in FILES if not (folder / name).is_file()] + missing_files(folder)
     if missing:
         raise BundleError(
@@ -212,6 +248,7 @@ class BundleConfig:
     decode: DecodeConfig
     training: dict[str, Any]
     normalise: list[str]
+    alignment: AttentionHead
 
 
 def read_config(path: Path) -> BundleConfig:
@@ -236,6 +273,8 @@ def read_config(path: Path) -> BundleConfig:
             training=dict(config["training"]),
             # Bundles of before there was a choice read texts as they are.
             normalise=CleaningConfig(normalise=list(config.get("normalise", []))).normalise,
+            # Before one was chosen on validation data, there was the default.
+            alignment=AttentionHead(**config.get("alignment", {})),
         )
     except (KeyError, TypeError, ValueError, OverflowError, UserError) as error:
         raise BundleError(f"{path} does not describe a model of this project: {error}") from error

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 
 from seq2seq.config import DecodeConfig
+from seq2seq.decoding.coverage import ranked_by_coverage
 from seq2seq.decoding.ensemble import Ensemble
 from seq2seq.decoding.forced import forced_log_probs
+from seq2seq.decoding.forced_attention import AttentionHead, forced_attention
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.step import ModelStep, StepModel
+from seq2seq.decoding.step import StepModel
+from seq2seq.decoding.transformer_step import step_model
 from seq2seq.model.translation_model import TranslationModel
 
 Progress = Callable[[int], object] | None
@@ -54,29 +59,57 @@ class TorchEngine:
     Args:
         models: in evaluation mode, on one device, over one vocabulary.
         length_ratio: target tokens per source token, as in the training corpus.
+        heads: for each model what aligns best; none = the defaults of `AttentionHead`.
     """
 
-    def __init__(self, models: Sequence[TranslationModel], length_ratio: float = 1.0):
+    def __init__(
+        self,
+        models: Sequence[TranslationModel],
+        length_ratio: float = 1.0,
+        heads: Sequence[AttentionHead] = (),
+    ):
         self.models, self.length_ratio = list(models), length_ratio
+        self.heads = list(heads) or [AttentionHead() for _ in models]
         self.max_length = min(model.config.max_length for model in models)
 
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        steps = [ModelStep(model) for model in self.models]
+        steps = [step_model(model) for model in self.models]
         model: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
-        return search(
+        device = next(self.models[0].parameters()).device
+        found = search(
             model,
             requests,
             config,
             max_length=self.max_length,
             length_ratio=self.length_ratio,
-            device=next(self.models[0].parameters()).device,
+            device=device,
             progress=progress,
+            workers=torch.get_num_threads() if device.type == "cpu" else 1,
         )
+        return ranked_by_cover(self, requests, found, config) if config.coverage else found
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         return forced_log_probs(self.models, pairs)
 
     def attention(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
-        raise NotImplementedError
+        each = zip(self.models, self.heads, strict=True)
+        of_models = [forced_attention(model, pairs, head) for model, head in each]
+        return [np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)]
+
+
+def ranked_by_cover(
+    engine: Engine,
+    requests: Sequence[Request],
+    found: list[list[Hypothesis]],
+    config: DecodeConfig,
+) -> list[list[Hypothesis]]:
+    """All hypotheses of each request, ranked again by what their attention covers."""
+    room = engine.max_length - 1  # what the limit cut off has no end mark, but attention wants it
+    each = zip(requests, found, strict=True)
+    pairs = [(request.source, one.tokens[:room]) for request, group in each for one in group]
+    weights = iter(engine.attention(pairs))
+    return [
+        ranked_by_coverage(group, list(islice(weights, len(group))), config) for group in found
+    ]

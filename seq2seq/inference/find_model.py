@@ -26,9 +26,13 @@ def find_model(named: str | None, runs: Path = Path("runs")) -> tuple[Path, str]
     In this order: the one named, SEQ2SEQ_MODEL, the newest finished run, the shipped one.
 
     Raises:
-        BundleError: there is none; says how to get one.
+        BundleError: there is none, or not the one named; says how to get one.
     """
     if named:
+        if not Path(named).is_dir():
+            raise BundleError(
+                f"no model folder {named}: give the folder of a run (runs/...) or of a bundle"
+            )
         return Path(named), "named"
     if from_environment := os.environ.get("SEQ2SEQ_MODEL"):
         if not Path(from_environment).is_dir():

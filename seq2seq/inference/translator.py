@@ -4,51 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import Request
-from seq2seq.errors import UserError, nearest
-from seq2seq.inference.bundle import load_bundle
+from seq2seq.errors import RequestError, UserError, nearest
+from seq2seq.inference.alignment import Links, align_words, bare_words
+from seq2seq.inference.bundle import load_bundle, read_config, require_same_language
 from seq2seq.inference.engine import Engine, Progress, TorchEngine
-from seq2seq.inference.splitting import split_text
+from seq2seq.inference.keeping import keep_items
+from seq2seq.inference.layout import Layout, lay_out
+from seq2seq.inference.mbr import by_consensus
+from seq2seq.inference.precision import prepared
+from seq2seq.inference.rescue import rescue_degenerate
+from seq2seq.inference.source import Candidates, Source
+from seq2seq.inference.tags import Tag, put_tags, take_tags, unit_weights
+from seq2seq.inference.terms import Terms
+from seq2seq.inference.translation import Translation, joined
+from seq2seq.inference.typography import french_typography
 from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
 BLOCK = 512  # texts of a stream that are translated together
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of one text.
-
-    Attributes:
-        text: the French text; empty for an empty source.
-        score: what the search ranked by: log probability, divided by a function of length.
-        finished: False if the output limit cut it off.
-        tokens: subwords of the output, without marks.
-        token_scores: log probability of each, then of the end mark.
-        alternatives: further translations of the same text, the next best first.
-    """
-
-    text: str
-    score: float
-    finished: bool = True
-    tokens: list[str] = field(default_factory=list)
-    token_scores: list[float] = field(default_factory=list)
-    alternatives: list[Translation] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        return self.text
+REPORTED = 5  # texts of a call whose notes are logged
 
 
 @dataclass(frozen=True)
@@ -99,27 +87,92 @@ class Translator:
         self._normalise = normaliser(normalise)
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto") -> Translator:
-        """Read the bundle in `path`, or of the run `path`.
+    def load(
+        cls,
+        path: str | Path | Sequence[str | Path],
+        device: str = "auto",
+        *,
+        engine: str = "torch",
+        precision: str = "auto",
+    ) -> Translator:
+        """Read the bundle in `path`, or of the run `path`; several are searched as an ensemble.
+
+        The first of several gives the search settings.
+
+        Args:
+            path: for the engine ctranslate2 also what `scripts/export.py` wrote.
+            device: auto, cpu or cuda.
+            engine: torch or ctranslate2, which is faster and knows fewer settings.
+            precision: of the arithmetic, see `precision.prepared`; for the engine ctranslate2 by
+                the names of `CTranslate2Engine`.
 
         Raises:
-            BundleError: nothing usable is there.
-            UserError: the device is not there.
+            BundleError: nothing usable is there, or the vocabularies of several differ.
+            UserError: the device, the engine or the precision is not there.
         """
-        bundle = load_bundle(Path(path), choose_device(device))
-        engine = TorchEngine([bundle.model], bundle.length_ratio)
-        return cls(engine, bundle.vocabularies, bundle.decode, bundle.normalise)
+        paths = [path] if isinstance(path, str | Path) else list(path)
+        if engine == "ctranslate2":
+            return cls._of_ctranslate2(paths, device, precision)
+        if engine != "torch":
+            raise UserError(f"engine {engine} is not known: choose torch or ctranslate2")
+        bundles = {str(one): load_bundle(Path(one), choose_device(device)) for one in paths}
+        require_same_language(bundles)
+        first, *_ = bundles.values()
+        models = [prepared(one.model, precision) for one in bundles.values()]
+        return cls(
+            TorchEngine(models, first.length_ratio, [one.alignment for one in bundles.values()]),
+            first.vocabularies,
+            first.decode,
+            first.normalise,
+        )
+
+    @classmethod
+    def _of_ctranslate2(
+        cls, paths: Sequence[str | Path], device: str, precision: str
+    ) -> Translator:
+        from seq2seq.inference import ctranslate2_engine, ctranslate2_export  # an optional package
+
+        if len(paths) > 1:
+            raise UserError(
+                f"the engine ctranslate2 runs one model, and {len(paths)} were given: use the "
+                "engine torch for their ensemble, or average them"
+            )
+        folder = ctranslate2_export.exported(Path(paths[0]))
+        made = ctranslate2_engine.CTranslate2Engine(folder, device, precision)
+        config = read_config(folder / "config.json")
+        return cls(made, Vocabularies.load(folder), config.decode, config.normalise)
 
     def translate(
-        self, texts: Sequence[str], *, progress: Progress = None, **settings: Any
+        self,
+        texts: Sequence[str],
+        *,
+        split: bool = True,
+        protect: bool = True,
+        rescue: bool = True,
+        typography: bool = False,
+        terms: Mapping[str, str] | None = None,
+        prefix: str = "",
+        align: bool = False,
+        progress: Progress = None,
+        **settings: Any,
     ) -> list[Translation]:
         """The best translation of each text, in order.
 
-        Empty texts come back empty. A text longer than the model's limit is cut at punctuation
-        or spaces, with a warning, and the translations of its parts are joined.
+        Empty texts come back empty. What had to be done beside a plain search is logged, and
+        stands in `Translation.notes`.
 
         Args:
-            texts: English, one sentence each for the best quality.
+            texts: English, of any length. A sentence that is longer than the model's limit is cut
+                at punctuation or spaces.
+            split: lines and sentences are translated one by one, and joined as they were; else
+                each text at once, as the lines of a corpus.
+            protect: tags, list markers and outer space come back in their places; numbers, links
+                and placeholders as they were (`items.py`).
+            rescue: what is degenerate is translated again in other ways (`rescue.py`).
+            typography: apostrophes, quotation marks and spaces as French is printed.
+            terms: target phrases for source phrases, such as `{"house": "demeure"}`.
+            prefix: the translation of each text begins so.
+            align: also find which words translate each other (`Translation.alignment`).
             progress: called with the number of pieces of text that were just translated.
             settings: of `DecodeConfig` by name, such as `beam=5, n_best=3`; the others are as the
                 model was validated.
@@ -127,14 +180,59 @@ class Translator:
         Raises:
             UserError: a setting is not known, or does not go with another.
         """
-        decode = self._settings(settings)
-        pieces = [self._pieces(text) for text in texts]
-        sources = self.vocabularies.source.encode([piece for parts in pieces for piece in parts])
-        spare = decode
-        if decode.strategy == "beam" and decode.n_best > 1:  # as some may be the same text
-            spare = dataclasses.replace(decode, n_best=decode.beam)
-        found = iter(self.engine.search([Request(ids) for ids in sources], spare, progress))
-        return [self._join([next(found) for _ in parts], decode.n_best) for parts in pieces]
+        decode, phrases = self._settings(settings), Terms(terms or {})
+        texts = [readable(text) for text in texts]
+        layouts = [self._layout(text, split, protect) for text in texts]
+        take = take_tags if protect else _no_tags
+        taken = [take(piece, self.as_read) for layout in layouts for piece in layout.pieces]
+        first = {0, *accumulate(len(layout.pieces) for layout in layouts)}
+        sources = [
+            Source(text, prefix=prefix if i in first else "") for i, (text, _) in enumerate(taken)
+        ]
+
+        def again(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+            other = dataclasses.replace(decode, **changes)
+            shown = progress and (lambda _: progress(0))
+            try:
+                return self._candidates(sources, other, phrases, shown)
+            except RequestError:  # a part of a sentence may be too short for a term
+                if len(sources) > 1:
+                    return [again([source], **changes)[0] for source in sources]
+                return self._candidates([Source(sources[0].text)], other, Terms({}), shown)
+
+        def rescued(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+            found = again(sources, **changes)
+            return rescue_degenerate(sources, found, again) if rescue else found
+
+        found = self._candidates(sources, decode, phrases, progress)
+        if rescue:
+            found = rescue_degenerate(sources, found, again)
+        if protect:
+            found = keep_items(sources, found, rescued)
+            found = self._tagged(taken, found)
+        if typography:
+            found = [[one.with_text(french_typography(one.text)) for one in c] for c in found]
+        if align:
+            found = self._aligned([p for layout in layouts for p in layout.pieces], found)
+        each = iter(found)
+        best = [
+            self._join(text, layout, [next(each) for _ in layout.pieces], decode.n_best)
+            for text, layout in zip(texts, layouts, strict=True)
+        ]
+        _report(texts, best)
+        return best
+
+    def translate_corpus(
+        self, lines: Sequence[str], *, progress: Progress = None, **settings: Any
+    ) -> list[Translation]:
+        """The translations that validation and evaluation score: what the search finds, as it is.
+
+        Lines are neither split nor protected, and nothing is rescued, which would make weak models
+        look better than they are and their validations take three times as long.
+        """
+        return self.translate(
+            lines, split=False, protect=False, rescue=False, progress=progress, **settings
+        )
 
     def stream(self, texts: Iterable[str], **settings: Any) -> Iterator[Translation]:
         """The translations of any number of texts, some hundreds of which are in memory."""
@@ -149,7 +247,7 @@ class Translator:
             UserError: a side is longer than the model's limit.
         """
         sources = self.vocabularies.source.encode([self.as_read(source) for source, _ in pairs])
-        targets = self.vocabularies.target.encode([target.strip() for _, target in pairs])
+        targets = self.vocabularies.target.encode([readable(target).strip() for _, target in pairs])
         for number, sides in enumerate(zip(sources, targets, strict=True), 1):
             if (longest := max(map(len, sides))) >= self.engine.max_length:
                 raise UserError(
@@ -161,6 +259,37 @@ class Translator:
             PairScore(sum(each), self.vocabularies.target.tokens(ids), each, len(target.split()))
             for each, ids, (_, target) in zip(scores, targets, pairs, strict=True)
         ]
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[Links]:
+        """Which words of given translations (source, target) translate each other.
+
+        Words are what `str.split` finds, read without inline tags. A pair that is longer than the
+        model's limit has no links.
+        """
+        source, target = self.vocabularies.source, self.vocabularies.target
+        words = [
+            (source.encode(map(self.as_read, bare_words(one))), target.encode(bare_words(other)))
+            for one, other in ((one, readable(other)) for one, other in pairs)
+        ]
+        return align_words(self.engine, words)
+
+    def _aligned(self, pieces: Sequence[str], found: Sequence[Candidates]) -> list[Candidates]:
+        """Translations of pieces with the links of their words."""
+        each = zip(pieces, found, strict=True)
+        links = iter(self.align([(piece, one.text) for piece, own in each for one in own]))
+        return [[dataclasses.replace(one, alignment=next(links)) for one in own] for own in found]
+
+    def _search(
+        self, requests: Sequence[Request], decode: DecodeConfig, progress: Progress
+    ) -> list[list[Hypothesis]]:
+        """All hypotheses of each request, best first; some may be the same text."""
+        if decode.strategy == "beam" and decode.n_best > 1:
+            decode = dataclasses.replace(decode, n_best=decode.beam)
+        found = self.engine.search(requests, decode, progress)
+        if decode.strategy == "mbr":
+            decoded = self.vocabularies.target.decode
+            found = [by_consensus(own, decoded([one.tokens for one in own])) for own in found]
+        return found
 
     def _settings(self, changes: dict[str, Any]) -> DecodeConfig:
         known = [setting.name for setting in dataclasses.fields(DecodeConfig)]
@@ -174,46 +303,119 @@ class Translator:
 
     def as_read(self, text: str) -> str:
         """A text as the model reads it: without outer space, and normalised as in training."""
-        text = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates -> ?
-        return self._normalise(text).strip()
+        return self._normalise(readable(text)).strip()
 
-    def _pieces(self, text: str) -> list[str]:
-        """A text as parts that fit the model; none if it is empty."""
-        text = self.as_read(text)
-        if not text:
-            return []
-        limit = self.engine.max_length - 1  # the end mark needs a place too
-        encode = self.vocabularies.source.encode
-        pieces = split_text(text, lambda part: len(encode([part])[0]) <= limit)
-        if len(pieces) > 1:
-            log.warning(
-                "a text of %d characters is longer than the model's %d tokens: translated in %d "
-                "parts (%s...)",
-                *(len(text), limit + 1, len(pieces), text[:40]),
+    def _layout(self, text: str, split: bool, protect: bool) -> Layout:
+        def length(piece: str) -> int:
+            return len(self.vocabularies.source.encode([self.as_read(piece)])[0])
+
+        return lay_out(text, length, self.engine.max_length, split=split, protect=protect)
+
+    def _candidates(
+        self,
+        sources: Sequence[Source],
+        decode: DecodeConfig,
+        terms: Terms,
+        progress: Progress,
+    ) -> list[Candidates]:
+        """Translations of each source, best first, no text twice."""
+        source, target = self.vocabularies.source, self.vocabularies.target
+        requests = [
+            Request(
+                ids,
+                prefix=target.encode([one.prefix])[0],
+                required=target.encode(terms.required(one.text)),
             )
-        return pieces
+            for one, ids in zip(sources, source.encode([one.text for one in sources]), strict=True)
+        ]
+        results = []
+        for hypotheses in self._search(requests, decode, progress):
+            unique: dict[str, Translation] = {}
+            for one in map(self._translation, hypotheses):
+                unique.setdefault(one.text, one)
+            results.append(list(unique.values()))
+        return results
 
-    def _join(self, parts: list[list[Hypothesis]], n_best: int) -> Translation:
-        """Translations of a text from those of its parts, the i-th best with the i-th best."""
+    def _translation(self, found: Hypothesis) -> Translation:
+        target = self.vocabularies.target
+        return Translation(
+            text=target.decode([found.tokens])[0].strip(),
+            score=found.score,
+            finished=found.finished,
+            tokens=target.tokens(found.tokens),
+            token_scores=list(found.token_log_probs),
+        )
+
+    def _tagged(
+        self, taken: Sequence[tuple[str, list[Tag]]], found: Sequence[Candidates]
+    ) -> list[Candidates]:
+        """Translations with the tags of their sources, in the places that attention tells."""
+        pairs = [
+            (text, one.text)
+            for (text, tags), candidates in zip(taken, found, strict=True)
+            for one in candidates
+            if tags
+        ]
+        weights = iter(self._unit_weights(pairs))
+        return [
+            [one.with_text(put_tags(tags, text, one.text, next(weights))) for one in candidates]
+            if tags
+            else list(candidates)
+            for (text, tags), candidates in zip(taken, found, strict=True)
+        ]
+
+    def _unit_weights(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray | None]:
+        """For each pair how much its words belong together; None if it is too long to be read."""
+        sides = self.vocabularies.source, self.vocabularies.target
+        ids = [tuple(v.encode([t])[0] for v, t in zip(sides, pair, strict=True)) for pair in pairs]
+        rows = [i for i, both in enumerate(ids) if max(map(len, both)) < self.engine.max_length]
+        results: list[np.ndarray | None] = [None] * len(pairs)
+        attention = self.engine.attention([(ids[i][0], ids[i][1]) for i in rows]) if rows else []
+        for i, weights_TS in zip(rows, attention, strict=True):
+            ends = sides[0].ends(ids[i][0]), sides[1].ends(ids[i][1])
+            results[i] = unit_weights(*pairs[i], ends, weights_TS[:-1, :-1])  # no end marks
+        return results
+
+    def _join(
+        self, text: str, layout: Layout, parts: Sequence[Candidates], n_best: int
+    ) -> Translation:
+        """Translations of a text from those of its pieces, the i-th best with the i-th best."""
         if not parts:
-            return Translation("", 0.0)
+            return Translation(layout.fill([]) if self.as_read(text) else "", 0.0)
         found: dict[str, Translation] = {}  # two token sequences may be the same text
-        for rank in range(min(map(len, parts))):
-            one = self._translation([part[rank] for part in parts])
-            found.setdefault(one.text, one)
+        for rank in range(max(map(len, parts))):
+            chosen = [candidates[min(rank, len(candidates) - 1)] for candidates in parts]
+            one = joined(chosen, layout.fill([one.text for one in chosen])).noted(*layout.notes)
+            found.setdefault(one.text, dataclasses.replace(one, alignment=_links(layout, chosen)))
         best, *others = list(found.values())[:n_best]
         return dataclasses.replace(best, alternatives=others)
 
-    def _translation(self, parts: list[Hypothesis]) -> Translation:
-        target = self.vocabularies.target
-        texts = target.decode([part.tokens for part in parts])
-        return Translation(
-            text=" ".join(text.strip() for text in texts),
-            score=sum(part.score for part in parts) / len(parts),
-            finished=all(part.finished for part in parts),
-            tokens=[token for part in parts for token in target.tokens(part.tokens)],
-            token_scores=[score for part in parts for score in part.token_log_probs],
-        )
+
+def _links(layout: Layout, parts: Sequence[Translation]) -> Links:
+    """The links of a text from those of its pieces."""
+    if not any(part.alignment for part in parts):
+        return []
+    firsts = layout.first_words(layout.pieces), layout.first_words([part.text for part in parts])
+    each = zip(parts, *firsts, strict=True)
+    return [(s + i, t + j) for part, i, j in each for s, t in part.alignment]
+
+
+def readable(text: str) -> str:
+    """A text that can be written as UTF-8: lone surrogates become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _no_tags(text: str, normalise: Callable[[str], str]) -> tuple[str, list[Tag]]:
+    return normalise(text), []
+
+
+def _report(texts: Sequence[str], found: Sequence[Translation]) -> None:
+    """Warn of what was noted; of the first few texts one by one."""
+    noted = [(text, one.notes) for text, one in zip(texts, found, strict=True) if one.notes]
+    for text, notes in noted[:REPORTED]:
+        log.warning("%s (%s...)", "; ".join(notes), " ".join(text[:40].split()))
+    if len(noted) > REPORTED:
+        log.warning("the like of %d more texts: see their notes", len(noted) - REPORTED)
 
 
 def choose_device(name: str = "auto") -> torch.device:

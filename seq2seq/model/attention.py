@@ -64,13 +64,15 @@ def attend(
     if need_weights:
         raise ValueError("the fused kernel never makes the weights: give kernel='reference'")
     arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
-    if q_BHTE.device.type == "cpu" and q_BHTE.dtype in HALF:
+    on_cpu = q_BHTE.device.type == "cpu"
+    if on_cpu and q_BHTE.dtype in HALF and torch.is_grad_enabled():
         # There the fused kernel's backward pass takes ten times as long in half precision.
         for name in ("query", "key", "value"):
             arguments[name] = arguments[name].float()
+    autocast = on_cpu and torch.is_autocast_enabled("cpu")
     with (
         _backends(q_BHTE, arguments["attn_mask"]),
-        torch.autocast("cpu", enabled=False) if q_BHTE.device.type == "cpu" else nullcontext(),
+        torch.autocast("cpu", enabled=False) if autocast else nullcontext(),
     ):
         context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout, scale=scale)
     return context.to(q_BHTE.dtype).reshape(*q_BHTE.shape[:3], v_BKSF.size(3))

@@ -13,6 +13,7 @@ import torch
 
 from seq2seq.config import ModelConfig, TrainerConfig, TransformerConfig
 from seq2seq.errors import ConfigError
+from seq2seq.inference.precision import cpu_has
 from seq2seq.model import masks
 from seq2seq.model.attention import fused_backend
 
@@ -81,8 +82,7 @@ def choose_precision(config: TrainerConfig, accelerator: str, model: ModelConfig
 
 def cpu_has_bf16() -> bool:
     """Whether the CPU multiplies bf16 by itself (AMX, or AVX-512 BF16)."""
-    names = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")  # torch has no public question
-    return any(getattr(torch.cpu, name)() for name in names if hasattr(torch.cpu, name))
+    return cpu_has("bfloat16")
 
 
 def explain_precision(wanted: str, chosen: str, accelerator: str) -> str:

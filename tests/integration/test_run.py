@@ -68,7 +68,7 @@ def test_evaluate_agrees_with_sacrebleu_on_the_files_it_wrote(
     toy_run, toy_corpus, script, tmp_path
 ):
     result = script("evaluate", f"model={toy_run}", "data=files", f"data.path={toy_corpus}",
-                    f"output={tmp_path}")
+                    f"output={tmp_path}", "decode=mbr", "decode.samples=3")
     assert result.returncode == 0, result.stderr
     hypotheses = (tmp_path / "hypotheses.txt").read_text().splitlines()
     references = (tmp_path / "references.txt").read_text().splitlines()
@@ -76,6 +76,8 @@ def test_evaluate_agrees_with_sacrebleu_on_the_files_it_wrote(
     record = json.loads((tmp_path / "evaluation.json").read_text())
     assert record["scores"]["BLEU"] == pytest.approx(bleu, abs=1e-4)
     assert record["sentences"] == 40
+    assert (record["decode"]["strategy"], record["decode"]["samples"]) == ("mbr", 3)
+    assert record["decode"]["batch_tokens"] == 4096  # as the model was validated
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in result.stdout
     assert "chrF2" in result.stdout
     assert "TER" in result.stdout

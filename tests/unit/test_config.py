@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,6 +123,34 @@ def test_evaluation_composes_with_every_corpus(name):
     settings = composed(f"data={name}", name="evaluate", model="runs/x")
     assert isinstance(settings, EvaluateConfig)
     assert (settings.model, settings.data.name, settings.split) == ("runs/x", name, "test")
+
+
+def given(settings: EvaluateConfig) -> dict[str, Any]:
+    """Search settings that are not those of the model."""
+    return {key: value for key, value in asdict(settings.decode).items() if value is not None}
+
+
+@pytest.mark.parametrize("name", [name for group, name in GROUPS if group == "decode"])
+def test_evaluation_changes_the_search_settings_that_are_given(name):
+    assert given(composed(name="evaluate", model="x")) == {}
+    assert given(composed(f"decode={name}", name="evaluate", model="x")) == written("decode", name)
+    changed = composed("decode=mbr", "decode.samples=4", name="evaluate", model="x")
+    assert given(changed) == {**written("decode", "mbr"), "samples": 4}
+
+
+@pytest.mark.parametrize(
+    ("override", "why"),
+    [
+        ("decode.baem=4", r"there is no setting 'decode\.baem': did you mean 'decode\.beam'"),
+        ("beam=4", r"there is no setting 'beam': did you mean 'decode\.beam'\?"),
+        ("decode.beam=x", r"decode\.beam=x: Value 'x' .* Integer"),
+        ("decode=greddy", r"decode=greddy is not known: did you mean 'greedy'"),
+    ],
+)
+def test_search_settings_that_evaluation_does_not_know_are_refused_with_a_hint(override, why):
+    with pytest.raises((HydraException, OmegaConfBaseException)) as error:
+        compose("evaluate", [override])
+    assert re.match(why, _explain(error.value, EvaluateConfig))
 
 
 @pytest.mark.parametrize(

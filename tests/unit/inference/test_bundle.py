@@ -13,6 +13,7 @@ import torch
 from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.forced_attention import AttentionHead
 from seq2seq.errors import BundleError, RunError, UserError
 from seq2seq.inference.bundle import FILES, Bundle, bundle_folder, load_bundle
 from seq2seq.model.build import build_model
@@ -113,6 +114,31 @@ def test_normalisation_is_kept_and_older_bundles_have_none(vocabularies, folder)
     del config["normalise"]
     (folder / "config.json").write_text(json.dumps(config))
     assert load_bundle(folder).normalise == []
+
+
+def test_the_head_that_aligns_is_kept_and_older_bundles_have_the_default(vocabularies, folder):
+    bundle = make(vocabularies)
+    bundle.alignment = AttentionHead(0, 1)
+    bundle.save(folder)
+    assert load_bundle(folder).alignment == AttentionHead(0, 1)
+    config = json.loads((folder / "config.json").read_text())
+    del config["alignment"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert load_bundle(folder).alignment == AttentionHead()
+
+
+@pytest.mark.parametrize("alignment", [{"layer": 9}, {"layer": 0, "head": 99}])
+def test_a_head_that_the_model_lacks_is_refused(folder, alignment):
+    change_config(folder, alignment=alignment)
+    with pytest.raises(BundleError, match="which this model lacks: delete the entry `alignment`"):
+        load_bundle(folder)
+
+
+@pytest.mark.parametrize("alignment", [{"layers": 1}, 3, {"layer": "last"}])
+def test_an_alignment_that_is_none_is_refused(folder, alignment):
+    change_config(folder, alignment=alignment)
+    with pytest.raises(BundleError, match="does not describe a model of this project"):
+        load_bundle(folder)
 
 
 def test_bundles_of_before_there_were_kinds_of_models_are_transformers(vocabularies, folder):

@@ -35,7 +35,11 @@ def runs(tmp_path) -> Path:
 
 def test_the_named_model_wins(runs, monkeypatch):
     monkeypatch.setenv("SEQ2SEQ_MODEL", "other")
-    assert find_model("mine", runs) == (Path("mine"), "named")
+    mine = runs.parent / "mine"
+    mine.mkdir()
+    assert find_model(str(mine), runs) == (mine, "named")
+    with pytest.raises(BundleError, match=r"no model folder nowhere: give the folder of a run"):
+        find_model("nowhere", runs)
 
 
 def test_then_the_environment(runs, monkeypatch):

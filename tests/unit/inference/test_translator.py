@@ -10,10 +10,11 @@ import torch
 from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import EOS, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.errors import ConfigError, UserError
+from seq2seq.errors import ConfigError, RequestError, UserError
 from seq2seq.inference.bundle import Bundle
 from seq2seq.inference.engine import TorchEngine
-from seq2seq.inference.translator import Translation, Translator, choose_device
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import Translator, choose_device
 from seq2seq.model.transformer import Transformer
 
 LIMIT = 24  # tokens of the tiny model
@@ -55,6 +56,10 @@ def n_best(translator: Translator, text: str, n: int, **settings) -> list[Transl
     return [best, *best.alternatives]
 
 
+def pieces_of(translator: Translator, text: str) -> list[str]:
+    return translator._layout(text, True, True).pieces
+
+
 def close(a: Translation, b: Translation) -> bool:
     return (a.text, a.finished) == (b.text, b.finished) and a.score == pytest.approx(
         b.score, abs=1e-4
@@ -87,14 +92,18 @@ def test_nothing_gives_nothing(translator):
     assert translator.translate([""]) == [Translation("", 0.0)]
 
 
-def test_space_around_a_text_does_not_matter(translator):
+def test_space_around_a_text_stays_and_does_not_matter(translator):
     first, second = translator.translate(["the house", "  the house\n"])
-    assert close(first, second)
+    assert second.text == f"  {first.text}\n"
+    assert second.score == pytest.approx(first.score, abs=1e-4)
+    plain, spaced = translator.translate(["the house", "  the house\n"], protect=False)
+    assert close(plain, spaced)
 
 
 def test_a_long_text_is_split_with_a_warning_and_every_piece_fits(translator, caplog):
     with caplog.at_level(logging.WARNING):
-        pieces = translator._pieces(LONG)
+        pieces = translator._layout(LONG, False, True).pieces
+        translator.translate([LONG], split=False)
     lengths = [len(ids) + 1 for ids in translator.vocabularies.source.encode(pieces)]
     assert len(pieces) > 1
     assert max(lengths) <= LIMIT
@@ -105,9 +114,9 @@ def test_a_long_text_is_split_with_a_warning_and_every_piece_fits(translator, ca
 
 
 def test_the_translation_of_a_long_text_is_that_of_its_pieces(translator):
-    parts = translator.translate(translator._pieces(LONG))
+    parts = translator.translate(pieces_of(translator, LONG))
     [whole] = translator.translate([LONG])
-    assert whole.text == " ".join(part.text.strip() for part in parts)
+    assert whole.text == " ".join(part.text for part in parts) + " "  # as the source ends
     assert whole.score == pytest.approx(sum(p.score for p in parts) / len(parts), abs=1e-4)
 
 
@@ -116,8 +125,8 @@ def test_a_text_that_just_fits_is_not_split(translator, caplog):
     while len(translator.vocabularies.source.encode([text])[0]) > LIMIT - 1:
         text = text[:-1]
     assert len(translator.vocabularies.source.encode([text])[0]) == LIMIT - 1
-    assert translator._pieces(text) == [text]
-    assert len(translator._pieces(text + "a")) > 1
+    assert pieces_of(translator, text) == [text]
+    assert len(pieces_of(translator, text + "a")) > 1
     assert translator.translate([text])[0].text is not None
 
 
@@ -125,7 +134,7 @@ def test_a_text_that_just_fits_is_not_split(translator, caplog):
     "text", ["\ud800", "a\udfffb", "\x00", "\x01\x1b[31m\x7f", "\u202e\ufeff", "😀" * 40, "a" * 500]
 )
 def test_odd_characters_do_not_crash(translator, text):
-    result, after = translator.translate([text, "the house"])
+    result, after = translator.translate([text, "the house"], protect=False)
     assert result.score < 0
     assert close(after, translator.translate(["the house"])[0])
 
@@ -163,7 +172,7 @@ def test_n_best_of_empty_and_long_texts(finishing):
 def test_progress_counts_every_piece_once(translator):
     counts: list[int] = []
     translator.translate([*TEXTS, "", LONG], progress=counts.append)
-    assert sum(counts) == len(TEXTS) + len(translator._pieces(LONG))
+    assert sum(counts) == len(TEXTS) + len(pieces_of(translator, LONG))
 
 
 def test_settings_of_a_call_do_not_stay(translator):
@@ -251,3 +260,80 @@ def test_devices(monkeypatch):
 
 def test_a_character_longer_than_the_model_does_not_crash():
     assert len(make(limit=8).translate(["😀"])) == 1
+
+
+# Text around the model
+
+
+def test_lines_and_sentences_are_translated_one_by_one(translator):
+    whole, *parts = translator.translate(["the house. A man!\n\n- houses", "the house.", "A man!",
+                                          "houses"])  # fmt: skip
+    house, man, houses = (part.text for part in parts)
+    assert whole.text == f"{house} {man}\n\n- {houses}"
+    [corpus] = translator.translate_corpus(["- the house. A man!"])
+    [plain] = translator.translate(["- the house. A man!"], split=False, protect=False, rescue=False)
+    assert corpus == plain
+    assert not corpus.text.startswith(f"- {house}")
+
+
+def test_terms_stand_in_the_translation(translator):
+    terms = {"house": "lit grande", "zebra": "zèbre"}
+    texts = ["the house", "The House. a man", "a man"]
+    found = translator.translate(texts, terms=terms, max_extra=20)
+    assert ["lit grande" in one.text for one in found] == [True, True, False]
+    assert not any("zèbre" in one.text for one in found)
+
+
+def test_a_prefix_begins_the_translation_of_each_text(translator):
+    texts = ["the house. a man", "no"]
+    first, second = translator.translate(texts, prefix="la grande", max_extra=20)
+    assert first.text.startswith("la grande")
+    assert second.text.startswith("la grande")
+
+
+def test_typography_is_an_option(translator):
+    plain, printed = (
+        translator.translate(["house"], prefix="l'homme lit", max_extra=20, typography=on)[0].text
+        for on in (False, True)
+    )
+    assert plain.startswith("l'homme lit")
+    assert printed.startswith("l’homme lit")
+
+
+def test_what_was_done_is_logged_for_the_first_texts_and_noted_for_all(translator, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = translator.translate([f"house {{x{n}}} man" for n in range(8)])
+    assert all(f"translated around {{x{n}}}" in one.notes for n, one in enumerate(found))
+    assert sum("translated around" in record.message for record in caplog.records) == 5
+    assert caplog.records[-1].message == "the like of 3 more texts: see their notes"
+
+
+def test_the_same_text_is_translated_in_the_same_way_alone_and_among_others(translator):
+    """Also where something was degenerate or lost, and only some were translated again."""
+    texts = ["the {x} house", "a <b>man</b> reads 77 houses", "no", "the house. <i>no</i>"]
+    together = translator.translate(texts)
+    assert [one.text for one in together] == [str(translator.translate([t])[0]) for t in texts]
+    assert any(one.notes for one in together)
+
+
+def test_without_rescue_outputs_stay_as_the_search_found_them(translator):
+    found = translator.translate(TEXTS, rescue=False, protect=False)
+    assert not any(one.notes for one in found)
+    rescued = translator.translate(TEXTS, protect=False)
+    changed = [a.text != b.text for a, b in zip(found, rescued, strict=True)]
+    assert any(changed)
+    assert all(one.notes for one, other in zip(rescued, changed, strict=True) if other)
+
+
+def test_a_term_that_fits_into_a_sentence_but_not_into_its_half_does_no_harm(translator):
+    """Outputs of this model are degenerate, so that halves are tried."""
+    term = "maison ici lit un"
+    settings = {"max_ratio": 1.0, "max_extra": 1, "terms": {"house": term}}
+    text = "the big old, house is here and a man reads"
+    [whole] = translator.translate([text], rescue=False, **settings)
+    assert term in whole.text
+    with pytest.raises(RequestError, match="sentence 1 cannot be translated so"):
+        translator.translate(["house"], **settings)
+    [found] = translator.translate([f"{{x}} house {{y}} {text}"], **settings)
+    assert term in found.text
+    assert "{x}" in found.text

@@ -1,0 +1,207 @@
+"""How fast a model translates on this machine, and where the time of a batch goes.
+
+Random weights and random sources, with outputs of a fixed length, so that all that is compared
+does the same work. Each measurement has a process of its own, so that the peak of memory is its
+own, and settings take turns, so that a busy machine hits all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.config import DecodeBenchmarkConfig, DecodeConfig
+from seq2seq.data.tokenizer import EOS
+from seq2seq.decoding.request import Request
+from seq2seq.decoding.search import search
+from seq2seq.decoding.transformer_step import step_model
+from seq2seq.inference.precision import choose_precision, prepared
+from seq2seq.inference.translator import choose_device
+from seq2seq.model.build import build_model
+from seq2seq.training.hardware import keep_freed_memory, peak_memory
+
+log = logging.getLogger(__name__)
+
+STAGES = ("encode", "step", "reorder")  # what is left of a batch is the search itself
+SHORTEST, LONGEST = 8, 24  # tokens of the sources
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One of the combinations that are compared."""
+
+    precision: str
+    beam: int
+    batch: int
+    workers: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.precision}, beam {self.beam}, batches of {self.batch}, {self.workers} workers"
+        )
+
+
+@dataclass
+class Measured:
+    """What one process found.
+
+    Attributes:
+        seconds: of each call, which translates `batch` sentences for each worker.
+        stages: seconds of all calls together, by `STAGES`, summed over the workers.
+        peak_memory: bytes; on a CPU of the whole process, on a GPU of torch.
+    """
+
+    seconds: list[float]
+    stages: dict[str, float]
+    peak_memory: int
+
+
+def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
+    """Run `scripts/benchmark.py decode`: print one JSON line for each setting.
+
+    Raises:
+        UserError: a setting cannot be used here.
+    """
+    device = choose_device(config.device)
+    precisions = [choose_precision(name, device) for name in config.precisions]
+    settings = [
+        Setting(*values)
+        for values in product(precisions, config.beams, config.batches, config.workers)
+    ]
+    found: dict[Setting, list[Measured]] = {setting: [] for setting in settings}
+    turns = [setting for _ in range(config.repeats) for setting in found]
+    for turn, setting in enumerate(turns, 1):
+        log.info("measuring   %d of %d: %s", turn, len(turns), setting)
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            found[setting].append(process.submit(measure, config, setting).result())
+    for setting, measured in found.items():
+        print(json.dumps(summary(config, setting, measured)), flush=True)
+
+
+def measure(config: DecodeBenchmarkConfig, setting: Setting) -> Measured:
+    """Translate some batches; run it in a process of its own."""
+    keep_freed_memory()
+    device = choose_device(config.device)
+    torch.manual_seed(config.seed)
+    model = build_model(config.model, config.vocab_size).to(device).eval()
+    timed = TimedStep(step_model(prepared(model, setting.precision)), device)
+    rng = np.random.default_rng(config.seed)
+    sentences = setting.batch * setting.workers
+    seconds = []
+    for call in range(config.warmup_calls + config.calls):
+        if call == config.warmup_calls:
+            timed.seconds = dict.fromkeys(STAGES, 0.0)
+        requests = [
+            Request(rng.integers(EOS + 1, config.vocab_size, length).tolist())
+            for length in rng.integers(SHORTEST, LONGEST, sentences, endpoint=True)
+        ]
+        # Sources are random, so a budget of tokens cuts batches of about that many sentences.
+        started = time.perf_counter()
+        search(
+            timed,
+            requests,
+            fixed_length(setting, config.length),
+            max_length=config.model.max_length,
+            device=device,
+            workers=setting.workers,
+        )
+        seconds.append(time.perf_counter() - started)
+    return Measured(seconds[config.warmup_calls :], timed.seconds, peak_memory(device.type))
+
+
+def fixed_length(setting: Setting, length: int) -> DecodeConfig:
+    """Settings under which each output has so many tokens: only the last may be an end mark."""
+    return DecodeConfig(
+        beam=setting.beam,
+        min_length=length,
+        max_ratio=0.0,
+        max_extra=length,
+        batch_tokens=setting.batch * (LONGEST + 1) * setting.beam,
+    )
+
+
+class TimedStep:
+    """A step model that adds up how long its parts take.
+
+    Args:
+        model: does the work.
+        device: where it works; a GPU is waited for after each part.
+    """
+
+    def __init__(self, model: Any, device: torch.device):
+        self.model, self.device = model, device
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        self.seconds[name] += time.perf_counter() - started
+
+    def start(self, source_BS: Tensor) -> TimedState:
+        with self.stage("encode"):
+            return TimedState(self.model.start(source_BS), self)
+
+    def step(self, tokens_R: Tensor, state: TimedState) -> Tensor:
+        with self.stage("step"):
+            log_probs_RV: Tensor = self.model.step(tokens_R, state.state)
+        return log_probs_RV
+
+
+class TimedState:
+    """The state of a timed step model."""
+
+    def __init__(self, state: Any, step: TimedStep):
+        self.state, self.step = state, step
+
+    def reorder(self, rows: Tensor) -> None:
+        with self.step.stage("reorder"):
+            self.state.reorder(rows)
+
+    def select(self, sentences: Tensor, rows: Tensor) -> None:
+        with self.step.stage("reorder"):
+            self.state.select(sentences, rows)
+
+
+def summary(
+    config: DecodeBenchmarkConfig, setting: Setting, measured: list[Measured]
+) -> dict[str, Any]:
+    """One line of the output."""
+    seconds = np.array([second for one in measured for second in one.seconds])
+    sentences = setting.batch * setting.workers
+    whole = float(seconds.sum())
+    stages = {
+        name: sum(one.stages[name] for one in measured) / setting.workers / whole
+        for name in STAGES
+    }
+    slow, median, fast = np.quantile(sentences / seconds, [0.25, 0.5, 0.75]).tolist()
+    return {
+        "model": config.model.name,
+        "vocab_size": config.vocab_size,
+        **vars(setting),
+        "threads_per_worker": 1 if setting.workers > 1 else torch.get_num_threads(),
+        "output_tokens": config.length,
+        "sentences_per_second": round(median, 2),
+        "sentences_per_second_p25": round(slow, 2),
+        "sentences_per_second_p75": round(fast, 2),
+        "tokens_per_second": round(median * config.length, 1),
+        "call_seconds_p50": round(float(np.quantile(seconds, 0.5)), 4),
+        "call_seconds_p95": round(float(np.quantile(seconds, 0.95)), 4),
+        **{f"{name}_share": round(share, 3) for name, share in stages.items()},
+        "search_share": round(1 - sum(stages.values()), 3),
+        "peak_memory_mib": round(max(one.peak_memory for one in measured) / 2**20),
+    }

@@ -1,0 +1,157 @@
+"""`scripts/score.py`: how likely a model finds given translations, for filtering and ranking."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2seq.cli.line_progress import line_progress
+from seq2seq.cli.report import run_command
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.lines import decoded
+
+if TYPE_CHECKING:  # torch takes seconds to load: --help and mistakes shall not wait for it
+    from seq2seq.inference.translator import PairScore, Translator
+
+Pair = tuple[str, str]
+
+BLOCK = 512  # pairs that are scored together
+REPORTED = 10  # pairs without a score that are named; more are counted
+FIELDS = ("log_prob", "per_token", "per_word")
+
+EXAMPLES = """examples:
+  python scripts/score.py english.txt french.txt > scores.tsv
+  python scripts/score.py pairs.tsv --columns en fr
+  python scripts/score.py --model runs/a --model runs/b pairs.jsonl --json
+  paste english.txt french.txt | python scripts/score.py | paste - english.txt french.txt | sort -g
+
+For each pair one line: the natural log of the probability of the translation, the same for each of
+its tokens (the end mark is one), and for each word. A pair with an empty side, or one that is
+longer than the model's limit, has an empty line of scores and is named on standard error."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command."""
+    run_command(lambda: _run(parser().parse_args(arguments)))
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="score.py",
+        description="How likely a model finds given translations.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("files", nargs="*", type=Path, metavar="FILE", help="two files of lines, or one .tsv, "
+        ".jsonl (both also .gz, .zst) or .parquet; none = standard input, SOURCE tab TARGET"
+    )  # fmt: skip
+    add("--columns", nargs=2, default=("en", "fr"), metavar=("SOURCE", "TARGET"), help="names in "
+        "a table, or numbers from 0 on in a .tsv without names (default: en fr)")  # fmt: skip
+    add("--model", action="append", metavar="DIR", help="folder of a run or a bundle; several "
+        "times = their ensemble")  # fmt: skip
+    add("--device", default="auto", help="auto, cpu or cuda")
+    add("--json", action="store_true", help="an object for each pair, with the scores of tokens")
+    add("--quiet", action="store_true", help="nothing but scores and errors")
+    return made
+
+
+def _run(options: argparse.Namespace) -> None:
+    pairs = read(options.files, tuple(options.columns))
+    from seq2seq.inference.find_model import find_model
+
+    folders = [find_model(name)[0] for name in options.model or [None]]
+    from seq2seq.inference.translator import Translator
+
+    translator = Translator.load(folders, options.device)
+    done, skipped = 0, 0
+    shown = not options.quiet and sys.stderr.isatty() and not sys.stdout.isatty()
+    with line_progress(shown, total=None) as progress:
+        while block := list(islice(pairs, BLOCK)):
+            reasons = unscorable(translator, block)
+            for number, reason in enumerate(reasons, done + 1):
+                skipped += bool(reason)
+                if reason and skipped <= REPORTED and not options.quiet:
+                    print(f"score: pair {number} has no score: {reason}", file=sys.stderr)
+            with progress.block(len(block)):
+                for found in scores(translator, block, reasons):
+                    print(as_json(found) if options.json else as_row(found))
+            sys.stdout.flush()
+            done += len(block)
+    if skipped and not options.quiet:
+        print(f"score: {skipped:,} of {done:,} pairs have no score", file=sys.stderr)
+
+
+def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
+    """Pairs of source and target, none left out, as they come.
+
+    Raises:
+        ConfigError: the files do not go together.
+        DataError: one cannot be read; names the line.
+    """
+    if not files:
+        if sys.stdin.isatty():
+            raise ConfigError(["nothing to score: give files, or a pipe of SOURCE tab TARGET"])
+        return _of_stdin()
+    from seq2seq.data.corpus import kind_of, read_pairs
+
+    kinds = [kind_of(file) for file in files]
+    if len(files) > 2 or (len(files) == 2) != (kinds[0] == "text") or len(set(kinds)) > 1:
+        raise ConfigError([
+            f"{' '.join(map(str, files))} is not what can be scored: give two files of lines, or "
+            "one table (.tsv, .jsonl, .parquet) that has both sides"
+        ])  # fmt: skip
+    return read_pairs(list(files), columns)
+
+
+def _of_stdin() -> Iterator[Pair]:
+    for number, line in enumerate(decoded(sys.stdin.buffer, "standard input"), 1):
+        if line.count("\t") != 1:
+            raise DataError(
+                f"standard input, line {number}: {line.count(chr(9))} tabs, where one parts source "
+                "and target. Give files, or cut out two columns, for example: cut -f 1,2"
+            )
+        source, _, target = line.partition("\t")
+        yield source, target
+
+
+def unscorable(translator: Translator, pairs: Sequence[Pair]) -> list[str]:
+    """For each pair why it cannot be scored; empty if it can."""
+    limit = translator.engine.max_length
+    found = [""] * len(pairs)
+    read = [(translator.as_read(source), target.strip()) for source, target in pairs]
+    names = ("source", "target")
+    vocabularies = (translator.vocabularies.source, translator.vocabularies.target)
+    for name, vocabulary, texts in zip(names, vocabularies, zip(*read, strict=True), strict=True):
+        for row, ids in enumerate(vocabulary.encode(texts)):
+            if not ids:
+                found[row] = f"its {name} is empty"
+            elif len(ids) >= limit:
+                found[row] = f"its {name} has {len(ids) + 1} tokens, and the model reads {limit}"
+    return found
+
+
+def scores(
+    translator: Translator, pairs: Sequence[Pair], reasons: Sequence[str]
+) -> list[PairScore | None]:
+    """A score for each pair, None where there is a reason for it."""
+    scored = iter(translator.score([p for p, why in zip(pairs, reasons, strict=True) if not why]))
+    return [None if why else next(scored) for why in reasons]
+
+
+def as_row(score: PairScore | None) -> str:
+    values = ["" if score is None else f"{getattr(score, field):.4f}" for field in FIELDS]
+    return "\t".join(values)
+
+
+def as_json(score: PairScore | None) -> str:
+    fields: dict[str, Any] = {name: getattr(score, name, None) for name in FIELDS}
+    for name in ("tokens", "token_scores"):
+        fields[name] = getattr(score, name, [])
+    return json.dumps(fields, ensure_ascii=False)

@@ -1,0 +1,170 @@
+"""Required terms: outputs contain given sequences, each as often as it is asked for.
+
+A term may overlap with another, or stand inside it. A rule for every strategy keeps an output
+from ending before all terms are there, and leaves room for them; beam search also finds the place
+where the model likes them best, by dynamic beam allocation (Post & Vilar 2018): the beams are
+shared between hypotheses that have met more and fewer tokens of terms.
+
+Shapes: B sentences, M beams, R hypotheses, C candidates to extend them; V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.data.tokenizer import EOS
+from seq2seq.decoding.processors import Past, check_tokens, keep_only
+
+Tokens = tuple[int, ...]
+
+
+class Progress(NamedTuple):
+    """How many tokens complete an output, at most.
+
+    Attributes:
+        now: if it goes on with the term that it is in the middle of.
+        after: each token that belongs to a term, once it has come next.
+        other: any other token.
+    """
+
+    now: int
+    after: dict[int, int]
+    other: int
+
+
+class Terms:
+    """The sequences that one output must contain."""
+
+    def __init__(self, sequences: Iterable[Sequence[int]]):
+        self.counts = Counter(tuple(sequence) for sequence in sequences)
+        check_tokens("a required term", list(self.counts))
+        if () in self.counts:
+            raise ValueError("a required term is empty: leave it out")
+        # Asked for by the rule, by the candidates and by the allocation of one step.
+        self.progress = lru_cache(maxsize=4096)(self._progress)
+
+    def missing(self, output: Tokens) -> int:
+        """Fewest tokens that are sure to complete an output."""
+        return _to_write(self._left(output), output)
+
+    def _progress(self, output: Tokens) -> Progress:
+        left, after = self._left(output), {}
+        for token in set(chain.from_iterable(left)):
+            longer = (*output, token)
+            met = Counter(term for term in left if longer[-len(term) :] == term)
+            after[token] = _to_write(left - met, longer)
+        return Progress(_to_write(left, output), after, _to_write(left, ()))
+
+    def _left(self, output: Tokens) -> Counter[Tokens]:
+        """Terms that an output lacks, and how often."""
+        return self.counts - Counter({term: _count(term, output) for term in self.counts})
+
+
+def _to_write(left: Counter[Tokens], output: Tokens) -> int:
+    """Tokens of all terms, less those of the one that the output ends in the middle of."""
+    begun = (
+        k for term in left for k in range(1, len(term)) if output[-k:] == term[:k]
+    )  # fmt: skip
+    return sum(count * len(term) for term, count in left.items()) - max(begun, default=0)
+
+
+def _count(term: Tokens, output: Tokens) -> int:
+    """How often a term stands in an output."""
+    size = len(term)
+    return sum(output[i : i + size] == term for i in range(len(output) - size + 1))
+
+
+class RequiredTerms:
+    """No output ends before its terms are there, and none leaves them too little room.
+
+    Args:
+        terms: those of each source of the batch.
+        limits: most tokens of each output, end mark included.
+        insist: from where the model would end an output, write out what is missing. Greedy search
+            and sampling need it: they know no other hypotheses, and would go on to the limit.
+
+    Attributes:
+        writing: outputs (with their sentence) that are being completed so.
+    """
+
+    soft = False
+
+    def __init__(
+        self,
+        terms: Sequence[Iterable[Sequence[int]]],
+        limits: Sequence[int],
+        insist: bool = False,
+    ):
+        self.terms = [Terms(sequences) for sequences in terms]
+        self.limits, self.insist = limits, insist
+        self.writing: set[tuple[int, Tokens]] = set()
+
+    def __call__(self, log_probs_RV: Tensor, past: Past) -> None:
+        lacking = list(self._lacking(past))
+        if not lacking:
+            return
+        rows_R = torch.tensor([r for r, _, _, _ in lacking])
+        ending = (log_probs_RV[rows_R].argmax(dim=1) == EOS).tolist() if self.insist else []
+        log_probs_RV[rows_R, EOS] = -torch.inf
+        kept: list[tuple[int, int]] = []
+        for i, (row, sentence, output, progress) in enumerate(lacking):
+            most = self.limits[sentence] - len(output) - 2  # beside the next token and the end mark
+            if self.insist and (ending[i] or (sentence, output[:-1]) in self.writing):
+                self.writing.add((sentence, output))
+                most = min(most, progress.now - 1)
+            if progress.other > most:
+                kept += [(row, token) for token, left in progress.after.items() if left <= most]
+        if kept:
+            rows, tokens = np.array(kept).T
+            keep_only(log_probs_RV, rows, tokens)
+
+    def wanted(self, past: Past) -> list[tuple[int, int]]:
+        """Tokens (row, token) that bring a hypothesis nearer to its terms."""
+        return [
+            (row, token)
+            for row, _, _, progress in self._lacking(past)
+            for token, left in progress.after.items()
+            if left < progress.now
+        ]
+
+    def banks(self, past: Past, tokens_RK: np.ndarray) -> np.ndarray:
+        """What each hypothesis would lack after each of its tokens (R, K), negative."""
+        banks_RK = np.zeros(tokens_RK.shape, dtype=np.int64)
+        for row, _, _, progress in self._lacking(past):
+            left = [progress.after.get(token, progress.other) for token in tokens_RK[row].tolist()]
+            banks_RK[row] = np.negative(left)
+        return banks_RK
+
+    def _lacking(self, past: Past) -> Iterator[tuple[int, int, Tokens, Progress]]:
+        """Row, sentence and output of what lacks something, and how much."""
+        for row, sentence in enumerate(past.sentence_R.tolist()):
+            if self.terms[sentence].counts:
+                output = tuple(past.tokens_RL[row].tolist())
+                progress = self.terms[sentence].progress(output)
+                if progress.now:
+                    yield row, sentence, output, progress
+
+
+def by_turns(order_BC: np.ndarray, banks_BC: np.ndarray, possible_BC: np.ndarray) -> np.ndarray:
+    """Order candidates so that each bank has its turn: all first ones, all second ones, ...
+
+    Whatever number is then taken from the front, banks share it equally, the fullest having the
+    rest, and what one cannot fill goes to the others.
+
+    Args:
+        order_BC: candidates, best first.
+        banks_BC: of each candidate; the larger, the more of its terms it has.
+        possible_BC: those that are not come last.
+    """
+    banks, possible = (np.take_along_axis(a, order_BC, axis=1) for a in (banks_BC, possible_BC))
+    same_BCC = banks[:, :, None] == banks[:, None, :]
+    turn_BC = np.tril(same_BCC, k=-1).sum(axis=2)  # better ones of the same bank
+    return np.take_along_axis(order_BC, np.lexsort((-banks, turn_BC, ~possible)), axis=1)

@@ -1,0 +1,112 @@
+"""Sampling: each token is drawn from the model's probabilities, of which the small ones may be cut.
+
+Shapes: B sources, n samples of each, R = B x n outputs being extended, L their tokens so far,
+V vocabulary, G blocks of K ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seq2seq.config import DecodeConfig
+from seq2seq.data.tokenizer import PAD
+from seq2seq.decoding.greedy import extend
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.processors import InputMarks, Past, Processor
+from seq2seq.decoding.step import State, StepModel
+
+BLOCK = 64  # ids that are neighbours when a token is drawn
+
+
+def sample_search(
+    model: StepModel[State],
+    source_BS: Tensor,
+    limits: Sequence[int],
+    config: DecodeConfig,
+    processors: Sequence[Processor] = (InputMarks(),),
+) -> list[list[Hypothesis]]:
+    """`config.width` samples for each source (B, S), best first; equal ones stand as often.
+
+    Every sample has random numbers of its own, which depend on the seed, the source and its
+    number alone: the same sentence gets the same samples in any batch.
+    """
+    count = config.width
+    sources = [[token for token in row if token != PAD] for row in source_BS.tolist()]
+    uniforms_BnL2 = np.zeros((len(sources), count, max(limits), 2))
+    for b, (source, limit) in enumerate(zip(sources, limits, strict=True)):
+        for number in range(count):
+            draw = np.random.default_rng([config.seed, number, *source])
+            uniforms_BnL2[b, number, :limit] = draw.random((limit, 2))
+
+    def choose(ranks_RV: Tensor, past: Past) -> Tensor:
+        number_R = np.arange(len(past.sentence_R)) % count
+        uniforms_R2 = uniforms_BnL2[past.sentence_R, number_R, past.tokens_RL.shape[1]]
+        probs_RV = truncated(torch.softmax(ranks_RV / config.temperature, dim=1), config)
+        return drawn(probs_RV, torch.from_numpy(uniforms_R2).to(probs_RV))
+
+    found = extend(model, source_BS, limits, config, processors, choose, count)
+    return [sorted(samples, key=lambda sample: -sample.score) for samples in found]
+
+
+def truncated(probs_RV: Tensor, config: DecodeConfig) -> Tensor:
+    """Probabilities (R, V) without the tokens that are not to be drawn; rows sum to at most 1.
+
+    One after another: those below `min_p` times the largest (Nguyen et al. 2024), those behind
+    the `top_k` likeliest (Fan et al. 2018), those behind the likeliest that have `top_p` of what
+    is left (Holtzman et al. 2020). What is as likely as the last token that stays, stays too.
+    """
+    if config.min_p > 0:
+        least_R1 = config.min_p * probs_RV.amax(dim=1, keepdim=True)
+        probs_RV = probs_RV.where(probs_RV >= least_R1, 0)
+    if 0 < config.top_k < probs_RV.size(1):
+        least_R1 = probs_RV.topk(config.top_k, dim=1).values[:, -1:]
+        probs_RV = probs_RV.where(probs_RV >= least_R1, 0)
+    if config.top_p < 1:
+        probs_RV = probs_RV.where(probs_RV >= _least_of_nucleus(probs_RV, config.top_p), 0)
+    return probs_RV
+
+
+def _least_of_nucleus(probs_RV: Tensor, top_p: float, count: int = 64) -> Tensor:
+    """The smallest (R, 1) of the largest probabilities that have `top_p` of a row together.
+
+    Looks at `count` of them, which is enough for most rows; sorting all would be dear.
+    """
+    size = probs_RV.size(1)
+    enough_R1 = top_p * probs_RV.sum(dim=1, keepdim=True)
+    falling_RK = probs_RV.topk(min(count, size), dim=1).values
+    cumulative_RK = falling_RK.cumsum(dim=1)
+    inside_RK = cumulative_RK - falling_RK < enough_R1
+    least_R1 = falling_RK.where(inside_RK, 1).amin(dim=1, keepdim=True)
+    short_R = cumulative_RK[:, -1] < enough_R1[:, 0]
+    if count < size and short_R.any():
+        least_R1[short_R] = _least_of_nucleus(probs_RV[short_R], top_p, 16 * count)
+    return least_R1
+
+
+def drawn(probs_RV: Tensor, uniforms_R2: Tensor) -> Tensor:
+    """The token of each row that two numbers from [0, 1) choose: a block of ids, then one of it.
+
+    With a single sum over all tokens, the rounding of the likely ones, which differs between
+    batches, would often decide between unlikely ones behind them.
+    """
+    size = probs_RV.size(1)
+    blocks_RGK = pad(probs_RV, (0, -size % BLOCK)).reshape(len(probs_RV), -1, BLOCK)
+    block_R = _passed(blocks_RGK.sum(dim=2), uniforms_R2[:, 0])
+    rows_R = torch.arange(len(probs_RV), device=probs_RV.device)
+    place_R = _passed(blocks_RGK[rows_R, block_R], uniforms_R2[:, 1])
+    return (BLOCK * block_R + place_R).clamp(max=size - 1)  # rows without any possible token
+
+
+def _passed(weights_RN: Tensor, uniform_R: Tensor) -> Tensor:
+    """Where the cumulative weight of each row passes a share of its total."""
+    cumulative_RN = weights_RN.cumsum(dim=1)
+    total_R1 = cumulative_RN[:, -1:]
+    below_R1 = torch.nextafter(total_R1, torch.zeros_like(total_R1))  # as rounding may reach it
+    share_R1 = (uniform_R[:, None].to(total_R1) * total_R1).minimum(below_R1)
+    found_R = torch.searchsorted(cumulative_RN, share_R1, right=True)[:, 0]
+    return found_R.clamp(max=weights_RN.size(1) - 1)

@@ -1,0 +1,203 @@
+"""A transformer's decoder, stripped to what one further token of each hypothesis needs.
+
+`Transformer.decode_step` takes any number of tokens, with masks and options, and asks at each call
+which it was given; here that is settled once, and a step makes half as many calls. The numbers are
+the same.
+
+Shapes: B sentences, R hypotheses (B times the beams), L layers, T positions so far, S source
+length, D model width, H query heads, K key/value heads, E width of a head, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seq2seq.data.tokenizer import PAD
+from seq2seq.decoding.step import ModelStep, StepModel
+from seq2seq.model.attention import MultiHeadAttention
+from seq2seq.model.cache import BLOCK, KeysValues
+from seq2seq.model.layers import DecoderLayer, FeedForward, Residual
+from seq2seq.model.positions import RotaryPositions
+from seq2seq.model.transformer import Transformer
+from seq2seq.model.translation_model import TranslationModel
+
+Block = Callable[[Tensor], Tensor]
+
+
+def step_model(model: TranslationModel) -> StepModel[Any]:
+    """The fastest step model of a translation model, which is in evaluation mode."""
+    if isinstance(model, Transformer) and model.config.kernel == "sdpa":
+        return TransformerStep(model)
+    return ModelStep(model)
+
+
+class TransformerState:
+    """Keys and values of the source and of the tokens so far. It lives in inference mode.
+
+    Attributes:
+        cross: of the source, for each layer (B, K, S, E); shared by the beams.
+        padding_B11S: what is added to the scores of the source, 0 or minus infinity; None = 0.
+        length: T.
+    """
+
+    def __init__(self, cross: list[KeysValues], padding_B11S: Tensor | None):
+        self.cross, self.padding_B11S = cross, padding_B11S
+        self.length = 0
+        sentences, heads, _, width = cross[0].k.shape
+        # Those of all layers in one tensor, keys before values: a reordering is one operation.
+        # Of the positions (the fourth dimension) the first `length` are used.
+        self._past = cross[0].k.new_empty(sentences, 2 * len(cross), heads, 0, width)
+        self._spare: Tensor | None = None  # what is copied to next, in turns with the past
+
+    def grow(self) -> list[KeysValues]:
+        """One more position: keys and values (R, K, T, E) of each layer, the last yet to be set."""
+        self.length += 1
+        if self.length > self._past.size(3):
+            self._past = F.pad(self._past, (0, 0, 0, BLOCK))
+        parts = self._past[..., : self.length, :].unbind(1)
+        return [KeysValues(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+
+    def reorder(self, rows: Tensor) -> None:
+        past = self._past
+        shape = (rows.numel(), *past.shape[1:])
+        new = self._spare
+        if new is None or new.shape != shape:
+            new = past.new_empty(shape)
+        used = (..., slice(0, self.length), slice(None))
+        torch.index_select(past[used], 0, rows, out=new[used])
+        self._past, self._spare = new, past if past.shape == shape else None
+
+    def select(self, sentences: Tensor, rows: Tensor) -> None:
+        self.cross = [
+            KeysValues(*(part.index_select(0, sentences) for part in of_layer))
+            for of_layer in self.cross
+        ]
+        if self.padding_B11S is not None:
+            self.padding_B11S = self.padding_B11S.index_select(0, sentences)
+        self.reorder(rows)
+
+
+class TransformerStep:
+    """A transformer as a step model.
+
+    Args:
+        model: in evaluation mode, with the fused kernel; its weights are shared.
+    """
+
+    def __init__(self, model: Transformer):
+        self.model = model
+        decoder = [layer for layer in model.decoder if isinstance(layer, DecoderLayer)]
+        self._over_source = [layer.cross_attention for layer in decoder]
+        self._layers = [_layer(layer, model.rotary) for layer in decoder]
+        self._norm, self._output = _function(model.decoder_norm), _function(model.output)
+
+    def start(self, source_BS: Tensor) -> TransformerState:
+        real_BS = source_BS != PAD
+        memory_BSD = self.model.encode(source_BS, real_BS)
+        cross = [attention.keys_values(memory_BSD) for attention in self._over_source]
+        if real_BS.all():
+            return TransformerState(cross, None)
+        padding_BS = memory_BSD.new_zeros(real_BS.shape).masked_fill_(~real_BS, -torch.inf)
+        return TransformerState(cross, padding_BS[:, None, None])
+
+    def step(self, tokens_R: Tensor, state: TransformerState) -> Tensor:
+        x_RD = self.model.target_embedding(tokens_R[:, None], state.length)[:, 0]
+        for layer, past, source in zip(self._layers, state.grow(), state.cross, strict=True):
+            x_RD = layer(x_RD, past, source, state.padding_B11S)
+        logits_RV = self._output(self._norm(x_RD))
+        return torch.log_softmax(logits_RV.float(), dim=-1)  # see `ModelStep`
+
+
+def _layer(layer: DecoderLayer, rotary: RotaryPositions | None) -> Callable[..., Tensor]:
+    over_target = _attention_over_target(layer.self_attention, rotary)
+    over_source = _attention_over_source(layer.cross_attention)
+    feed_forward = _feed_forward(layer.feed_forward)
+    residuals = (layer.self_residual, layer.cross_residual, layer.feed_forward_residual)
+    first, second, third = map(_residual, residuals)
+
+    def run(
+        x_RD: Tensor, past: KeysValues, source: KeysValues, padding_B11S: Tensor | None
+    ) -> Tensor:
+        x_RD = first(x_RD, lambda x_RD: over_target(x_RD, past))
+        x_RD = second(x_RD, lambda x_RD: over_source(x_RD, source, padding_B11S))
+        return third(x_RD, feed_forward)
+
+    return run
+
+
+def _attention_over_target(
+    attention: MultiHeadAttention, rotary: RotaryPositions | None
+) -> Callable[[Tensor, KeysValues], Tensor]:
+    q_proj, k_proj, v_proj, out_proj, q_norm, k_norm = _parts(attention)
+
+    def run(x_RD: Tensor, past: KeysValues) -> Tensor:
+        rows, heads, length, width = past.k.shape
+        q_RH1E = q_norm(q_proj(x_RD).view(rows, -1, 1, width))
+        k_RK1E = k_norm(k_proj(x_RD).view(rows, heads, 1, width))
+        if rotary is not None:
+            q_RH1E, k_RK1E = rotary(q_RH1E, length - 1), rotary(k_RK1E, length - 1)
+        past.k[:, :, -1:] = k_RK1E
+        past.v[:, :, -1] = v_proj(x_RD).view(rows, heads, width)
+        # The queries that share a key/value head are so many queries of it.
+        context = F.scaled_dot_product_attention(q_RH1E.view(rows, heads, -1, width), *past)
+        return out_proj(context.reshape(rows, -1))
+
+    return run
+
+
+def _attention_over_source(
+    attention: MultiHeadAttention,
+) -> Callable[[Tensor, KeysValues, Tensor | None], Tensor]:
+    q_proj, _, _, out_proj, q_norm, _ = _parts(attention)
+
+    def run(x_RD: Tensor, source: KeysValues, padding_B11S: Tensor | None) -> Tensor:
+        sentences, heads, _, width = source.k.shape
+        beams = x_RD.size(0) // sentences
+        # N beams, and G queries that share a key/value head, are N * G queries of it.
+        q_BNKGE = q_norm(q_proj(x_RD).view(sentences, beams, heads, -1, width))
+        q_BKQE = q_BNKGE.transpose(1, 2).reshape(sentences, heads, -1, width)
+        context = F.scaled_dot_product_attention(q_BKQE, *source, attn_mask=padding_B11S)
+        context_BKNGE = context.reshape(sentences, heads, beams, -1, width)
+        return out_proj(context_BKNGE.transpose(1, 2).reshape(len(x_RD), -1))
+
+    return run
+
+
+def _parts(attention: MultiHeadAttention) -> list[Block]:
+    projections = (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj)
+    return [_function(part) for part in (*projections, attention.q_norm, attention.k_norm)]
+
+
+def _feed_forward(block: FeedForward) -> Block:
+    activation, inner, outer = block.activation, _function(block.inner), _function(block.outer)
+    if block.gate is None:
+        return lambda x_RD: outer(activation(inner(x_RD)))
+    gate = _function(block.gate)
+    return lambda x_RD: outer(activation(gate(x_RD)) * inner(x_RD))
+
+
+def _residual(residual: Residual) -> Callable[[Tensor, Block], Tensor]:
+    norm = _function(residual.norm)
+    if residual.pre_norm:
+        return lambda x_RD, block: x_RD + block(norm(x_RD))
+    return lambda x_RD, block: norm(x_RD + block(x_RD))
+
+
+def _function(module: nn.Module) -> Block:
+    """What a module computes, without what torch does around a module's call."""
+    if type(module) is nn.Linear:
+        return partial(F.linear, weight=module.weight, bias=module.bias)
+    if type(module) is nn.LayerNorm:
+        shape, weight, bias, eps = (
+            list(module.normalized_shape), module.weight, module.bias, module.eps
+        )
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
+    if type(module) is nn.Identity:
+        return lambda x: x
+    return module.forward  # such as a quantised layer

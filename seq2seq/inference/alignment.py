@@ -1,0 +1,110 @@
+"""Which words translate each other: links between words, from attention weights.
+
+Shapes: S and T source and target tokens with end marks, I and J source and target words, H heads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from seq2seq.decoding.forced_attention import AttentionHead, Pair, forced_maps
+from seq2seq.inference.engine import Engine
+from seq2seq.inference.lexical_links import lexical_links
+from seq2seq.inference.tags import TAG
+from seq2seq.model.attention_maps import cross_attentions
+from seq2seq.model.translation_model import TranslationModel
+
+Ids = Sequence[int]
+Links = list[tuple[int, int]]  # (source word, target word), from 0, in the order of the target
+
+PAIRS = 500  # are enough to choose a head: agreements then vary by one percent
+LEAST = 0.2  # weight of a word that is a link
+
+
+def bare_words(text: str) -> list[str]:
+    """The words that `str.split` finds, without the inline tags in them."""
+    bare = TAG.sub(lambda tag: "\0" * len(tag[0]), text)
+    return [bare[slice(*word.span())].replace("\0", "") for word in re.finditer(r"\S+", text)]
+
+
+def align_words(
+    engine: Engine, pairs: Sequence[tuple[Sequence[Ids], Sequence[Ids]]]
+) -> list[Links]:
+    """Links between the words of each pair, both sides given as the token ids of each word.
+
+    A pair with a side that is empty, or longer than the model's limit, has none.
+    """
+    ids = [(list(chain(*source)), list(chain(*target))) for source, target in pairs]
+    fits = [all(0 < len(side) < engine.max_length for side in sides) for sides in ids]
+    rows = [row for row, fit in enumerate(fits) if fit]
+    found: list[Links] = [[] for _ in pairs]
+    for row, weights_TS in zip(rows, engine.attention([ids[row] for row in rows]), strict=True):
+        source, target = pairs[row]
+        found[row] = word_links(weights_TS, list(map(len, source)), list(map(len, target)))
+    return found
+
+
+def word_links(
+    weights_TS: np.ndarray,
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    least: float = LEAST,
+) -> Links:
+    """For each target word the source word that got most of its attention.
+
+    The weights of a source word are summed over its tokens, and averaged over those of the target
+    word. The end mark of the source is no word: what mostly looked there may have no link.
+
+    Args:
+        weights_TS: as `Engine.attention` gives them.
+        source_lengths, target_lengths: tokens of each word; a word without tokens has no links.
+        least: smaller weights are no link.
+    """
+    words_S = np.repeat(np.arange(len(source_lengths)), source_lengths)
+    words_T = np.repeat(np.arange(len(target_lengths)), target_lengths)
+    weights_JI = np.zeros((len(target_lengths), len(source_lengths)))
+    np.add.at(weights_JI, (words_T[:, None], words_S), weights_TS[:-1, :-1])
+    weights_JI /= np.maximum(target_lengths, 1)[:, None]
+    best_J = weights_JI.argmax(axis=1)
+    return [(int(i), j) for j, i in enumerate(best_J) if weights_JI[j, i] >= least]
+
+
+def choose_head(model: TranslationModel, pairs: Sequence[Pair]) -> AttentionHead:
+    """The head, or mean of a layer's heads, whose strongest weights agree best with links that
+    mere counting finds in these pairs (`lexical_links`).
+
+    Such links are no gold standard, but they know nothing of the model, and their mistakes
+    favour no head: heads that agree more with them align better.
+
+    Args:
+        model: in evaluation mode.
+        pairs: of held-out data with reference translations; the first 500 that fit count.
+    """
+    limit = model.config.max_length - 1  # the end mark needs a place too
+    fitting = [pair for pair in pairs if all(0 < len(side) <= limit for side in pair)][:PAIRS]
+    if not fitting:
+        return AttentionHead()
+    agreement = agreements(model, fitting)
+    layer, head = np.unravel_index(agreement.argmax(), agreement.shape)
+    mean = head == agreement.shape[1] - 1
+    return AttentionHead(int(layer), None if mean else int(head))
+
+
+def agreements(model: TranslationModel, pairs: Sequence[Pair]) -> np.ndarray:
+    """Share of lexical links that each head agrees with (layers, H + 1); the means stand last."""
+    links = lexical_links(*zip(*pairs, strict=True))
+    modules = cross_attentions(model)
+    hits, total = np.zeros((len(modules), 1)), 0
+    for row, maps in forced_maps(model, pairs, modules):
+        if not links[row]:
+            continue
+        s, t = np.array(links[row]).T
+        heads = np.stack([np.concatenate([m, m.mean(axis=0, keepdims=True)]) for m in maps])
+        best = heads[..., :-1].argmax(axis=-1)  # of each target token; the end mark is no word
+        hits = hits + (best[..., t] == s).sum(axis=-1)
+        total += len(s)
+    return hits / max(1, total)

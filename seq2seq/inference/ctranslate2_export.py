@@ -1,0 +1,297 @@
+"""A bundle in the format of CTranslate2, an engine in C++ (github.com/OpenNMT/CTranslate2).
+
+The folder is a model that any user of CTranslate2 can load, and our translator too:
+
+    model.bin             weights
+    config.json           settings of CTranslate2, and those of the bundle, in one object
+    *_vocabulary.json     subwords by id, for CTranslate2
+    tokenizer.json        the vocabulary as the bundle has it, or one for each language
+
+Linear layers that read the same input are one matrix there: queries, keys and values of
+self-attention; keys and values of attention over the source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from seq2seq.config import ModelConfig, TransformerConfig
+from seq2seq.data.fingerprint import cache_folder
+from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
+from seq2seq.decoding.forced_attention import AttentionHead
+from seq2seq.errors import BundleError, RunError, UserError
+from seq2seq.inference.bundle import bundle_folder, load_bundle, read_config
+from seq2seq.model.attention import MultiHeadAttention
+from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from seq2seq.model.positions import LearnedPositions, sinusoidal_table
+from seq2seq.model.transformer import Transformer
+
+log = logging.getLogger(__name__)
+
+LAYOUT = 1  # of what this file writes; a new one makes caches of older ones be left alone
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}
+MULTIPLE = 8  # CTranslate2 pads half-precision sources to multiples of this
+
+
+def require_ctranslate2() -> ModuleType:
+    """The package, which is optional and loaded only when it is used.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise UserError(
+            f"the engine ctranslate2 needs a package that cannot be loaded ({error}): "
+            "pip install -e '.[ctranslate2]'"
+        ) from error
+    package: ModuleType = ctranslate2
+    return package
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder holds a model of CTranslate2."""
+    return (folder / "model.bin").is_file()
+
+
+def export(
+    path: Path, output: Path | None = None, quantization: str = "float32", force: bool = False
+) -> Path:
+    """Write the bundle in `path`, or of the run `path`, for CTranslate2; returns the folder.
+
+    Args:
+        path: a bundle or a run.
+        output: the new folder; None = beside the bundle.
+        quantization: how weights are stored: float32, float16, int8, ...
+        force: replace an exported model that is there.
+
+    Raises:
+        BundleError: there is no bundle, or CTranslate2 cannot run its model.
+        RunError: the output exists, or cannot be written.
+        UserError: the package is not installed.
+    """
+    require_ctranslate2()
+    folder = bundle_folder(path)
+    output = output or folder.with_name(f"{folder.name}-ctranslate2-{quantization}")
+    if output.exists() and not (force and (is_exported(output) or not any(output.iterdir()))):
+        raise RunError(
+            f"{output} exists already: choose another folder with --output"
+            + (", since --force replaces exported models only" if force else ", or add --force")
+        )
+    _require_expressible(read_config(folder / "config.json").model, folder)
+    partial = output.with_name(f"{output.name}.{os.getpid()}.partial")
+    try:
+        partial.mkdir(parents=True)
+        _write(folder, partial, quantization)
+        if force and output.exists():
+            shutil.rmtree(output)
+        partial.rename(output)
+    except OSError as error:
+        raise RunError(
+            f"the model {output} cannot be written: {error}. Make room or mend the folder"
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return output
+
+
+def exported(path: Path) -> Path:
+    """What `export` wrote: `path` itself, or made of the bundle there and kept in the cache.
+
+    The cache names it by a hash of all that makes it, so that a changed bundle gets a new one.
+
+    Raises:
+        UserError: as `export`.
+    """
+    package = require_ctranslate2()
+    if is_exported(path):
+        return path
+    folder = bundle_folder(path)
+    digest = hashlib.sha256(f"{LAYOUT} {package.__version__}".encode())
+    for name in ("config.json", "model.safetensors", JOINT, *SEPARATE):
+        with suppress(FileNotFoundError), open(folder / name, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    output = cache_folder(None) / "ctranslate2" / digest.hexdigest()[:16]
+    if not is_exported(output):
+        log.warning("converting %s for ctranslate2, once: it is kept in %s", folder, output)
+        try:
+            export(folder, output)
+        except RunError:
+            if not is_exported(output):  # else another process was faster
+                raise
+    return output
+
+
+def token_names(tokenizer: Tokenizer) -> list[str]:
+    """The name of each token, by id; no two are the same."""
+    names = map(tokenizer.backend.id_to_token, range(tokenizer.vocab_size))
+    return [str(name) for name in names]
+
+
+def _require_expressible(config: ModelConfig, folder: Path) -> None:
+    """Raise BundleError where CTranslate2 lacks a part of the model."""
+    reasons = []
+    if not isinstance(config, TransformerConfig):
+        reasons.append(f"model.architecture={config.architecture} (it runs transformers only)")
+    elif config.qk_norm:
+        # It would normalise the queries over the source before they are parted into heads.
+        reasons.append("model.qk_norm=true")
+    if reasons:
+        raise BundleError(
+            f"{folder} cannot be converted, since CTranslate2 does not know "
+            f"{' and '.join(reasons)}: use the engine torch"
+        )
+
+
+def _write(folder: Path, output: Path, quantization: str) -> None:
+    bundle = load_bundle(folder)
+    assert isinstance(bundle.model, Transformer)
+    spec = to_spec(bundle.model, bundle.vocabularies, bundle.alignment)
+    spec.validate()
+    spec.optimize(quantization)
+    spec.save(str(output))
+    for name in (JOINT, *SEPARATE):
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, output / name)
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config |= json.loads((output / "config.json").read_text(encoding="utf-8"))
+    config["ctranslate2"] = {"version": require_ctranslate2().__version__, "weights": quantization}
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    (output / "config.json").write_text(text, encoding="utf-8")
+
+
+def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: AttentionHead) -> Any:
+    """CTranslate2's description of a model, filled with its weights (a `TransformerSpec`).
+
+    The attention that it can tell is the mean of the first heads of a layer. Where one head
+    aligns, the heads of its layer change places in `model`, which does not change its outputs.
+    """
+    require_ctranslate2()
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    config = model.config
+    options = {
+        "num_heads": config.n_heads,
+        "pre_norm": config.norm == "pre",
+        "activation": common_spec.Activation[ACTIVATIONS[config.activation]],
+        "ffn_glu": config.activation == "swiglu",
+        "num_heads_kv": config.n_kv_heads,
+        "head_dim": config.head_dim,
+        "rotary_dim": 0 if config.positions == "rotary" else None,  # 0 = the whole head
+        "rotary_interleave": True,
+    }
+    encoder = transformer_spec.TransformerEncoderSpec(config.encoder_layers, **options)
+    layer = max(alignment.layer, -config.decoder_layers)  # as `AttentionHead.name`
+    if alignment.head is not None:
+        aligning = model.decoder[layer]
+        assert isinstance(aligning, DecoderLayer)
+        _put_first(alignment.head, aligning.cross_attention)
+    decoder = transformer_spec.TransformerDecoderSpec(
+        config.decoder_layers,
+        alignment_layer=layer,
+        alignment_heads=0 if alignment.head is None else 1,  # 0 = all
+        **options,
+    )
+    for part, layers, tokens, norm in (
+        (encoder, model.encoder, model.source_embedding.tokens, model.encoder_norm),
+        (decoder, model.decoder, model.target_embedding.tokens, model.decoder_norm),
+    ):
+        (part.embeddings[0] if part is encoder else part.embeddings).weight = tokens.weight.data
+        if isinstance(norm, nn.LayerNorm):
+            _set_norm(part.layer_norm, norm)
+        for described, own in zip(part.layer, layers, strict=True):
+            _set_layer(described, own)
+    _set_positions(encoder, model.source_embedding.positions, config)
+    _set_positions(decoder, model.target_embedding.positions, config)
+    decoder.projection.weight = model.output.weight.data
+
+    spec = transformer_spec.TransformerSpec(encoder, decoder)
+    source, target = token_names(vocabularies.source), token_names(vocabularies.target)
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    spec.config.unk_token = target[PAD]  # there is none, since all texts can be encoded
+    spec.config.bos_token = spec.config.decoder_start_token = target[BOS]
+    spec.config.eos_token = target[EOS]
+    spec.config.layer_norm_epsilon = 1e-5  # nn.LayerNorm's
+    return spec
+
+
+@torch.no_grad()
+def _put_first(head: int, attention: MultiHeadAttention) -> None:
+    """Make a query head the first one, and its key/value head too."""
+    width = attention.head_dim
+    kv_heads = attention.k_proj.out_features // width
+    group = attention.q_proj.out_features // width // kv_heads
+    kv = head // group
+    kv_order = sorted(range(kv_heads), key=lambda other: other != kv)
+    own = sorted(range(group), key=lambda other: kv * group + other != head)
+    order = [k * group + (own[i] if k == kv else i) for k in kv_order for i in range(group)]
+    columns, kv_columns = (
+        (torch.tensor(heads)[:, None] * width + torch.arange(width)).flatten()
+        for heads in (order, kv_order)
+    )
+    for linear, rows in (
+        (attention.q_proj, columns),
+        (attention.k_proj, kv_columns),
+        (attention.v_proj, kv_columns),
+    ):
+        linear.weight.data, linear.bias.data = linear.weight[rows], linear.bias[rows]
+    attention.out_proj.weight.data = attention.out_proj.weight[:, columns]
+
+
+def _set_layer(described: Any, layer: nn.Module) -> None:
+    assert isinstance(layer, EncoderLayer | DecoderLayer)
+    _set_attention(described.self_attention, layer.self_attention, layer.self_residual)
+    if isinstance(layer, DecoderLayer):
+        _set_attention(described.attention, layer.cross_attention, layer.cross_residual)
+    _set_feed_forward(described.ffn, layer.feed_forward, layer.feed_forward_residual)
+
+
+def _set_attention(described: Any, attention: MultiHeadAttention, residual: Residual) -> None:
+    _set_norm(described.layer_norm, residual.norm)
+    q, k, v = attention.q_proj, attention.k_proj, attention.v_proj
+    joined = [[q, k, v]] if len(described.linear) == 2 else [[q], [k, v]]
+    for linear, parts in zip(described.linear, [*joined, [attention.out_proj]], strict=True):
+        _set_linear(linear, *parts)
+
+
+def _set_feed_forward(described: Any, block: FeedForward, residual: Residual) -> None:
+    _set_norm(described.layer_norm, residual.norm)
+    _set_linear(described.linear_0, block.gate or block.inner)  # the activation follows this one
+    if block.gate is not None:
+        _set_linear(described.linear_0_noact, block.inner)
+    _set_linear(described.linear_1, block.outer)
+
+
+def _set_linear(described: Any, *parts: nn.Linear) -> None:
+    described.weight = torch.cat([part.weight.data for part in parts])
+    described.bias = torch.cat([part.bias.data for part in parts])
+
+
+def _set_norm(described: Any, norm: nn.LayerNorm) -> None:
+    described.gamma, described.beta = norm.weight.data, norm.bias.data
+
+
+def _set_positions(part: Any, positions: nn.Module | None, config: TransformerConfig) -> None:
+    """Give the table of absolute positions; CTranslate2's own sinusoids start at 1, unmixed."""
+    if positions is None:
+        return
+    length = -(-config.max_length // MULTIPLE) * MULTIPLE
+    table_LD = sinusoidal_table(length, config.d_model)
+    if isinstance(positions, LearnedPositions):
+        table_LD = torch.zeros(length, config.d_model)
+        table_LD[: config.max_length] = positions.embedding.weight.data
+    part.position_encodings.encodings = table_LD

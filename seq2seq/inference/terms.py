@@ -1,0 +1,72 @@
+"""Terminology: source phrases and the target phrases that are to stand for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from seq2seq.errors import DataError
+
+
+class Terms:
+    """Finds the terms of a source.
+
+    Args:
+        phrases: target phrases by source phrases.
+    """
+
+    def __init__(self, phrases: Mapping[str, str]):
+        self._targets = {_key(source): target for source, target in phrases.items()}
+        longest_first = sorted(self._targets, key=len, reverse=True)
+        words = "|".join(re.escape(source).replace(r"\ ", r"\s+") for source in longest_first)
+        # The edges of a phrase are those of words: no term "art" in "part".
+        self._pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) if words else None
+
+    def required(self, source: str) -> tuple[str, ...]:
+        """The target phrases for a source, each once, the longest of phrases that overlap."""
+        if self._pattern is None:
+            return ()
+        found = (self._targets[_key(match[0])] for match in self._pattern.finditer(source))
+        return tuple(dict.fromkeys(found))
+
+
+def _key(phrase: str) -> str:
+    return " ".join(phrase.lower().split())
+
+
+def load_terms(path: str | Path) -> dict[str, str]:
+    """Read a file of terms: source phrase, tab, target phrase; one pair per line.
+
+    Blank lines and lines that begin with # say nothing.
+
+    Raises:
+        DataError: the file cannot be read, or a line is no pair, or contradicts another; names it.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"cannot read the terms {path}: {error}. Give a UTF-8 text file of lines 'source "
+            "phrase, tab, target phrase'"
+        ) from error
+    terms: dict[str, str] = {}
+    lines_of: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        parts = [part.strip() for part in line.split("\t")]
+        if len(parts) != 2 or not all(parts):
+            raise DataError(
+                f"{path}, line {number}: {line.strip()[:60]!r} is no pair of phrases: write the "
+                "source phrase, one tab, and the target phrase"
+            )
+        source, target = parts
+        if terms.setdefault(_key(source), target) != target:
+            raise DataError(
+                f"{path}, line {number}: {source!r} is {target!r} here, and "
+                f"{terms[_key(source)]!r} in line {lines_of[_key(source)]}: keep one of them"
+            )
+        lines_of.setdefault(_key(source), number)
+    return terms

@@ -1,0 +1,57 @@
+"""French typography: apostrophes, guillemets and the spaces before ; : ! ? (Lexique des règles
+typographiques en usage à l'Imprimerie nationale).
+
+Models write what their training text had, mostly typewriter marks. This makes print of it; text
+that is print already stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from seq2seq.inference.items import find_items
+from seq2seq.inference.tags import TAG, stand_in
+
+NARROW, NO_BREAK = "\u202f", "\xa0"
+_SPACES = "[ \t\xa0\u2009\u202f]"
+
+_RULES = [
+    (re.compile(r"(?<=\w)['\u02bc\u2018](?=\w)"), "’"),
+    (re.compile(rf"\"(?={_SPACES}*\S)([^\"\n]*?)\""), "« \\1 »"),
+    (re.compile(rf"“{_SPACES}*([^“”\n]*?){_SPACES}*”"), "« \\1 »"),
+    (re.compile(rf"«{_SPACES}*(?=\S)"), f"«{NARROW}"),
+    (re.compile(rf"(?<=\S){_SPACES}*»"), f"{NARROW}»"),
+    # A mark after a word: not in 10:30, (!) or :-), nor alone.
+    (re.compile(rf"(?<=[^\s(\[!?;:/]){_SPACES}*(?=[;!?]+(?:[\s)»”’\".,…\]]|\Z))"), NARROW),
+    (re.compile(rf"(?<=[^\s(\[!?;:/]){_SPACES}*(?=:(?:[\s»]|\Z))"), NO_BREAK),
+    (re.compile(rf"(?<=\d){_SPACES}(?=[%€$£°])"), NO_BREAK),
+    (re.compile(r"\.\.\."), "…"),
+]
+
+
+def french_typography(text: str) -> str:
+    """A French text as it is printed; applied again, it changes nothing more.
+
+    Tags, URLs, addresses, placeholders, entities and code stay as they are.
+    """
+    kept = [match.span() for match in TAG.finditer(text)]
+    kept += [(item.start, item.end) for item in find_items(text) if item.kind != "number"]
+    mark = stand_in(text)  # for each of them: the rules see a letter and leave it alone
+    originals = []
+    for start, end in sorted(_outermost(kept), reverse=True):
+        originals.append(text[start:end])
+        text = text[:start] + mark + text[end:]
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    first, *rest = text.split(mark)
+    pairs = zip(reversed(originals), rest, strict=True)
+    return first + "".join(original + after for original, after in pairs)
+
+
+def _outermost(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans without those that begin inside another."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not found or start >= found[-1][1]:
+            found.append((start, end))
+    return found

@@ -1,0 +1,139 @@
+"""Lines of UTF-8 text, in files that may be packed (`.gz`, `.zst`) and in pipes.
+
+Only a line feed ends a line, with or without a carriage return before it: text may hold any other
+character that some programs take for the end of a line. A byte order mark is dropped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import select
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from seq2seq.errors import DataError
+
+PACKED = (".gz", ".zst")
+PATIENCE = 0.02  # seconds that a pipe may pause before what came from it is dealt with
+LONGEST = 1 << 26  # bytes without a line feed that are still taken for text
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Lines of a file without their ends.
+
+    Raises:
+        DataError: it cannot be read, or is not UTF-8; names the line.
+    """
+    number = 0
+    try:
+        with open_packed(path) as file:
+            for line in decoded(file, str(path)):
+                number += 1
+                yield line
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path} after line {number}: {error}") from error
+
+
+def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Text of lines without their ends.
+
+    Args:
+        lines: of UTF-8 text.
+        name: of where they come from, for messages.
+    """
+    number = 0
+    try:
+        for number, raw in enumerate(lines, 1):
+            if number == 1:
+                _refuse_utf16(raw, name)
+            yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}, line {number}: not UTF-8 text ({error.reason} at byte {error.start} of the "
+            "line). Convert it, for example: iconv -f latin1 -t utf-8"
+        ) from error
+
+
+def _refuse_utf16(first_line: bytes, name: str) -> None:
+    marked = first_line.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if marked or first_line.count(0) * 3 > len(first_line):  # every second byte in Latin script
+        raise DataError(
+            f"{name}, line 1: this looks like UTF-16, text of two bytes a letter; only UTF-8 is "
+            "read. Convert it, for example: iconv -f utf-16 -t utf-8"
+        )
+
+
+def open_packed(path: Path) -> IO[bytes]:
+    """A file opened to read what it holds, packed or not."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]  # GzipFile reads like IO[bytes]
+    if path.suffix == ".zst":
+        import pyarrow  # half a second, and seldom needed
+
+        unpacked = pyarrow.input_stream(str(path), compression="zstd")
+        return io.BufferedReader(unpacked, 1 << 16)  # the stream itself has no readline
+    return path.open("rb")
+
+
+def packer(path: Path) -> Callable[[bytes], bytes]:
+    """How a file of this name is packed; packed pieces, one after another, are a packed file."""
+    if path.suffix == ".gz":
+        return lambda data: gzip.compress(data, mtime=0)  # the same text, the same bytes
+    if path.suffix == ".zst":
+        import pyarrow
+
+        codec = pyarrow.Codec("zstd")
+        return lambda data: bytes(codec.compress(data, asbytes=True))
+    return lambda data: data
+
+
+class ArrivingLines:
+    """Lines of a pipe as they come, with their ends cut off.
+
+    Who asks one question at a time, and waits for the answer, can be given it: `pauses` tells.
+
+    Args:
+        descriptor: what to read from; nothing else may read from it.
+        name: of the pipe, for messages.
+    """
+
+    def __init__(self, descriptor: int, name: str):
+        self._descriptor, self._name = descriptor, name
+        self._lines: deque[bytes] = deque()  # that came and were not given yet
+        self._rest: list[bytes] = []  # of a line whose end has not come
+        self._ended = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            while not self._lines and not self._ended:
+                self._read()
+            if not self._lines:
+                return
+            yield self._lines.popleft()
+
+    def pauses(self) -> bool:
+        """Whether the next line would have to be waited for."""
+        while not self._lines and not self._ended:
+            if not select.select([self._descriptor], [], [], PATIENCE)[0]:
+                return True
+            self._read()
+        return False
+
+    def _read(self) -> None:
+        data = os.read(self._descriptor, 1 << 16)
+        *ended, last = data.split(b"\n")
+        for line in ended:
+            self._lines.append(b"".join([*self._rest, line]))
+            self._rest.clear()
+        self._rest.append(last)
+        if not data:
+            self._ended = True
+            if any(self._rest):
+                self._lines.append(b"".join(self._rest))
+        if len(self._rest) > LONGEST >> 16 and sum(map(len, self._rest)) > LONGEST:
+            raise DataError(f"{self._name}: {LONGEST:,} bytes and no end of a line: is this text?")

@@ -1,0 +1,55 @@
+"""The benchmark of decoding measures what it says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tiny import random_ids, restless_transformer
+
+from seq2seq.benchmarks.decode import STAGES, Setting, TimedStep, fixed_length, measure, summary
+from seq2seq.config import DecodeBenchmarkConfig, DecodeConfig, TransformerConfig
+from seq2seq.decoding.request import Request
+from seq2seq.decoding.search import search
+from seq2seq.decoding.transformer_step import step_model
+from seq2seq.errors import ConfigError
+
+REQUESTS = [Request(random_ids(i, 1 + i % 5).tolist()) for i in range(6)]
+TINY = TransformerConfig(
+    name="mine", d_model=16, n_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, max_length=32
+)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_each_output_has_the_length_that_is_asked_for(beam):
+    config = fixed_length(Setting("float32", beam, 6, 1), 9)
+    model = step_model(restless_transformer())
+    for [best] in search(model, REQUESTS, config, max_length=24):
+        assert len(best.tokens) + best.finished == 9  # an end mark may be the last
+
+
+def test_measuring_changes_no_output_and_times_every_stage():
+    model, config = step_model(restless_transformer()), DecodeConfig(beam=3)
+    timed = TimedStep(model, torch.device("cpu"))
+    found, expected = (search(m, REQUESTS, config, max_length=24) for m in (timed, model))
+    assert found == expected
+    assert all(timed.seconds[stage] > 0 for stage in STAGES)
+
+
+def test_a_line_says_what_was_measured_and_its_shares_are_of_the_whole():
+    config = DecodeBenchmarkConfig(model=TINY, vocab_size=40, length=5, warmup_calls=1, calls=4)
+    setting = Setting("float32", 2, 3, 1)
+    line = summary(config, setting, [measure(config, setting)] * 2)
+    assert (line["model"], line["beam"], line["batch"], line["output_tokens"]) == ("mine", 2, 3, 5)
+    shares = [line[f"{stage}_share"] for stage in (*STAGES, "search")]
+    assert sum(shares) == pytest.approx(1, abs=0.01)
+    assert min(shares) > 0
+    assert line["tokens_per_second"] == pytest.approx(5 * line["sentences_per_second"], rel=0.01)
+    # Three sentences in each call.
+    assert line["sentences_per_second"] * line["call_seconds_p50"] == pytest.approx(3, rel=0.1)
+
+
+def test_what_cannot_be_measured_is_refused():
+    with pytest.raises(ConfigError, match=r"length=40 is more than the model takes \(.*=32\)"):
+        DecodeBenchmarkConfig(model=TINY, length=40)
+    with pytest.raises(ConfigError, match=r"beams=0 is too small"):
+        DecodeBenchmarkConfig(beams=[0])

@@ -1,0 +1,173 @@
+"""`scripts/score.py` in this process, on a tiny model: a line for each pair, whatever it holds."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import sys
+from types import SimpleNamespace
+
+import pytest
+from naive_search import forced_log_prob
+from tiny_bundle import tiny_bundle
+
+from seq2seq.cli import score
+from seq2seq.data.tokenizer import EOS
+from seq2seq.inference.translator import Translator
+
+PAIRS = [("the house", "la maison"), ("a man reads", "un homme lit"), ("big", "la maison est ici")]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bundle") / "b"
+    tiny_bundle().save(folder)
+    return folder
+
+
+@pytest.fixture
+def run(bundle, capsys, monkeypatch):
+    """The command: its exit code, its lines and what it says beside them."""
+
+    def command(*arguments: object, stdin: str = ""):
+        pipe = SimpleNamespace(buffer=io.BytesIO(stdin.encode()), isatty=lambda: False)
+        monkeypatch.setattr(sys, "stdin", pipe)
+        code = 0
+        try:
+            score.main([*map(str, arguments), "--model", str(bundle)])
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capsys.readouterr()
+        return code, out.splitlines(), err
+
+    return command
+
+
+def tsv(pairs) -> str:
+    return "".join(f"{source}\t{target}\n" for source, target in pairs)
+
+
+def test_scores_are_those_of_the_model_token_by_token(run, bundle):
+    code, lines, err = run("--json", stdin=tsv(PAIRS))
+    assert (code, err) == (0, "")
+    translator = Translator.load(bundle, "cpu")
+    encode = translator.vocabularies.source.encode
+    for (source, target), line in zip(PAIRS, lines, strict=True):
+        found = json.loads(line)
+        expected = forced_log_prob(
+            translator.engine.models[0], encode([source])[0], [*encode([target])[0], EOS]
+        )
+        assert found["log_prob"] == pytest.approx(expected, abs=1e-4)
+        assert found["log_prob"] == pytest.approx(sum(found["token_scores"]))
+        assert "".join(found["tokens"]) == "▁" + target.replace(" ", "▁")
+        assert len(found["token_scores"]) == len(found["tokens"]) + 1  # and the end mark
+        assert found["per_token"] == pytest.approx(expected / len(found["token_scores"]), abs=1e-5)
+        assert found["per_word"] == pytest.approx(expected / len(target.split()), abs=1e-4)
+
+
+def test_rows_hold_the_same_numbers(run):
+    _, objects, _ = run("--json", stdin=tsv(PAIRS))
+    _, rows, _ = run(stdin=tsv(PAIRS))
+    for row, line in zip(rows, objects, strict=True):
+        found = json.loads(line)
+        assert row.split("\t") == [f"{found[name]:.4f}" for name in score.FIELDS]
+
+
+@pytest.mark.parametrize("form", ["lines", "tsv", "numbered", "jsonl", "packed"])
+def test_all_forms_of_input_give_the_same(run, tmp_path, form):
+    english, french = (tmp_path / "a.en", tmp_path / "a.fr")
+    english.write_text("".join(source + "\n" for source, _ in PAIRS))
+    french.write_text("".join(target + "\n" for _, target in PAIRS))
+    (tmp_path / "a.tsv").write_text("en\tfr\n" + tsv(PAIRS))
+    (tmp_path / "n.tsv").write_text(tsv((target, source) for source, target in PAIRS))
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"s": source, "t": target}) + "\n" for source, target in PAIRS)
+    )
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress((tmp_path / "a.tsv").read_bytes()))
+    arguments = {
+        "lines": (english, french),
+        "tsv": (tmp_path / "a.tsv",),
+        "numbered": (tmp_path / "n.tsv", "--columns", "1", "0"),
+        "jsonl": (tmp_path / "a.jsonl", "--columns", "s", "t"),
+        "packed": (tmp_path / "a.tsv.gz",),
+    }[form]
+    code, lines, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert lines == run(stdin=tsv(PAIRS))[1]
+
+
+def test_pairs_without_a_score_keep_their_lines_and_are_named(run):
+    odd = [("", "x"), ("x", "  "), ("man " * 40, "x"), ("x", "homme " * 40)]
+    mixed = [PAIRS[0], *odd, PAIRS[1]]
+    code, lines, err = run(stdin=tsv(mixed))
+    assert code == 0
+    alone = run(stdin=tsv(PAIRS))[1]
+    assert lines == [alone[0], *["\t\t"] * 4, alone[1]]
+    said = err.splitlines()
+    assert said[0] == "score: pair 2 has no score: its source is empty"
+    assert said[1] == "score: pair 3 has no score: its target is empty"
+    assert said[2].startswith("score: pair 4 has no score: its source has ")
+    assert said[2].endswith(" tokens, and the model reads 24")
+    assert said[4] == "score: 4 of 6 pairs have no score"
+    assert run("--quiet", stdin=tsv(mixed))[2] == ""
+    found = json.loads(run("--json", stdin=tsv(mixed))[1][1])
+    assert found == dict.fromkeys(score.FIELDS) | {"tokens": [], "token_scores": []}
+
+
+def test_pairs_stream_in_blocks_and_blocks_do_not_show(run, monkeypatch):
+    many = [PAIRS[n % 3] for n in range(20)]
+    lines = run(stdin=tsv(many))[1]
+    read, largest = [], []
+    of_stdin, scores = score._of_stdin, score.scores
+
+    def counted():
+        for pair in of_stdin():
+            read.append(pair)
+            yield pair
+
+    def watched(translator, block, reasons):
+        largest.append(len(read))
+        return scores(translator, block, reasons)
+
+    monkeypatch.setattr(score, "BLOCK", 6)
+    monkeypatch.setattr(score, "_of_stdin", counted)
+    monkeypatch.setattr(score, "scores", watched)
+    again = run(stdin=tsv(many))[1]
+    for ours, theirs in zip(again, lines, strict=True):
+        for a, b in zip(ours.split("\t"), theirs.split("\t"), strict=True):
+            assert math.isclose(float(a), float(b), abs_tol=2e-4)
+    assert largest == [6, 12, 18, 20]  # no pair is read before its block
+
+
+def test_nothing_in_nothing_out(run):
+    assert run(stdin="") == (0, [], "")
+
+
+def test_files_of_unequal_length_are_refused_with_both_counts(run, tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("un\n")
+    code, _, err = run(tmp_path / "a", tmp_path / "b")
+    assert code == 1
+    assert f"{tmp_path / 'b'} has 1 lines but {tmp_path / 'a'} has 2: line n of one" in err
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], ["a.tsv", "b.tsv"], ["a", "b.tsv"]])
+def test_files_that_do_not_go_together_are_refused(run, names):
+    code, lines, err = run(*names)
+    assert (code, lines) == (2, [])
+    assert "give two files of lines, or one table" in err
+
+
+@pytest.mark.parametrize(("line", "tabs"), [("one", 0), ("a\tb\tc", 2)])
+def test_a_line_of_a_pipe_that_is_no_pair_is_named(run, line, tabs):
+    code, _, err = run(stdin=f"a\tb\n{line}\n")
+    assert code == 1
+    assert f"error: standard input, line 2: {tabs} tabs, where one parts source and target" in err
+
+
+def test_a_missing_file_is_one_message(run, tmp_path):
+    code, _, err = run(tmp_path / "a", tmp_path / "b")
+    assert code == 1
+    assert err.startswith(f"error: cannot read {tmp_path / 'a'}")

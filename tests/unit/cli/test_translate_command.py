@@ -1,0 +1,452 @@
+"""`translate` from its arguments to its exit code, on a translator that only writes in capitals."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seq2seq.cli import translate
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import Translator
+
+INPUT = "one\n\n  two \u2028 \x00 three\x0b\x85\r\nfour"
+OUTPUT = "ONE\n\n  TWO \u2028 \x00 THREE\x0b\x85\nFOUR\n"
+
+
+@dataclass
+class Capitals:
+    """Stands for a translator, and keeps what it was asked."""
+
+    loaded: list[Any] = field(default_factory=list)
+    texts: list[list[str]] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    stop: dict[str, BaseException] = field(default_factory=dict)
+
+    def load(self, *arguments: Any, **keywords: Any) -> Capitals:
+        self.loaded = [*arguments, keywords]
+        return self
+
+    def translate(self, texts, *, progress, **settings) -> list[Translation]:
+        for text in texts:
+            if text in self.stop:
+                raise self.stop[text]
+        self.texts.append(list(texts))
+        self.settings = settings
+        progress(len(texts))
+        n_best = settings.get("n_best", 1)
+        return [
+            Translation(
+                text.upper(), -1.0, alternatives=[Translation(f"{text}?", -2.0)] * (n_best > 1)
+            )
+            for text in texts
+        ]
+
+
+@pytest.fixture
+def capitals(monkeypatch) -> Capitals:
+    made = Capitals()
+    monkeypatch.setattr(Translator, "load", made.load)
+    return made
+
+
+class Terminal(io.StringIO):
+    """A text stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def command(capitals, monkeypatch, tmp_path, capsys):
+    """Runs `translate` in a folder with a model: exit code, standard output, standard error."""
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEQ2SEQ_MODEL", str(model))
+
+    def run(*arguments: object, stdin: str | bytes | io.StringIO | None = b""):
+        if isinstance(stdin, str | bytes):
+            data = stdin.encode() if isinstance(stdin, str) else stdin
+            Path("stdin").write_bytes(data)
+            stdin = open("stdin", encoding="utf-8")  # noqa: SIM115
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "argv", ["translate", *map(str, arguments)])
+        try:
+            translate.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def assert_refused(result, code: int, *parts: str) -> None:
+    assert (result[0], result[1]) == (code, "")
+    assert result[2].count("error: ") == 1
+    for part in parts:
+        assert part in result[2]
+
+
+# Lines
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_as_many_lines_out_as_in_whatever_they_hold(command, mark):
+    assert command("--quiet", stdin=mark + INPUT) == (0, OUTPUT, "")
+    assert command("--quiet", stdin="") == (0, "", "")
+    assert command("--quiet", stdin="\n\n") == (0, "\n\n", "")
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+def test_files_are_as_pipes(command, ending):
+    Path("a.txt").write_text(INPUT, newline="")
+    assert command("--file", "a.txt", "--output", f"b.txt{ending}", "--quiet")[::2] == (0, "")
+    assert command("--file", f"b.txt{ending}")[1] == OUTPUT
+    assert not list(Path().glob("b.txt*.partial*"))
+
+
+def test_many_lines_come_in_order_and_in_blocks(command, capitals):
+    lines = [f"line {number}" for number in range(1200)]
+    code, out, _ = command(stdin="\n".join(lines))
+    assert (code, out.splitlines()) == (0, [line.upper() for line in lines])
+    assert [len(block) for block in capitals.texts] == [512, 512, 176]
+
+
+def test_a_block_of_long_lines_has_fewer(command, capitals):
+    long = "x" * 400_000
+    assert command(stdin=f"{long}\n" * 4)[0] == 0
+    assert [len(block) for block in capitals.texts] == [3, 1]
+
+
+def test_texts_are_answered_by_a_line_each(command):
+    code, out, err = command("one\ntwo", "", "three")
+    assert (code, out) == (0, "ONE TWO\n\nTHREE\n")
+    assert "using the model" in err
+
+
+def test_who_waits_for_an_answer_gets_it(command, capitals, monkeypatch):
+    asking, questions = os.pipe()
+    answers, answering = os.pipe()
+    with (
+        open(asking, encoding="utf-8") as stdin, open(answering, "w", encoding="utf-8") as stdout,
+        open(questions, "wb", buffering=0) as ask, open(answers, encoding="utf-8") as listen,
+    ):  # fmt: skip
+        monkeypatch.setattr(sys, "stdout", stdout)
+        worker = threading.Thread(target=command, args=["--quiet"], kwargs={"stdin": stdin})
+        worker.start()
+        for question in ("one", "two\nthree", "four"):
+            ask.write(f"{question}\n".encode())
+            for line in question.split("\n"):  # waits for ever if answers are held back
+                assert listen.readline() == f"{line.upper()}\n"
+        ask.close()
+        worker.join()
+
+
+def test_memory_does_not_grow_with_the_lines(capitals, monkeypatch):
+    """A pipe of 30,000 lines of 200 characters, 6 MB, takes less than a block of 512 times 20."""
+    read, write = os.pipe()
+
+    def feed() -> None:
+        with open(write, "wb") as pipe:
+            for _ in range(30_000):
+                pipe.write(b"x" * 199 + b"\n")
+
+    class Forgetful(Capitals):
+        def translate(self, texts, **keywords):
+            return [Translation(text, 0.0) for text in texts]
+
+    monkeypatch.setattr(Translator, "load", Forgetful().load)
+    monkeypatch.setattr(sys, "argv", ["translate", "--quiet", "--model", "."])
+    writer = threading.Thread(target=feed)
+    with open(read, encoding="utf-8") as stdin, open(os.devnull, "w", encoding="utf-8") as nowhere:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", nowhere)
+        tracemalloc.start()
+        writer.start()
+        translate.main()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        writer.join()
+    assert peak < 512 * 200 * 20
+
+
+def test_faults_of_the_input_name_the_line(command):
+    assert_refused(command(stdin=b"one\ntwo \xff\n"), 1, "standard input, line 2: not UTF-8")
+    Path("a.txt").write_bytes("one\n".encode("utf-16"))
+    assert_refused(command("--file", "a.txt"), 1, "a.txt, line 1: this looks like UTF-16")
+
+
+# Tables and objects
+
+
+def test_a_column_of_a_table_is_translated(command):
+    Path("a.tsv").write_text("id\ten\n1\tone\n")
+    command("--file", "a.tsv", "--column", "en", "--into", "fr", "--output", "b.tsv", "--scores")
+    assert Path("b.tsv").read_text() == "id\ten\tfr\tscore\n1\tone\tONE\t-1.0000\n"
+
+
+def test_a_text_of_objects_is_translated(command):
+    Path("a.jsonl.gz").write_bytes(gzip.compress(b'{"id": 1, "en": "one"}\n'))
+    out = command("--file", "a.jsonl.gz", "--column", "en", "--n-best", 2)[1]
+    assert json.loads(out) == {
+        "id": 1, "en": "one", "translation": "ONE", "alternatives": [{"translation": "one?"}],
+    }  # fmt: skip
+
+
+def test_n_best_json_and_scores(command):
+    assert command("--n-best", 3, "--scores", "one")[1] == "-1.0000\tONE\n-2.0000\tone?\n\n"
+    row = json.loads(command("--n-best", 3, "--json", "one")[1])
+    assert (row["source"], row["translation"], row["score"]) == ("one", "ONE", -1.0)
+    assert row["alternatives"] == [{"translation": "one?", "score": -2.0}]
+
+
+# Output files
+
+
+def test_an_output_that_exists_is_replaced_only_by_force(command):
+    Path("b.txt").write_text("old")
+    Path("a.txt").write_text("one")
+    refused = command("--file", "a.txt", "--output", "b.txt")
+    assert_refused(refused, 1, "b.txt exists already: name another --output, or add --force")
+    assert Path("b.txt").read_text() == "old"
+    assert command("--file", "a.txt", "--output", "b.txt", "--force")[0] == 0
+    assert Path("b.txt").read_text() == "ONE\n"
+
+
+@pytest.mark.parametrize(("said", "kept"), [("y\n", False), ("n\n", True), ("", True)])
+def test_at_a_terminal_it_is_asked_first(command, monkeypatch, said, kept):
+    Path("b.txt").write_text("old")
+    monkeypatch.setattr(sys, "stderr", stderr := Terminal())
+    code, _, _ = command("one", "--output", "b.txt", stdin=Terminal(said))
+    assert "b.txt exists already. Replace it? [y/N]" in stderr.getvalue()
+    assert (code, Path("b.txt").read_text()) == ((1, "old") if kept else (0, "ONE\n"))
+
+
+def test_an_interrupted_file_is_gone_on_with(command, capitals):
+    lines = [f"line {number}" for number in range(1200)]
+    Path("a.txt").write_text("\n".join(lines))
+    task = ["--file", "a.txt", "--output", "b.txt", "--quiet"]
+    capitals.stop = {"line 1100": KeyboardInterrupt()}
+    stopped = command(*task)
+    assert_refused(stopped, 130, "b.txt.partial holds the translation of 1,024 lines", "--resume")
+    assert Path("b.txt.partial").read_text().splitlines() == [s.upper() for s in lines[:1024]]
+    assert_refused(command(*task), 1, "go on with --resume, or begin anew with --force")
+    beam = command(*task, "--resume", "--beam", 4)
+    assert_refused(beam, 1, "begun otherwise (beam was None and is 4)")
+    Path("model/config.json").write_text("{ }")
+    assert_refused(command(*task, "--resume"), 1, "begun otherwise (model was ")
+    Path("model/config.json").write_text("{}")
+    Path("a.txt").write_text("\n".join(["x", *lines[1:]]))
+    assert_refused(command(*task, "--resume"), 1, "are not the first ones of this input")
+    Path("a.txt").write_text("\n".join(lines))
+    capitals.stop, capitals.texts = {}, []
+    assert command(*task, "--resume", "--batch-tokens", 99) == (0, "", "")
+    assert capitals.texts == [lines[1024:]]
+    assert Path("b.txt").read_text().splitlines() == [line.upper() for line in lines]
+    assert not list(Path().glob("b.txt.*"))
+
+
+def test_a_line_that_cannot_be_read_can_be_mended_and_gone_on_from(command, capitals):
+    lines = [b"line"] * 600
+    Path("a.txt").write_bytes(b"\n".join([*lines, b"\xff"]))
+    task = ["--file", "a.txt", "--output", "b.txt"]
+    assert_refused(command(*task), 1, "a.txt, line 601: not UTF-8")
+    Path("a.txt").write_bytes(b"\n".join([*lines, b"mended"]))
+    capitals.texts = []
+    assert command(*task, "--resume")[0] == 0
+    assert capitals.texts == [["line"] * 88 + ["mended"]]
+
+
+def test_an_output_that_replaces_a_file_can_be_gone_on_with_too(command, capitals):
+    Path("b.txt").write_text("old")
+    capitals.stop = {"two": KeyboardInterrupt()}
+    Path("a.txt").write_text("one\n" * 512 + "two\n")
+    task = ["--file", "a.txt", "--output", "b.txt"]
+    assert command(*task, "--force")[0] == 130
+    assert Path("b.txt").read_text() == "old"
+    capitals.stop = {}
+    assert command(*task, "--resume")[0] == 0
+    assert Path("b.txt").read_text() == "ONE\n" * 512 + "TWO\n"
+
+
+def test_an_interrupt_of_a_pipe_is_told(command, capitals):
+    capitals.stop = {"two": KeyboardInterrupt()}
+    assert_refused(command("two"), 130, "interrupted")
+
+
+# The terminal
+
+
+def test_progress_is_shown_at_a_terminal_only(command, monkeypatch, capitals):
+    Path("a.txt").write_text("one\ntwo\n")
+    assert "lines" not in command("--file", "a.txt", "--output", "b.txt")[2]
+    for quiet in (True, False):
+        monkeypatch.setattr(sys, "stderr", stderr := Terminal())
+        command("--file", "a.txt", "--output", f"{quiet}.txt", *["--quiet"] * quiet)
+        assert ("2/2" in stderr.getvalue()) is not quiet
+        assert ("lines/s" in stderr.getvalue()) is not quiet
+
+
+def test_who_types_is_answered_line_by_line(command, capitals):
+    from seq2seq.errors import UserError
+
+    capitals.stop = {"bad": UserError("this one cannot be done")}
+    typed = Terminal("one\nbad\n\ntwo\n")
+    code, out, err = command(stdin=typed)
+    assert (code, out) == (0, "ONE\n\nTWO\n")
+    assert "one sentence per line" in err
+    assert "error: this one cannot be done" in err
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        ("", {}),
+        ("--beam 4 --n-best 2 --batch-tokens 99", {"beam": 4, "n_best": 2, "batch_tokens": 99}),
+        ("--length-norm gnmt --length-penalty 0.6", {"length_norm": "gnmt", "length_penalty": 0.6}),
+        ("--coverage 0.2 --beam 4 --diverse 2", {"coverage": 0.2, "beam": 4, "groups": 2}),
+        ("--max-length 7", {"max_ratio": 0.0, "max_extra": 8}),
+        ("--no-repeat-ngram 3", {"no_repeat_ngram": 3}),
+        ("--repetition-penalty 1.2", {"repetition_penalty": 1.2}),
+        ("--sample --temperature 0.5 --top-k 9 --top-p 0.9 --min-p 0.1 --seed 3 --n-best 9",
+         {"strategy": "sample", "temperature": 0.5, "top_k": 9, "top_p": 0.9, "min_p": 0.1,
+          "seed": 3, "n_best": 9}),
+        ("--mbr --samples 8 --seed 0", {"strategy": "mbr", "samples": 8, "seed": 0}),
+        ("--no-split --no-protect --no-rescue",
+         {"split": False, "protect": False, "rescue": False}),
+        ("--french-typography --prefix Le", {"typography": True, "prefix": "Le"}),
+        ("--terms terms.tsv --alignments", {"terms": {"house": "demeure"}, "align": True}),
+    ],
+)  # fmt: skip
+def test_options_become_keywords_of_the_translator(command, capitals, arguments, settings):
+    Path("terms.tsv").write_text("house\tdemeure\n")
+    assert command(*arguments.split(), "one")[0] == 0
+    defaults = inspect.signature(Translator.translate).parameters
+    given = {
+        name: value
+        for name, value in capitals.settings.items()
+        if name not in defaults or value != defaults[name].default
+    }
+    assert given == settings
+
+
+def test_the_attention_of_a_translation_is_drawn(command, capitals, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("seq2seq.inference.attention_figure.draw_attention",
+                        lambda *arguments: drawn.append(arguments))  # fmt: skip
+    assert command("--attention", "a.png", "one")[:2] == (0, "ONE\n")
+    assert drawn == [(capitals, "one", "ONE", Path("a.png"))]
+
+
+def test_options_of_the_model(command, capitals, tmp_path):
+    Path("other").mkdir()
+    assert command("--model", "model", "--model", "other", "--device", "cpu", "one")[0] == 0
+    folders = [Path("model"), Path("other")]
+    assert capitals.loaded == [folders, "cpu", {"engine": "torch", "precision": "auto"}]
+    command("--engine", "ctranslate2", "--precision", "int8", "one")
+    ours = {"engine": "ctranslate2", "precision": "int8"}
+    assert capitals.loaded == [[tmp_path / "model"], "auto", ours]
+
+
+MISTAKES = [
+    ("--beam 0 x", 2, "--beam 0 is too small: it must be at least 1"),
+    ("--n-best 5 --beam 2 x", 2, "--n-best 5 needs as many hypotheses (--beam 2)"),
+    ("--beam 5 --diverse 2 x", 2, "--diverse 2 must divide --beam 5"),
+    ("--top-p 2 --sample x", 2, "--top-p 2.0 is a probability"),
+    ("--temperature 0 --sample x", 2, "must be above 0; for 0 use --beam 1"),
+    ("--length-penalty nan x", 2, "--length-penalty nan is too small"),
+    ("--max-length 0 x", 2, "--max-length 0 leaves no room"),
+    ("--beam two x", 2, "argument --beam: invalid int value: 'two'"),
+    ("--length-norm mean x", 2, "argument --length-norm: invalid choice: 'mean'"),
+    ("--devise cpu x", 2, "unrecognized arguments: --devise"),
+    ("--sample --beam 4 x", 2, "--sample draws words by chance and --beam is for a search"),
+    ("--mbr --coverage 0.1 x", 2, "--mbr draws words by chance and --coverage is for"),
+    ("--sample --mbr x", 2, "--sample returns samples and --mbr the most typical of them"),
+    ("--seed 3 x", 2, "--seed changes nothing without chance: add --sample or --mbr"),
+    ("--samples 3 --sample x", 2, "--samples is how many --mbr chooses from"),
+    ("--mbr --samples 3 --n-best 4 x", 2, "--n-best 4 needs as many hypotheses (--samples 3)"),
+    ("--length-norm none --length-penalty 1 x", 2, "--length-penalty changes nothing with"),
+    ("--resume x", 2, "--resume is about an output file: add --output FILE"),
+    ("--force x", 2, "--force is about an output file: add --output FILE"),
+    ("--resume --force --output b x", 2, "and --force begins anew: choose one"),
+    ("--file a.txt x", 2, "a text and --file a.txt were given: give one of them"),
+    ("--column en x", 2, "--column names a column, and lines of text have none"),
+    ("--file a.txt --into fr", 2, "--into names a column, and lines of text have none"),
+    ("--file a.tsv.gz", 2, "--file a.tsv.gz has columns: say which one to translate"),
+    ("--file a.tsv --column en --output b.txt", 2, "give an output that ends in .tsv"),
+    ("--file a.tsv --column 1 --into fr", 2, "are both names or both numbers"),
+    ("--file a.tsv --column en --n-best 2", 2, "a row of a .tsv file has place for one"),
+    ("--file a.jsonl --column en --json", 2, "a.jsonl keeps its form: leave --json out"),
+    ("--output b.jsonl x", 2, "--output b.jsonl is for objects: add --json"),
+    ("--attention a.png", 2, "--attention draws one translation, and no texts were given"),
+    ("--attention a.png x y", 2, "and 2 texts were given after the options: give one"),
+    ("--attention no/a.png x", 2, "the folder of --attention no/a.png does not exist"),
+    ("--attention a.png --engine ctranslate2 x", 2, "ctranslate2 does not tell: use torch"),
+    ("--engine marian x", 2, "argument --engine: invalid choice: 'marian'"),
+    ("--terms nowhere.tsv x", 1, "cannot read the terms nowhere.tsv"),
+    ("--model /nowhere x", 1, "no model folder /nowhere: give the folder of a run"),
+    ("--file nowhere.txt", 1, "there is no file nowhere.txt"),
+    ("--file model", 1, "--file model is a folder: name a file in it"),
+    ("--output no/b.txt x", 1, "the folder of --output no/b.txt does not exist: make it (mkdir"),
+    ("--output model x", 1, "--output model is a folder: name a file in it"),
+    ("--output /dev/null x", 1, "--output /dev/null is no ordinary file"),
+    ("--file a.txt --output a.txt", 1, "--output a.txt is the input too"),
+    ("--file a.txt --output model/../a.txt", 1, "is the input too"),
+    ("--output stdin", 1, "--output stdin is the input too"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES, ids=[m[0] for m in MISTAKES])
+def test_mistakes_are_told_before_the_model_is_loaded(
+    command, capitals, arguments, code, message
+):
+    Path("a.txt").write_text("one\n")
+    assert_refused(command(*arguments.split()), code, message)
+    assert capitals.loaded == []
+    assert sorted(path.name for path in Path().iterdir()) == ["a.txt", "model", "stdin"]
+
+
+def test_several_mistakes_are_told_together(command):
+    assert_refused(command("--resume", "--seed", 1, "x"), 2, "2 settings cannot work", "--seed")
+
+
+def test_streams_that_are_closed(command, monkeypatch):
+    assert_refused(command(stdin=None), 1, "standard input is closed: give texts, --file FILE")
+    monkeypatch.setattr(sys, "stderr", None)
+    assert command("one") == (0, "ONE\n", "")  # messages do not turn up among translations
+
+
+def test_output_at_a_terminal_without_input_is_refused(command):
+    assert_refused(command("--output", "b.txt", stdin=Terminal()), 1, "nothing to translate for")
+
+
+def test_help_and_mistakes_do_not_wait_for_torch():
+    code = (
+        "import sys; from seq2seq.cli import translate\n"
+        "try: translate.main()\n"
+        "except SystemExit: pass\n"
+        "slow = {'torch', 'lightning', 'hydra', 'datasets', 'pyarrow', 'tqdm'} & set(sys.modules)\n"
+        "assert not slow, slow"
+    )
+    for arguments in (["--help"], ["--beam", "0", "x"], ["--model", "/nowhere", "x"]):
+        command = [sys.executable, "-c", code, *arguments]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert found.returncode == 0, found.stderr

@@ -1,0 +1,477 @@
+"""CTranslate2 beside our own engine: the same outputs and scores, whatever the model is made of."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from tiny import RECURRENT_SIZES, SIZES, random_ids, shake
+
+from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
+from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.forced_attention import AttentionHead
+from seq2seq.decoding.request import Request
+from seq2seq.errors import BundleError, ConfigError, RunError, UserError
+from seq2seq.inference.bundle import Bundle
+from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.translator import Translator
+from seq2seq.model.recurrent import RecurrentModel
+from seq2seq.model.transformer import Transformer
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install -e '.[ctranslate2]'")
+
+from seq2seq.cli.export import main  # noqa: E402
+from seq2seq.inference.ctranslate2_engine import CTranslate2Engine  # noqa: E402
+from seq2seq.inference.ctranslate2_export import export, exported  # noqa: E402
+
+BYTES = 259  # tokens of a vocabulary of bytes
+DECODE = DecodeConfig(beam=3, n_best=3, min_length=0, max_ratio=1.0, max_extra=6)
+KINDS = {
+    "norm": ("pre", "post"),
+    "activation": ("relu", "gelu", "swiglu"),
+    "positions": ("sinusoidal", "learned", "rotary"),
+    "n_kv_heads": (None, 2, 1),
+}
+# What is left goes through its values beside them.
+UNTIED = {"tie_embeddings": "none"}  # its outputs vary most
+OTHERS = itertools.cycle(
+    [
+        UNTIED,
+        UNTIED | {"head_dim": 6},
+        UNTIED | {"encoder_layers": 1, "decoder_layers": 3},
+        {"tie_embeddings": "decoder"},
+        {"tie_embeddings": "all"},
+    ]
+)
+ARCHITECTURES = [
+    dict(zip(KINDS, values, strict=True)) | next(OTHERS)
+    for values in itertools.product(*KINDS.values())
+]
+
+
+def talkative(
+    seed: int = 0, sizes: tuple[int, int | None] = (BYTES, None), ending: float = 1.0, **changes
+) -> Transformer:
+    """A random model that never wants to say a mark, and ends its outputs now and then."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Transformer(TransformerConfig(**{**SIZES, **UNTIED, **changes}), *sizes)
+    shake(model, seed)
+    last = model.decoder[-1].feed_forward_residual.norm
+    norm = last if model.config.norm == "post" else model.decoder_norm
+    with torch.no_grad():
+        for layer in [*model.encoder, *model.decoder]:  # else it would repeat its last word
+            for block in (layer.self_attention.out_proj, layer.feed_forward.outer):
+                block.weight *= 8.0
+        for layer in model.decoder:
+            layer.cross_attention.out_proj.weight *= 8.0
+        if model.config.tie_embeddings == "none":  # so that positions weigh more
+            model.target_embedding.tokens.weight *= 0.2
+        norm.weight *= 3.0
+        # One dimension is the same at each step, and only marks look at it.
+        norm.weight[0], norm.bias[0] = 0.0, 4.0
+        model.output.weight[:, 0] = 0.0
+        for token, score in ((PAD, -8.0), (BOS, -8.0), (EOS, ending)):
+            model.output.weight[token] *= token == EOS
+            model.output.weight[token, 0] = score / 4
+    return model.eval()
+
+
+def vocabularies(joint: bool = True) -> Vocabularies:
+    first, second = (Tokenizer.train((), BYTES, "byte") for _ in range(2))
+    return Vocabularies(first, first if joint else second)
+
+
+def save(model, folder: Path, joint: bool = True, alignment: AttentionHead | None = None) -> Path:
+    training = {"step": 1, "scores": {}, "length_ratio": 1.2}
+    words = vocabularies(joint)
+    Bundle(model, words, DECODE, training, [], alignment or AttentionHead()).save(folder)
+    return folder
+
+
+def engines(model, folder: Path, **options) -> tuple[TorchEngine, CTranslate2Engine]:
+    """Ours, and CTranslate2's on what was exported."""
+    head = options.get("alignment") or AttentionHead()
+    made = export(save(model, folder / "bundle", **options))
+    return TorchEngine([model], 1.2, [head]), CTranslate2Engine(made, "cpu", workers=2)
+
+
+def requests(count: int = 12, seed: int = 0) -> list[Request]:
+    lengths = [1 + i * 5 % 11 for i in range(count)]
+    return [
+        Request(random_ids(seed + i, length, vocab_size=BYTES).tolist())
+        for i, length in enumerate(lengths)
+    ]
+
+
+def outputs(results) -> list[list[tuple[list[int], bool]]]:
+    return [[(one.tokens, one.finished) for one in found] for found in results]
+
+
+def assert_same(ours, theirs) -> None:
+    """The same tokens in the same order, with the same scores and probabilities."""
+    assert outputs(ours) == outputs(theirs)
+    for a, b in zip(itertools.chain(*ours), itertools.chain(*theirs), strict=True):
+        assert b.score == pytest.approx(a.score, abs=1e-4, rel=1e-5)
+        assert b.log_prob == pytest.approx(a.log_prob, abs=1e-3)
+
+
+def forced(engine: TorchEngine, request: Request, found) -> float:
+    """The whole model's log probability of an output."""
+    [log_probs] = engine.score([(request.source, found.tokens)])
+    return sum(log_probs if found.finished else log_probs[:-1])
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory) -> tuple[TorchEngine, CTranslate2Engine]:
+    return engines(talkative(4, positions="learned"), tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """An exported model; not to be changed."""
+    return export(save(talkative(), tmp_path_factory.mktemp("folder") / "bundle"))
+
+
+# The same as ours
+
+
+@pytest.mark.parametrize(
+    "kinds", ARCHITECTURES, ids=lambda kinds: "-".join(map(str, kinds.values()))
+)
+def test_outputs_scores_and_attention_are_ours_for_each_architecture(kinds, tmp_path):
+    ours, theirs = engines(talkative(**kinds), tmp_path)
+    wanted = requests()
+    for changes in ({}, {"beam": 1, "n_best": 1}):
+        config = replace(DECODE, **changes)
+        found = ours.search(wanted, config)
+        assert_same(found, theirs.search(wanted, config))
+
+    targets = [random_ids(i, 1 + i % 7, vocab_size=BYTES).tolist() for i in range(len(wanted))]
+    pairs = [(request.source, target) for request, target in zip(wanted, targets, strict=True)]
+    for a, b in zip(ours.score(pairs), theirs.score(pairs), strict=True):
+        assert b == pytest.approx(a, abs=1e-4)
+    for a, b in zip(ours.attention(pairs), theirs.attention(pairs), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_two_vocabularies_of_different_sizes(tmp_path):
+    larger = Tokenizer.train(["the old house of the man"] * 9, 300)
+    model = talkative(sizes=(BYTES, larger.vocab_size), tie_embeddings="decoder")
+    words = Vocabularies(vocabularies().source, larger)
+    Bundle(model, words, DECODE, {"step": 1, "scores": {}}).save(tmp_path / "bundle")
+    theirs = CTranslate2Engine(export(tmp_path / "bundle"), "cpu")
+    assert_same(TorchEngine([model]).search(requests(), DECODE), theirs.search(requests(), DECODE))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"length_norm": "none"},
+        {"length_norm": "none", "n_best": 1},  # it has a stopping rule of its own for this one
+        {"length_penalty": 0.0, "n_best": 1},
+        {"length_penalty": 0.6},
+        {"length_penalty": 1.5, "beam": 6},
+        {"length_norm": "gnmt", "length_penalty": 0.6, "n_best": 1},
+        {"batch_tokens": 1},
+        {"max_ratio": 0.5, "max_extra": 3, "beam": 2, "n_best": 1},
+    ],
+    ids=str,
+)
+def test_outputs_are_ours_for_each_setting_of_the_search(pair, changes):
+    config = replace(DECODE, **changes)
+    ours, theirs = (engine.search(requests(40), config) for engine in pair)
+    assert_same(ours, theirs)
+
+
+def test_coverage_ranks_what_has_ended_by_our_formula(pair):
+    """It keeps the N best of more than N that ended, so that few outputs may differ."""
+    config = replace(DECODE, coverage=0.3, n_best=1)
+    ours, theirs = (engine.search(requests(40), config) for engine in pair)
+    same = [a == b for a, b in zip(outputs(ours), outputs(theirs), strict=True)]
+    assert sum(same) >= 36
+    for a, b in zip(ours, theirs, strict=True):
+        assert b[0].score <= a[0].score + 1e-4  # nothing that we would have overlooked
+
+
+@pytest.mark.parametrize("head", [0, 3])
+@pytest.mark.parametrize("kv_heads", [None, 2, 1])
+def test_the_head_that_aligns_is_told_though_it_is_not_the_first(kv_heads, head, tmp_path):
+    chosen = AttentionHead(layer=1, head=head)
+    ours, theirs = engines(talkative(n_kv_heads=kv_heads), tmp_path, alignment=chosen)
+    pairs = [(request.source, [5, 9, 7]) for request in requests()]
+    for a, b in zip(ours.attention(pairs), theirs.attention(pairs), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    assert_same(ours.search(requests(), DECODE), theirs.search(requests(), DECODE))
+
+
+def test_a_sentence_alone_is_as_among_others_in_any_order(pair):
+    _, theirs = pair
+    wanted = requests(20)
+    together = theirs.search(wanted, DECODE)
+    assert outputs(together) == outputs([theirs.search([one], DECODE)[0] for one in wanted])
+    assert outputs(theirs.search(wanted[::-1], DECODE)) == outputs(together[::-1])
+
+
+def test_threads_share_an_engine(pair):
+    _, theirs = pair
+    groups = [requests(12, seed) for seed in range(8)]
+    alone = [outputs(theirs.search(group, DECODE)) for group in groups]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda group: outputs(theirs.search(group, DECODE)), groups))
+    assert found == alone
+
+
+def test_nothing_gives_nothing_and_progress_counts_each_sentence(pair):
+    _, theirs = pair
+    counts: list[int] = []
+    assert theirs.search([], DECODE) == theirs.score([]) == theirs.attention([]) == []
+    theirs.search(requests(), replace(DECODE, batch_tokens=30), counts.append)
+    assert sum(counts) == 12
+    assert len(counts) > 2
+
+
+# Rules
+
+
+def holds(tokens: list[int], sequence: list[int]) -> bool:
+    return any(tokens[i : i + len(sequence)] == sequence for i in range(len(tokens)))
+
+
+def test_marks_are_never_said_even_by_a_model_that_wants_to(tmp_path):
+    model = talkative()
+    with torch.no_grad():
+        model.output.weight[[PAD, BOS], 0] = 1.0
+    ours, theirs = engines(model, tmp_path)
+    tasks = [SimpleNamespace(request=request, least=0, most=15) for request in requests()]
+    futures = theirs._start(tasks, DECODE, 1.0)  # what it would say without the second try
+    said = {name for future in futures for names in future.result().hypotheses for name in names}
+    assert {"<pad>", "<s>"} & said
+    for request, found in zip(requests(), theirs.search(requests(), DECODE), strict=True):
+        for one in found:
+            assert not {PAD, BOS, EOS} & set(one.tokens)
+            assert one.log_prob == pytest.approx(forced(ours, request, one), abs=1e-3)
+
+
+def test_rules_hold_and_scores_are_of_the_whole_model(pair):
+    ours, theirs = pair
+    free = theirs.search(requests(), DECODE)
+    wanted = [
+        replace(request, prefix=[40 + i, 41], banned=[found[0].tokens[1:2], [9, 8]])
+        if i % 2
+        else replace(request, banned=[found[0].tokens[:2]])
+        for i, (request, found) in enumerate(zip(requests(), free, strict=True))
+        if len(found[0].tokens) > 2
+    ]
+    assert len(wanted) >= 6
+    config = replace(DECODE, min_length=4, no_repeat_ngram=2)
+    for request, found in zip(wanted, theirs.search(wanted, config), strict=True):
+        scores = [one.score for one in found]
+        assert scores == sorted(scores, reverse=True)
+        for one in found:
+            pairs = list(itertools.pairwise(one.tokens))
+            assert one.tokens[: len(request.prefix)] == list(request.prefix)
+            assert not any(holds(one.tokens, list(banned)) for banned in request.banned)
+            assert len(one.tokens) >= 4
+            assert len(set(pairs)) == len(pairs)
+            assert one.log_prob == pytest.approx(forced(ours, request, one), abs=1e-3)
+
+
+def test_samples_are_drawn_from_the_likeliest_tokens(pair):
+    ours, theirs = pair
+    config = replace(DECODE, strategy="sample", n_best=20, top_k=2)
+    found = theirs.search(requests(4), config)
+    for request, samples in zip(requests(4), found, strict=True):
+        assert len(samples) == 20
+        assert len({tuple(one.tokens) for one in samples}) > 1
+        scores = [one.score for one in samples]
+        assert scores == sorted(scores, reverse=True)
+        for one in samples:
+            own, likelier = token_log_probs(ours, request, one)
+            assert one.log_prob == pytest.approx(sum(own), abs=1e-3)
+            assert max(likelier) <= 1  # than a token that was drawn
+
+
+def token_log_probs(engine: TorchEngine, request: Request, found) -> tuple[list, list]:
+    """Log probabilities of an output's tokens, and how many tokens were likelier than each."""
+    [model] = engine.models
+    source = torch.tensor([[*request.source, EOS]])
+    target = torch.tensor([[BOS, *found.tokens]])
+    with torch.inference_mode():
+        hidden = model(source, torch.ones_like(source, dtype=torch.bool), target)
+        rows = model.project(hidden)[0].log_softmax(dim=-1)
+    labels = torch.tensor([*found.tokens, EOS])[: len(found.tokens) + found.finished]
+    own = rows[: len(labels)].gather(1, labels[:, None])
+    return own[:, 0].tolist(), (rows[: len(labels)] > own).sum(dim=1).tolist()
+
+
+def test_cold_samples_are_the_greedy_output_and_mbr_gets_all_of_them(pair):
+    _, theirs = pair
+    cold = replace(DECODE, strategy="mbr", n_best=1, samples=5, temperature=1e-4)
+    greedy = theirs.search(requests(), replace(DECODE, beam=1, n_best=1))
+    for samples, [expected] in zip(theirs.search(requests(), cold), greedy, strict=True):
+        assert [one.tokens for one in samples] == [expected.tokens] * 5
+
+
+def test_what_ctranslate2_lacks_is_refused_in_one_message(pair):
+    _, theirs = pair
+    config = replace(DECODE, beam=4, groups=2, repetition_penalty=1.2)
+    with pytest.raises(ConfigError) as caught:
+        theirs.search([Request([5], required=[[6]])], config)
+    assert len(caught.value.problems) == 3
+    for name in ("decode.groups=2", "decode.repetition_penalty=1.2", "required terms"):
+        assert (
+            f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"
+            in caught.value.problems
+        )
+    with pytest.raises(ConfigError, match=r"has no decode\.min_p=0\.1"):
+        theirs.search([Request([5])], replace(DECODE, strategy="sample", min_p=0.1))
+
+
+# Files
+
+
+@pytest.mark.parametrize("quantization", ["float16", "int8"])
+def test_small_weights_say_nearly_the_same(quantization, folder, tmp_path):
+    small = export(folder.with_name("bundle"), tmp_path / "small", quantization)
+    sizes = [(one / "model.bin").stat().st_size for one in (small, folder)]
+    assert sizes[0] < 0.75 * sizes[1]
+    pairs = [(request.source, [7, 8, 9]) for request in requests()]
+    exact, rough = (CTranslate2Engine(one, "cpu").score(pairs) for one in (folder, small))
+    assert rough != exact
+    assert np.abs(np.array(rough) - np.array(exact)).max() < 0.25
+
+
+def test_a_folder_is_a_model_of_ctranslate2_with_all_that_we_need(folder):
+    names = {"config.json", "model.bin", "shared_vocabulary.json", "tokenizer.json"}
+    assert {path.name for path in folder.iterdir()} == names
+    plain = ctranslate2.Translator(str(folder))
+    source = ["a", "b", "</s>"]
+    [result] = plain.translate_batch([source], beam_size=3, max_decoding_length=40)
+    words = vocabularies().source
+    ids = [words.backend.token_to_id(token) for token in source[:-1]]
+    config = replace(DECODE, max_ratio=0.0, max_extra=40, min_length=1)
+    [[best, *_]] = CTranslate2Engine(folder, "cpu").search([Request(ids)], config)
+    assert best.tokens == [words.backend.token_to_id(token) for token in result.hypotheses[0]]
+
+
+def test_a_translator_runs_on_a_bundle_converted_once_or_on_what_was_exported(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path / "cache"))
+    bundle = save(talkative(), tmp_path / "bundle")
+    texts = ["the old house", "", "1 2 3"]
+    plain = [one.text for one in Translator.load(bundle, "cpu").translate(texts, protect=False)]
+    with caplog.at_level(logging.WARNING):
+        first = Translator.load(bundle, "cpu", engine="ctranslate2")
+        Translator.load(bundle, "cpu", engine="ctranslate2")
+    said = [line for line in caplog.messages if "for ctranslate2, once: it is kept in" in line]
+    assert len(said) == 1
+    assert [one.text for one in first.translate(texts, protect=False)] == plain
+    other = Translator.load(export(bundle), "cpu", engine="ctranslate2")
+    assert [one.text for one in other.translate(texts, protect=False)] == plain
+    save(talkative(seed=1), tmp_path / "bundle")
+    assert exported(bundle) != exported(other_folder := export(bundle, tmp_path / "other"))
+    assert exported(other_folder) == other_folder
+    assert len(list((tmp_path / "cache" / "ctranslate2").iterdir())) == 2
+
+
+def test_models_that_ctranslate2_cannot_run_are_refused_by_the_setting(tmp_path):
+    save(talkative(qk_norm=True), tmp_path / "normed")
+    with pytest.raises(BundleError, match=r"not know model\.qk_norm=true: use the engine torch"):
+        export(tmp_path / "normed")
+    config = RecurrentConfig(**RECURRENT_SIZES)
+    save(RecurrentModel(config, BYTES), tmp_path / "recurrent", alignment=AttentionHead())
+    with pytest.raises(BundleError, match=r"model\.architecture=rnn_attention \(it runs"):
+        export(tmp_path / "recurrent")
+    assert {path.name for path in tmp_path.iterdir()} == {"normed", "recurrent"}
+
+
+def test_an_output_that_exists_is_replaced_when_asked_and_if_it_is_a_model(tmp_path):
+    bundle = save(talkative(), tmp_path / "bundle")
+    output = export(bundle, tmp_path / "out")
+    with pytest.raises(RunError, match="out exists already: choose another folder with --output"):
+        export(bundle, output)
+    before = (output / "model.bin").stat().st_size
+    export(bundle, output, "int8", force=True)
+    assert (output / "model.bin").stat().st_size < before
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.tex").write_text("years", encoding="utf-8")
+    with pytest.raises(RunError, match="since --force replaces exported models only"):
+        export(bundle, tmp_path / "work", force=True)
+    assert (tmp_path / "work" / "thesis.tex").read_text(encoding="utf-8") == "years"
+
+
+def test_an_exported_model_is_no_bundle_for_torch(folder):
+    with pytest.raises(BundleError, match="was exported from a bundle for ctranslate2: give the"):
+        Translator.load(folder, "cpu")
+
+
+@pytest.mark.parametrize("fault", ["cut", "newer", "no vocabulary"])
+def test_a_damaged_folder_is_reported(fault, folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    weights = (copy / "model.bin").read_bytes()
+    if fault == "cut":
+        (copy / "model.bin").write_bytes(weights[:-1000])
+    elif fault == "newer":
+        (copy / "model.bin").write_bytes((99).to_bytes(4, "little") + weights[4:])
+    else:
+        (copy / "shared_vocabulary.json").unlink()
+    with pytest.raises(BundleError, match=r"cannot read the model .*damaged, or of a newer"):
+        CTranslate2Engine(copy, "cpu")
+
+
+def test_a_newer_format_of_ours_is_reported(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    config = json.loads((copy / "config.json").read_text(encoding="utf-8")) | {"format": 99}
+    (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(BundleError, match="has format 99"):
+        CTranslate2Engine(copy, "cpu")
+
+
+def test_devices_and_precisions_that_are_not_there_are_reported(folder, monkeypatch):
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 0)
+    with pytest.raises(UserError, match="cuda was asked for, but ctranslate2 sees no GPU here"):
+        CTranslate2Engine(folder, "cuda")
+    with pytest.raises(UserError, match=r"precision int3 is not fast on this cpu.*auto, .*float32"):
+        CTranslate2Engine(folder, "cpu", "int3")
+
+
+def test_a_missing_package_says_how_to_get_it(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match=r"needs a package .*pip install -e '\.\[ctranslate2\]'"):
+        Translator.load(folder, engine="ctranslate2")
+
+
+def test_several_models_and_unknown_engines_are_refused(folder):
+    with pytest.raises(UserError, match="the engine ctranslate2 runs one model, and 2 were given"):
+        Translator.load([folder, folder], engine="ctranslate2")
+    with pytest.raises(UserError, match="engine onnx is not known: choose torch or ctranslate2"):
+        Translator.load(folder, engine="onnx")
+
+
+def test_the_script_exports_and_reports(script, folder, tmp_path, monkeypatch, capsys):
+    command = ["ctranslate2", folder.with_name("bundle"), "--output", tmp_path / "out"]
+    result = script("export", *command, "--quantization", "int8")
+    assert result.returncode == 0, result.stderr
+    assert f"exported    {tmp_path / 'out'} (" in result.stdout
+    assert f"--engine ctranslate2 --model {tmp_path / 'out'}" in result.stdout
+    monkeypatch.setattr(sys, "argv", ["export.py", *map(str, command)])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert "error: " in (said := capsys.readouterr().err)
+    assert "out exists already" in said
+    assert "Traceback" not in said

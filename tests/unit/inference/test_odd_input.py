@@ -1,0 +1,95 @@
+"""Whatever is given, something comes back: no crash, no hang, nothing lost that was to be kept.
+
+The model is a random one, which is the hardest case: nearly all that it says is degenerate, and it
+keeps nothing by itself.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from kept_lines import kept_lines
+from odd_strings import PARTS, huge_strings, odd_strings
+from tiny_translator import tiny_translator
+
+from seq2seq.inference.items import find_items, lost
+from seq2seq.inference.layout import Layout, lay_out
+from seq2seq.inference.tags import TAG, take_tags
+from seq2seq.inference.translator import readable
+
+
+def check_odd_strings(count: int) -> None:
+    translator = tiny_translator()
+    texts = [text for _, text in odd_strings(count)]
+    found = translator.translate(texts, beam=1)
+    assert len(found) == count
+    for text, one in zip(texts, found, strict=True):
+        text = readable(text)
+        one.text.encode("utf-8")
+        if not translator.as_read(text):
+            assert one.text == ""
+            continue
+        assert sorted(TAG.findall(one.text)) == sorted(TAG.findall(text)), text
+        assert sum(map(one.text.count, "\n\r")) == sum(map(text.count, "\n\r")), text
+        for piece in translator._layout(text, True, True).pieces:
+            clean, _ = take_tags(piece, translator.as_read)
+            said = " ".join(note for note in one.notes if "lost: " in note)
+            for item in lost(find_items(clean), TAG.sub(" ", one.text)):
+                # Digits may stand beside those of another part of a word that was cut.
+                assert item.text in one.text + said, (text, one)
+
+
+def test_odd_strings_come_back():
+    check_odd_strings(300)
+
+
+@pytest.mark.slow
+def test_ten_thousand_odd_strings_come_back():
+    check_odd_strings(10_000)
+
+
+def test_all_kinds_of_odd_strings_are_there():
+    assert {kind for kind, _ in odd_strings(300)} == {*PARTS, "repeated"}
+
+
+@pytest.mark.parametrize(("kind", "text"), huge_strings(100_000).items())
+def test_a_huge_text_is_cut_in_time(kind, text):
+    translator = tiny_translator()
+    start = time.perf_counter()
+    found: Layout = translator._layout(text, True, True)
+    assert time.perf_counter() - start < 20
+    assert found.fill(found.pieces) == text
+    assert all(len(piece) < 400 for piece in found.pieces)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sentences", "one word", "placeholders", "tags"])
+def test_a_huge_text_is_translated(kind):
+    [found] = tiny_translator().translate([huge_strings(100_000)[kind]], beam=1)
+    assert len(found.text) > 10_000
+
+
+def test_what_500_lines_hold_survives():
+    """Tags, placeholders, links, numbers and layout, in the translations of a random model."""
+    lines = kept_lines(500)
+    found = tiny_translator().translate([line.source for line in lines], beam=1)
+    for line, one in zip(lines, found, strict=True):
+        for item in set(line.items):
+            assert one.text.count(item) >= line.items.count(item), (line, one)
+        if line.kind == "layout":
+            assert one.text.startswith(line.items[0])
+            assert one.text.endswith(line.source[len(line.source.rstrip()) :])
+
+
+def test_without_protection_they_do_not_survive():
+    """Else the test above could not fail."""
+    lines = kept_lines(70)
+    found = tiny_translator().translate([line.source for line in lines], beam=1, protect=False)
+    both = zip(lines, found, strict=True)
+    assert sum(all(item in one.text for item in line.items) for line, one in both) < 7
+
+
+def test_pieces_are_cut_where_the_limit_is():
+    found = lay_out("a b c d", lambda piece: len(piece.split()), 3, split=True, protect=True)
+    assert found.pieces == ["a b", "c d"]

@@ -1,0 +1,95 @@
+"""Bundles that are loaded together are searched as one; and what mbr makes of samples."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from sacrebleu.metrics.chrf import CHRF
+
+from seq2seq.config import DecodeConfig, TransformerConfig
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.request import Request
+from seq2seq.errors import BundleError, ConfigError
+from seq2seq.inference.bundle import Bundle
+from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.translator import Translator
+from seq2seq.model.transformer import Transformer
+
+SENTENCES = ["the big old house is here", "a man reads", "la maison est ici", "un homme lit"]
+TEXTS = ["the house", "a man reads here", "no"]
+ALONE = {"split": False, "protect": False, "rescue": False}
+
+
+def make(seed: int, vocabulary: int = 300, normalise: tuple[str, ...] = ()) -> Bundle:
+    tokenizer = Tokenizer.train(SENTENCES * 5, vocabulary)
+    torch.manual_seed(seed)
+    config = TransformerConfig(
+        d_model=16, n_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, max_length=24
+    )
+    model = Transformer(config, tokenizer.vocab_size).eval()
+    with torch.no_grad():
+        model.output.weight *= 3
+    decode = DecodeConfig(beam=3, max_ratio=1.0, max_extra=4)
+    both, training = Vocabularies(tokenizer, tokenizer), {"step": 1, "scores": {}}
+    return Bundle(model, both, decode, training, list(normalise))
+
+
+def saved(bundle: Bundle, folder: Path) -> Path:
+    bundle.save(folder)
+    return folder
+
+
+def test_bundles_are_loaded_as_an_ensemble(tmp_path):
+    bundles = [make(0), make(1)]
+    folders = [saved(bundle, tmp_path / str(i)) for i, bundle in enumerate(bundles)]
+    found = Translator.load(folders, "cpu").translate(TEXTS, **ALONE)
+    engine = TorchEngine([bundle.model for bundle in bundles])
+    expected = Translator(engine, bundles[0].vocabularies, bundles[0].decode)
+    assert [(one.text, one.score) for one in found] == [
+        (one.text, pytest.approx(one.score, abs=1e-5))
+        for one in expected.translate(TEXTS, **ALONE)
+    ]
+    [alone] = Translator.load(folders[0], "cpu").translate(TEXTS[:1], **ALONE)
+    assert alone.score != pytest.approx(found[0].score, abs=1e-3)
+
+
+def test_bundles_that_do_not_speak_the_same_language_are_refused(tmp_path):
+    first = saved(make(0), tmp_path / "a")
+    other = saved(make(0, vocabulary=290), tmp_path / "b")
+    with pytest.raises(BundleError, match=r"/b has another vocabulary than .*/a, so they cannot"):
+        Translator.load([first, other], "cpu")
+    odd = saved(make(0, normalise=("nfc",)), tmp_path / "c")
+    with pytest.raises(BundleError, match=r"/c reads texts normalised by \['nfc'\] and .* by \[\]"):
+        Translator.load([first, odd], "cpu")
+
+
+# Minimum Bayes risk
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    bundle = make(0)
+    return Translator(TorchEngine([bundle.model]), bundle.vocabularies, bundle.decode)
+
+
+def test_mbr_returns_the_sample_with_the_largest_mean_utility(translator):
+    source, target = translator.vocabularies.source, translator.vocabularies.target
+    decode = dataclasses.replace(translator.decode, strategy="mbr", samples=12)
+    found = translator.translate(TEXTS, strategy="mbr", samples=12, n_best=3, **ALONE)
+    for text, best in zip(TEXTS, found, strict=True):
+        [samples] = translator.engine.search([Request(source.encode([text])[0])], decode)
+        texts = target.decode([sample.tokens for sample in samples])
+        utilities = {
+            one: sum(CHRF().sentence_score(one, [other]).score for other in texts) for one in texts
+        }
+        ranked = sorted(utilities.values(), reverse=True)
+        chosen = [best, *best.alternatives]
+        by_text = {one.strip(): utility for one, utility in utilities.items()}
+        assert [by_text[one.text.strip()] for one in chosen] == pytest.approx(ranked[:3])
+
+
+def test_more_translations_than_samples_are_refused(translator):
+    with pytest.raises(ConfigError, match=r"n_best=9 needs as many hypotheses \(decode.samples=4"):
+        translator.translate(TEXTS, strategy="mbr", samples=4, n_best=9)

@@ -1,0 +1,54 @@
+"""Terms are found as whole words, and a file of them says which line is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from seq2seq.errors import DataError
+from seq2seq.inference.terms import Terms, load_terms
+
+TERMS = Terms({"house": "demeure", "big house": "château", "C++": "C++", "art": "l'art"})
+
+
+@pytest.mark.parametrize(
+    ("source", "targets"),
+    [
+        ("The House is here.", ("demeure",)),
+        ("a big  house and a house", ("château", "demeure")),
+        ("a house, a house", ("demeure",)),
+        ("houses and parts", ()),
+        ("I like C++.", ("C++",)),
+        ("", ()),
+    ],
+)
+def test_terms_of_a_source(source, targets):
+    assert TERMS.required(source) == targets
+
+
+def test_no_terms_require_nothing():
+    assert Terms({}).required("anything") == ()
+
+
+def test_a_file_of_terms(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_text("\ufeff# from\tto\nhouse\tdemeure\n\n Big  House \tchâteau\nhouse\tdemeure\n")
+    assert load_terms(path) == {"house": "demeure", "big house": "château"}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"house demeure\n", r"terms\.tsv, line 1: 'house demeure' is no pair of phrases: w"),
+        (b"a\tb\n\nhouse\t\n", r"line 3: 'house' is no pair"),
+        (b"a\tb\tc\n", r"line 1: .* is no pair"),
+        (b"a\tb\nc\td\nA\tx\n", r"line 3: 'A' is 'x' here, and 'b' in line 1: keep one of them"),
+        (b"a\t\xff\n", r"cannot read the terms .*terms\.tsv: .* Give a UTF-8 text file"),
+        (None, r"cannot read the terms .*terms\.tsv: .*No such file"),
+    ],
+)
+def test_mistakes_name_the_line(content, text, tmp_path):
+    path = tmp_path / "terms.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=text):
+        load_terms(path)
