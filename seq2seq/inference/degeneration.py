@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-# Human translations pass these limits in 2 of 39,000 sentences (Multi30k, news, wiki, subtitles and
+# Human translations pass these limits in 2 of 38,000 sentences (Multi30k, news, wiki, subtitles and
 # web text); most of them do not come near.
 WORDS = 8  # longest phrase whose repetition is looked for
 REPEATS = 3  # times that a phrase may not stand in a row, unless the source does the like

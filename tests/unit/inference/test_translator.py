@@ -271,7 +271,8 @@ def test_lines_and_sentences_are_translated_one_by_one(translator):
     house, man, houses = (part.text for part in parts)
     assert whole.text == f"{house} {man}\n\n- {houses}"
     [corpus] = translator.translate_corpus(["- the house. A man!"])
-    [plain] = translator.translate(["- the house. A man!"], split=False, protect=False, rescue=False)
+    as_it_is = {"split": False, "protect": False, "rescue": False}
+    [plain] = translator.translate(["- the house. A man!"], **as_it_is)
     assert corpus == plain
     assert not corpus.text.startswith(f"- {house}")
 
