@@ -120,6 +120,8 @@ def _add_text(made: argparse.ArgumentParser) -> None:
     add("--prefix", default="", metavar="TEXT", help="each translation begins so")
     add("--terms", type=load_terms, metavar="FILE", help="lines of source phrase, tab, the phrase "
         "that is to stand for it")  # fmt: skip
+    add("--ban", dest="banned", action="append", metavar="TEXT", help="not in any "
+        "translation; several times for several")  # fmt: skip
     add("--french-typography", dest="typography", action="store_true", help="apostrophes, "
         "quotation marks and spaces as French is printed")  # fmt: skip
     add("--no-split", dest="split", action="store_false", help="translate each text at once, and "
@@ -175,6 +177,7 @@ def keywords(options: argparse.Namespace) -> dict[str, Any]:
     """What was asked of a translation, as `Translator.translate` calls it."""
     return {
         **{name: getattr(options, name) for name in TEXT},
+        "banned": options.banned or (),
         "align": options.alignments,
         **decode_settings(options),
     }

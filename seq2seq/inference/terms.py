@@ -1,9 +1,9 @@
-"""Terminology: source phrases and the target phrases that are to stand for them."""
+"""Terminology: target phrases that are to stand for source phrases, and such as must not come."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seq2seq.errors import DataError
@@ -14,9 +14,11 @@ class Terms:
 
     Args:
         phrases: target phrases by source phrases.
+        banned: target phrases that no translation contains, nor words that begin with one.
     """
 
-    def __init__(self, phrases: Mapping[str, str]):
+    def __init__(self, phrases: Mapping[str, str], banned: Sequence[str] = ()):
+        self.banned = [phrase.strip() for phrase in banned if phrase.strip()]
         self._targets = {_key(source): target for source, target in phrases.items()}
         longest_first = sorted(self._targets, key=len, reverse=True)
         words = "|".join(re.escape(source).replace(r"\ ", r"\s+") for source in longest_first)

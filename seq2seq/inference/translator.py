@@ -151,6 +151,7 @@ class Translator:
         rescue: bool = True,
         typography: bool = False,
         terms: Mapping[str, str] | None = None,
+        banned: Sequence[str] = (),
         prefix: str = "",
         align: bool = False,
         progress: Progress = None,
@@ -171,6 +172,7 @@ class Translator:
             rescue: what is degenerate is translated again in other ways (`rescue.py`).
             typography: apostrophes, quotation marks and spaces as French is printed.
             terms: target phrases for source phrases, such as `{"house": "demeure"}`.
+            banned: target phrases that no translation contains, such as `["maison"]`.
             prefix: the translation of each text begins so.
             align: also find which words translate each other (`Translation.alignment`).
             progress: called with the number of pieces of text that were just translated.
@@ -180,7 +182,7 @@ class Translator:
         Raises:
             UserError: a setting is not known, or does not go with another.
         """
-        decode, phrases = self._settings(settings), Terms(terms or {})
+        decode, phrases = self._settings(settings), Terms(terms or {}, banned)
         texts = [readable(text) for text in texts]
         layouts = [self._layout(text, split, protect) for text in texts]
         take = take_tags if protect else _no_tags
@@ -198,7 +200,7 @@ class Translator:
             except RequestError:  # a part of a sentence may be too short for a term
                 if len(sources) > 1:
                     return [again([source], **changes)[0] for source in sources]
-                return self._candidates([Source(sources[0].text)], other, Terms({}), shown)
+                return self._candidates([Source(sources[0].text)], other, Terms({}, banned), shown)
 
         def rescued(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
             found = again(sources, **changes)
@@ -325,6 +327,7 @@ class Translator:
                 ids,
                 prefix=target.encode([one.prefix])[0],
                 required=target.encode(terms.required(one.text)),
+                banned=target.encode(terms.banned),
             )
             for one, ids in zip(sources, source.encode([one.text for one in sources]), strict=True)
         ]

@@ -333,6 +333,7 @@ def test_who_types_is_answered_line_by_line(command, capitals):
         ("--no-split --no-protect --no-rescue",
          {"split": False, "protect": False, "rescue": False}),
         ("--french-typography --prefix Le", {"typography": True, "prefix": "Le"}),
+        ("--ban le --ban la", {"banned": ["le", "la"]}),
         ("--terms terms.tsv --alignments", {"terms": {"house": "demeure"}, "align": True}),
     ],
 )  # fmt: skip

@@ -285,6 +285,14 @@ def test_terms_stand_in_the_translation(translator):
     assert not any("zèbre" in one.text for one in found)
 
 
+def test_what_is_banned_comes_in_no_translation(translator):
+    free = [one.text for one in translator.translate(TEXTS, rescue=False)]
+    words = sorted({word for text in free for word in text.split()}, key=len)[-2:]
+    for one in translator.translate(TEXTS, banned=words, rescue=False, n_best=3):
+        for candidate in (one, *one.alternatives):
+            assert not set(words) & set(candidate.text.split())
+
+
 def test_a_prefix_begins_the_translation_of_each_text(translator):
     texts = ["the house. a man", "no"]
     first, second = translator.translate(texts, prefix="la grande", max_extra=20)
