@@ -111,6 +111,7 @@ class ArrivingLines:
     def __iter__(self) -> Iterator[bytes]:
         while True:
             while not self._lines and not self._ended:
+                self._wait(None)
                 self._read()
             if not self._lines:
                 return
@@ -119,13 +120,25 @@ class ArrivingLines:
     def pauses(self) -> bool:
         """Whether the next line would have to be waited for."""
         while not self._lines and not self._ended:
-            if not select.select([self._descriptor], [], [], PATIENCE)[0]:
+            if not self._wait(PATIENCE):
                 return True
             self._read()
         return False
 
+    def _wait(self, seconds: float | None) -> bool:
+        """Whether there is something to read in this time; None = however long it takes."""
+        try:
+            return bool(select.select([self._descriptor], [], [], seconds)[0])
+        except OSError as error:
+            raise DataError(f"cannot read {self._name}: {error}") from error
+
     def _read(self) -> None:
-        data = os.read(self._descriptor, 1 << 16)
+        try:
+            data = os.read(self._descriptor, 1 << 16)
+        except BlockingIOError:  # who shares a pipe that does not wait was faster
+            return
+        except OSError as error:
+            raise DataError(f"cannot read {self._name}: {error}") from error
         *ended, last = data.split(b"\n")
         for line in ended:
             self._lines.append(b"".join([*self._rest, line]))

@@ -34,7 +34,8 @@ from seq2seq.training.hardware import keep_freed_memory, peak_memory
 
 log = logging.getLogger(__name__)
 
-STAGES = ("encode", "step", "reorder")  # what is left of a batch is the search itself
+# What is left of a batch is the search itself.
+STAGES = ("encode", "decoder", "projection", "reorder")
 SHORTEST, LONGEST = 8, 24  # tokens of the sources
 
 
@@ -157,8 +158,10 @@ class TimedStep:
             return TimedState(self.model.start(source_BS), self)
 
     def step(self, tokens_R: Tensor, state: TimedState) -> Tensor:
-        with self.stage("step"):
-            log_probs_RV: Tensor = self.model.step(tokens_R, state.state)
+        with self.stage("decoder"):
+            hidden_RD = self.model.hidden(tokens_R, state.state)
+        with self.stage("projection"):
+            log_probs_RV: Tensor = self.model.log_probs(hidden_RD)
         return log_probs_RV
 
 

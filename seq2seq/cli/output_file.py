@@ -13,9 +13,26 @@ from typing import Any
 from seq2seq.cli.partial_file import beside
 from seq2seq.errors import DataError, RunError
 
+LONGEST_NAME = 255 - len(".partial.json.new")  # bytes, as most file systems allow
+
 # What may be otherwise when one goes on: it changes nothing in the answers.
 FREE = ("texts", "file", "output", "resume", "force", "model", "device", "batch_tokens", "quiet",
         "attention")  # fmt: skip
+
+
+def resolved(output: Path) -> Path:
+    """The file that a link leads to, so that it is replaced and not the link.
+
+    Raises:
+        RunError: the link leads nowhere, or in a circle.
+    """
+    # `/dev/stdout` leads to what is no file: that is refused by the name that was given.
+    if not output.is_symlink() or (output.exists() and not output.is_file()):
+        return output
+    try:
+        return output.resolve()
+    except (OSError, RuntimeError) as error:
+        raise RunError(f"--output {output} is a link that cannot be followed: {error}") from error
 
 
 def check_output(options: argparse.Namespace) -> None:
@@ -27,6 +44,10 @@ def check_output(options: argparse.Namespace) -> None:
     output = options.output
     if output is None:
         return
+    if len(os.fsencode(output.name)) > LONGEST_NAME:
+        raise RunError(
+            f"the name of --output {output} is too long: give one of at most {LONGEST_NAME} bytes"
+        )
     if not output.parent.is_dir():
         raise RunError(
             f"the folder of --output {output} does not exist: make it (mkdir -p {output.parent}) "

@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from seq2seq.cli.records import Record
 from seq2seq.disk import sync
@@ -44,7 +46,8 @@ class PartialFile:
         resume: whether to go on with what is there.
 
     Raises:
-        RunError: what is there was made with something else, or is damaged.
+        RunError: what is there was made with something else, is damaged, or is being written by
+            another process; the disk fails.
     """
 
     def __init__(self, output: Path, made_with: dict[str, Any], resume: bool = False):
@@ -53,13 +56,21 @@ class PartialFile:
         self._pack = packer(output)
         self._digest = hashlib.sha256()
         self.records, self._size = 0, 0
-        if resume and self.path.exists():
-            self.records, self._size, self._expected = self._described()
-        else:  # before the file is emptied, so that they never disagree
-            self._describe()
-        self._file = self.path.open("r+b" if self.path.exists() else "wb", buffering=0)
-        self._file.truncate(self._size)
-        self._file.seek(self._size)
+        with self._reported():
+            self._file, existed = _locked(self.path)
+        try:
+            if resume and existed:
+                self.records, self._size, self._expected = self._described()
+            with self._reported():
+                if not (resume and existed):  # before the file is emptied: they never disagree
+                    self._describe()
+                self._file.truncate(self._size)
+                self._file.seek(self._size)
+        except BaseException:
+            if not existed:
+                self.path.unlink(missing_ok=True)
+            self._file.close()
+            raise
 
     def _described(self) -> tuple[int, int, str]:
         """Records, bytes and input of what is there; raises RunError where it cannot be used."""
@@ -112,13 +123,18 @@ class PartialFile:
         data = self._pack("".join(f"{line}\n" for line in lines).encode())
         add_to_digest(self._digest, records)
         rest = memoryview(data)
-        try:
+        with self._reported():
             while rest:
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
             self.records += len(records)
             self._size += len(data)
             self._describe()
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise RunError(
                 f"cannot write {self.path}: {error}. Make room, then go on with the same command "
@@ -138,10 +154,17 @@ class PartialFile:
         os.replace(new, self._description)
 
     def finish(self) -> None:
-        """Give the file its name."""
-        os.fsync(self._file.fileno())
-        os.replace(self.path, self.output)
-        self._description.unlink(missing_ok=True)
+        """Give the file its name.
+
+        Raises:
+            RunError: the disk fails.
+        """
+        with self._reported():
+            os.fsync(self._file.fileno())
+            os.replace(self.path, self.output)
+            self._description.unlink(missing_ok=True)
+            with suppress(PermissionError):  # a folder may be for writing only
+                sync(self.output.parent)
 
     def __enter__(self) -> PartialFile:
         return self
@@ -154,15 +177,49 @@ class PartialFile:
     ) -> None:
         if kind is not None:
             self._file.truncate(self._size)  # what was being written when it happened
-        self._file.close()
-        if kind is not None and not self.records:
+        if kind is not None and not self.records:  # while it is locked: later it may be another's
             self.path.unlink(missing_ok=True)
             self._description.unlink(missing_ok=True)
-        elif kind is not None and issubclass(kind, KeyboardInterrupt):
+        self._file.close()
+        if not self.records:
+            return
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
             raise Interrupted(
                 f"interrupted; {self.path} holds the translation of {self.records:,} lines: go on "
                 "with the same command and --resume"
             ) from error
+
+
+def _locked(path: Path) -> tuple[IO[bytes], bool]:
+    """A file that no other process has locked until it is closed, and whether it was there.
+
+    Raises:
+        RunError: another process has.
+    """
+    busy = RunError(f"another translate is writing {path}: wait for it, or name another --output")
+    existed = True
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        existed = False
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            raise busy from None
+    file = os.fdopen(descriptor, "r+b", buffering=0)
+    try:
+        with suppress(OSError):  # some file systems of networks have no locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise busy from None
+        # The other may have finished, and given the file its name, since it was opened.
+        if not path.exists() or not os.path.samestat(os.fstat(descriptor), path.stat()):
+            raise busy
+    except BaseException:
+        file.close()
+        raise
+    return file, existed
 
 
 def add_to_digest(digest: Any, records: Iterable[Record]) -> int:

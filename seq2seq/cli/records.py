@@ -75,13 +75,13 @@ class Lines:
 
     def answer(self, record: Record, translation: Translation) -> str:
         found = [translation, *translation.alternatives]
-        lines = [self._line(each) for each in found]
+        lines = [self._line(each, bool(record.line.strip())) for each in found]
         # Some texts have fewer translations that differ: the next text still begins n lines on.
         return "\n".join(lines + [""] * (self.wanted.n_best - len(lines)))
 
-    def _line(self, translation: Translation) -> str:
-        score = [f"{translation.score:.4f}"] if self.wanted.scores else []
-        links = [_links(translation)] if self.wanted.alignments else []
+    def _line(self, translation: Translation, searched: bool) -> str:
+        score = [f"{translation.score:.4f}"] if self.wanted.scores and searched else []
+        links = [_links(translation)] if self.wanted.alignments and searched else []
         if not score and not links:
             return re.sub(r"[\r\n]+", " ", translation.text)
         return "\t".join([*score, _cell(translation.text), *links])
@@ -122,7 +122,7 @@ class Objects:
                 continue
             try:
                 row = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 raise DataError(f"{self.name}, line {number}: not JSON ({error})") from error
             if not isinstance(row, dict):
                 raise DataError(f"{self.name}, line {number}: not an object: {line[:60]}")
@@ -132,7 +132,16 @@ class Objects:
                     f"{self.name}, line {number} has no text {self.column!r}; it has: "
                     f"{has or 'none'}. Name one of them: --column NAME"
                 )
+            _refuse_overwriting(f"{self.name}, line {number}", row, self._added(), self.into)
             yield Record(line, row[self.column], row)
+
+    def _added(self) -> list[str]:
+        """Keys that an answer may have besides the translation."""
+        wanted = self.wanted
+        return [
+            *["score"] * wanted.scores, *["tokens", "token_scores"] * wanted.token_scores,
+            *["alignment"] * wanted.alignments, "notes", *["alternatives"] * (wanted.n_best > 1),
+        ]  # fmt: skip
 
     def answer(self, record: Record, translation: Translation) -> str:
         return _dumps(record.row | _described(translation, self.into, self.wanted))
@@ -191,6 +200,7 @@ class Rows:
                 f"{self.name} has no column {self._column!r}; it has: {', '.join(first)}. Name one "
                 "of them, or give a number from 0 on if its first line holds no names: --column"
             )
+        _refuse_overwriting(self.name, first, self._added[1:], self._into)
         places = [first.index(name) if name in first else next(new) for name in self._added]
         return first.index(self._column), places
 
@@ -198,10 +208,23 @@ class Rows:
         fields, places = record.row
         values = [_cell(translation.text)]
         if self.wanted.scores:
-            values.append(f"{translation.score:.4f}")
+            values.append(f"{translation.score:.4f}" if str(record.text).strip() else "")
         if self.wanted.alignments:
             values.append(_links(translation))
         return _filled(fields, places, values)
+
+
+def _refuse_overwriting(
+    where: str, there: Iterable[str], added: Iterable[str], into: str | None
+) -> None:
+    """Raises DataError where a column that is added would take the place of one that is there."""
+    taken = set(there) - {into}
+    for name in added:
+        if name in taken:
+            raise DataError(
+                f"{where} has {name!r} already, which is what is told of a translation here too: "
+                "give it another name, or take it away"
+            )
 
 
 def _filled(fields: list[str], places: list[int], values: list[str]) -> str:

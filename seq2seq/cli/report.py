@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from seq2seq.errors import UserError
+from seq2seq.errors import RunError, UserError
 
 Result = TypeVar("Result")
 
@@ -33,10 +34,26 @@ def run_command(main: Callable[[], Result]) -> Result:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            fail(f"a file name is too long: {error.filename}. Give a shorter one", 1)
         if error.errno not in DISK:
             raise
         what = f" ({error.filename})" if error.filename else ""
         fail(f"{DISK[error.errno]}{what}: make room or choose another folder", 1)
+
+
+def prepare_streams() -> None:
+    """See to it that answers can be written, whatever the locale says.
+
+    Raises:
+        RunError: standard output is closed.
+    """
+    if sys.stderr is None:  # closed; a message to it would go to standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        raise RunError("standard output is closed, so answers have nowhere to go")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # French needs it
 
 
 def fail(message: str, code: int) -> NoReturn:

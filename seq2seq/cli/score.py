@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli.line_progress import line_progress
-from seq2seq.cli.report import run_command
+from seq2seq.cli.report import prepare_streams, run_command
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.lines import decoded
 
@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
+    prepare_streams()
     pairs = read(options.files, tuple(options.columns))
     from seq2seq.inference.find_model import find_model
 
@@ -96,6 +97,8 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
         DataError: one cannot be read; names the line.
     """
     if not files:
+        if sys.stdin is None:
+            raise DataError("standard input is closed: give files, or a pipe of SOURCE tab TARGET")
         if sys.stdin.isatty():
             raise ConfigError(["nothing to score: give files, or a pipe of SOURCE tab TARGET"])
         return _of_stdin()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import io
 import logging
-import os
 import stat
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from seq2seq.cli.line_progress import LineProgress, line_progress
-from seq2seq.cli.output_file import check_output, made_with
+from seq2seq.cli.output_file import check_output, made_with, resolved
 from seq2seq.cli.partial_file import PartialFile
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
-from seq2seq.cli.report import run_command
+from seq2seq.cli.report import prepare_streams, run_command
 from seq2seq.cli.translate_options import check, keywords, kind_of, parser
 from seq2seq.errors import DataError, RunError, UserError
 from seq2seq.lines import ArrivingLines, decoded, lines_of, open_packed
@@ -38,8 +38,10 @@ def main() -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.output:
+        options.output = resolved(options.output)
     check(options)
-    _prepare_streams()
+    prepare_streams()
     _check_input(options)
     check_output(options)
     level = logging.ERROR if options.quiet else logging.WARNING
@@ -52,6 +54,7 @@ def _run(options: argparse.Namespace) -> None:
         return
     form = form_of(options)
     lines, pauses = _lines(options)
+    found: list[Translation] = []
     with _output(options, [folder for folder, _ in models]) as output:
         rest = output.pass_over(form.read(lines))
         translator = _load(models, options)
@@ -61,7 +64,13 @@ def _run(options: argparse.Namespace) -> None:
                     found = _translate(translator, block, options, progress)
                 output.write(block, _answers(form, block, found))
         output.finish()
-    if options.attention:  # so there is one text
+    if options.attention and not found:  # an earlier run was interrupted after its last line
+        print(
+            f"translate: {options.attention} is not drawn, since the text was translated before: "
+            "leave --output and --resume out to draw it",
+            file=sys.stderr,
+        )
+    elif options.attention:  # so there is one text
         from seq2seq.inference.attention_figure import draw_attention
 
         draw_attention(translator, options.texts[0], found[0].text, options.attention)
@@ -79,15 +88,6 @@ def _load(models: Sequence[tuple[Path, str]], options: argparse.Namespace) -> Tr
         why = models[0][1]
         print(f"translate: using the model {names} ({why})", file=sys.stderr, flush=True)
     return translator
-
-
-def _prepare_streams() -> None:
-    if sys.stderr is None:  # closed; a message to it would go to standard output
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    if sys.stdout is None:
-        raise RunError("standard output is closed, so translations have nowhere to go")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # French needs it, whatever the locale says
 
 
 def _check_input(options: argparse.Namespace) -> None:
@@ -207,11 +207,19 @@ def _progress(
         and sys.stderr.isatty()
         and (options.output is not None or not sys.stdout.isatty())
     )
-    total = None
-    if shown and (path := options.file or _stdin_file()):
-        with open_packed(path) as file:
-            total = sum(1 for _ in file)
+    path = options.file or _stdin_file()
+    # What is no ordinary file, such as a named pipe, can be read only once.
+    total = _count(path) if shown and path and path.is_file() else None
     return line_progress(shown, total, output.records)
+
+
+def _count(path: Path) -> int | None:
+    """Lines of a file; None if it is damaged, which is told when the place is reached."""
+    try:
+        with open_packed(path) as file:
+            return sum(1 for _ in file)
+    except (OSError, EOFError, zlib.error):
+        return None
 
 
 def _stdin_file() -> Path | None:

@@ -32,11 +32,12 @@ Exit codes: 0 done, 1 something given cannot be used, 2 wrong option, 130 interr
 141 whoever read the output has gone."""
 
 # Options that are settings of `DecodeConfig` of the same name; None = as the model was validated.
-SEARCH = ("beam", "n_best", "length_penalty", "length_norm", "coverage")
+SEARCH = ("beam", "n_best", "length_penalty", "length_norm", "coverage", "diversity")
 CHANCE = ("temperature", "top_k", "top_p", "min_p", "seed")
 RULES = ("no_repeat_ngram", "repetition_penalty")
 DIRECT = (*SEARCH, *CHANCE, "samples", *RULES, "batch_tokens")
 TEXT = ("split", "protect", "rescue", "typography", "terms", "prefix")  # of `translate`
+FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
 # Settings whose option has another name, for messages.
 CALLED = {"groups": "diverse", "max_extra": "max-length", "strategy": "sample"}
 
@@ -95,6 +96,7 @@ def _add_search(made: argparse.ArgumentParser) -> None:
     add("--length-norm", choices=("none", "average", "gnmt"), help="how length enters a score")
     add("--coverage", type=float, metavar="X", help="cost of source words left out")
     add("--diverse", type=int, metavar="N", dest="groups", help="groups of hypotheses that differ")
+    add("--diversity", type=float, metavar="X", help="how much they differ")
     add("--max-length", type=int, metavar="N", help="most subwords of a translation")
     add("--no-repeat-ngram", type=int, metavar="N", help="N subwords in a row occur once")
     add("--repetition-penalty", type=float, metavar="X", help="above 1: against used subwords")
@@ -152,6 +154,7 @@ def check(options: argparse.Namespace) -> None:
         ConfigError: all of it in one message.
     """
     problems = [*_files_problems(options), *_chance_problems(options), *_answer_problems(options)]
+    problems += _engine_problems(options)
     if options.max_length is not None and options.max_length < 1:
         problems.append(f"--max-length {options.max_length} leaves no room: give 1 or more")
     settings = decode_settings(options)
@@ -195,7 +198,8 @@ def _files_problems(options: argparse.Namespace) -> Iterator[str]:
     if options.texts and options.file:
         yield f"a text and --file {options.file} were given: give one of them"
     for name in ("resume", "force"):
-        if getattr(options, name) and not options.output:
+        about = options.output or (name == "force" and options.attention)
+        if getattr(options, name) and not about:
             yield f"--{name} is about an output file: add --output FILE"
     if options.resume and options.force:
         yield "--resume goes on with what is there and --force begins anew: choose one"
@@ -220,7 +224,7 @@ def _chance_problems(options: argparse.Namespace) -> Iterator[str]:
     chosen = [f"--{name}" for name in ("sample", "mbr") if getattr(options, name)]
     if len(chosen) == 2:
         yield "--sample returns samples and --mbr the most typical of them: choose one"
-    for name in ("beam", "groups", "coverage"):
+    for name in ("beam", "groups", "diversity", "coverage"):
         if chosen and getattr(options, name) is not None:
             yield (
                 f"{chosen[0]} draws words by chance and {_option(name)} is for a search of the "
@@ -244,6 +248,16 @@ def _answer_problems(options: argparse.Namespace) -> Iterator[str]:
         yield "--attention draws all heads, which --engine ctranslate2 does not tell: use torch"
     if options.attention and not options.attention.parent.is_dir():
         yield f"the folder of --attention {options.attention} does not exist: make it"
+    if options.attention and options.attention.suffix.lower() not in FIGURES:
+        yield f"--attention {options.attention} does not end in {', '.join(FIGURES)}: rename it"
+    if options.attention and options.attention.is_dir():
+        yield f"--attention {options.attention} is a folder: name a file in it"
+    elif options.attention and options.attention.exists() and not options.force:
+        yield f"--attention {options.attention} exists already: name another, or add --force"
+    if (options.groups or 1) > 1 and (options.n_best or 1) < 2:
+        yield f"--diverse {options.groups} shows only among several translations: add --n-best N"
+    if options.diversity is not None and (options.groups or 1) < 2:
+        yield "--diversity changes nothing without groups: add --diverse N"
     if kind == "tsv" and (options.n_best or 1) > 1:
         yield (
             f"--n-best {options.n_best} gives several translations, and a row of a .tsv file has "
@@ -253,6 +267,23 @@ def _answer_problems(options: argparse.Namespace) -> Iterator[str]:
         yield f"--json is for lines of text; {options.file} keeps its form: leave --json out"
     if options.length_norm == "none" and options.length_penalty is not None:
         yield "--length-penalty changes nothing with --length-norm none: leave one of them out"
+
+
+def _engine_problems(options: argparse.Namespace) -> Iterator[str]:
+    """What CTranslate2 lacks; values that change nothing may be given."""
+    if options.engine != "ctranslate2":
+        return
+    lacking = {
+        "groups": (options.groups or 1) > 1,
+        "min_p": (options.min_p or 0) > 0,
+        "repetition_penalty": options.repetition_penalty not in (None, 1),
+        "terms": bool(options.terms),
+    }
+    for name, asked in lacking.items():
+        if asked:
+            yield f"--engine ctranslate2 has no {_option(name)}: leave it out, or use torch"
+    if options.seed is not None:
+        yield "--engine ctranslate2 cannot repeat its samples: leave --seed out, or use torch"
 
 
 def _option(setting: str) -> str:

@@ -32,8 +32,11 @@ def beam_search(
     limits: Sequence[int],
     config: DecodeConfig,
     processors: Sequence[Processor] = (InputMarks(),),
+    spare: bool = False,
 ) -> list[list[Hypothesis]]:
     """Up to `config.n_best` hypotheses for each source (B, S), best first.
+
+    With `spare` all that have ended by then; the search does not go on for them.
 
     As in fairseq, an end mark counts only among the N best candidates of a step, and a
     sentence is done once N hypotheses have ended, or earlier when a bound on all
@@ -64,7 +67,7 @@ def beam_search(
         going = [b for b, s in enumerate(sentences) if not s.done(alive, b)]
         if len(going) < len(sentences):
             for b in sorted(set(range(len(sentences))) - set(going)):
-                results[sentences[b].index] = sentences[b].best(alive, b)
+                results[sentences[b].index] = sentences[b].best(alive, b, spare)
             if not going:
                 break
             sentences = [sentences[b] for b in going]
@@ -159,7 +162,7 @@ class _Sentence:
         best_alive = float(alive.log_probs[b].sum(axis=1).max())
         return scores[config.n_best - 1] >= best_possible(best_alive, self.limit, config)
 
-    def best(self, alive: _Beams, b: int) -> list[Hypothesis]:
+    def best(self, alive: _Beams, b: int, spare: bool) -> list[Hypothesis]:
         """The results, best first, each once; ties keep the order in which they ended."""
         found = list(chain.from_iterable(self.results.values()))
         if not found:  # cut off by the limit: better than nothing, and marked so
@@ -170,7 +173,7 @@ class _Sentence:
             unique.setdefault(tuple(result.tokens), result)  # groups may agree
         ranked = sorted(unique.values(), key=lambda result: -result.score)
         # What finds the best by coverage looks at all of them.
-        return ranked if self.config.coverage else ranked[: self.config.n_best]
+        return ranked if spare or self.config.coverage else ranked[: self.config.n_best]
 
 
 def _likeliest(

@@ -28,6 +28,10 @@ class Request:
     banned: Sequence[Sequence[int]] = ()
 
 
+class RoomError(RequestError):
+    """What is asked of a translation does not fit into its limit; less of it may."""
+
+
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
     """Refuse what cannot be.
 
@@ -36,17 +40,33 @@ def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
         limits: most tokens of each output, end mark included.
 
     Raises:
-        RequestError: a request contradicts itself, or does not fit into its limit; names it.
+        RequestError: a request contradicts itself; names it.
+        RoomError: none does, but one does not fit into its limit; names it.
     """
+    crowded = ""
     for number, (request, limit) in enumerate(zip(requests, limits, strict=True), 1):
         if request.prefix or request.required or request.banned:
+            wrong = f"sentence {number} cannot be translated so"
             try:
-                _check(request, limit)
+                needed = _needed(request)
             except ValueError as error:
-                raise RequestError(f"sentence {number} cannot be translated so: {error}") from error
+                raise RequestError(f"{wrong}: {error}") from error
+            if needed > limit:
+                crowded = crowded or (
+                    f"{wrong}: its prefix and required terms have {needed - 1} tokens, and its "
+                    f"output may have {limit - 1}: ask for less, or raise decode.max_ratio or "
+                    "decode.max_extra as far as the model's own limit allows"
+                )
+    if crowded:
+        raise RoomError(crowded)
 
 
-def _check(request: Request, limit: int) -> None:
+def _needed(request: Request) -> int:
+    """Fewest tokens of an output that is as it is asked for, end mark included.
+
+    Raises:
+        ValueError: there is no such output.
+    """
     check_tokens("its prefix", [request.prefix])
     check_tokens("a banned sequence", request.banned)
     terms, prefix = Terms(request.required), tuple(request.prefix)
@@ -60,10 +80,4 @@ def _check(request: Request, limit: int) -> None:
                     f"the banned tokens {list(banned)} stand in {name} {list(tokens)}: leave one "
                     "of them out"
                 )
-    needed = len(prefix) + terms.missing(prefix) + 1
-    if needed > limit:
-        raise ValueError(
-            f"its prefix and required terms have {needed - 1} tokens, and its output may have "
-            f"{limit - 1}: ask for less, or raise decode.max_ratio or decode.max_extra as far as "
-            "the model's own limit allows"
-        )
+    return len(prefix) + terms.missing(prefix) + 1

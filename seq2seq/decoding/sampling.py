@@ -46,7 +46,8 @@ def sample_search(
     def choose(ranks_RV: Tensor, past: Past) -> Tensor:
         number_R = np.arange(len(past.sentence_R)) % count
         uniforms_R2 = uniforms_BnL2[past.sentence_R, number_R, past.tokens_RL.shape[1]]
-        probs_RV = truncated(torch.softmax(ranks_RV / config.temperature, dim=1), config)
+        below_RV = ranks_RV - ranks_RV.amax(dim=1, keepdim=True)  # so no temperature overflows
+        probs_RV = truncated(torch.softmax(below_RV / config.temperature, dim=1), config)
         return drawn(probs_RV, torch.from_numpy(uniforms_R2).to(probs_RV))
 
     found = extend(model, source_BS, limits, config, processors, choose, count)

@@ -44,6 +44,7 @@ def search(
     device: torch.device | str = "cpu",
     progress: Callable[[int], object] | None = None,
     workers: int = 1,
+    spare: bool = False,
 ) -> list[list[Hypothesis]]:
     """Search for the translations of sources.
 
@@ -57,6 +58,7 @@ def search(
         progress: called with the number of sentences that each batch finished.
         workers: batches that are searched at the same time on a CPU, by one thread each. They beat
             as many threads on one batch, which wait for each other at each operation.
+        spare: also return what else a beam search has found on its way.
 
     Returns:
         For each source its hypotheses, best first: `config.n_best`, or fewer where there are no
@@ -65,7 +67,9 @@ def search(
     Raises:
         RequestError: what is asked of a translation cannot be.
     """
-    strategy = STRATEGIES[_strategy(config)]
+    strategy: Callable[..., Found] = STRATEGIES[_strategy(config)]
+    if spare and strategy is beam_search:
+        strategy = partial(beam_search, spare=True)
     lengths = np.array([[len(request.source) + 1] * 2 for request in requests]).reshape(-1, 2)
     results: list[list[Hypothesis]] = [[] for _ in requests]
     all_limits = [

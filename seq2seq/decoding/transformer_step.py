@@ -107,10 +107,18 @@ class TransformerStep:
         return TransformerState(cross, padding_BS[:, None, None])
 
     def step(self, tokens_R: Tensor, state: TransformerState) -> Tensor:
+        return self.log_probs(self.hidden(tokens_R, state))
+
+    def hidden(self, tokens_R: Tensor, state: TransformerState) -> Tensor:
+        """Append a token to each hypothesis; what the decoder makes of it (R, D)."""
         x_RD = self.model.target_embedding(tokens_R[:, None], state.length)[:, 0]
         for layer, past, source in zip(self._layers, state.grow(), state.cross, strict=True):
             x_RD = layer(x_RD, past, source, state.padding_B11S)
-        logits_RV = self._output(self._norm(x_RD))
+        return self._norm(x_RD)
+
+    def log_probs(self, hidden_RD: Tensor) -> Tensor:
+        """Log probabilities (R, V) of the next token."""
+        logits_RV = self._output(hidden_RD)
         return torch.log_softmax(logits_RV.float(), dim=-1)  # see `ModelStep`
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,9 +170,9 @@ def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
     )
 
 
-def require_same_language(bundles: Mapping[str, Bundle]) -> None:
-    """Raise BundleError unless bundles, by name, can be searched as one."""
-    (name, first), *others = bundles.items()
+def require_same_language(bundles: Sequence[tuple[str, Bundle]]) -> None:
+    """Raise BundleError unless bundles, with their names, can be searched as one."""
+    (name, first), *others = bundles
     for other, bundle in others:
         if bundle.vocabularies.content_hash() != first.vocabularies.content_hash():
             raise BundleError(

@@ -8,7 +8,8 @@ stops only where nothing better can come. Three things differ:
   first, and a sentence is searched again in the rare case that one was taken. Where another rule
   is at work (prefix, banned words, repeated n-grams, a minimum length), the search may find
   another output than ours; its score is always the whole model's, by forced decoding.
-- It tells no probabilities of single tokens: `score` does.
+- It tells no probabilities of single tokens, so that `Hypothesis.token_log_probs` is empty:
+  `score` gives them.
 - It draws samples from a generator of its own: `decode.seed` does not give them again.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,9 +41,10 @@ from seq2seq.inference.engine import Pair, Progress, ranked_by_cover
 Tokens = tuple[int, ...]
 Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
 
-LARGE = 36.0  # decimal exponent of what a score may be multiplied by, in 32 bits
+LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
 NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
 BATCH_TOKENS = 8192  # source positions that are scored at once
+BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
 
 
 class CTranslate2Engine:
@@ -112,7 +115,7 @@ class CTranslate2Engine:
         found = self._model.score_batch(
             [self._source_tokens(source) for source, _ in pairs],
             [self._tokens(target) for _, target in pairs],
-            max_batch_size=BATCH_TOKENS,
+            max_batch_size=max(1, min(BATCH_TOKENS, BATCH_LOGITS // len(self._target))),
             batch_type="tokens",
             max_input_length=0,
         )
@@ -167,7 +170,8 @@ class CTranslate2Engine:
     ) -> None:
         """Add what has ended, where what the limit cut off may have taken its place.
 
-        The former is shorter, and a penalty can put short hypotheses first.
+        The former is shorter, and a penalty can put short hypotheses first. What the rules forbid
+        can be among it, such as an empty output, and is left out.
         """
         cut = [row for row, outputs in enumerate(found) if not all(_ended(o) for o, _ in outputs)]
         for strict in (False, True):
@@ -176,7 +180,9 @@ class CTranslate2Engine:
             penalty = -LARGE / math.log10(1 + max((task.most for task in chosen), default=1))
             again = self._translated(chosen, config, penalty, strict, own=True)
             for row, outputs in zip(rows, again, strict=True):
-                found[row] = list(dict([*found[row], *outputs]).items())
+                fitting = [output for output in outputs if tasks[row].fits([output])]
+                # The scores of the first search win: the penalty made these less exact.
+                found[row] = list(dict([*fitting, *found[row]]).items())
 
     def _translated(
         self,
@@ -373,6 +379,8 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
     package = require_ctranslate2()
     if device == "auto":
         device = "cuda" if package.get_cuda_device_count() else "cpu"
+    if not re.fullmatch(r"cpu(:0)?|cuda(:\d+)?", device):
+        raise UserError(f"device {device!r} is not known: use auto, cpu or cuda")
     kind, _, index = device.partition(":")
     if kind == "cuda" and not package.get_cuda_device_count():
         raise UserError(f"device {device} was asked for, but ctranslate2 sees no GPU here: use cpu")
@@ -401,4 +409,8 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
 def _cores() -> int:
     """As many threads as OMP_NUM_THREADS allows; else all that this process may use."""
     named = os.environ.get("OMP_NUM_THREADS", "")
-    return int(named) if named.isdecimal() and int(named) else len(os.sched_getaffinity(0))
+    if named.isdecimal() and int(named):
+        return int(named)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS

@@ -86,7 +86,8 @@ def export(
     require_ctranslate2()
     folder = bundle_folder(path)
     output = output or folder.with_name(f"{folder.name}-ctranslate2-{quantization}")
-    if output.exists() and not (force and (is_exported(output) or not any(output.iterdir()))):
+    replaceable = output.is_dir() and (is_exported(output) or not any(output.iterdir()))
+    if output.exists() and not (force and replaceable):
         raise RunError(
             f"{output} exists already: choose another folder with --output"
             + (", since --force replaces exported models only" if force else ", or add --force")

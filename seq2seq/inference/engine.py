@@ -37,7 +37,7 @@ class Engine(Protocol):
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        """Hypotheses for each request, best first; `config.n_best`, or fewer."""
+        """Hypotheses for each request, best first; those beyond `config.n_best` came for free."""
         ...
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
@@ -71,22 +71,25 @@ class TorchEngine:
         self.models, self.length_ratio = list(models), length_ratio
         self.heads = list(heads) or [AttentionHead() for _ in models]
         self.max_length = min(model.config.max_length for model in models)
+        steps = [step_model(model) for model in models]
+        self._step: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
+        self._device = next(models[0].parameters()).device
+        # Asked for once: while a search runs in several threads, each has but one.
+        self._workers = torch.get_num_threads() if self._device.type == "cpu" else 1
 
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        steps = [step_model(model) for model in self.models]
-        model: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
-        device = next(self.models[0].parameters()).device
         found = search(
-            model,
+            self._step,
             requests,
             config,
             max_length=self.max_length,
             length_ratio=self.length_ratio,
-            device=device,
+            device=self._device,
             progress=progress,
-            workers=torch.get_num_threads() if device.type == "cpu" else 1,
+            workers=self._workers,
+            spare=True,
         )
         return ranked_by_cover(self, requests, found, config) if config.coverage else found
 

@@ -15,8 +15,8 @@ _ITEM = re.compile(
     | (?P<mail> (?<![\w.+-]) [\w.+-]{1,64} @ [\w-]{1,63} (?: \.[\w-]{1,63} )+ )
     | (?P<placeholder>
           \{\{ [^{}\n]* \}\} | \$\{ \w+ \} | \{ [\w.:!\[\]-]* \}    # {{x}} ${VAR} {name} {0:.2f}
-        | (?<![\d%]) % (?: \(\w+\) )? (?:\d+\$)? [-+0\#]* \d* (?:\.\d+)? (?:hh?|ll?)?
-          [sdifgeuxXc] \b                                           # %s %(n)d %1$s %.2f
+        | (?<![\d%]) % (?: \(\w+\) )? (?:\d{1,3}\$)? [-+0\#]{0,5} \d{0,6} (?:\.\d{1,6})?
+          (?:hh?|ll?)? [sdifgeuxXc] \b                              # %s %(n)d %1$s %.2f
         | \$ [A-Za-z_]\w*                                           # $VAR
       )
     | (?P<entity> &(?: \#\d{1,7} | \#x[\da-f]{1,6} | [a-z]{2,31}\d{0,2} ); )
@@ -29,10 +29,11 @@ _DECIMALS = re.compile(r"\d+\.\d+")
 _ENDING = ".,;:!?'*_"
 _SPACE = "[ \xa0\u202f]"
 _WORDS = (
-    "zéro", "une?|premi(?:er|ère)s?", "deux|seconde?s?", "trois", "quatre", "cinq", "six", "sept",
+    "zéro", "premi(?:er|ère)s?", "deux|seconde?|seconds", "trois", "quatre", "cinq", "six", "sept",
     "huit", "neuf", "dix", "onze", "douze", "treize", "quatorze", "quinze", "seize", "dix-sept",
     "dix-huit", "dix-neuf", "vingt",
 )  # fmt: skip
+_ARTICLE = re.compile(r"\b(?:an?|one)\b", re.IGNORECASE)  # what "un" is in English, beside 1
 _LONGEST_NUMBER = 40  # digits that are read as a number; more are a sequence of digits
 
 
@@ -44,11 +45,13 @@ class Item:
         kind: code, url, mail, placeholder, entity or number.
         text: as it stands in the source.
         start: where, in characters.
+        article: whether the source has a, an or one, so that "un" tells nothing of its 1.
     """
 
     kind: str
     text: str
     start: int
+    article: bool = False
 
     @property
     def end(self) -> int:
@@ -85,6 +88,8 @@ class Item:
         found = rf"(?<!\d){digits}(?!\d)"
         if self.text.isascii() and len(self.text) <= 2 and int(self.text) < len(_WORDS):
             found += rf"|\b(?:{_WORDS[int(self.text)]})(?:ièmes?)?\b"
+            if int(self.text) == 1 and not self.article:
+                found += r"|\bune?\b"
         return re.compile(found, re.IGNORECASE)
 
     def count(self, target: str) -> int:
@@ -108,14 +113,23 @@ def _with_thousands(digits: str) -> str:
 def find_items(text: str) -> list[Item]:
     """The items of a source, from left to right."""
     found = []
+    article = _ARTICLE.search(text) is not None
     for match in _ITEM.finditer(text):
         kind, item = str(match.lastgroup), match[0]
         if kind == "url":  # marks after it belong to the sentence
-            item = item.rstrip(_ENDING)
-            while item.endswith(")") and item.count(")") > item.count("("):
-                item = item[:-1].rstrip(_ENDING)
-        found.append(Item(kind, item, match.start()))
+            item = _without_ending(item)
+        found.append(Item(kind, item, match.start(), article))
     return found
+
+
+def _without_ending(url: str) -> str:
+    """A link without the marks after it, and without brackets that it does not open."""
+    end, surplus = len(url.rstrip(_ENDING)), url.count(")") - url.count("(")
+    while surplus > 0 and url[end - 1] == ")":
+        end, surplus = end - 1, surplus - 1
+        while url[end - 1] in _ENDING:
+            end -= 1
+    return url[:end]
 
 
 def lost(items: list[Item], target: str) -> list[Item]:

@@ -42,7 +42,8 @@ def keep_items(
         note = f"translated around {_listed(missing[i])}"
         if gone := lost(items[i], other.text):
             note += f"; lost: {_listed(gone)}"
-        results[i] = [other.noted(note)]
+        rest = [one for one in results[i] if one.text != other.text]
+        results[i] = [other.noted(note), *rest]
     return results
 
 

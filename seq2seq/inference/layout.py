@@ -25,6 +25,7 @@ _MARKER = re.compile(
     r"\s*(?:[-–—•*·‣◦▪●○>]+|\#{1,6}|\d{1,3}[.)]|[A-Za-z]\)|\([A-Za-z\d]{1,3}\)|\[[ xX]\])(?=\s)"
 )
 _LATIN = re.compile("[A-Za-zÀ-ÖØ-öø-ɏḀ-ỿ]")
+FOREIGN = "no Latin letters: left as it is"
 _MAY_END = re.compile(r"[.!?…。！？][^\w\s]{0,8}\s")
 
 
@@ -35,7 +36,7 @@ class Layout:
     Attributes:
         pieces: to be translated.
         gaps: one more than pieces.
-        notes: what had to be done to make pieces fit.
+        notes: what had to be done to make pieces fit, and what is no piece though it has words.
     """
 
     pieces: list[str]
@@ -101,11 +102,14 @@ def lay_out(
             notes.append(f"{too_long}: translated in {len(parts)} parts")
         for part in parts:
             start = masked.index(part, start)
-            if read(part) and not (protect and _speechless(part.replace(mark, " "))):
+            rest = _beside_items(part.replace(mark, " ")) if protect else part
+            if read(part) and (not protect or _LATIN.search(rest)):
                 pieces.append((start, start + len(part)))
+            elif protect and FOREIGN not in notes and any(map(str.isalpha, rest)):
+                notes.append(FOREIGN)
             start += len(part)
     if not pieces:
-        return Layout([], [text])
+        return Layout([], [text], notes)
     edges = [0, *chain.from_iterable(pieces), len(text)]
     if not protect:
         edges[0], edges[-1] = edges[1], edges[-2]
@@ -144,11 +148,11 @@ def _sentences(text: str, span: Span) -> Iterator[Span]:
         start += len(sentence)
 
 
-def _speechless(piece: str) -> bool:
-    """Whether there is nothing to read beside links, placeholders and other scripts."""
-    for item in reversed(find_items(piece)):
-        piece = piece[: item.start] + " " + piece[item.end :]
-    return not _LATIN.search(piece)
+def _beside_items(piece: str) -> str:
+    """What there is to read beside links and placeholders."""
+    items = find_items(piece)
+    starts, ends = [0, *(item.end for item in items)], [*(item.start for item in items), None]
+    return " ".join(piece[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 class _Tags:
@@ -182,13 +186,15 @@ def _trimmed(text: str, span: Span, tags: _Tags) -> Span:
         trailing.append(i)
         _, at = _stripped(text, (start, tags.spans[i][0]))
     staying = set(inside) - {*leading, *trailing}
+    taken = 0
     for i in leading:
         if tags.partner.get(i) in staying:
             break
         start = tags.spans[i][1]
-        leading = leading[1:]
+        taken += 1
+    staying.update(leading[taken:])
     for i in trailing:
-        if tags.partner.get(i) in staying | set(leading):
+        if tags.partner.get(i) in staying:
             break
         end = tags.spans[i][0]
     return _stripped(text, (start, end))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -21,6 +22,7 @@ from seq2seq.inference.items import find_items
 
 TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(/?)>|<!--[^<>]*-->")
 _VOID = {"br", "hr", "img", "input", "wbr", "area", "col", "embed", "link", "meta", "source"}
+_DEEPEST = 100  # elements inside each other; tags of deeper ones stand alone
 Span = tuple[int, int]  # from a unit to before another, or characters likewise
 
 _UNIT = re.compile(r"\w+['’]?|[^\w\s]")
@@ -54,6 +56,7 @@ def partners(tags: Sequence[str]) -> dict[int, int]:
     """For each tag that opens or closes an element the number of its other tag."""
     found: dict[int, int] = {}
     open_tags: list[tuple[int, str]] = []
+    open_names: Counter[str] = Counter()  # of open_tags, which may be many
     for number, tag in enumerate(tags):
         match = TAG.fullmatch(tag)
         if match is None or match[2] is None or match[3] or match[2].lower() in _VOID:
@@ -61,10 +64,12 @@ def partners(tags: Sequence[str]) -> dict[int, int]:
         name = match[2].lower()
         if not match[1]:
             open_tags.append((number, name))
+            open_names[name] += 1
         # What was opened inside and never closed stays without a partner.
-        elif any(name == other for _, other in open_tags):
+        elif open_names[name]:
             while True:
                 opened, other = open_tags.pop()
+                open_names[other] -= 1
                 if other == name:
                     break
             found |= {number: opened, opened: number}
@@ -163,6 +168,9 @@ def _elements(tags: Sequence[Tag]) -> list[Element]:
     levels = [top]
     for number, tag in enumerate(tags):
         other = pairs.get(number)
+        if other is not None and other > number and len(levels) > _DEEPEST:
+            del pairs[other]
+            other = None
         if other is None:
             levels[-1].append(Element(tag.at, tag.at, tag.text + " " * tag.spaced))
         elif other > number:

@@ -6,19 +6,32 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from seq2seq.errors import DataError
+from seq2seq.errors import DataError, UserError
 
 
 class Terms:
-    """Finds the terms of a source.
+    """Finds the terms of a source, and what is banned in a translation.
 
     Args:
         phrases: target phrases by source phrases.
-        banned: target phrases that no translation contains, nor words that begin with one.
+        banned: target phrases that no translation should contain, however they are written in
+            capitals, nor words that begin with one.
+
+    Raises:
+        UserError: a phrase of a pair is empty.
     """
 
     def __init__(self, phrases: Mapping[str, str], banned: Sequence[str] = ()):
-        self.banned = [phrase.strip() for phrase in banned if phrase.strip()]
+        for source, target in phrases.items():
+            if not source.strip() or not target.strip():
+                raise UserError(
+                    f"the term {source!r}: {target!r} has an empty phrase, which cannot be found "
+                    "or required: write both phrases, or leave the term out"
+                )
+        self._own = own = [phrase.strip() for phrase in banned if phrase.strip()]
+        # As a search can ban them; a sentence may begin with one.
+        self.banned = list(dict.fromkeys(s for p in own for s in (p, p[:1].upper() + p[1:])))
+        self._banned = re.compile("|".join(map(_begun, own)), re.IGNORECASE) if own else None
         self._targets = {_key(source): target for source, target in phrases.items()}
         longest_first = sorted(self._targets, key=len, reverse=True)
         words = "|".join(re.escape(source).replace(r"\ ", r"\s+") for source in longest_first)
@@ -29,8 +42,25 @@ class Terms:
         """The target phrases for a source, each once, the longest of phrases that overlap."""
         if self._pattern is None:
             return ()
-        found = (self._targets[_key(match[0])] for match in self._pattern.finditer(source))
-        return tuple(dict.fromkeys(found))
+        # The pattern takes some letters for the same that are not in lower case, as the long s.
+        found = (self._targets.get(_key(match[0])) for match in self._pattern.finditer(source))
+        return tuple(dict.fromkeys(target for target in found if target is not None))
+
+    def without_phrases(self) -> Terms:
+        """The same that requires nothing."""
+        return Terms({}, self._own)
+
+    def forbidden(self, target: str) -> tuple[str, ...]:
+        """The banned phrases in a translation, each once as it is written there."""
+        if self._banned is None:
+            return ()
+        return tuple(dict.fromkeys(match[0] for match in self._banned.finditer(target)))
+
+
+def _begun(phrase: str) -> str:
+    """A pattern of a phrase, or of what begins with it, from the edge of a word on."""
+    edge = r"(?<!\w)" if re.match(r"\w", phrase) else ""
+    return edge + r"\s+".join(map(re.escape, phrase.split()))
 
 
 def _key(phrase: str) -> str:

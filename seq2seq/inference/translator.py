@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import torch
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import Request
-from seq2seq.errors import RequestError, UserError, nearest
+from seq2seq.decoding.request import Request, RoomError
+from seq2seq.errors import UserError, nearest
 from seq2seq.inference.alignment import Links, align_words, bare_words
 from seq2seq.inference.bundle import load_bundle, read_config, require_same_language
 from seq2seq.inference.engine import Engine, Progress, TorchEngine
@@ -36,7 +37,7 @@ from seq2seq.text import normaliser
 log = logging.getLogger(__name__)
 
 BLOCK = 512  # texts of a stream that are translated together
-REPORTED = 5  # texts of a call whose notes are logged
+REPORTED = 5  # texts of a translator whose notes are logged
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Translator:
     ):
         self.engine, self.vocabularies, self.decode = engine, vocabularies, decode
         self._normalise = normaliser(normalise)
+        self._noted = count(1)  # texts with notes; threads may count with it at the same time
 
     @classmethod
     def load(
@@ -115,12 +117,12 @@ class Translator:
             return cls._of_ctranslate2(paths, device, precision)
         if engine != "torch":
             raise UserError(f"engine {engine} is not known: choose torch or ctranslate2")
-        bundles = {str(one): load_bundle(Path(one), choose_device(device)) for one in paths}
-        require_same_language(bundles)
-        first, *_ = bundles.values()
-        models = [prepared(one.model, precision) for one in bundles.values()]
+        bundles = [load_bundle(Path(one), choose_device(device)) for one in paths]
+        require_same_language(list(zip(map(str, paths), bundles, strict=True)))
+        first = bundles[0]
+        models = [prepared(one.model, precision) for one in bundles]
         return cls(
-            TorchEngine(models, first.length_ratio, [one.alignment for one in bundles.values()]),
+            TorchEngine(models, first.length_ratio, [one.alignment for one in bundles]),
             first.vocabularies,
             first.decode,
             first.normalise,
@@ -159,8 +161,10 @@ class Translator:
     ) -> list[Translation]:
         """The best translation of each text, in order.
 
-        Empty texts come back empty. What had to be done beside a plain search is logged, and
-        stands in `Translation.notes`.
+        Empty texts come back empty. What had to be done beside a plain search stands in
+        `Translation.notes`; of the translator's first few texts it is also logged. Where a
+        sentence has no room for its terms and the prefix, it is translated without the terms, or
+        without both, and that is noted.
 
         Args:
             texts: English, of any length. A sentence that is longer than the model's limit is cut
@@ -172,7 +176,10 @@ class Translator:
             rescue: what is degenerate is translated again in other ways (`rescue.py`).
             typography: apostrophes, quotation marks and spaces as French is printed.
             terms: target phrases for source phrases, such as `{"house": "demeure"}`.
-            banned: target phrases that no translation contains, such as `["maison"]`.
+            banned: target phrases that no translation should contain, such as `["maison"]`, nor
+                words that begin with one. The search never writes a phrase, as it is given or with
+                a first capital, in the subwords that the vocabulary cuts it into. It may in
+                others, or in other capitals: such translations come last, and note what they hold.
             prefix: the translation of each text begins so.
             align: also find which words translate each other (`Translation.alignment`).
             progress: called with the number of pieces of text that were just translated.
@@ -180,10 +187,16 @@ class Translator:
                 model was validated.
 
         Raises:
-            UserError: a setting is not known, or does not go with another.
+            UserError: a setting is not known, or does not go with another; something is no list
+                of texts; a term is empty.
+            RequestError: what is banned is also required, or stands in the prefix.
         """
-        decode, phrases = self._settings(settings), Terms(terms or {}, banned)
-        texts = [readable(text) for text in texts]
+        decode, prefix = self._settings(settings), readable(prefix)
+        phrases = Terms(
+            {readable(source): readable(target) for source, target in (terms or {}).items()},
+            _listed("banned", banned),
+        )
+        texts = _listed("texts", texts)
         layouts = [self._layout(text, split, protect) for text in texts]
         take = take_tags if protect else _no_tags
         taken = [take(piece, self.as_read) for layout in layouts for piece in layout.pieces]
@@ -195,18 +208,13 @@ class Translator:
         def again(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
             other = dataclasses.replace(decode, **changes)
             shown = progress and (lambda _: progress(0))
-            try:
-                return self._candidates(sources, other, phrases, shown)
-            except RequestError:  # a part of a sentence may be too short for a term
-                if len(sources) > 1:
-                    return [again([source], **changes)[0] for source in sources]
-                return self._candidates([Source(sources[0].text)], other, Terms({}, banned), shown)
+            return self._fitting(sources, other, phrases, shown)
 
         def rescued(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
             found = again(sources, **changes)
             return rescue_degenerate(sources, found, again) if rescue else found
 
-        found = self._candidates(sources, decode, phrases, progress)
+        found = self._fitting(sources, decode, phrases, progress)
         if rescue:
             found = rescue_degenerate(sources, found, again)
         if protect:
@@ -221,7 +229,7 @@ class Translator:
             self._join(text, layout, [next(each) for _ in layout.pieces], decode.n_best)
             for text, layout in zip(texts, layouts, strict=True)
         ]
-        _report(texts, best)
+        self._report(texts, best)
         return best
 
     def translate_corpus(
@@ -238,6 +246,7 @@ class Translator:
 
     def stream(self, texts: Iterable[str], **settings: Any) -> Iterator[Translation]:
         """The translations of any number of texts, some hundreds of which are in memory."""
+        _refuse_text("texts", texts)
         rest = iter(texts)
         while block := list(islice(rest, BLOCK)):
             yield from self.translate(block, **settings)
@@ -313,6 +322,31 @@ class Translator:
 
         return lay_out(text, length, self.engine.max_length, split=split, protect=protect)
 
+    def _fitting(
+        self,
+        sources: Sequence[Source],
+        decode: DecodeConfig,
+        terms: Terms,
+        progress: Progress,
+    ) -> list[Candidates]:
+        """As `_candidates`; a source without room for what is asked of it is asked for less."""
+        try:
+            return self._candidates(sources, decode, terms, progress)
+        except RoomError:
+            if len(sources) > 1:  # in halves: most of them are still searched together
+                middle = len(sources) // 2
+                halves = sources[:middle], sources[middle:]
+                return [c for half in halves for c in self._fitting(half, decode, terms, progress)]
+            [source] = sources
+            if terms.required(source.text):
+                note, terms = "no room for the terms", terms.without_phrases()
+            elif source.prefix:
+                note, source = "no room for the prefix", dataclasses.replace(source, prefix="")
+            else:
+                raise
+        [found] = self._fitting([source], decode, terms, progress)
+        return [[dataclasses.replace(one, notes=[note, *one.notes]) for one in found]]
+
     def _candidates(
         self,
         sources: Sequence[Source],
@@ -320,7 +354,12 @@ class Translator:
         terms: Terms,
         progress: Progress,
     ) -> list[Candidates]:
-        """Translations of each source, best first, no text twice."""
+        """Translations of each source, best first, those with banned phrases last; no text twice.
+
+        Raises:
+            RequestError: what is asked of one contradicts itself.
+            RoomError: it does not fit.
+        """
         source, target = self.vocabularies.source, self.vocabularies.target
         requests = [
             Request(
@@ -335,8 +374,9 @@ class Translator:
         for hypotheses in self._search(requests, decode, progress):
             unique: dict[str, Translation] = {}
             for one in map(self._translation, hypotheses):
-                unique.setdefault(one.text, one)
-            results.append(list(unique.values()))
+                wrong = [f"holds the banned {p!r}" for p in terms.forbidden(one.text)]
+                unique.setdefault(one.text, one.noted(*wrong))
+            results.append(sorted(unique.values(), key=lambda one: bool(one.notes)))
         return results
 
     def _translation(self, found: Hypothesis) -> Translation:
@@ -371,7 +411,8 @@ class Translator:
         """For each pair how much its words belong together; None if it is too long to be read."""
         sides = self.vocabularies.source, self.vocabularies.target
         ids = [tuple(v.encode([t])[0] for v, t in zip(sides, pair, strict=True)) for pair in pairs]
-        rows = [i for i, both in enumerate(ids) if max(map(len, both)) < self.engine.max_length]
+        limit = self.engine.max_length
+        rows = [i for i, both in enumerate(ids) if all(both) and max(map(len, both)) < limit]
         results: list[np.ndarray | None] = [None] * len(pairs)
         attention = self.engine.attention([(ids[i][0], ids[i][1]) for i in rows]) if rows else []
         for i, weights_TS in zip(rows, attention, strict=True):
@@ -384,7 +425,8 @@ class Translator:
     ) -> Translation:
         """Translations of a text from those of its pieces, the i-th best with the i-th best."""
         if not parts:
-            return Translation(layout.fill([]) if self.as_read(text) else "", 0.0)
+            same = layout.fill([]) if self.as_read(text) else ""
+            return Translation(same, 0.0).noted(*layout.notes)
         found: dict[str, Translation] = {}  # two token sequences may be the same text
         for rank in range(max(map(len, parts))):
             chosen = [candidates[min(rank, len(candidates) - 1)] for candidates in parts]
@@ -392,6 +434,16 @@ class Translator:
             found.setdefault(one.text, dataclasses.replace(one, alignment=_links(layout, chosen)))
         best, *others = list(found.values())[:n_best]
         return dataclasses.replace(best, alternatives=others)
+
+    def _report(self, texts: Sequence[str], found: Sequence[Translation]) -> None:
+        """Warn of what was noted, of the first few texts of all calls."""
+        for text, one in zip(texts, found, strict=True):
+            if one.notes:
+                number = next(self._noted)
+                if number <= REPORTED:
+                    log.warning("%s (%s...)", "; ".join(one.notes), " ".join(text[:40].split()))
+                elif number == REPORTED + 1:
+                    log.warning("further notes stand in Translation.notes, and in --json")
 
 
 def _links(layout: Layout, parts: Sequence[Translation]) -> Links:
@@ -408,17 +460,33 @@ def readable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+def _listed(name: str, texts: Iterable[str]) -> list[str]:
+    """Texts as they can be written.
+
+    Raises:
+        UserError: they are a single text, or hold what is none.
+    """
+    _refuse_text(name, texts)
+    texts = list(texts)
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise UserError(
+                f"{name} has a {type(text).__name__} in place {number}, where a text must be: give "
+                "a list of str"
+            )
+    return [readable(text) for text in texts]
+
+
+def _refuse_text(name: str, texts: Iterable[str]) -> None:
+    if isinstance(texts, str):
+        raise UserError(
+            f"{name} is a single text, whose characters would be taken one by one: give a list, "
+            f"such as [{texts[:40]!r}]"
+        )
+
+
 def _no_tags(text: str, normalise: Callable[[str], str]) -> tuple[str, list[Tag]]:
     return normalise(text), []
-
-
-def _report(texts: Sequence[str], found: Sequence[Translation]) -> None:
-    """Warn of what was noted; of the first few texts one by one."""
-    noted = [(text, one.notes) for text, one in zip(texts, found, strict=True) if one.notes]
-    for text, notes in noted[:REPORTED]:
-        log.warning("%s (%s...)", "; ".join(notes), " ".join(text[:40].split()))
-    if len(noted) > REPORTED:
-        log.warning("the like of %d more texts: see their notes", len(noted) - REPORTED)
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -429,9 +497,14 @@ def choose_device(name: str = "auto") -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise UserError(f"device {name} was asked for, but torch sees no GPU here: use cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise UserError(f"device {name!r} is not known: use auto, cpu or cuda") from error
+    if name != "cpu":
+        if not (match := re.fullmatch("cuda(?::([0-9]{1,4}))?", name)):
+            raise UserError(f"device {name!r} is not known: use auto, cpu or cuda")
+        if not torch.cuda.is_available():
+            raise UserError(f"device {name} was asked for, but torch sees no GPU here: use cpu")
+        if int(match[1] or 0) >= (gpus := torch.cuda.device_count()):
+            raise UserError(
+                f"device {name} was asked for, but torch sees {gpus} here: use a number from 0 to "
+                f"{gpus - 1}, as in cuda:0"
+            )
+    return torch.device(name)

@@ -107,3 +107,15 @@ def test_what_has_no_lines_is_given_up_before_memory_is(monkeypatch):
         pytest.raises(DataError, match=r"p: 1,048,576 bytes and no end of a line"),
     ):
         next(iter(ArrivingLines(endless.fileno(), "p")))
+
+
+def test_a_pipe_that_does_not_wait_is_waited_for(pipe):
+    read, writer = pipe
+    os.set_blocking(read, False)
+    threading.Timer(0.1, writer.write, [b"one\n"]).start()
+    assert next(iter(ArrivingLines(read, "pipe"))) == b"one"
+
+
+def test_what_is_for_writing_only_is_refused(tmp_path):
+    with (tmp_path / "a").open("wb") as file, pytest.raises(DataError, match="cannot read a: "):
+        next(iter(ArrivingLines(file.fileno(), "a")))

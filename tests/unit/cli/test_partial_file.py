@@ -189,3 +189,42 @@ def test_a_full_disk_is_reported_and_can_be_gone_on_from(tmp_path, monkeypatch):
     monkeypatch.undo()
     go_on(output)
     assert gzip.decompress(output.read_bytes()).decode().splitlines() == answer(INPUT)
+
+
+def test_a_file_that_is_being_written_is_left_alone(tmp_path):
+    output = tmp_path / "b.txt"
+
+    def try_too(_):
+        for resume in (False, True):
+            with pytest.raises(RunError, match=r"another translate is writing .*b\.txt\.partial"):
+                PartialFile(output, MADE_WITH, resume)
+
+    make(output, 2, try_too)
+    assert (tmp_path / "b.txt.partial").read_text().splitlines() == answer(INPUT[:9])
+    go_on(output)
+    assert output.read_text().splitlines() == answer(INPUT)
+
+
+def test_a_refused_file_is_not_locked_for_the_next(tmp_path):
+    output = tmp_path / "b.txt"
+    begin(output)
+    with pytest.raises(RunError, match="begun otherwise"):
+        go_on(output, made_with={})
+    go_on(output)
+
+
+@pytest.mark.parametrize("when", ["begin", "finish"])
+def test_a_full_disk_is_reported_at_both_ends(tmp_path, monkeypatch, when):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    if when == "begin":
+        monkeypatch.setattr(partial_file.os, "replace", full)
+
+    def finish(partial):
+        monkeypatch.setattr(partial_file.os, "replace", full)
+        partial.finish()
+
+    with pytest.raises(RunError, match=r"cannot write .*No space left"):
+        make(tmp_path / "b.txt", 7, finish)
+    assert not (tmp_path / "b.txt").exists()

@@ -79,9 +79,9 @@ def test_rows_keep_their_columns_and_get_another(column, into, lines, expected):
 
 
 def test_scores_and_alignments_are_columns_too():
-    lines = ["score\ten", "old\tone"]
+    lines = ["fr\ten", "old\tone"]
     assert answers(Rows("a.tsv", "en", "fr", EVERYTHING), lines) == [
-        "score\ten\tfr\talignment", "-0.5000\tone\tun deux trois\t0-0 1-2",
+        "fr\ten\tscore\talignment", "un deux trois\tone\t-0.5000\t0-0 1-2",
     ]  # fmt: skip
     numbered = Rows("a.tsv", "1", "0", EVERYTHING)
     assert answers(numbered, ["x\tone"]) == ["un deux trois\tone\t-0.5000\t0-0 1-2"]
@@ -127,3 +127,29 @@ def test_objects_keep_their_fields_and_get_another():
 def test_what_is_no_object_with_the_text_is_refused(line, message):
     with pytest.raises(DataError, match=message):
         list(Objects("a.jsonl", "en", "fr", Wanted()).read(['{"en": "x"}', line]))
+
+
+def test_an_empty_text_has_no_score():
+    assert answers(Lines(EVERYTHING), [""], Translation("", 0.0)) == [""]
+    form = Rows("a.tsv", "0", None, Wanted(scores=True))
+    assert answers(form, ["\t1"], Translation("", 0.0)) == ["\t1\t\t"]
+
+
+@pytest.mark.parametrize(
+    "name", ["score", "tokens", "token_scores", "alignment", "notes", "alternatives"]
+)
+def test_columns_that_are_there_are_not_overwritten(name):
+    line = json.dumps({"en": "a", name: 1})
+    wanted = Wanted(2, scores=True, token_scores=True, alignments=True)
+    with pytest.raises(DataError, match=f"a.jsonl, line 1 has '{name}' already"):
+        translated(Objects("a.jsonl", "en", "fr", wanted), [line])
+    if name != "notes":
+        assert translated(Objects("a.jsonl", "en", "fr", Wanted()), [line]) == ["a"]
+    if name in ("score", "alignment"):
+        with pytest.raises(DataError, match=f"a.tsv has '{name}' already"):
+            translated(Rows("a.tsv", "en", "fr", wanted), [f"en\t{name}"])
+
+
+def test_a_number_of_too_many_digits_names_the_line():
+    with pytest.raises(DataError, match=r"a\.jsonl, line 1: not JSON"):
+        translated(Objects("a.jsonl", "en", "fr", Wanted()), [f'{{"en": {"1" * 5000}}}'])

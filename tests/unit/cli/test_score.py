@@ -171,3 +171,25 @@ def test_a_missing_file_is_one_message(run, tmp_path):
     code, _, err = run(tmp_path / "a", tmp_path / "b")
     assert code == 1
     assert err.startswith(f"error: cannot read {tmp_path / 'a'}")
+
+
+def test_half_a_surrogate_pair_is_refused_by_line(run, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"en": "big", "fr": "la"}\n{"en": "big", "fr": "la \\ud800"}\n')
+    code, _, err = run(path)
+    assert code == 1
+    assert "a.jsonl, line 2: 'fr' is no text" in err
+
+
+def test_a_closed_standard_input_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit):
+        score.main([])
+    assert "standard input is closed: give files" in capsys.readouterr().err
+
+
+def test_scores_are_utf_8_whatever_the_locale_says(run, monkeypatch):
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    assert run("--json", stdin=tsv(PAIRS))[0] == 0
+    assert "▁" in stdout.buffer.getvalue().decode()

@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
-from seq2seq.cli import translate
+from seq2seq.cli import translate, translate_options
+from seq2seq.cli.partial_file import PartialFile
+from seq2seq.inference import attention_figure
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 
@@ -228,6 +230,15 @@ def test_an_output_that_exists_is_replaced_only_by_force(command):
     assert Path("b.txt").read_text() == "ONE\n"
 
 
+def test_a_link_stays_and_what_it_leads_to_is_replaced(command):
+    Path("b.txt").symlink_to("model/b.txt")
+    assert command("one", "--output", "b.txt")[0] == 0
+    assert Path("b.txt").is_symlink()
+    assert Path("model/b.txt").read_text() == "ONE\n"
+    Path("c.txt").symlink_to("c.txt")
+    assert_refused(command("one", "--output", "c.txt"), 1, "is a link that cannot be followed")
+
+
 @pytest.mark.parametrize(("said", "kept"), [("y\n", False), ("n\n", True), ("", True)])
 def test_at_a_terminal_it_is_asked_first(command, monkeypatch, said, kept):
     Path("b.txt").write_text("old")
@@ -302,6 +313,23 @@ def test_progress_is_shown_at_a_terminal_only(command, monkeypatch, capitals):
         assert ("lines/s" in stderr.getvalue()) is not quiet
 
 
+def test_a_named_pipe_is_not_read_to_count_its_lines(command, monkeypatch):
+    os.mkfifo("pipe")
+    feeder = threading.Thread(target=lambda: Path("pipe").write_text("one\ntwo\n"))
+    feeder.start()
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert command("--file", "pipe", "--output", "b.txt")[0] == 0
+    feeder.join()
+    assert Path("b.txt").read_text() == "ONE\nTWO\n"
+
+
+def test_lines_of_a_damaged_file_are_not_counted(command, monkeypatch):
+    Path("a.gz").write_bytes(gzip.compress(b"one\n" * 9)[:-9])
+    monkeypatch.setattr(sys, "stderr", stderr := Terminal())
+    assert command("--file", "a.gz", "--output", "b.txt")[0] == 1
+    assert "error: cannot read a.gz after line" in stderr.getvalue()
+
+
 def test_who_types_is_answered_line_by_line(command, capitals):
     from seq2seq.errors import UserError
 
@@ -322,7 +350,9 @@ def test_who_types_is_answered_line_by_line(command, capitals):
         ("", {}),
         ("--beam 4 --n-best 2 --batch-tokens 99", {"beam": 4, "n_best": 2, "batch_tokens": 99}),
         ("--length-norm gnmt --length-penalty 0.6", {"length_norm": "gnmt", "length_penalty": 0.6}),
-        ("--coverage 0.2 --beam 4 --diverse 2", {"coverage": 0.2, "beam": 4, "groups": 2}),
+        ("--coverage 0.2 --beam 4", {"coverage": 0.2, "beam": 4}),
+        ("--n-best 2 --beam 4 --diverse 2 --diversity 0.7",
+         {"n_best": 2, "beam": 4, "groups": 2, "diversity": 0.7}),
         ("--max-length 7", {"max_ratio": 0.0, "max_extra": 8}),
         ("--no-repeat-ngram 3", {"no_repeat_ngram": 3}),
         ("--repetition-penalty 1.2", {"repetition_penalty": 1.2}),
@@ -357,6 +387,35 @@ def test_the_attention_of_a_translation_is_drawn(command, capitals, monkeypatch)
     assert drawn == [(capitals, "one", "ONE", Path("a.png"))]
 
 
+def test_a_figure_that_exists_is_replaced_only_by_force(command, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("seq2seq.inference.attention_figure.draw_attention",
+                        lambda *arguments: drawn.append(arguments))  # fmt: skip
+    Path("a.png").write_text("old")
+    assert_refused(command("--attention", "a.png", "x"), 2, "a.png exists already", "--force")
+    assert command("--attention", "a.png", "--force", "x")[0] == 0
+    assert len(drawn) == 1
+
+
+def test_a_text_that_was_translated_before_is_not_drawn(command, monkeypatch):
+    finish = PartialFile.finish
+    task = ["x", "--output", "b.txt", "--attention", "a.png"]
+
+    def stop(partial):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PartialFile, "finish", stop)
+    assert command(*task)[0] == 130
+    monkeypatch.setattr(PartialFile, "finish", finish)
+    code, _, err = command(*task, "--resume")
+    assert (code, Path("b.txt").read_text()) == (0, "X\n")
+    assert "a.png is not drawn, since the text was translated before" in err
+
+
+def test_kinds_of_figures_are_those_that_can_be_drawn():
+    assert attention_figure.ENDINGS == translate_options.FIGURES
+
+
 def test_options_of_the_model(command, capitals, tmp_path):
     Path("other").mkdir()
     assert command("--model", "model", "--model", "other", "--device", "cpu", "one")[0] == 0
@@ -370,7 +429,7 @@ def test_options_of_the_model(command, capitals, tmp_path):
 MISTAKES = [
     ("--beam 0 x", 2, "--beam 0 is too small: it must be at least 1"),
     ("--n-best 5 --beam 2 x", 2, "--n-best 5 needs as many hypotheses (--beam 2)"),
-    ("--beam 5 --diverse 2 x", 2, "--diverse 2 must divide --beam 5"),
+    ("--beam 5 --diverse 2 --n-best 2 x", 2, "--diverse 2 must divide --beam 5"),
     ("--top-p 2 --sample x", 2, "--top-p 2.0 is a probability"),
     ("--temperature 0 --sample x", 2, "must be above 0; for 0 use --beam 1"),
     ("--length-penalty nan x", 2, "--length-penalty nan is too small"),
@@ -399,8 +458,18 @@ MISTAKES = [
     ("--output b.jsonl x", 2, "--output b.jsonl is for objects: add --json"),
     ("--attention a.png", 2, "--attention draws one translation, and no texts were given"),
     ("--attention a.png x y", 2, "and 2 texts were given after the options: give one"),
+    ("--diverse 2 --beam 4 x", 2, "--diverse 2 shows only among several translations: add --n"),
+    ("--diversity 0.5 x", 2, "--diversity changes nothing without groups: add --diverse N"),
+    ("--attention a.jpg x", 2, "--attention a.jpg does not end in .pdf, .png, .svg: rename it"),
+    ("--attention model x", 2, "--attention model is a folder: name a file in it"),
+    (f"--file {'x' * 300}", 1, "a file name is too long: xxx"),
+    (f"--output {'x' * 240} x", 1, "is too long: give one of at most 238 bytes"),
     ("--attention no/a.png x", 2, "the folder of --attention no/a.png does not exist"),
     ("--attention a.png --engine ctranslate2 x", 2, "ctranslate2 does not tell: use torch"),
+    ("--diverse 2 --beam 4 --engine ctranslate2 x", 2, "ctranslate2 has no --diverse: leave"),
+    ("--sample --min-p 0.1 --engine ctranslate2 x", 2, "ctranslate2 has no --min-p: leave"),
+    ("--repetition-penalty 2 --engine ctranslate2 x", 2, "2 has no --repetition-penalty: leave"),
+    ("--sample --seed 3 --engine ctranslate2 x", 2, "cannot repeat its samples: leave --seed out"),
     ("--engine marian x", 2, "argument --engine: invalid choice: 'marian'"),
     ("--terms nowhere.tsv x", 1, "cannot read the terms nowhere.tsv"),
     ("--model /nowhere x", 1, "no model folder /nowhere: give the folder of a run"),
@@ -427,6 +496,15 @@ def test_mistakes_are_told_before_the_model_is_loaded(
 
 def test_several_mistakes_are_told_together(command):
     assert_refused(command("--resume", "--seed", 1, "x"), 2, "2 settings cannot work", "--seed")
+
+
+def test_ctranslate2_refuses_terms_and_takes_what_changes_nothing(command, capitals):
+    Path("terms.tsv").write_text("house\tmaison\n", encoding="utf-8")
+    code, _, said = command("--terms", "terms.tsv", "--engine", "ctranslate2", "one")
+    assert code == 2
+    assert "ctranslate2 has no --terms: leave it out, or use torch" in said
+    neutral = ["--repetition-penalty", "1", "--diverse", "1", "--engine", "ctranslate2", "one"]
+    assert command(*neutral)[0] == 0
 
 
 def test_streams_that_are_closed(command, monkeypatch):

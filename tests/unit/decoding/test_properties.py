@@ -15,7 +15,7 @@ from seq2seq.decoding.greedy import greedy_search
 from seq2seq.decoding.processors import ForcedPrefix, InputMarks, NoRepeatNgram
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.step import ModelStep
+from seq2seq.decoding.transformer_step import step_model
 
 STRATEGIES = {
     "greedy": {"beam": 1},
@@ -48,7 +48,7 @@ def assert_same(found, expected):
 @models
 @strategies
 def test_a_sentence_is_translated_alike_alone_and_in_any_batch(strategy, make):
-    step = ModelStep(make())
+    step = step_model(make())
     alone = [run(step, strategy, [request])[0] for request in REQUESTS]
     assert len({tuple(own[0].tokens) for own in alone}) > 4
     for seed, batch_tokens in ((0, 4096), (1, 150), (2, 60)):
@@ -61,7 +61,7 @@ def test_a_sentence_is_translated_alike_alone_and_in_any_batch(strategy, make):
 @strategies
 def test_the_cache_changes_nothing(strategy, make):
     model = make()
-    assert_same(run(ModelStep(model), strategy), run(RerunStep(model), strategy))
+    assert_same(run(step_model(model), strategy), run(RerunStep(model), strategy))
 
 
 class Padded:
@@ -77,7 +77,7 @@ class Padded:
 @models
 @strategies
 def test_more_padding_changes_nothing(strategy, make):
-    step = ModelStep(make())
+    step = step_model(make())
     assert_same(run(Padded(step), strategy), run(step, strategy))
 
 

@@ -129,3 +129,17 @@ def test_a_transformer_is_searched_up_to_its_very_last_position(beam):
     [[found]] = search(ModelStep(model), sources, config, max_length=8)
     assert len(found.tokens) == 8
     assert not found.finished
+
+
+def test_what_else_a_beam_found_comes_for_free_and_changes_nothing():
+    sources = [[3 + i % 5] * (1 + i % 4) for i in range(6)]
+    config = DecodeConfig(beam=4, min_length=0, max_extra=4)
+    model = TableStep(random_language(9, 1))
+    asked = search(model, sources, config, max_length=256)
+    spare = search(model, sources, config, max_length=256, spare=True)
+    assert [found[:1] for found in spare] == asked
+    assert max(map(len, spare)) > 1
+    for found in spare:
+        scores = [one.score for one in found]
+        assert scores == sorted(scores, reverse=True)
+        assert all(one.finished for one in found[1:])

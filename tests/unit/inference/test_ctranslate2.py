@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,7 @@ from seq2seq.model.transformer import Transformer
 ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install -e '.[ctranslate2]'")
 
 from seq2seq.cli.export import main  # noqa: E402
+from seq2seq.inference import ctranslate2_engine  # noqa: E402
 from seq2seq.inference.ctranslate2_engine import CTranslate2Engine  # noqa: E402
 from seq2seq.inference.ctranslate2_export import export, exported  # noqa: E402
 
@@ -119,8 +121,12 @@ def outputs(results) -> list[list[tuple[list[int], bool]]]:
     return [[(one.tokens, one.finished) for one in found] for found in results]
 
 
-def assert_same(ours, theirs) -> None:
-    """The same tokens in the same order, with the same scores and probabilities."""
+def assert_same(ours, theirs, config: DecodeConfig = DECODE) -> None:
+    """The same tokens in the same order, with the same scores and probabilities.
+
+    Ours gives what came for free too, beyond what was asked for.
+    """
+    ours = [found[: config.n_best] for found in ours]
     assert outputs(ours) == outputs(theirs)
     for a, b in zip(itertools.chain(*ours), itertools.chain(*theirs), strict=True):
         assert b.score == pytest.approx(a.score, abs=1e-4, rel=1e-5)
@@ -156,7 +162,7 @@ def test_outputs_scores_and_attention_are_ours_for_each_architecture(kinds, tmp_
     for changes in ({}, {"beam": 1, "n_best": 1}):
         config = replace(DECODE, **changes)
         found = ours.search(wanted, config)
-        assert_same(found, theirs.search(wanted, config))
+        assert_same(found, theirs.search(wanted, config), config)
 
     targets = [random_ids(i, 1 + i % 7, vocab_size=BYTES).tolist() for i in range(len(wanted))]
     pairs = [(request.source, target) for request, target in zip(wanted, targets, strict=True)]
@@ -186,13 +192,38 @@ def test_two_vocabularies_of_different_sizes(tmp_path):
         {"length_norm": "gnmt", "length_penalty": 0.6, "n_best": 1},
         {"batch_tokens": 1},
         {"max_ratio": 0.5, "max_extra": 3, "beam": 2, "n_best": 1},
+        {"max_ratio": 0.5, "max_extra": 3, "min_length": 1},
     ],
     ids=str,
 )
 def test_outputs_are_ours_for_each_setting_of_the_search(pair, changes):
     config = replace(DECODE, **changes)
     ours, theirs = (engine.search(requests(40), config) for engine in pair)
-    assert_same(ours, theirs)
+    assert_same(ours, theirs, config)
+
+
+def test_no_empty_output_takes_the_place_of_what_the_limit_cut_off(tmp_path):
+    ours, theirs = engines(talkative(1, positions="learned"), tmp_path)
+    config = replace(DECODE, beam=4, n_best=1, min_length=1, max_ratio=0.0, max_extra=2)
+    results = ours.search(requests(40), config)
+    assert_same(results, found := theirs.search(requests(40), config), config)
+    assert any(not one.finished for [one, *_] in found)
+    assert all(one.tokens for [one, *_] in found)
+
+
+def test_large_vocabularies_are_scored_in_small_batches(pair, monkeypatch):
+    _, theirs = pair
+    pairs = [(request.source, [5, 9, 7]) for request in requests()]
+    together = theirs.score(pairs)
+    monkeypatch.setattr(ctranslate2_engine, "BATCH_LOGITS", BYTES)  # one position at once
+    for a, b in zip(together, theirs.score(pairs), strict=True):
+        assert b == pytest.approx(a, abs=1e-4)
+
+
+def test_cores_are_counted_where_affinity_is_not_known(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delattr(ctranslate2_engine.os, "sched_getaffinity", raising=False)
+    assert ctranslate2_engine._cores() == os.cpu_count()
 
 
 def test_coverage_ranks_what_has_ended_by_our_formula(pair):
@@ -411,6 +442,8 @@ def test_an_output_that_exists_is_replaced_when_asked_and_if_it_is_a_model(tmp_p
     with pytest.raises(RunError, match="since --force replaces exported models only"):
         export(bundle, tmp_path / "work", force=True)
     assert (tmp_path / "work" / "thesis.tex").read_text(encoding="utf-8") == "years"
+    with pytest.raises(RunError, match="since --force replaces exported models only"):
+        export(bundle, tmp_path / "work" / "thesis.tex", force=True)  # a file is no model either
 
 
 def test_an_exported_model_is_no_bundle_for_torch(folder):
@@ -446,6 +479,9 @@ def test_devices_and_precisions_that_are_not_there_are_reported(folder, monkeypa
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 0)
     with pytest.raises(UserError, match="cuda was asked for, but ctranslate2 sees no GPU here"):
         CTranslate2Engine(folder, "cuda")
+    for name in ("foo", "cpu:x", "cuda:", ""):
+        with pytest.raises(UserError, match=f"device '{name}' is not known: use auto, cpu or cuda"):
+            CTranslate2Engine(folder, name)
     with pytest.raises(UserError, match=r"precision int3 is not fast on this cpu.*auto, .*float32"):
         CTranslate2Engine(folder, "cpu", "int3")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from seq2seq.inference.items import find_items, lost
@@ -12,6 +14,7 @@ from seq2seq.inference.items import find_items, lost
     [
         ("See https://a.org/b_(c)?d=e, or (www.x.fr/(y)).",
          ["https://a.org/b_(c)?d=e", "www.x.fr/(y)"]),
+        ("(https://a.org/b.).).) www.x.fr/(y).)", ["https://a.org/b", "www.x.fr/(y)"]),
         ("Mail a.b+c@d-e.co.uk.", ["a.b+c@d-e.co.uk"]),
         ("Hi {name}, {{user}} and {0:.2f}", ["{name}", "{{user}}", "{0:.2f}"]),
         ("%s of %(n)d, %1$s, %.2f%%", ["%s", "%(n)d", "%1$s", "%.2f"]),
@@ -45,6 +48,11 @@ def test_numbers_as_french_writes_them(source, french):
     [
         ("2 men, 20 dogs", "deux hommes, vingt chiens", []),
         ("1 man and 1 dog", "un homme et un chien", []),
+        ("Take exit 1 to a house.", "Prenez la sortie vers une maison.", ["1"]),
+        ("Exit 1", "Une sortie", []),
+        ("the 1st of a row", "le premier d'un rang", []),
+        ("2 times for some seconds", "pendant des secondes", ["2"]),
+        ("the 2nd half", "la seconde moitié", []),
         ("the 1st and 3rd", "le premier et le troisième", []),
         ("1,000 and 12345", "1 000 et 12.345", []),
         ("10:30", "10 h 30", []),
@@ -62,6 +70,13 @@ def test_numbers_as_french_writes_them(source, french):
 )
 def test_what_a_translation_lost(source, target, missing):
     assert [item.text for item in lost(find_items(source), target)] == missing
+
+
+@pytest.mark.parametrize("text", ["%" + "0" * 50_000, "www.a.fr" + ")" * 50_000, "%.0" * 20_000])
+def test_long_texts_are_read_in_no_time(text):
+    start = time.perf_counter()
+    find_items(text)
+    assert time.perf_counter() - start < 1
 
 
 def test_a_number_of_many_digits_is_a_sequence_of_digits():

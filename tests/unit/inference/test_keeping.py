@@ -56,6 +56,13 @@ def test_a_hypothesis_that_holds_the_items_is_taken_first():
     assert (best.text, best.notes, other.text) == ("un {name}", [], "un")
 
 
+def test_alternatives_stay_behind_what_was_translated_around_items():
+    found = [[Translation(text, -1.0) for text in ("UN", "DEUX", "A {name}")]]
+    source = Source("a {name} %s")
+    [texts] = [[one.text for one in each] for each in keep_items([source], found, forgetful)]
+    assert texts == ["A {name} %s", "A {name}", "UN", "DEUX"]
+
+
 def test_items_that_only_parts_lose_are_kept_too():
     """The search drops a number only when it stands beside nothing else that is an item."""
 
@@ -66,7 +73,7 @@ def test_items_that_only_parts_lose_are_kept_too():
         return [[Translation(answer(source.text), -1.0)] for source in sources]
 
     source = [Source("at www.a.fr are 77 dogs")]
-    [[best]] = keep_items(source, moody(source), moody)
+    [[best, _]] = keep_items(source, moody(source), moody)
     assert best.text == "at www.a.fr are 77 dogs"
     assert not [item for item in find_items(source[0].text) if item.text not in best.text]
 

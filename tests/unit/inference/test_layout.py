@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.inference.layout import Layout, lay_out
+from seq2seq.inference.layout import FOREIGN, Layout, _Tags, _trimmed, lay_out
 from seq2seq.inference.tags import TAG
 
 LIMIT = 40  # characters count as tokens here
@@ -37,13 +39,33 @@ def laid_out(text: str, split: bool = True, protect: bool = True, limit: int = L
         ("One <b>two. Three</b> four.", ["One <b>two.", "Three</b> four."], ["", " ", ""]),
         ("Text.\n12:30\n***\nhttps://a.bc {x}", ["Text."], ["", "\n12:30\n***\nhttps://a.bc {x}"]),
         ("42", [], ["42"]),
-        ("Привет, мир!\nHé", ["Hé"], ["Привет, мир!\n", ""]),
         ("", [], [""]),
     ],
 )
 def test_pieces_and_gaps(text, pieces, gaps):
     found = laid_out(text)
     assert (found.pieces, found.gaps, found.notes) == (pieces, gaps, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [
+        ("Привет, мир!\nHé", Layout(["Hé"], ["Привет, мир!\n", ""], [FOREIGN])),
+        ("你好。\nмир", Layout([], ["你好。\nмир"], [FOREIGN])),
+        ("https://a.bc {x} 4!", Layout([], ["https://a.bc {x} 4!"])),
+    ],
+)
+def test_text_of_other_scripts_stays_and_is_noted(text, layout):
+    assert laid_out(text) == layout
+
+
+def test_many_tags_around_a_piece_are_read_in_no_time():
+    count = 8000
+    text = "<b>" * count + "word" + "</b>" * count
+    start = time.perf_counter()
+    tags = _Tags(text)
+    assert _trimmed(text, (0, len(text)), tags) == (3 * count, 3 * count + 4)
+    assert time.perf_counter() - start < 1
 
 
 def test_without_splitting_and_protection_a_text_is_one_piece():

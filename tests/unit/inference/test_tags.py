@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -37,6 +38,21 @@ def test_taking_tags(source, clean, places):
 def test_partners():
     tags = ["<a>", "<br>", "<b>", "</a>", "</b>", "</c>", "<I>", "</i>", "<x/>"]
     assert partners(tags) == {0: 3, 3: 0, 6: 7, 7: 6}
+
+
+def test_many_tags_that_nothing_closes_are_read_in_no_time():
+    start = time.perf_counter()
+    assert partners(["<a>"] * 8000 + ["</b>"] * 8000) == {}
+    assert time.perf_counter() - start < 1
+
+
+def test_elements_deep_inside_others_come_back():
+    source = "<b>" * 1200 + "dog" + "</b>" * 1200
+    clean, tags = take_tags(source, spaces)
+    for target in ("un chien", ""):
+        result = put_tags(tags, clean, target, None)
+        assert (result.count("<b>"), result.count("</b>")) == (1200, 1200)
+        assert TAG.sub("", result) == target
 
 
 def links(*of_target: int, source: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seq2seq.errors import DataError
+from seq2seq.errors import DataError, UserError
 from seq2seq.inference.terms import Terms, load_terms
 
 TERMS = Terms({"house": "demeure", "big house": "château", "C++": "C++", "art": "l'art"})
@@ -27,6 +27,25 @@ def test_terms_of_a_source(source, targets):
 
 def test_no_terms_require_nothing():
     assert Terms({}).required("anything") == ()
+
+
+@pytest.mark.parametrize(("term", "text"), [("house", "my houſe"), ("istanbul", "in İstanbul")])
+def test_letters_that_only_a_pattern_takes_for_the_same_do_not_crash(term, text):
+    assert Terms({term: "x"}).required(text) == ()
+    assert Terms({term: "x"}).required(f"{text}, {term}") == ("x",)
+
+
+@pytest.mark.parametrize("pair", [("", "x"), (" ", "x"), ("house", ""), ("house", " ")])
+def test_empty_phrases_are_refused(pair):
+    with pytest.raises(UserError, match=r"the term .* has an empty phrase, which cannot be found"):
+        Terms(dict([pair]))
+
+
+def test_what_is_banned_is_found_in_any_capitals_from_the_edge_of_a_word_on():
+    terms = Terms({}, ["la", " ", "grand  lit", "…"])
+    assert terms.forbidden("La GRAND lits, la lampe, cela…") == ("La", "GRAND lit", "la", "…")
+    assert terms.forbidden("voilà un plat") == Terms({}).forbidden("la") == ()
+    assert terms.banned == ["la", "La", "grand  lit", "Grand  lit", "…"]
 
 
 def test_a_file_of_terms(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import EOS, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.errors import ConfigError, RequestError, UserError
 from seq2seq.inference.bundle import Bundle
 from seq2seq.inference.engine import TorchEngine
@@ -100,7 +102,8 @@ def test_space_around_a_text_stays_and_does_not_matter(translator):
     assert close(plain, spaced)
 
 
-def test_a_long_text_is_split_with_a_warning_and_every_piece_fits(translator, caplog):
+def test_a_long_text_is_split_with_a_warning_and_every_piece_fits(caplog):
+    translator = make()
     with caplog.at_level(logging.WARNING):
         pieces = translator._layout(LONG, False, True).pieces
         translator.translate([LONG], split=False)
@@ -254,8 +257,14 @@ def test_devices(monkeypatch):
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
     with pytest.raises(UserError, match=r"cuda was asked for, but torch sees no GPU here: use cpu"):
         choose_device("cuda")
-    with pytest.raises(UserError, match=r"device 'gpux' is not known: use auto, cpu or cuda"):
-        choose_device("gpux")
+    for name in ("gpux", "meta", "mps", "xpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0"):
+        with pytest.raises(UserError, match=rf"device '{name}' is not known: use auto, cpu or cud"):
+            choose_device(name)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(UserError, match=r"cuda:9 was asked for, but torch sees 2 here: use a numb"):
+        choose_device("cuda:9")
 
 
 def test_a_character_longer_than_the_model_does_not_crash():
@@ -285,12 +294,71 @@ def test_terms_stand_in_the_translation(translator):
     assert not any("zèbre" in one.text for one in found)
 
 
-def test_what_is_banned_comes_in_no_translation(translator):
-    free = [one.text for one in translator.translate(TEXTS, rescue=False)]
-    words = sorted({word for text in free for word in text.split()}, key=len)[-2:]
-    for one in translator.translate(TEXTS, banned=words, rescue=False, n_best=3):
+def test_what_is_banned_comes_in_no_translation_or_is_noted():
+    translator = two_vocabularies("none")
+    settings = {"rescue": False, "beam": 3, "n_best": 3}
+    free = translator.translate(TEXTS, **settings)
+    assert any("maison" in one.text for one in free)
+    for one in translator.translate(TEXTS, banned=["Maison", "maison"], **settings):
         for candidate in (one, *one.alternatives):
-            assert not set(words) & set(candidate.text.split())
+            held = re.search(r"(?<!\w)maison", candidate.text, re.IGNORECASE)
+            assert bool(held) == any("holds the banned" in note for note in candidate.notes)
+
+
+def test_of_what_is_found_the_banned_comes_last_and_is_noted(monkeypatch):
+    translator = make()
+    texts = ["La maison", "maisons", "un homme", "est ici"]
+    found = [
+        Hypothesis(ids, -1.0 - rank, -1.0 - rank, True)
+        for rank, ids in enumerate(translator.vocabularies.target.encode(texts))
+    ]
+    monkeypatch.setattr(translator, "_search", lambda *_: [found])
+    ordered = n_best(translator, "no", 4, banned=["la", "maison"], rescue=False)
+    assert [one.text for one in ordered] == ["un homme", "est ici", "La maison", "maisons"]
+    assert [one.notes for one in ordered] == [
+        [],
+        [],
+        ["holds the banned 'La'", "holds the banned 'maison'"],
+        ["holds the banned 'maison'"],
+    ]
+
+
+def test_what_does_not_fit_into_a_sentence_is_left_out_there_and_noted(translator):
+    texts = ["the big old house is here and a man reads", "house", "no"]
+    settings = {"max_extra": 1, "rescue": False}
+    term = {"terms": {"house": "maison ici lit un homme"}}
+    counts: list[int] = []
+    long, short, other = translator.translate(texts, **settings, **term, progress=counts.append)
+    assert "maison ici lit un homme" in long.text
+    assert (long.notes, short.notes, other.notes) == ([], ["no room for the terms"], [])
+    assert sum(counts) == 3
+    begun = translator.translate(texts, **settings, **term, prefix="un homme lit ici la maison")
+    assert begun[0].text.startswith("un homme lit ici la maison")
+    assert begun[1].notes == ["no room for the terms", "no room for the prefix"]
+    assert begun[2].notes == ["no room for the prefix"]
+
+
+def test_what_contradicts_itself_is_an_error_also_where_another_has_no_room(translator):
+    texts = ["house", "the big old house is here and a man reads"]
+    with pytest.raises(RequestError, match=r"sentence 1 cannot be translated so: the banned tok"):
+        translator.translate(texts, prefix="un homme lit ici la maison", banned=["un"])
+
+
+def test_surrogates_are_question_marks_in_every_wish(translator):
+    wishes = {"prefix": "\ud800", "terms": {"\ud800": "a", "house": "\ud801"}}
+    [one] = translator.translate(["the house"], **wishes, banned=["x\ud800"], max_extra=20)
+    assert one.text.startswith("?")
+
+
+def test_a_single_text_or_what_is_none_is_refused(translator):
+    with pytest.raises(UserError, match=r"texts is a single text, .* list, such as \['no'\]"):
+        translator.translate("no")
+    with pytest.raises(UserError, match=r"texts is a single text"):
+        next(translator.stream("no"))
+    with pytest.raises(UserError, match=r"banned is a single text"):
+        translator.translate(["no"], banned="non")
+    with pytest.raises(UserError, match=r"texts has a int in place 2, where a text must be"):
+        translator.translate(["no", 3])
 
 
 def test_a_prefix_begins_the_translation_of_each_text(translator):
@@ -309,12 +377,14 @@ def test_typography_is_an_option(translator):
     assert printed.startswith("l’homme lit")
 
 
-def test_what_was_done_is_logged_for_the_first_texts_and_noted_for_all(translator, caplog):
+def test_what_was_done_is_logged_for_the_first_texts_and_noted_for_all(caplog):
+    translator, texts = make(), [f"house {{x{n}}} man" for n in range(8)]
     with caplog.at_level(logging.WARNING):
-        found = translator.translate([f"house {{x{n}}} man" for n in range(8)])
+        found = [one for part in (texts[:3], texts[3:]) for one in translator.translate(part)]
     assert all(f"translated around {{x{n}}}" in one.notes for n, one in enumerate(found))
     assert sum("translated around" in record.message for record in caplog.records) == 5
-    assert caplog.records[-1].message == "the like of 3 more texts: see their notes"
+    assert caplog.records[-1].message == "further notes stand in Translation.notes, and in --json"
+    assert len(caplog.records) == 6
 
 
 def test_the_same_text_is_translated_in_the_same_way_alone_and_among_others(translator):
@@ -341,8 +411,13 @@ def test_a_term_that_fits_into_a_sentence_but_not_into_its_half_does_no_harm(tra
     text = "the big old, house is here and a man reads"
     [whole] = translator.translate([text], rescue=False, **settings)
     assert term in whole.text
-    with pytest.raises(RequestError, match="sentence 1 cannot be translated so"):
-        translator.translate(["house"], **settings)
+    [short] = translator.translate(["house"], rescue=False, **settings)
+    assert short.notes == ["no room for the terms"]
     [found] = translator.translate([f"{{x}} house {{y}} {text}"], **settings)
     assert term in found.text
     assert "{x}" in found.text
+
+
+def test_tags_around_an_empty_translation_stay(translator):
+    pairs = [("the house", ""), ("", "no"), ("the house", "no")]
+    assert [found is None for found in translator._unit_weights(pairs)] == [True, True, False]

@@ -1,0 +1,121 @@
+"""Precisions of translation: what they change, and what a device lacks."""
+
+import copy
+
+import pytest
+import torch
+from tiny import random_ids, restless_transformer, tiny_recurrent, tiny_transformer
+from tiny_bundle import tiny_bundle
+from torch.testing import assert_close
+
+from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.decoding.transformer_step import step_model
+from seq2seq.errors import UserError
+from seq2seq.inference import precision as module
+from seq2seq.inference.precision import INSTRUCTIONS, choose_precision, cpu_has, prepared
+from seq2seq.inference.translator import Translator
+
+SOURCE = random_ids(0, 2, 6)
+SOURCE[1, 4:] = PAD
+# Half of the last bit kept, grown over the layers; int8 rounds to 1/127 of the largest.
+CLOSE = {"bfloat16": 0.15, "float16": 0.02, "int8": 0.15}
+reduced = pytest.mark.parametrize("precision", CLOSE)
+models = pytest.mark.parametrize(
+    "make",
+    [tiny_transformer, lambda: tiny_transformer(tie_embeddings="none", norm="pre"), tiny_recurrent],
+)
+
+
+@torch.inference_mode()
+def log_probs_of(model, tokens=(BOS, 5, 7)):
+    """Of a few steps, as a search takes them (steps, 2, V)."""
+    step = step_model(model)
+    state = step.start(SOURCE)
+    return torch.stack([step.step(torch.tensor([token] * 2), state) for token in tokens])
+
+
+@pytest.fixture(autouse=True)
+def all_instructions(monkeypatch):
+    """Without them it works, too: only slower."""
+    monkeypatch.setattr(module, "cpu_has", lambda name: True)
+
+
+@models
+def test_float32_only_moves_the_matrices_about(make):
+    model = make()
+    expected, before = log_probs_of(model), copy.deepcopy(model.state_dict())
+    assert_close(log_probs_of(prepared(model, "float32")), expected, atol=1e-5, rtol=1e-5)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert model.output.weight.T.is_contiguous()
+
+
+@reduced
+@models
+def test_a_lower_precision_comes_near(make, precision):
+    expected = log_probs_of(make())
+    found = log_probs_of(prepared(make(), precision))
+    assert found.dtype == torch.float32  # of log probabilities, whatever makes them
+    assert (found - expected).abs().max() < CLOSE[precision]
+    assert not torch.equal(found, expected)
+
+
+def test_int8_weights_are_one_byte_each():
+    model = prepared(tiny_transformer(d_model=64, d_ff=128), "int8")
+    inner = model.decoder[0].feed_forward.inner
+    assert inner.weight().dtype == torch.qint8
+    assert inner.weight().q_per_channel_scales().shape == (128,)
+    assert "int8" in str(model.output.weight().int_repr().dtype)
+    assert model.target_embedding.tokens.weight.dtype == torch.float32
+
+
+def test_auto_is_exact_on_a_cpu():
+    assert choose_precision("auto", torch.device("cpu")) == "float32"
+
+
+@pytest.mark.parametrize("has_bf16", [True, False])
+def test_auto_is_half_precision_on_a_gpu(has_bf16, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bf16)
+    gpu = torch.device("cuda")
+    assert choose_precision("auto", gpu) == ("bfloat16" if has_bf16 else "float16")
+    assert choose_precision("float32", gpu) == "float32"
+    if not has_bf16:
+        with pytest.raises(UserError, match=r"bfloat16: cuda has no arithmetic.*use float16"):
+            choose_precision("bfloat16", gpu)
+    with pytest.raises(UserError, match=r"precision int8 is for the CPU, and .* on cuda: use bf"):
+        choose_precision("int8", gpu)
+
+
+@reduced
+def test_a_cpu_without_instructions_is_not_slowed_down(precision, monkeypatch):
+    monkeypatch.setattr(module, "cpu_has", cpu_has)
+    for name in INSTRUCTIONS[precision]:
+        monkeypatch.setattr(torch.cpu, name, lambda: False, raising=False)
+    with pytest.raises(UserError, match=rf"precision {precision} would be slower than float32"):
+        choose_precision(precision, torch.device("cpu"))
+
+
+def test_an_unknown_precision_is_refused_with_the_near_ones():
+    with pytest.raises(UserError, match=r"precision float23 is not known: did you mean 'float32"):
+        choose_precision("float23", torch.device("cpu"))
+
+
+def test_quantising_leaves_torch_as_it_was(recwarn):
+    before = torch.backends.quantized.engine
+    prepared(restless_transformer(), "int8")
+    assert torch.backends.quantized.engine == before
+    assert not recwarn.list
+
+
+@reduced
+def test_a_translator_takes_a_precision(tmp_path, precision):
+    tiny_bundle().save(tmp_path / "bundle")
+    pairs = [("the old house", "la maison"), ("a man reads", "un homme lit")]
+    exact, other = (
+        Translator.load(tmp_path / "bundle", "cpu", precision=name)
+        for name in ("auto", precision)
+    )
+    for one, two in zip(exact.score(pairs), other.score(pairs), strict=True):
+        assert one.log_prob != two.log_prob
+        assert one.per_token == pytest.approx(two.per_token, abs=CLOSE[precision])
+    assert all(found.text for found in other.translate([source for source, _ in pairs]))
