@@ -30,7 +30,7 @@ def test_workers_find_what_one_finds(settings):
     for own, others in zip(found, expected, strict=True):
         assert [one.tokens for one in own] == [one.tokens for one in others]
     assert sum(finished) == 12
-    assert len(finished) > 3
+    assert len(finished) > 1
 
 
 class Watched:
