@@ -193,14 +193,31 @@ def _likeliest(
         rows, tokens = zip(*wanted, strict=True)
         first_RV[rows, tokens] = torch.inf
         count += max(Counter(rows).values())
-    top = first_RV.topk(min(count, ranks_RV.size(1)), dim=1)
-    rank = top.values if first_RV is ranks_RV else ranks_RV.gather(1, top.indices)
-    own = rank if ranks_RV is log_probs_RV else log_probs_RV.gather(1, top.indices)
+    top_RK = largest(first_RV, min(count, ranks_RV.size(1)))
+    rank = ranks_RV.gather(1, top_RK)
+    own = rank if ranks_RV is log_probs_RV else log_probs_RV.gather(1, top_RK)
     numbers = (values.float().view(torch.int32) for values in (own, rank))
-    packed = torch.stack([top.indices.int(), *numbers]).cpu().numpy()
+    packed = torch.stack([top_RK.int(), *numbers]).cpu().numpy()
     own_RK, rank_RK = packed[1:].view(np.float32).astype(np.float64)
     own_RK[np.isneginf(rank_RK)] = -np.inf
     return _Top(packed[0].astype(np.int64), own_RK, rank_RK)
+
+
+def largest(x_RV: Tensor, count: int) -> Tensor:
+    """Where the largest numbers of each row stand (R, count), in any order.
+
+    They stand in the pieces of a row that have the largest maxima. A CPU finds these maxima ten
+    times faster than `topk` goes through the row.
+    """
+    size = x_RV.size(1)
+    width = next((w for w in (64, 32) if size % w == 0), size)
+    if x_RV.device.type != "cpu" or size // width <= 2 * count:
+        return x_RV.topk(count, dim=1, sorted=False).indices
+    x_RPW = x_RV.reshape(len(x_RV), -1, width)
+    pieces_RK = x_RPW.amax(dim=2).topk(count, dim=1, sorted=False).indices
+    places_RC = (pieces_RK[..., None] * width + torch.arange(width)).flatten(1)
+    best = x_RV.gather(1, places_RC).topk(count, dim=1, sorted=False).indices
+    return places_RC.gather(1, best)
 
 
 def _extensions(
