@@ -235,7 +235,8 @@ class CorpusConfig(Checked):
     - files: `train`, `val` and `test` each name a file, a glob, the stem of files inside `path`
       (`val` finds `val.parquet`, `val.tsv.gz`, `val.en` + `val.fr`, ...), or a list of these;
     - the hub, when `path` is null: `hub` names a data set, `train` and the others its splits;
-    - `urls`, when `path` is null: files that are fetched once, and named as above.
+    - `urls`, when `path` is null: files that are fetched once, and named as above;
+    - `sacrebleu`, when `path` is null: `test` and the others name its test sets.
     """
 
     name: str = "files"

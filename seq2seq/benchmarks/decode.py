@@ -26,6 +26,7 @@ from seq2seq.config import DecodeBenchmarkConfig, DecodeConfig
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
+from seq2seq.decoding.static_step import graph_step
 from seq2seq.decoding.transformer_step import step_model
 from seq2seq.inference.precision import choose_precision, prepared
 from seq2seq.inference.translator import choose_device
@@ -47,11 +48,12 @@ class Setting:
     beam: int
     batch: int
     workers: int
+    cuda_graphs: bool = False
 
     def __str__(self) -> str:
-        return (
-            f"{self.precision}, beam {self.beam}, batches of {self.batch}, {self.workers} workers"
-        )
+        graphs = ", CUDA graphs" if self.cuda_graphs else ""
+        batches = f"beam {self.beam}, batches of {self.batch}, {self.workers} workers"
+        return f"{self.precision}, {batches}{graphs}"
 
 
 @dataclass
@@ -79,7 +81,9 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     precisions = [choose_precision(name, device) for name in config.precisions]
     settings = [
         Setting(*values)
-        for values in product(precisions, config.beams, config.batches, config.workers)
+        for values in product(
+            precisions, config.beams, config.batches, config.workers, config.cuda_graphs
+        )
     ]
     found: dict[Setting, list[Measured]] = {setting: [] for setting in settings}
     turns = [setting for _ in range(config.repeats) for setting in found]
@@ -97,7 +101,8 @@ def measure(config: DecodeBenchmarkConfig, setting: Setting) -> Measured:
     device = choose_device(config.device)
     torch.manual_seed(config.seed)
     model = build_model(config.model, config.vocab_size).to(device).eval()
-    timed = TimedStep(step_model(prepared(model, setting.precision)), device)
+    step = graph_step if setting.cuda_graphs else step_model
+    timed = TimedStep(step(prepared(model, setting.precision)), device)
     rng = np.random.default_rng(config.seed)
     sentences = setting.batch * setting.workers
     seconds = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,34 @@ from seq2seq.model.translation_model import TranslationModel
 Block = Callable[[Tensor], Tensor]
 
 
+class Past(NamedTuple):
+    """Keys and values of one layer, and where the newest token stands among them.
+
+    Attributes:
+        k, v: (R, K, T, E); at `place` they are yet to be set.
+        place: of the newest token; in a tensor (1,) where shapes are fixed, see `static_step.py`.
+        allowed_1T: which places may be attended to; None = all.
+    """
+
+    k: Tensor
+    v: Tensor
+    place: int | Tensor
+    allowed_1T: Tensor | None = None
+
+    @property
+    def position(self) -> int | Tensor:
+        """The place as embeddings take it: a number, or (batch, length)."""
+        return self.place if isinstance(self.place, int) else self.place[None]
+
+    def store(self, k_RK1E: Tensor, v_RK1E: Tensor) -> None:
+        """Set keys and values of the newest token."""
+        for buffer, new in ((self.k, k_RK1E), (self.v, v_RK1E)):
+            if isinstance(self.place, int):
+                buffer[:, :, self.place : self.place + 1] = new
+            else:
+                buffer.index_copy_(2, self.place, new)
+
+
 def step_model(model: TranslationModel) -> StepModel[Any]:
     """The fastest step model of a translation model, which is in evaluation mode."""
     if isinstance(model, Transformer) and model.config.kernel == "sdpa":
@@ -43,6 +71,8 @@ class TransformerState:
     Attributes:
         cross: of the source, for each layer (B, K, S, E); shared by the beams.
         padding_B11S: what is added to the scores of the source, 0 or minus infinity; None = 0.
+        past: of the tokens so far, (R, 2L, K, T or more, E): the keys, then the values, of each
+            layer, in one tensor, so that a reordering is one operation.
         length: T.
     """
 
@@ -50,28 +80,27 @@ class TransformerState:
         self.cross, self.padding_B11S = cross, padding_B11S
         self.length = 0
         sentences, heads, _, width = cross[0].k.shape
-        # Those of all layers in one tensor, keys before values: a reordering is one operation.
-        # Of the positions (the fourth dimension) the first `length` are used.
-        self._past = cross[0].k.new_empty(sentences, 2 * len(cross), heads, 0, width)
+        self.past = cross[0].k.new_empty(sentences, 2 * len(cross), heads, 0, width)
         self._spare: Tensor | None = None  # what is copied to next, in turns with the past
 
-    def grow(self) -> list[KeysValues]:
-        """One more position: keys and values (R, K, T, E) of each layer, the last yet to be set."""
+    def grow(self) -> list[Past]:
+        """One more position of each layer, with keys and values yet to be set."""
         self.length += 1
-        if self.length > self._past.size(3):
-            self._past = F.pad(self._past, (0, 0, 0, BLOCK))
-        parts = self._past[..., : self.length, :].unbind(1)
-        return [KeysValues(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+        if self.length > self.past.size(3):
+            self.past = F.pad(self.past, (0, 0, 0, BLOCK))
+        parts = self.past[..., : self.length, :].unbind(1)
+        place = self.length - 1
+        return [Past(k, v, place) for k, v in zip(parts[::2], parts[1::2], strict=True)]
 
     def reorder(self, rows: Tensor) -> None:
-        past = self._past
+        past = self.past
         shape = (rows.numel(), *past.shape[1:])
         new = self._spare
         if new is None or new.shape != shape:
             new = past.new_empty(shape)
         used = (..., slice(0, self.length), slice(None))
         torch.index_select(past[used], 0, rows, out=new[used])
-        self._past, self._spare = new, past if past.shape == shape else None
+        self.past, self._spare = new, past if past.shape == shape else None
 
     def select(self, sentences: Tensor, rows: Tensor) -> None:
         self.cross = [
@@ -111,9 +140,19 @@ class TransformerStep:
 
     def hidden(self, tokens_R: Tensor, state: TransformerState) -> Tensor:
         """Append a token to each hypothesis; what the decoder makes of it (R, D)."""
-        x_RD = self.model.target_embedding(tokens_R[:, None], state.length)[:, 0]
-        for layer, past, source in zip(self._layers, state.grow(), state.cross, strict=True):
-            x_RD = layer(x_RD, past, source, state.padding_B11S)
+        return self.run(tokens_R, state.grow(), state.cross, state.padding_B11S)
+
+    def run(
+        self,
+        tokens_R: Tensor,
+        pasts: list[Past],
+        sources: list[KeysValues],
+        padding_B11S: Tensor | None,
+    ) -> Tensor:
+        """The decoder on one token of each hypothesis (R, D), which is stored in the pasts."""
+        x_RD = self.model.target_embedding(tokens_R[:, None], pasts[0].position)[:, 0]
+        for layer, past, source in zip(self._layers, pasts, sources, strict=True):
+            x_RD = layer(x_RD, past, source, padding_B11S)
         return self._norm(x_RD)
 
     def log_probs(self, hidden_RD: Tensor) -> Tensor:
@@ -130,7 +169,7 @@ def _layer(layer: DecoderLayer, rotary: RotaryPositions | None) -> Callable[...,
     first, second, third = map(_residual, residuals)
 
     def run(
-        x_RD: Tensor, past: KeysValues, source: KeysValues, padding_B11S: Tensor | None
+        x_RD: Tensor, past: Past, source: KeysValues, padding_B11S: Tensor | None
     ) -> Tensor:
         x_RD = first(x_RD, lambda x_RD: over_target(x_RD, past))
         x_RD = second(x_RD, lambda x_RD: over_source(x_RD, source, padding_B11S))
@@ -141,19 +180,19 @@ def _layer(layer: DecoderLayer, rotary: RotaryPositions | None) -> Callable[...,
 
 def _attention_over_target(
     attention: MultiHeadAttention, rotary: RotaryPositions | None
-) -> Callable[[Tensor, KeysValues], Tensor]:
+) -> Callable[[Tensor, Past], Tensor]:
     q_proj, k_proj, v_proj, out_proj, q_norm, k_norm = _parts(attention)
 
-    def run(x_RD: Tensor, past: KeysValues) -> Tensor:
-        rows, heads, length, width = past.k.shape
+    def run(x_RD: Tensor, past: Past) -> Tensor:
+        rows, heads, _, width = past.k.shape
         q_RH1E = q_norm(q_proj(x_RD).view(rows, -1, 1, width))
         k_RK1E = k_norm(k_proj(x_RD).view(rows, heads, 1, width))
         if rotary is not None:
-            q_RH1E, k_RK1E = rotary(q_RH1E, length - 1), rotary(k_RK1E, length - 1)
-        past.k[:, :, -1:] = k_RK1E
-        past.v[:, :, -1] = v_proj(x_RD).view(rows, heads, width)
+            q_RH1E, k_RK1E = (rotary(x, past.position) for x in (q_RH1E, k_RK1E))
+        past.store(k_RK1E, v_proj(x_RD).view(rows, heads, 1, width))
         # The queries that share a key/value head are so many queries of it.
-        context = F.scaled_dot_product_attention(q_RH1E.view(rows, heads, -1, width), *past)
+        q_RKGE = q_RH1E.view(rows, heads, -1, width)
+        context = F.scaled_dot_product_attention(q_RKGE, past.k, past.v, attn_mask=past.allowed_1T)
         return out_proj(context.reshape(rows, -1))
 
     return run

@@ -17,6 +17,7 @@ from seq2seq.decoding.forced_attention import AttentionHead, forced_attention
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
+from seq2seq.decoding.static_step import graph_step
 from seq2seq.decoding.step import StepModel
 from seq2seq.decoding.transformer_step import step_model
 from seq2seq.model.translation_model import TranslationModel
@@ -60,6 +61,10 @@ class TorchEngine:
         models: in evaluation mode, on one device, over one vocabulary.
         length_ratio: target tokens per source token, as in the training corpus.
         heads: for each model what aligns best; none = the defaults of `AttentionHead`.
+        cuda_graphs: steps are replayed as CUDA graphs, which is faster where batches are small.
+
+    Raises:
+        UserError: CUDA graphs are not for these models.
     """
 
     def __init__(
@@ -67,11 +72,12 @@ class TorchEngine:
         models: Sequence[TranslationModel],
         length_ratio: float = 1.0,
         heads: Sequence[AttentionHead] = (),
+        cuda_graphs: bool = False,
     ):
         self.models, self.length_ratio = list(models), length_ratio
         self.heads = list(heads) or [AttentionHead() for _ in models]
         self.max_length = min(model.config.max_length for model in models)
-        steps = [step_model(model) for model in models]
+        steps = [graph_step(model) if cuda_graphs else step_model(model) for model in models]
         self._step: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
         self._device = next(models[0].parameters()).device
         # Asked for once: while a search runs in several threads, each has but one.

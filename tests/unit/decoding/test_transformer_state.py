@@ -56,7 +56,7 @@ def test_a_reordering_takes_no_fresh_memory_while_the_number_of_hypotheses_stays
     for _ in range(6):
         step.step(torch.full((3,), BOS), state)
         state.reorder(torch.tensor([2, 1, 0]))
-        places.add(state._past.data_ptr())
+        places.add(state.past.data_ptr())
     assert len(places) == 2
 
 

@@ -1,0 +1,177 @@
+"""Steps at fixed shapes, also recorded: the same numbers as the plain ones."""
+
+import gc
+from itertools import product
+
+import pytest
+import torch
+from tiny import random_ids, tiny_transformer
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from seq2seq.config import DecodeConfig
+from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.decoding import static_step
+from seq2seq.decoding.request import Request
+from seq2seq.decoding.search import search
+from seq2seq.decoding.static_step import StaticStep, _size, graph_step
+from seq2seq.decoding.step import ModelStep
+from seq2seq.errors import UserError
+
+PADDED = random_ids(0, 3, 7)
+PADDED[0, 4:] = PADDED[2, 1:] = PAD
+KINDS = [
+    {"positions": positions, **other}
+    for positions, other in product(
+        ("sinusoidal", "learned", "rotary"),
+        ({}, {"n_kv_heads": 1, "norm": "post"}, {"qk_norm": True, "activation": "swiglu"}),
+    )
+]
+
+
+class Tape(TorchDispatchMode):
+    """Replays what it has seen as a CUDA graph does: same calls, numbers and places of memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        self.calls.append((function, args, kwargs or {}, result))
+        return result
+
+    def replay(self):
+        for function, args, kwargs, result in self.calls:
+            again = function(*args, **kwargs)
+            for old, new in zip(tree_leaves(result), tree_leaves(again), strict=True):
+                if isinstance(old, torch.Tensor) and old.data_ptr() != new.data_ptr():
+                    old.copy_(new)
+
+
+@pytest.fixture
+def tapes(monkeypatch):
+    """Every slot is recorded on a tape, as on a GPU in a graph."""
+    made = []
+
+    def record(run, device):
+        with Tape() as tape:
+            run()
+        made.append(tape)
+        return tape.replay
+
+    monkeypatch.setattr(static_step, "recorded", record)
+    return made
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("source_BS", [PADDED, random_ids(0, 3, 7)], ids=["padded", "even"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+def test_recorded_steps_are_those_of_the_whole_decoder_after_any_reordering(
+    kind, source_BS, tapes
+):
+    model = tiny_transformer(**kind)
+    steps = ModelStep(model), StaticStep(model)
+    states = [step.start(source_BS) for step in steps]
+    draw = torch.Generator().manual_seed(0)
+    tokens_R, sentences, beams = torch.full((3,), BOS), 3, 1
+    for position in range(40):  # more than one block of positions
+        expected, found = (
+            step.step(tokens_R, state) for step, state in zip(steps, states, strict=True)
+        )
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+        parents = torch.randint(beams, (sentences, 4), generator=draw)
+        rows_BN, beams = parents + beams * torch.arange(sentences)[:, None], 4
+        if position == 20:  # a sentence leaves, and the others change places
+            kept = torch.tensor([2, 0])
+            rows_BN, sentences = rows_BN[kept], 2
+            for state in states:
+                state.select(kept, rows_BN.flatten())
+        else:
+            for state in states:
+                state.reorder(rows_BN.flatten())
+        tokens_R = random_ids(position, sentences * beams)
+    assert len(tapes) == 3  # three sentences, then two, then more positions
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_searches_find_the_same_and_record_nothing_twice(beam, tapes):
+    model = tiny_transformer()
+    with torch.no_grad():
+        model.output.weight *= 3  # so that outputs differ
+    requests = [Request(random_ids(i, 1 + i % 6).tolist()) for i in range(8)]
+    config = DecodeConfig(beam=beam, n_best=beam, min_length=3)
+    static = StaticStep(model)
+    expected = search(ModelStep(model), requests, config, max_length=24)
+    made = 0
+    for turn in range(2):
+        found = search(static, requests, config, max_length=24)
+        for own, others in zip(found, expected, strict=True):
+            assert [one.tokens for one in own] == [one.tokens for one in others]
+            for one, other in zip(own, others, strict=True):
+                assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-5)
+        made = made if turn else len(tapes)
+        assert len(tapes) == made > 0
+
+
+@torch.inference_mode()
+def test_searches_at_the_same_time_have_slots_of_their_own(tapes):
+    step = StaticStep(tiny_transformer())
+    sources = random_ids(1, 2, 5), random_ids(2, 2, 5)
+
+    def run(states):
+        found = []
+        for position in range(4):
+            for state in states:
+                tokens_R = torch.full((2,), BOS) if not position else random_ids(position, 2)
+                found.append(step.step(tokens_R, state).clone())
+        return found
+
+    alone = [run([step.start(source)]) for source in sources]
+    gc.collect()
+    together = run([step.start(source) for source in sources])
+    for i in range(2):
+        torch.testing.assert_close(together[i::2], alone[i], atol=0, rtol=0)
+    assert len(tapes) == 2  # the slot of the searches before was taken again
+
+
+@torch.inference_mode()
+def test_slots_are_kept_up_to_a_bound(monkeypatch):
+    step = StaticStep(tiny_transformer())
+
+    def search_once():
+        state = step.start(random_ids(1, 2, 5))
+        for _ in range(2):
+            step.step(torch.full((2,), BOS), state)
+
+    search_once()
+    assert len(step._idle) == 1
+    monkeypatch.setattr(static_step, "IDLE_BYTES", 0)
+    search_once()
+    assert not step._idle
+
+
+def test_sizes_of_slots_are_few_and_seldom_much_too_large():
+    sizes = [_size(number) for number in range(1, 257)]
+    assert all(number <= size < 1.5 * number + 1 for number, size in enumerate(sizes, 1))
+    assert sorted(set(sizes)) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256]
+
+
+def test_graphs_without_a_gpu_are_refused():
+    with pytest.raises(UserError, match=r"CUDA graphs need a GPU, and the model is on cpu"):
+        graph_step(tiny_transformer())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@torch.inference_mode()
+def test_graphs_on_a_gpu_are_the_plain_steps():
+    model = tiny_transformer().cuda()
+    requests = [Request(random_ids(i, 1 + i % 6).tolist()) for i in range(8)]
+    config = DecodeConfig(beam=3, min_length=3)
+    found, expected = (
+        search(step, requests, config, max_length=24, device="cuda")
+        for step in (graph_step(model), ModelStep(model))
+    )
+    assert [[one.tokens for one in own] for own in found] == [
+        [one.tokens for one in own] for own in expected
+    ]
