@@ -3,15 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint types clean
+.PHONY: help setup demo reproduce-multi30k test test-all lint types clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(VENV)/.installed  ## install the package into .venv
 
 demo: $(VENV)/.installed  ## train, evaluate and try a tiny model (about 5 minutes on 2 CPU cores)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
+
+reproduce-multi30k: $(VENV)/.installed  ## train and score the README's Multi30k model (2 hours on 2 CPU cores)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" DATA="$(DATA)" bash scripts/reproduce_multi30k.sh
 
 test: $(VENV)/.installed-test  ## the default test suite
 	$(BIN)/python -m pytest

@@ -1,7 +1,19 @@
-"""Score a model: python scripts/evaluate.py model=FOLDER [data=multi30k] [split=test]."""
+"""Score a model, or translations that are there (docs/evaluation.md).
 
+python scripts/evaluate.py model=FOLDER [data=multi30k] [split=test]
+python scripts/evaluate.py hypothesis=FILE reference=FILE [source=FILE] [output=FILE.json]
+python scripts/evaluate.py --check evaluation.json
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from seq2seq.cli.report import run_command
 from seq2seq.cli.settings import hydra_command
 from seq2seq.config import EvaluateConfig
+
+FILES = ("model", "hypothesis", "reference", "source", "output", "comet", "comet_command")
 
 
 def main(config: EvaluateConfig) -> None:
@@ -10,5 +22,18 @@ def main(config: EvaluateConfig) -> None:
     evaluate(config)
 
 
+def check() -> None:
+    parser = argparse.ArgumentParser(description="Compute an evaluation again from its texts.")
+    parser.add_argument("--check", type=Path, required=True, metavar="FILE", nargs="+")
+    options = parser.parse_args()
+    from seq2seq.evaluation.check import check
+
+    for path in options.check:
+        print(check(path))
+
+
 if __name__ == "__main__":
-    hydra_command("evaluate", EvaluateConfig, main, folders=("model",))
+    if any(argument.partition("=")[0] == "--check" for argument in sys.argv):
+        run_command(check)
+    else:
+        hydra_command("evaluate", EvaluateConfig, main, folders=FILES)

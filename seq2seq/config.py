@@ -246,6 +246,7 @@ class CorpusConfig(Checked):
     hub_config: str | None = None  # its configuration, such as en-fr
     hub_revision: str | None = None  # its branch, tag or commit
     urls: list[str] = field(default_factory=list)  # fetched into the cache
+    sacrebleu: bool = False  # the names below are test sets of sacrebleu, such as wmt14/full
     train: Any = "train"
     val: Any = "val"
     test: Any = "test"
@@ -260,6 +261,8 @@ class CorpusConfig(Checked):
             )
         if self.hub and self.urls:
             yield "data.hub and data.urls both say where the corpus is: give one of them"
+        if self.sacrebleu and (self.hub or self.urls):
+            yield "data.sacrebleu=true and another place both say where the corpus is: give one"
 
 
 @dataclass
@@ -644,13 +647,17 @@ class CheckpointConfig(Checked):
 
 @dataclass
 class LoggerConfig(Checked):
-    """Where curves go, beside `<run>/metrics`."""
+    """Where curves go, beside `<run>/metrics`; what is kept of each validation."""
 
     kind: str = "wandb"
     project: str = "seq2seq"  # W&B project
+    group: str | None = None  # of W&B runs; null = the sweep that the run belongs to, if any
+    upload_bundle: bool = True  # the bundle becomes a W&B artifact at the end
+    samples: int = 10  # sentences in samples.jsonl, and as many of the worst; 0 = no such file
 
     def problems(self) -> Iterator[str]:
         yield from one_of("logger.kind", self.kind, LOGGERS)
+        yield from at_least("logger.samples", self.samples, 0)
 
 
 @dataclass
@@ -854,6 +861,7 @@ class DecodeBenchmarkConfig(Checked):
     beams: list[int] = field(default_factory=lambda: [1, 5])
     batches: list[int] = field(default_factory=lambda: [1, 64])  # sentences decoded together
     workers: list[int] = field(default_factory=lambda: [1])  # batches at once, a thread each
+    cuda_graphs: list[bool] = field(default_factory=lambda: [False])  # on a GPU; static_step.py
     length: int = 20  # tokens of each output
     warmup_calls: int = 2  # not counted, in each measurement
     calls: int = 10  # counted, in each measurement
@@ -904,20 +912,45 @@ class CompareConfig(Checked):
 
 @dataclass
 class EvaluateConfig(Checked):
-    """All settings of `scripts/evaluate.py`."""
+    """All settings of `scripts/evaluate.py`: either a model translates a test set, or translations
+    that are there are scored (`hypothesis` and `reference`)."""
 
     model: str | None = None  # folder of a run or of a bundle
     data: DataConfig = field(default_factory=DataConfig)
     split: str = "test"  # train | val | test
     decode: Any = field(default_factory=DecodeChanges)  # none = as the run was validated
-    output: str | None = None  # folder of the results; none = <model>/evaluation
+    precision: str | None = None  # see inference/precision.py; none = float32, as in validation
     device: str = "auto"  # auto | cpu | cuda
+    hypothesis: str | None = None  # translations, a file of lines; it may be packed
+    reference: str | None = None  # what they are compared with, line by line
+    source: str | None = None  # what was translated; needed for breakdowns, faults and COMET
+    output: str | None = None  # folder of the results, none = <model>/evaluation; or FILE.json
+    language: str | None = None  # of the translations; none = as the model was trained, or fr
+    # Text that the test set is compared with: auto = the model's, if it is in the cache and of
+    # modest size; all = of any size; none; or files, named as in data.train.
+    training_text: Any = "auto"
+    comet: str | None = None  # checkpoint of a COMET model, FOLDER/checkpoints/model.ckpt
+    comet_command: str = "comet-score"  # of the package unbabel-comet, which stands elsewhere
 
     def problems(self) -> Iterator[str]:
         yield from one_of("split", self.split, ("train", "val", "test"))
         yield from one_of("device", self.device, ("auto", "cpu", "cuda"))
-        if self.model is None:
+        files = [name for name in ("hypothesis", "reference", "source") if getattr(self, name)]
+        if self.model is None and not files:
             yield (
-                "model= is missing: name the folder of a run or a bundle, "
-                "for example model=runs/demo"
+                "model= is missing: name the folder of a run or a bundle, for example "
+                "model=runs/demo; or translations to score, hypothesis=FILE reference=FILE"
             )
+        elif self.model is not None and files:
+            yield (
+                f"model= translates a test set, and {files[0]}= is for translations that are "
+                "there: give one of them"
+            )
+        elif files and not {"hypothesis", "reference"} <= set(files):
+            yield f"{files[0]}= alone cannot be scored: give hypothesis=FILE reference=FILE"
+        record = str(self.output or "").endswith(".json")
+        if self.output is not None and record != (self.model is None):
+            kind = "a file, output=FILE.json" if self.model is None else "a folder, output=FOLDER"
+            yield f"output={self.output}: the results of this go to {kind}"
+        if self.comet is not None and files and self.source is None:
+            yield "comet= reads what was translated, too: give source=FILE"

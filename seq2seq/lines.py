@@ -32,11 +32,23 @@ def lines_of(path: Path) -> Iterator[str]:
     number = 0
     try:
         with open_packed(path) as file:
-            for line in decoded(file, str(path)):
+            for line in decoded(bounded(file, str(path)), str(path)):
                 number += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path} after line {number}: {error}") from error
+
+
+def bounded(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """Lines of a file with their ends.
+
+    Raises:
+        DataError: one is so long that it would fill the memory, and can hardly be text.
+    """
+    while line := file.readline(LONGEST + 1):
+        if len(line) > LONGEST:
+            raise DataError(f"{name}: {LONGEST:,} bytes and no end of a line: is this text?")
+        yield line
 
 
 def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import multiprocessing
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from seq2seq.benchmarks.attention_calls import measure_calls
 from seq2seq.benchmarks.models import Work, measure_model
 from seq2seq.config import KERNELS, CompareConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.errors import RunError
+from seq2seq.evaluation.record import records_of
 from seq2seq.inference.bundle import BundleConfig, bundle_folder, read_config
 from seq2seq.inference.translator import choose_device
 from seq2seq.training.hardware import describe_device
@@ -133,24 +133,20 @@ def _of_runs(runs: list[Path]) -> list[_Compared]:
 
 def _scores(run: Path, config: BundleConfig) -> dict[tuple[str, str], float]:
     """BLEU of a run, with its own search settings, by set: its name, and what tells it apart."""
-    file = run
+    made = config.training
     try:
-        made = config.training
         data = made.get("config", {}).get("data", {})
         label = f"{data.get('name', 'unknown data')} validation"
         scores = {(label, json.dumps(data, sort_keys=True)): float(made["scores"]["BLEU"])}
-        for file in sorted(run.glob("evaluation/*/evaluation.json")):
-            record = json.loads(file.read_text(encoding="utf-8"))
-            own = (made["step"], asdict(config.decode))
-            if (record["step"], record["decode"]) == own:
-                references = file.with_name("references.txt").read_bytes()
-                label = f"{record['data']['name']} {record['split']}"
-                key = (label, hashlib.sha256(references).hexdigest())
-                scores[key] = float(record["scores"]["BLEU"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise RunError(
-            f"cannot read the scores of {file} ({error!r}): evaluate again, or delete it"
+            f"cannot read the scores of {run} ({error!r}): its bundle is damaged or not ours; copy "
+            "it again"
         ) from error
+    for record in records_of(run).values():
+        own = record.model is not None and record.model["step"] == made["step"]
+        if own and record.decode == asdict(config.decode) and (bleu := record.score("BLEU")):
+            scores[record.label, record.files["references"].fingerprint] = bleu.value
     return scores
 
 

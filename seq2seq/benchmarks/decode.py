@@ -30,8 +30,9 @@ from seq2seq.decoding.static_step import graph_step
 from seq2seq.decoding.transformer_step import step_model
 from seq2seq.inference.precision import choose_precision, prepared
 from seq2seq.inference.translator import choose_device
+from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
-from seq2seq.training.hardware import keep_freed_memory, peak_memory
+from seq2seq.training.hardware import peak_memory
 
 log = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from seq2seq.config import PRECISIONS, TrainBenchmarkConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.errors import ConfigError, RunError
+from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.model.translation_model import TranslationModel
@@ -37,7 +38,6 @@ from seq2seq.training.hardware import (
     choose_precision,
     dense_peak,
     describe_device,
-    keep_freed_memory,
     peak_memory,
 )
 from seq2seq.training.lengths import in_steps

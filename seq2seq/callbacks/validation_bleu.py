@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,13 @@ import torch
 from seq2seq.config import DecodeConfig
 from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.forced_attention import AttentionHead
 from seq2seq.errors import RunError
-from seq2seq.evaluation.metrics import corpus_bleu
+from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.alignment import choose_head
-from seq2seq.inference.bundle import Bundle, read_config
+from seq2seq.inference.bundle import Bundle, read_config, target_steps
 from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.text import normaliser
@@ -52,6 +56,10 @@ class ValidationBleu(L.Callback):
         latest: that of the last validation.
         worse: validations since the best.
         average: BLEU of the bundle, if it is an average of several steps.
+        head: the attention of the bundle that aligns best.
+        translations: those of the last validation, in the order of the pairs.
+        signature: says how BLEU is computed.
+        seconds: that the last search took all processes together.
     """
 
     def __init__(
@@ -73,6 +81,9 @@ class ValidationBleu(L.Callback):
         self.length_ratio = length_ratio
         self.latest, self.worse = float("-inf"), 0
         self.average = float("-inf")
+        self.head = AttentionHead()
+        self.translations: list[Translation] = []
+        self.signature, self.seconds = "", 0.0
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best, "best_step": self.best_step, "worse": self.worse}
@@ -85,18 +96,20 @@ class ValidationBleu(L.Callback):
         if self.gives_up:  # the run goes on after its last validation, before its very end
             trainer.should_stop = True
         if (self.bundle_dir / "config.json").exists():
-            made = read_config(self.bundle_dir / "config.json").training
+            bundle = read_config(self.bundle_dir / "config.json")
+            self.head, made = bundle.alignment, bundle.training
             self.average = made["scores"]["BLEU"] if "averaged" in made else self.average
 
     @torch.inference_mode()
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         assert isinstance(pl_module, TranslationTask)
         model = whole_model(pl_module.model)
-        bleu, hypotheses = self.score(trainer, model)
+        bleu, self.translations = self.score(trainer, model)
         pl_module.log("val/bleu", bleu, rank_zero_only=True)
         step = trainer.global_step
         log.info("step %d: validation BLEU %.2f (best %.2f)", step, bleu, max(bleu, self.best))
-        for (source, target), output in list(zip(self.pairs, hypotheses, strict=True))[:SAMPLES]:
+        each = zip(self.pairs, self.translations, strict=True)
+        for (source, target), output in islice(each, SAMPLES):
             log.info("  %s\n    -> %s\n     = %s", source, output, target)
         self.latest, self.worse = bleu, self.worse + 1
         if bleu > self.best:
@@ -113,7 +126,9 @@ class ValidationBleu(L.Callback):
         return self.patience is not None and self.worse >= self.patience
 
     @torch.inference_mode()
-    def score(self, trainer: L.Trainer, model: TranslationModel) -> tuple[float, list[str]]:
+    def score(
+        self, trainer: L.Trainer, model: TranslationModel
+    ) -> tuple[float, list[Translation]]:
         """BLEU of a model in evaluation mode, and its translations, on all ranks."""
         engine = TorchEngine([model], self.length_ratio)
         translator = Translator(engine, self.vocabularies, self.decode, self.normalise)
@@ -121,24 +136,28 @@ class ValidationBleu(L.Callback):
         sources = [source for source, _ in self.pairs]
         precision = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("highest")  # as scripts/evaluate.py computes
-        translations: list[str] = []
+        mine_found: list[Translation] = []
+        started = time.perf_counter()
         try:
             with (
                 torch.autocast(next(model.parameters()).device.type, enabled=False),
                 suppress(StopIteration),
             ):
-                found = translator.translate_corpus(
+                mine_found = translator.translate_corpus(
                     sources[mine], progress=self.stop.leave_if_asked
                 )
-                translations = [str(translation) for translation in found]
         finally:
             torch.set_float32_matmul_precision(precision)
         # The state was saved before the validation, and the next run begins with it.
         (stopping,) = self.stop.agreed()
         if stopping:
             raise Interrupted(stopping, trainer.global_step, self.bundle_dir.parent)
-        hypotheses = self._gather(translations)
-        return corpus_bleu(hypotheses, [target for _, target in self.pairs]), hypotheses
+        translations = self._gather(mine_found)
+        self.seconds = time.perf_counter() - started
+        hypotheses, references = map(str, translations), (target for _, target in self.pairs)
+        [bleu] = corpus_scores(list(hypotheses), list(references), ["BLEU"])
+        self.signature = bleu.signature
+        return bleu.value, translations
 
     def ship(
         self, trainer: L.Trainer, model: TranslationModel, step: int, bleu: float, **made: Any
@@ -147,14 +166,17 @@ class ValidationBleu(L.Callback):
         training = {
             "step": step,
             "scores": {"BLEU": bleu},
+            "signatures": {"BLEU": self.signature},
             "length_ratio": self.length_ratio,
             "config": self.settings,
             **made,
         }
         error: RunError | None = None
         if trainer.is_global_zero:
-            head = choose_head(model, self._ids())
-            bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise, head)
+            self.head = choose_head(model, self._ids())
+            bundle = Bundle(
+                model, self.vocabularies, self.decode, training, self.normalise, self.head
+            )
             try:
                 bundle.save(self.bundle_dir)
             except RunError as caught:
@@ -168,14 +190,15 @@ class ValidationBleu(L.Callback):
     def _ids(self) -> list[tuple[list[int], list[int]]]:
         """The validation pairs as the model reads them."""
         normalise = normaliser(self.normalise)
+        as_written = normaliser(target_steps({"config": self.settings}, self.normalise))
         sources = self.vocabularies.source.encode(normalise(source) for source, _ in self.pairs)
-        targets = self.vocabularies.target.encode(target for _, target in self.pairs)
+        targets = self.vocabularies.target.encode(as_written(target) for _, target in self.pairs)
         return list(zip(sources, targets, strict=True))
 
-    def _gather(self, mine: list[str]) -> list[str]:
+    def _gather(self, mine: list[Translation]) -> list[Translation]:
         """The translations of all ranks in the order of the corpus."""
         shares = self.stop.processes.gather(mine)
-        merged = [""] * len(self.pairs)
+        merged = [Translation("", 0.0)] * len(self.pairs)
         for rank, share in enumerate(shares):
             merged[rank :: len(shares)] = share
         return merged

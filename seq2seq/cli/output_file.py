@@ -17,7 +17,7 @@ LONGEST_NAME = 255 - len(".partial.json.new")  # bytes, as most file systems all
 
 # What may be otherwise when one goes on: it changes nothing in the answers.
 FREE = ("texts", "file", "output", "resume", "force", "model", "device", "batch_tokens", "quiet",
-        "attention")  # fmt: skip
+        "attention", "cuda_graphs")  # fmt: skip
 
 
 def resolved(output: Path) -> Path:
@@ -92,7 +92,19 @@ def made_with(options: argparse.Namespace, folders: Iterable[Path]) -> dict[str,
     """What an output depends on besides the input, by name: models and options."""
     models = " ".join(_fingerprint(folder) for folder in folders)
     given = {name: value for name, value in vars(options).items() if name not in FREE}
-    return {"model": models, **given}
+    return {"model": models, **given, "precision": _precision(options)}
+
+
+def _precision(options: argparse.Namespace) -> str:
+    """The name of the arithmetic, which with auto depends on the device."""
+    if options.engine == "ctranslate2":
+        from seq2seq.inference.ctranslate2_engine import precision_on
+
+        return precision_on(options.device, options.precision)
+    from seq2seq.inference.device import choose_device
+    from seq2seq.inference.precision import choose_precision
+
+    return choose_precision(options.precision, choose_device(options.device))
 
 
 def _fingerprint(folder: Path) -> str:

@@ -80,7 +80,7 @@ class Lines:
         return "\n".join(lines + [""] * (self.wanted.n_best - len(lines)))
 
     def _line(self, translation: Translation, searched: bool) -> str:
-        score = [f"{translation.score:.4f}"] if self.wanted.scores and searched else []
+        score = [_score(translation)] if self.wanted.scores and searched else []
         links = [_links(translation)] if self.wanted.alignments and searched else []
         if not score and not links:
             return re.sub(r"[\r\n]+", " ", translation.text)
@@ -208,7 +208,7 @@ class Rows:
         fields, places = record.row
         values = [_cell(translation.text)]
         if self.wanted.scores:
-            values.append(f"{translation.score:.4f}" if str(record.text).strip() else "")
+            values.append(_score(translation))
         if self.wanted.alignments:
             values.append(_links(translation))
         return _filled(fields, places, values)
@@ -239,6 +239,11 @@ def _cell(text: str) -> str:
     return re.sub(r"[\t\r\n]+", " ", text)
 
 
+def _score(translation: Translation) -> str:
+    """Empty where nothing was translated."""
+    return "" if translation.score is None else f"{translation.score:.4f}"
+
+
 def _links(translation: Translation) -> str:
     """Links of words in the notation of Pharaoh: source-target, from 0 on."""
     return " ".join(f"{source}-{target}" for source, target in translation.alignment)
@@ -250,7 +255,9 @@ def _described(translation: Translation, name: str, wanted: Wanted) -> dict[str,
     if wanted.scores:
         fields["score"] = translation.score
     if wanted.token_scores:
-        fields |= {"tokens": translation.tokens, "token_scores": translation.token_scores}
+        # None where the engine does not tell them, or nothing was translated.
+        scores = translation.token_scores or None
+        fields |= {"tokens": translation.tokens, "token_scores": scores}
     if wanted.alignments:
         fields["alignment"] = translation.alignment
     if translation.notes:

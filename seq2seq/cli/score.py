@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli.line_progress import line_progress
+from seq2seq.cli.model_options import add_model_options, model_problems
 from seq2seq.cli.report import prepare_streams, run_command
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.lines import decoded
+from seq2seq.lines import bounded, decoded
 
 if TYPE_CHECKING:  # torch takes seconds to load: --help and mistakes shall not wait for it
-    from seq2seq.inference.translator import PairScore, Translator
+    from seq2seq.inference.scoring import PairScore
+    from seq2seq.inference.translator import Translator
 
 Pair = tuple[str, str]
 
@@ -54,15 +56,15 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--columns", nargs=2, default=("en", "fr"), metavar=("SOURCE", "TARGET"), help="names in "
         "a table, or numbers from 0 on in a .tsv without names (default: en fr)")  # fmt: skip
-    add("--model", action="append", metavar="DIR", help="folder of a run or a bundle; several "
-        "times = their ensemble")  # fmt: skip
-    add("--device", default="auto", help="auto, cpu or cuda")
+    add_model_options(add)
     add("--json", action="store_true", help="an object for each pair, with the scores of tokens")
     add("--quiet", action="store_true", help="nothing but scores and errors")
     return made
 
 
 def _run(options: argparse.Namespace) -> None:
+    if problems := list(model_problems(options)):
+        raise ConfigError(problems)
     prepare_streams()
     pairs = read(options.files, tuple(options.columns))
     from seq2seq.inference.find_model import find_model
@@ -70,7 +72,9 @@ def _run(options: argparse.Namespace) -> None:
     folders = [find_model(name)[0] for name in options.model or [None]]
     from seq2seq.inference.translator import Translator
 
-    translator = Translator.load(folders, options.device)
+    translator = Translator.load(
+        folders, options.device, engine=options.engine, precision=options.precision
+    )
     done, skipped = 0, 0
     shown = not options.quiet and sys.stderr.isatty() and not sys.stdout.isatty()
     with line_progress(shown, total=None) as progress:
@@ -94,7 +98,7 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
 
     Raises:
         ConfigError: the files do not go together.
-        DataError: one cannot be read; names the line.
+        DataError: one is not there, now; or cannot be read, when that is seen: names the line.
     """
     if not files:
         if sys.stdin is None:
@@ -110,11 +114,16 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
             f"{' '.join(map(str, files))} is not what can be scored: give two files of lines, or "
             "one table (.tsv, .jsonl, .parquet) that has both sides"
         ])  # fmt: skip
+    for file in files:  # they are read much later, when the model is there
+        if file.is_dir() or not file.exists():
+            what = "it is a folder" if file.is_dir() else "there is no such file"
+            raise DataError(f"cannot read {file}: {what}. Correct the name")
     return read_pairs(list(files), columns)
 
 
 def _of_stdin() -> Iterator[Pair]:
-    for number, line in enumerate(decoded(sys.stdin.buffer, "standard input"), 1):
+    lines = bounded(sys.stdin.buffer, "standard input")
+    for number, line in enumerate(decoded(lines, "standard input"), 1):
         if line.count("\t") != 1:
             raise DataError(
                 f"standard input, line {number}: {line.count(chr(9))} tabs, where one parts source "
@@ -128,7 +137,7 @@ def unscorable(translator: Translator, pairs: Sequence[Pair]) -> list[str]:
     """For each pair why it cannot be scored; empty if it can."""
     limit = translator.engine.max_length
     found = [""] * len(pairs)
-    read = [(translator.as_read(source), target.strip()) for source, target in pairs]
+    read = [(translator.as_read(source), translator.as_written(target)) for source, target in pairs]
     names = ("source", "target")
     vocabularies = (translator.vocabularies.source, translator.vocabularies.target)
     for name, vocabulary, texts in zip(names, vocabularies, zip(*read, strict=True), strict=True):

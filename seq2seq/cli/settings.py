@@ -87,6 +87,7 @@ def hydra_command(
         logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
         number, overrides = HydraConfig.get().job.num, HydraConfig.get().overrides.task
         config.run_dir = str(sweep.run_dir(number, overrides))
+        config.logger.group = config.logger.group or sweep.folder.name
         train = partial(_train_alone, config, schema, run)
         return run_command(lambda: sweep.run(number, overrides, train))
 

@@ -21,7 +21,8 @@ from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, W
 from seq2seq.cli.report import prepare_streams, run_command
 from seq2seq.cli.translate_options import check, keywords, kind_of, parser
 from seq2seq.errors import DataError, RunError, UserError
-from seq2seq.lines import ArrivingLines, decoded, lines_of, open_packed
+from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
+from seq2seq.malloc import keep_freed_memory
 
 if TYPE_CHECKING:  # torch takes seconds to load: --help and mistakes shall not wait for it
     from seq2seq.inference.translation import Translation
@@ -73,16 +74,18 @@ def _run(options: argparse.Namespace) -> None:
     elif options.attention:  # so there is one text
         from seq2seq.inference.attention_figure import draw_attention
 
-        draw_attention(translator, options.texts[0], found[0].text, options.attention)
+        draw_attention(translator, found[0].parts, options.attention)
 
 
 def _load(models: Sequence[tuple[Path, str]], options: argparse.Namespace) -> Translator:
     from seq2seq.inference.translator import Translator
 
     folders = [folder for folder, _ in models]
+    keep_freed_memory()
     translator = Translator.load(
-        folders, options.device, engine=options.engine, precision=options.precision
-    )
+        folders, options.device,
+        engine=options.engine, precision=options.precision, cuda_graphs=options.cuda_graphs,
+    )  # fmt: skip
     if not options.quiet:
         names = " and ".join(map(str, folders))
         why = models[0][1]
@@ -217,8 +220,8 @@ def _count(path: Path) -> int | None:
     """Lines of a file; None if it is damaged, which is told when the place is reached."""
     try:
         with open_packed(path) as file:
-            return sum(1 for _ in file)
-    except (OSError, EOFError, zlib.error):
+            return sum(1 for _ in bounded(file, str(path)))
+    except (OSError, EOFError, zlib.error, DataError):
         return None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq import __version__
+from seq2seq.cli.model_options import add_model_options, model_problems
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.errors import ConfigError
 from seq2seq.inference.terms import load_terms
@@ -80,13 +81,9 @@ def _add_files(made: argparse.ArgumentParser) -> None:
 
 def _add_model(made: argparse.ArgumentParser) -> None:
     add = made.add_argument_group("model").add_argument
-    add("--model", action="append", metavar="DIR", help="folder of a run or a bundle; several "
-        "times = their ensemble")  # fmt: skip
-    add("--device", default="auto", help="auto, cpu or cuda")
-    add("--engine", choices=("torch", "ctranslate2"), default="torch", help="what runs the model")
-    add("--precision", default="auto", metavar="NAME", help="of the arithmetic: auto, float32, "
-        "bfloat16, float16 or int8, as far as the device and the engine have it")  # fmt: skip
+    add_model_options(add)
     add("--batch-tokens", type=int, metavar="N", help="source tokens x beam at once: memory")
+    add("--cuda-graphs", action="store_true", help="on a GPU: faster for small batches")
 
 
 def _add_search(made: argparse.ArgumentParser) -> None:
@@ -97,7 +94,7 @@ def _add_search(made: argparse.ArgumentParser) -> None:
     add("--coverage", type=float, metavar="X", help="cost of source words left out")
     add("--diverse", type=int, metavar="N", dest="groups", help="groups of hypotheses that differ")
     add("--diversity", type=float, metavar="X", help="how much they differ")
-    add("--max-length", type=int, metavar="N", help="most subwords of a translation")
+    add("--max-length", type=int, metavar="N", help="most subwords of a sentence's translation")
     add("--no-repeat-ngram", type=int, metavar="N", help="N subwords in a row occur once")
     add("--repetition-penalty", type=float, metavar="X", help="above 1: against used subwords")
 
@@ -270,7 +267,8 @@ def _answer_problems(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _engine_problems(options: argparse.Namespace) -> Iterator[str]:
-    """What CTranslate2 lacks; values that change nothing may be given."""
+    """What no engine has, or CTranslate2 lacks; values that change nothing may be given."""
+    yield from model_problems(options)
     if options.engine != "ctranslate2":
         return
     lacking = {
@@ -284,6 +282,8 @@ def _engine_problems(options: argparse.Namespace) -> Iterator[str]:
             yield f"--engine ctranslate2 has no {_option(name)}: leave it out, or use torch"
     if options.seed is not None:
         yield "--engine ctranslate2 cannot repeat its samples: leave --seed out, or use torch"
+    if options.cuda_graphs:
+        yield "--cuda-graphs are for --engine torch: leave them out"
 
 
 def _option(setting: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import unicodedata
 from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
@@ -25,9 +24,8 @@ from seq2seq.data.report import (
     time_table,
     vocabulary_table,
 )
+from seq2seq.html_page import grid, html_page, number_table, shown, tiles, visible
 
-HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # kinds of characters that show nothing
-LONGEST = 240  # characters of a text that are shown
 FILES = 100  # that are listed
 
 # What each filter drops; names in braces are settings of the cleaning.
@@ -55,39 +53,7 @@ COLOURS = {
 VOCABULARIES = {"joint": ACCENT, "source": SOURCE, "target": TARGET}
 SIDES = (("source", SOURCE), ("target", TARGET))
 
-# The colours are those of Okabe and Ito, which the colour-blind can tell apart.
 STYLE = """
-:root { color-scheme: light dark; --back: #fff; --ink: #1d2329; --dim: #5b6570; --line: #dde1e6;
-  --panel: #f5f7f9; --accent: #00785a; --source: #0072b2; --target: #c65600; }
-@media (prefers-color-scheme: dark) { :root { --back: #14181c; --ink: #e4e8ec; --dim: #9aa5b1;
-  --line: #333b44; --panel: #1c2228; --accent: #2fbf95; --source: #56b4e9; --target: #f0a030; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--back); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-main { max-width: 68rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.75rem; line-height: 1.2; margin: 0; overflow-wrap: anywhere; }
-h2 { font-size: 1.2rem; margin: 2.75rem 0 .75rem; }
-p, figcaption { margin: .4rem 0 .8rem; color: var(--dim); font-size: .9rem; max-width: 44rem; }
-.grid { display: grid; gap: 0 2.5rem; align-items: start;
-  grid-template-columns: repeat(auto-fit, minmax(min(25rem, 100%), 1fr)); }
-.grid > * { min-width: 0; }
-.grid h2 { margin-bottom: .25rem; }
-.tiles { display: grid; gap: .75rem; margin: 1.5rem 0 0;
-  grid-template-columns: repeat(auto-fit, minmax(min(9.5rem, 46%), 1fr)); }
-.tiles div { background: var(--panel); border-radius: .5rem; padding: .7rem .9rem; }
-.tiles dt, .tiles small { color: var(--dim); font-size: .82rem; }
-.tiles dd { margin: 0; font-size: 1.35rem; font-weight: 600; line-height: 1.3; }
-.tiles small { display: block; font-weight: 400; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { padding: .3rem .5rem; border-bottom: 1px solid var(--line); text-align: left;
-  vertical-align: top; font-weight: 400; overflow-wrap: anywhere; }
-thead th { color: var(--dim); font-size: .82rem; }
-th:first-child, td:first-child { padding-left: 0; }
-.numbers :is(th, td):not(:first-child) { text-align: right; overflow-wrap: normal;
-  font-variant-numeric: tabular-nums; }
-.texts { table-layout: fixed; font-size: .88rem; }
-.texts td { white-space: pre-wrap; }
-.texts i { color: var(--dim); }
 .reason { border-bottom: 1px solid var(--line); padding: .45rem 0; }
 .reason summary, .reason > div { display: grid; gap: 0 1rem; align-items: baseline;
   grid-template-columns: 1rem 10rem 1fr 6rem 4.5rem; }
@@ -104,12 +70,6 @@ th:first-child, td:first-child { padding-left: 0; }
 .reason u { grid-column: 3; height: .35rem; border-radius: .2rem; background: var(--accent);
   margin-top: .2rem; }
 .reason table { margin: .6rem 0 .4rem; }
-figure { margin: 0; }
-svg { display: block; width: 100%; height: auto; }
-svg text { font-family: inherit !important; }
-pre { background: var(--panel); border-radius: .5rem; padding: .8rem 1rem; overflow-x: auto;
-  font: .82rem/1.45 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-code { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 @media (max-width: 40rem) {
   .reason summary, .reason > div { grid-template-columns: 1rem 1fr auto 4rem; }
   .reason em, .reason u { grid-column: 2 / -1; }
@@ -120,17 +80,8 @@ code { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace
 def report_page(report: Report) -> str:
     """The whole page."""
     name = escape(visible(report.name))
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{name}: prepared data</title>\n<style>{STYLE}</style>\n</head>",
-            "<body>\n<main>",
-            f"<h1>{name}</h1>\n<p>Parallel text, cleaned and cut into tokens.</p>",
-            *_sections(report),
-            "</main>\n</body>\n</html>\n",
-        ]
-    )
+    head = f"<h1>{name}</h1>\n<p>Parallel text, cleaned and cut into tokens.</p>"
+    return html_page(f"{report.name}: prepared data", [head, *_sections(report)], STYLE)
 
 
 def _sections(report: Report) -> Iterator[str]:
@@ -153,14 +104,14 @@ def _sections(report: Report) -> Iterator[str]:
         "Those below the dotted line occur fewer than 10 times.",
         lambda axes: draw_ranks(axes, report),
     )
-    yield _grid(_table(sides_table(report)), lengths, ratios, ranks)
-    yield _grid(
+    yield grid(_table(sides_table(report)), lengths, ratios, ranks)
+    yield grid(
         _table(vocabulary_table(report)),
         _table(overlap_table(report)) if report.overlap else "",
         _table(mixture_table(report)) if len(report.mixture) > 1 else "",
     )
     yield f"<h2>Kept pairs, drawn at random</h2>\n{_texts(report.samples)}"
-    yield _grid(_table(time_table(report)), _files(report))
+    yield grid(_table(time_table(report)), _files(report))
     settings = yaml.safe_dump(report.settings, sort_keys=False, allow_unicode=True)
     yield (
         "<h2>Settings</h2>\n<p>The same files, settings and version give the same data, whose "
@@ -169,28 +120,20 @@ def _sections(report: Report) -> Iterator[str]:
     )
 
 
-def _grid(*parts: str) -> str:
-    return f'<div class="grid">{"".join(parts)}</div>'
-
-
 def _tiles(report: Report) -> str:
     lost, files = report.read - report.kept, len(report.files)
     per_word = [
         f"{tokens / words:.2f} per word" if words else ""
         for tokens, words in zip(report.tokens, report.words, strict=True)
     ]
-    tiles = [
+    items = [
         ("pairs read", f"{report.read:,}", f"from {files:,} file{'s' * (files != 1)}"),
         ("pairs kept", f"{report.kept:,}", f"{percent(report.kept, report.read)} of those read"),
         ("pairs dropped", f"{lost:,}", f"{percent(lost, report.read)} of those read"),
         ("source tokens", f"{report.tokens[0]:,}", per_word[0]),
         ("target tokens", f"{report.tokens[1]:,}", per_word[1]),
     ]
-    cells = (
-        f"<div><dt>{name}</dt><dd>{number} <small>{more}</small></dd></div>"
-        for name, number, more in tiles
-    )
-    return f'<dl class="tiles">{"".join(cells)}</dl>'
+    return tiles(items)
 
 
 class _Named(dict[str, str]):
@@ -235,32 +178,8 @@ def _texts(pairs: list[list[str]]) -> str:
     return f'<table class="texts"><thead>{head}</thead><tbody>\n{rows}</tbody></table>'
 
 
-def shown(text: str) -> str:
-    """A text as HTML: what cannot be seen is named, and the end of a long one left out."""
-    if not text.strip():
-        return f"<i>({'only spaces' if text else 'empty'})</i>"
-    start = escape(visible(text[:LONGEST])[:LONGEST])
-    return start if len(text) <= LONGEST else f"{start}… <i>({len(text):,} characters)</i>"
-
-
-def visible(text: str) -> str:
-    """Control characters, line ends and the like by their code, since they could hide text."""
-    return "".join(f"‹U+{ord(c):04X}›" if unicodedata.category(c) in HIDDEN else c for c in text)
-
-
 def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.rows[0])
-    rows = [
-        f'<th scope="row">{escape(visible(row[0]))}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        for row in table.rows[1:]
-    ]
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return (
-        f"<section><h2>{escape(table.title)}</h2><p>{escape(table.note)}</p>"
-        f'<table class="numbers"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        "</section>\n"
-    )
+    return number_table(table.title, table.rows, table.note)
 
 
 def _files(report: Report) -> str:

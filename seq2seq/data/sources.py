@@ -188,6 +188,11 @@ def _corpus_sources(
         if corpus.hub == "OWNER/NAME":  # of configs/data/hub.yaml
             raise DataError("data=hub does not know which: name a data set, data.hub=OWNER/NAME")
         return [HubSource(member, corpus, str(spec))]
+    columns = (corpus.source_column, corpus.target_column)
+    if corpus.path is None and corpus.sacrebleu:
+        from seq2seq.data.test_sets import test_set_files
+
+        return [FileSource(member, test_set_files(str(spec), columns), columns)]
     folder = corpus.path
     if folder is None and corpus.urls:
         from seq2seq.data.download import fetch
@@ -198,7 +203,6 @@ def _corpus_sources(
             f"data={corpus.name} is not in {folder}: get it ({corpus.origin}) and name its "
             "folder, data.path=FOLDER"
         )
-    columns = (corpus.source_column, corpus.target_column)
     files = find_files(spec, folder, columns)
     size = 2 if kind_of(files[0]) == "text" else 1
     groups = [tuple(files[first : first + size]) for first in range(0, len(files), size)]

@@ -165,6 +165,18 @@ def by_turns(order_BC: np.ndarray, banks_BC: np.ndarray, possible_BC: np.ndarray
         possible_BC: those that are not come last.
     """
     banks, possible = (np.take_along_axis(a, order_BC, axis=1) for a in (banks_BC, possible_BC))
-    same_BCC = banks[:, :, None] == banks[:, None, :]
-    turn_BC = np.tril(same_BCC, k=-1).sum(axis=2)  # better ones of the same bank
+    turn_BC = _turns(banks)
     return np.take_along_axis(order_BC, np.lexsort((-banks, turn_BC, ~possible)), axis=1)
+
+
+def _turns(banks_BC: np.ndarray) -> np.ndarray:
+    """For each candidate how many of the same bank stand before it."""
+    by_bank_BC = np.argsort(banks_BC, axis=1, kind="stable")
+    sorted_BC = np.take_along_axis(banks_BC, by_bank_BC, axis=1)
+    place_BC = np.broadcast_to(np.arange(banks_BC.shape[1]), banks_BC.shape)
+    first_BC = sorted_BC != np.roll(sorted_BC, 1, axis=1)
+    first_BC[:, 0] = True
+    start_BC = np.maximum.accumulate(np.where(first_BC, place_BC, 0), axis=1)
+    turn_BC = np.empty_like(by_bank_BC)
+    np.put_along_axis(turn_BC, by_bank_BC, place_BC - start_BC, axis=1)
+    return turn_BC

@@ -75,9 +75,11 @@ def truncated(probs_RV: Tensor, config: DecodeConfig) -> Tensor:
 def _least_of_nucleus(probs_RV: Tensor, top_p: float, count: int = 64) -> Tensor:
     """The smallest (R, 1) of the largest probabilities that have `top_p` of a row together.
 
-    Looks at `count` of them, which is enough for most rows; sorting all would be dear.
+    On a CPU looks at `count` of them first, which is enough for most rows; sorting all would be
+    dear. On a GPU it is not, and asking whether they are enough would wait for the GPU.
     """
     size = probs_RV.size(1)
+    count = count if probs_RV.device.type == "cpu" else size
     enough_R1 = top_p * probs_RV.sum(dim=1, keepdim=True)
     falling_RK = probs_RV.topk(min(count, size), dim=1).values
     cumulative_RK = falling_RK.cumsum(dim=1)

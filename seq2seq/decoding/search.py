@@ -30,6 +30,8 @@ from seq2seq.decoding.required import RequiredTerms
 from seq2seq.decoding.sampling import sample_search
 from seq2seq.decoding.step import State, StepModel
 
+LEAST_LENGTH = 8  # tokens that a source counts as, lest a batch of short ones has too many rows
+
 Found = list[list[Hypothesis]]
 STRATEGIES = {"beam": beam_search, "greedy": greedy_search, "sample": sample_search}
 
@@ -71,6 +73,8 @@ def search(
     if spare and strategy is beam_search:
         strategy = partial(beam_search, spare=True)
     lengths = np.array([[len(request.source) + 1] * 2 for request in requests]).reshape(-1, 2)
+    # A step makes a number for each token of the vocabulary and each hypothesis, however short.
+    counted = np.maximum(lengths, LEAST_LENGTH)
     results: list[list[Hypothesis]] = [[] for _ in requests]
     all_limits = [
         output_limits(length, config, max_length, length_ratio) for length in lengths[:, 0].tolist()
@@ -78,7 +82,7 @@ def search(
     check_requests(requests, [most for _, most in all_limits])
     # Longest first: what would not fit into memory fails at once, and progress only gets faster.
     budget = Budget(2 * max(1, config.batch_tokens // config.width))  # of two equal sides
-    batches = token_batches(lengths, budget)[::-1]
+    batches = token_batches(counted, budget)[::-1]
 
     @torch.inference_mode()  # of this thread only
     def search_batch(rows: np.ndarray) -> Found:

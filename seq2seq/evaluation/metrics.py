@@ -1,50 +1,142 @@
-"""BLEU, chrF and TER by sacrebleu, on detokenised, cased text, with their signatures."""
+"""Scores of translations by sacrebleu, on detokenised, cased text, with their signatures.
+
+The only place where a score is computed: validation, `scripts/evaluate.py`, comparisons, reports.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest, Result
 
 from seq2seq.errors import DataError
+from seq2seq.evaluation.record import Score
+
+Metric: TypeAlias = BLEU | CHRF | TER
+
+RESAMPLES = 1000  # of the bootstrap, sacrebleu's default
+LONGEST = 5000  # sentences that are resampled at most: memory grows with both, 0.5 GB here
 
 
 @dataclass(frozen=True)
-class Score:
-    """A corpus score and the signature that says how it was computed."""
+class Kind:
+    """A score: its metric and the form of the text that it is computed on.
 
-    name: str
-    value: float
-    signature: str
+    Attributes:
+        make: a fresh metric. What looks tokenised is told by `notes.py`, not by sacrebleu.
+        form: a method of `Moses` that makes it; None = the text as it is.
+    """
+
+    make: Callable[[], Metric]
+    form: str | None = None
 
 
-def corpus_scores(hypotheses: list[str], references: list[str]) -> list[Score]:
-    """BLEU, chrF2 and TER of a corpus, one reference each (Post 2018).
+KINDS = {
+    "BLEU": Kind(lambda: BLEU(force=True)),
+    "chrF2": Kind(CHRF),
+    "chrF2++": Kind(lambda: CHRF(word_order=2)),
+    "TER": Kind(TER),
+    "BLEU-tok": Kind(lambda: BLEU(tokenize="none", force=True), "tokenised"),
+    "BLEU-punct": Kind(lambda: BLEU(force=True), "punctuation"),
+}
+
+
+def corpus_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    kinds: Sequence[str] = tuple(KINDS),
+    language: str = "fr",
+    intervals: bool = False,
+) -> list[Score]:
+    """Scores of a corpus, one reference each.
+
+    BLEU (Papineni et al. 2002, as by Post 2018), chrF2 and chrF2++ (Popović 2015, 2017), TER
+    (Snover et al. 2006); BLEU-tok, BLEU as papers on Multi30k print it (`Moses.tokenised`);
+    BLEU-punct, BLEU of text whose punctuation is normalised.
+
+    Args:
+        hypotheses, references: line n of one belongs to line n of the other.
+        kinds: names in `KINDS`.
+        language: of both.
+        intervals: also 95 % intervals by bootstrap (Koehn 2004), if there are at most `LONGEST`
+            sentences. As sacrebleu reports them: half as wide as the middle 95 % of the resamples
+            on either side of their mean.
 
     Raises:
         DataError: the two lists differ in length, or are empty.
     """
     _check_lengths(hypotheses, references)
-    metrics = (("BLEU", BLEU()), ("chrF2", CHRF()), ("TER", TER()))
-    return [
-        Score(
-            name,
-            metric.corpus_score(hypotheses, [references]).score,
-            str(metric.get_signature()),
-        )
-        for name, metric in metrics
-    ]
+    found = []
+    for name in kinds:
+        metric, (form, said) = KINDS[name].make(), form_of(name, language)
+        texts = [[form(line) for line in lines] for lines in (hypotheses, references)]
+        if intervals and len(references) <= LONGEST:
+            value, *limits = _with_interval(metric, *texts)
+        else:
+            value, limits = float(metric.corpus_score(texts[0], [texts[1]]).score), []
+        found.append(Score(name, value, f"{said}{metric.get_signature()}", *limits))
+    return found
 
 
-def corpus_bleu(hypotheses: list[str], references: list[str]) -> float:
-    """BLEU alone, as in `corpus_scores`; quick enough for validation."""
+def _with_interval(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[str]
+) -> tuple[float, float, float]:
+    """A score, its lower and its upper limit, by sacrebleu's bootstrap.
+
+    Its `corpus_score(..., n_bootstrap=...)` draws the same resamples, but stumbles over those in
+    which nothing is right.
+    """
+    (result,) = results_of(PairedTest([("", hypotheses)], {"": metric}, [references], "bs"))
+    assert result.mean is not None
+    assert result.ci is not None
+    return (
+        float(result.score), float(result.mean - result.ci), float(result.mean + result.ci)
+    )  # fmt: skip
+
+
+def results_of(test: PairedTest) -> list[Result]:
+    """What a test of one score says of each system, the first one first."""
+    _, columns = test()
+    return [one for name, own in columns.items() if name != "System"
+            for one in own if isinstance(one, Result)]  # fmt: skip
+
+
+def form_of(name: str, language: str) -> tuple[Callable[[str], str], str]:
+    """What is done to a text before it is scored so, and how the signature begins for it."""
+    steps = KINDS[name].form
+    if steps is None:
+        return str, ""
+    from seq2seq.evaluation.moses import Moses  # slow to load, and validation does without
+
+    moses = Moses(language)
+    return getattr(moses, steps), f"{moses.signature(steps)}|"
+
+
+def bootstrap_settings(sentences: int) -> dict[str, Any] | None:
+    """Resamples and seed of the intervals of so many sentences; None if there are none."""
+    if sentences > LONGEST:
+        return None
+    return {"resamples": RESAMPLES, "seed": os.environ.get("SACREBLEU_SEED", "12345")}
+
+
+def sentence_chrf(hypothesis: str, reference: str) -> float:
+    """chrF2 of one sentence, from 0 to 100; fit for one sentence as BLEU is not."""
+    return float(CHRF().sentence_score(hypothesis, [reference]).score)
+
+
+def length_ratio(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Tokens of the translations for each of the references, as BLEU counts them."""
     _check_lengths(hypotheses, references)
-    return float(BLEU().corpus_score(hypotheses, [references]).score)
+    return float(BLEU(force=True).corpus_score(hypotheses, [references]).ratio)
 
 
-def _check_lengths(hypotheses: list[str], references: list[str]) -> None:
+def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references) or not references:
         raise DataError(
             f"{len(hypotheses)} translations cannot be scored against {len(references)} "

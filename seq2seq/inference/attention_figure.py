@@ -1,4 +1,4 @@
-"""A picture of what each head of each layer looked at while one sentence was translated.
+"""A picture of what each head of each layer looked at while a text was translated.
 
 Shapes: H heads, S and T source and target tokens, end marks included.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.decoding.forced_attention import AttentionHead, forced_maps
+from seq2seq.decoding.forced_attention import AttentionHead, Pair, forced_maps
 from seq2seq.errors import UserError
 from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.translator import Translator
@@ -32,14 +32,28 @@ Rows: tokens of the translation, as they were predicted. Columns: tokens of the 
 White: not looked at; dark blue: all attention. Each row sums to 1. ▁ stands for a space.
 Orange frame: what alignments are taken from."""
 LONGEST_SIDE, DPI = 12_000, 150  # of the picture, in pixels
+SENTENCES = 8  # of a text that are drawn
 
 
-def draw_attention(translator: Translator, source: str, target: str, path: Path) -> None:
-    """Write the attention of a translation to its source as a picture.
+class Sentence(NamedTuple):
+    """What is drawn of a sentence.
+
+    Attributes:
+        maps: weights (H, T, S) of each layer, the lowest first.
+        source, target: labels of S and T tokens.
+    """
+
+    maps: Sequence[np.ndarray]
+    source: Sequence[str]
+    target: Sequence[str]
+
+
+def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], path: Path) -> None:
+    """Write the attention of translations to their sources as a picture.
 
     Args:
         translator: on a `TorchEngine`; of an ensemble the first model is drawn.
-        source, target: a sentence and its translation.
+        pairs: sentences and their translations, drawn below each other; the first 8.
         path: of the file; its ending says which kind.
 
     Raises:
@@ -55,38 +69,38 @@ def draw_attention(translator: Translator, source: str, target: str, path: Path)
         raise UserError("a figure of attention needs the weights of all heads, which only the "
                         "torch engine has: leave out the other engine")  # fmt: skip
     model, head = engine.models[0], engine.heads[0]
-    source_ids = translator.vocabularies.source.encode([translator.as_read(source)])[0]
-    target_ids = translator.vocabularies.target.encode([target.strip()])[0]
-    if not source_ids or not target_ids:
-        raise UserError("a figure of attention needs a text and its translation: one is empty")
-    if (longest := max(len(source_ids), len(target_ids))) >= engine.max_length:
-        raise UserError(
-            f"a figure of attention shows one sentence of at most {engine.max_length} tokens, and "
-            f"this has {longest + 1}: give a shorter one"
-        )
     modules = cross_attentions(model)
-    ((_, maps),) = forced_maps(model, [(source_ids, target_ids)], modules)
-    labels = [
-        [*vocabulary.tokens(ids), "</s>"]
-        for vocabulary, ids in ((translator.vocabularies.source, source_ids),
-                                (translator.vocabularies.target, target_ids))
-    ]  # fmt: skip
+    source, target = translator.vocabularies.source, translator.vocabularies.target
+    ids = [(source.encode([translator.as_read(one)])[0], target.encode([other.strip()])[0])
+           for one, other in pairs[:SENTENCES]]  # fmt: skip
+    _require_room(ids, engine.max_length)
+    maps = dict(forced_maps(model, ids, modules))
+    sentences = [
+        Sentence(maps[row], [*source.tokens(one), "</s>"], [*target.tokens(other), "</s>"])
+        for row, (one, other) in enumerate(ids)
+    ]
     layer = modules.index(head.module(model))
-    _write(path, maps, labels[0], labels[1], AttentionHead(layer, head.head))
+    left_out = f"\nThe first {len(ids)} of {len(pairs)} sentences." if len(pairs) > len(ids) else ""
+    _write(path, sentences, AttentionHead(layer, head.head), CAPTION + left_out)
 
 
-def _write(
-    path: Path,
-    maps: Sequence[np.ndarray],
-    source: Sequence[str],
-    target: Sequence[str],
-    aligns: AttentionHead,
-) -> None:
+def _require_room(ids: Sequence[Pair], limit: int) -> None:
+    """Raise UserError unless the model can read each pair."""
+    if not ids or not all(all(pair) for pair in ids):
+        raise UserError("a figure of attention needs a text and its translation: one is empty")
+    if (longest := max(len(side) for pair in ids for side in pair)) >= limit:
+        raise UserError(
+            f"a figure of attention shows sentences of at most {limit} tokens, and one of these "
+            f"has {longest + 1}: give a shorter one"
+        )
+
+
+def _write(path: Path, sentences: Sequence[Sentence], aligns: AttentionHead, caption: str) -> None:
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
-        figure = attention_figure(maps, source, target, aligns)
+        figure = attention_figure(sentences, aligns, caption)
         dpi = min(DPI, LONGEST_SIDE / max(figure.get_size_inches()))
         try:
             figure.savefig(path, dpi=dpi)
@@ -95,34 +109,61 @@ def _write(
 
 
 def attention_figure(
-    maps: Sequence[np.ndarray],
-    source: Sequence[str],
-    target: Sequence[str],
-    aligns: AttentionHead,
+    sentences: Sequence[Sentence], aligns: AttentionHead, caption: str = CAPTION
 ) -> Figure:
-    """A row for each layer: the mean of its heads, then each of them.
+    """For each sentence, a row for each layer: the mean of its heads, then each of them.
 
     Args:
-        maps: weights (H, T, S) of each layer, the lowest first.
-        source, target: labels of S and T tokens.
+        sentences: below each other, at least one.
         aligns: the head (of a layer from 0) that alignments are taken from, which gets a frame.
+        caption: below them.
     """
     from matplotlib.figure import Figure
 
-    layers, heads = len(maps), len(maps[0])
-    columns = 1 + heads if heads > 1 else 1
-    width, height = TOKEN * len(source), TOKEN * len(target)
-    left, bottom = (0.4 + 0.075 * max(map(len, labels)) for labels in (target, source))
-    size = (
-        max(left + columns * (width + GAP), 6.5),
-        LEGEND + bottom + layers * (height + GAP + TITLE),
+    sizes = [_size(sentence) for sentence in sentences]
+    legend = LEGEND + 0.15 * (caption.count("\n") - CAPTION.count("\n"))
+    width = max(6.5, *(across for across, _ in sizes))
+    height = legend + sum(down for _, down in sizes)
+    figure = Figure(figsize=(width, height))
+    bottom = height
+    for sentence, (_, down) in zip(sentences, sizes, strict=True):
+        bottom -= down
+        _draw(figure, sentence, aligns, bottom)
+    figure.text(0.1 / width, 0.12 / height, caption, linespacing=1.4, va="bottom")
+    return figure
+
+
+def _margins(sentence: Sentence) -> tuple[float, float]:
+    """Inches that the labels need at the left and at the bottom."""
+    left, bottom = (
+        0.4 + 0.075 * max(map(len, labels)) for labels in (sentence.target, sentence.source)
     )
-    figure = Figure(figsize=size)
+    return left, bottom
+
+
+def _size(sentence: Sentence) -> tuple[float, float]:
+    """Width and height of a sentence, in inches."""
+    left, bottom = _margins(sentence)
+    layers, heads = len(sentence.maps), len(sentence.maps[0])
+    columns = 1 + heads if heads > 1 else 1
+    return (
+        left + columns * (TOKEN * len(sentence.source) + GAP),
+        bottom + layers * (TOKEN * len(sentence.target) + GAP + TITLE),
+    )
+
+
+def _draw(figure: Figure, sentence: Sentence, aligns: AttentionHead, floor: float) -> None:
+    """Draw a sentence, `floor` inches above the lower edge of the figure."""
+    size = figure.get_size_inches()
+    maps, source, target = sentence
+    layers, heads = len(maps), len(maps[0])
+    width, height = TOKEN * len(source), TOKEN * len(target)
+    left, bottom = _margins(sentence)
     for layer, weights_HTS in enumerate(maps):
         shown = [weights_HTS.mean(axis=0), *weights_HTS] if heads > 1 else [weights_HTS[0]]
         for column, weights_TS in enumerate(shown):
             x = left + column * (width + GAP)
-            y = LEGEND + bottom + (layers - 1 - layer) * (height + GAP + TITLE)
+            y = floor + bottom + (layers - 1 - layer) * (height + GAP + TITLE)
             place = (x / size[0], y / size[1], width / size[0], height / size[1])
             axes = figure.add_axes(place)
             _panel(axes, weights_TS)
@@ -132,8 +173,6 @@ def attention_figure(
             _label(axes.yaxis, target if not column else ())
             if (layer, column - 1 if column else None) == (aligns.layer, aligns.head):
                 axes.spines[:].set(color=FRAME, linewidth=2.5)
-    figure.text(0.1 / size[0], 0.12 / size[1], CAPTION, linespacing=1.4, va="bottom")
-    return figure
 
 
 def _panel(axes: Axes, weights_TS: np.ndarray) -> None:

@@ -26,6 +26,7 @@ from seq2seq.data.vocabularies import Vocabularies, missing_files
 from seq2seq.decoding.forced_attention import AttentionHead
 from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError, UserError, nearest
+from seq2seq.inference.model_card import model_card
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 
@@ -52,6 +53,11 @@ class Bundle:
     training: dict[str, Any]
     normalise: list[str] = field(default_factory=list)
     alignment: AttentionHead = field(default_factory=AttentionHead)
+
+    @property
+    def normalise_target(self) -> list[str]:
+        """What was done to the targets of its training corpus."""
+        return target_steps(self.training, self.normalise)
 
     @property
     def length_ratio(self) -> float:
@@ -107,27 +113,7 @@ class Bundle:
 
     def card(self) -> str:
         """The model card, in Markdown."""
-        parameters = sum(p.numel() for p in self.model.parameters())
-        sizes, made = self.model.config, self.training
-        source, target = (f"{size:,}" for size in self.model.vocab_sizes)
-        subwords = source if self.vocabularies.joint else f"{source} + {target}"
-        data = made.get("config", {}).get("data", {}).get("name", "unknown data")
-        scores = "\n".join(f"- {name}: {value:.2f}" for name, value in made["scores"].items())
-        averaged = ", ".join(map(str, made.get("averaged", ())))
-        names = {"en": "English", "fr": "French"}
-        languages = made.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
-        direction = " to ".join(names[language] for language in languages)
-        return (
-            f"# {direction}, {sizes.name} ({sizes.architecture})\n\n"
-            f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. "
-            f"Trained on `{data}` for {made['step']:,} steps with seq2seq {__version__}; "
-            "the settings are in `config.json`.\n\n"
-            + (f"The weights are an average, of {averaged}.\n\n" if averaged else "")
-            + f"Scores on the validation split of `{data}`:\n\n{scores or '- not known'}\n\n"
-            "It translates sentences like those it was trained on; for other text its output may "
-            "be fluent and wrong.\n\n"
-            '    translate --model THIS_FOLDER "hello world"\n'
-        )
+        return model_card(self)
 
 
 def unique_weights(model: TranslationModel) -> dict[str, torch.Tensor]:
@@ -249,6 +235,21 @@ class BundleConfig:
     training: dict[str, Any]
     normalise: list[str]
     alignment: AttentionHead
+
+    @property
+    def normalise_target(self) -> list[str]:
+        """As that of a bundle."""
+        return target_steps(self.training, self.normalise)
+
+
+def target_steps(training: dict[str, Any], normalise: Sequence[str]) -> list[str]:
+    """What was done to the targets of a training corpus: `normalise` to its sources.
+
+    They differ in the steps for French (`CleaningConfig.steps`), which the settings tell.
+    """
+    cleaning = training.get("config", {}).get("cleaning", {})
+    known = {name: cleaning[name] for name in ("languages", "normalise") if name in cleaning}
+    return CleaningConfig(**known).steps(1) if "normalise" in known else list(normalise)
 
 
 def read_config(path: Path) -> BundleConfig:

@@ -377,14 +377,8 @@ def _refuse_unknown(requests: Sequence[Request], config: DecodeConfig) -> None:
 def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any:
     """The `ctranslate2.Translator` of a folder."""
     package = require_ctranslate2()
-    if device == "auto":
-        device = "cuda" if package.get_cuda_device_count() else "cpu"
-    if not re.fullmatch(r"cpu(:0)?|cuda(:\d+)?", device):
-        raise UserError(f"device {device!r} is not known: use auto, cpu or cuda")
-    kind, _, index = device.partition(":")
-    if kind == "cuda" and not package.get_cuda_device_count():
-        raise UserError(f"device {device} was asked for, but ctranslate2 sees no GPU here: use cpu")
-    known = package.get_supported_compute_types(kind, int(index or 0))
+    kind, index = _device(device)
+    known = package.get_supported_compute_types(kind, index)
     if precision != "auto" and precision not in known:
         raise UserError(
             f"precision {precision} is not fast on this {kind} with ctranslate2: choose one of "
@@ -394,7 +388,7 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
         return package.Translator(
             str(folder),
             device=kind,
-            device_index=int(index or 0),
+            device_index=index,
             compute_type="default" if precision == "auto" else precision,
             inter_threads=(workers or _cores()) if kind == "cpu" else 1,
             intra_threads=1,
@@ -404,6 +398,33 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
             f"ctranslate2 {package.__version__} cannot read the model {folder}: {error}. It is "
             "damaged, or of a newer version: export it again"
         ) from error
+
+
+def precision_on(device: str, precision: str) -> str:
+    """The name of a precision; auto is what the device makes of the stored weights.
+
+    Raises:
+        UserError: the device is not there.
+    """
+    kind, _ = _device(device)
+    return f"auto on {kind}" if precision == "auto" else precision
+
+
+def _device(name: str) -> tuple[str, int]:
+    """Its kind and its number; auto is the GPU if there is one.
+
+    Raises:
+        UserError: it is not there.
+    """
+    gpus = require_ctranslate2().get_cuda_device_count()
+    if name == "auto":
+        name = "cuda" if gpus else "cpu"
+    if not re.fullmatch(r"cpu(:0)?|cuda(:\d+)?", name):
+        raise UserError(f"device {name!r} is not known: use auto, cpu or cuda")
+    kind, _, index = name.partition(":")
+    if kind == "cuda" and not gpus:
+        raise UserError(f"device {name} was asked for, but ctranslate2 sees no GPU here: use cpu")
+    return kind, int(index or 0)
 
 
 def _cores() -> int:

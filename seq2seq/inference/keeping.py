@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from seq2seq.inference.items import Item, find_items, lost
 from seq2seq.inference.layout import Layout
@@ -12,10 +12,14 @@ from seq2seq.inference.translation import Translation, joined
 
 # What joins a part of a sentence to an item stays there: a space, a bracket, a comma.
 _JOINTS = re.compile(r"(?s)(?P<before>[\W_]*)(?P<core>.*?)(?P<after>[\s(\[{\"'«:=-]*)")
+Find = Callable[[str], list[Item]]  # the items of a source
 
 
 def keep_items(
-    sources: Sequence[Source], found: Sequence[Candidates], search: Search
+    sources: Sequence[Source],
+    found: Sequence[Candidates],
+    search: Search,
+    find: Find = find_items,
 ) -> list[Candidates]:
     """Replace translations that lost an item by others that hold it.
 
@@ -23,27 +27,35 @@ def keep_items(
     the items: what stands between them, part by part. A search that is made to write them does
     worse, since a model that does not know where to put a link, loses the words around it: chrF
     of 500 constructed lines is 66 and 52 with placeholders and mixed items, and 80 and 72 around
-    them (`tests/reference/kept_lines.py`, the tiny model of Multi30k).
+    them (`tests/reference/kept_lines.py`, the tiny model of Multi30k). Where that would be longer
+    than `Source.most`, or what is lost may stand behind it, the translation stays as it is.
 
     Args:
         sources: as they were searched for.
         found: for each its translations, best first.
         search: finds those of parts.
+        find: the items that are to be kept.
     """
-    items = [find_items(source.text) for source in sources]
+    items = [find(source.text) for source in sources]
     results = [
         sorted(each, key=lambda one: len(lost(of, one.text))) if of else list(each)
         for of, each in zip(items, found, strict=True)
     ]
     missing = {i: lost(of, results[i][0].text) for i, of in enumerate(items) if of}
-    rows = [i for i, gone in missing.items() if gone]
-    others = _around([sources[i] for i in rows], [missing[i] for i in rows], search)
-    for i, other in zip(rows, others, strict=True):
-        note = f"translated around {_listed(missing[i])}"
-        if gone := lost(items[i], other.text):
-            note += f"; lost: {_listed(gone)}"
-        rest = [one for one in results[i] if one.text != other.text]
-        results[i] = [other.noted(note), *rest]
+    rows = [i for i, gone in missing.items() if gone and not sources[i].cut(results[i][0])]
+    others = _around([sources[i] for i in rows], [missing[i] for i in rows], search, find)
+    around = dict(zip(rows, others, strict=True))
+    for i, gone in missing.items():
+        if not gone:
+            continue
+        best, *_ = results[i]
+        note = f"lost: {_listed(gone)}"
+        if i in around and sources[i].has_room_for(around[i]):
+            best = around[i]
+            note = f"translated around {_listed(gone)}"
+            if still := lost(items[i], best.text):
+                note += f"; lost: {_listed(still)}"
+        results[i] = [best.noted(note), *(one for one in results[i] if one.text != best.text)]
     return results
 
 
@@ -52,23 +64,23 @@ def _listed(items: Sequence[Item]) -> str:
 
 
 def _around(
-    sources: Sequence[Source], missing: Sequence[Sequence[Item]], search: Search
+    sources: Sequence[Source], missing: Sequence[Sequence[Item]], search: Search, find: Find
 ) -> list[Translation]:
     """Translations of what stands between the missing items, with the items in their places."""
     layouts = [_between(one.text, gone) for one, gone in zip(sources, missing, strict=True)]
     parts = [
-        Source(piece, prefix=source.prefix if i == 0 else "")
+        Source(piece, source.prefix if i == 0 else "", source.most)
         for source, layout in zip(sources, layouts, strict=True)
         for i, piece in enumerate(layout.pieces)
     ]
     # A part may lose another item; each time there are fewer of them.
-    translated = iter(keep_items(parts, search(parts), search) if parts else [])
+    translated = iter(keep_items(parts, search(parts), search, find) if parts else [])
     results = []
     for layout in layouts:
         best = [next(translated)[0] for _ in layout.pieces]
         texts = [_as_part(piece, one.text) for piece, one in zip(layout.pieces, best, strict=True)]
         text = layout.fill(texts)
-        results.append(joined(best, text) if best else Translation(text, 0.0))
+        results.append(joined(best, text) if best else Translation(text, None))
     return results
 
 

@@ -71,7 +71,8 @@ def lay_out(
 
     Args:
         text: any.
-        length: of a piece in tokens; 0 if there is nothing to read.
+        length: of a piece in tokens, or any bound on it that is below `limit`; 0 if there is
+            nothing to read.
         limit: most tokens of a piece, the end mark included.
         split: lines and sentences are pieces of their own; else only what does not fit is cut.
         protect: space around the text, list markers, tags around pieces, and what holds no

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +21,7 @@ BETA = 2
 
 
 def by_consensus(samples: Sequence[Hypothesis], texts: Sequence[str]) -> list[Hypothesis]:
-    """Samples by their expected utility, best first, each text once.
+    """Samples by their expected utility, which becomes their score; best first, each text once.
 
     Args:
         samples: at least one.
@@ -28,7 +29,8 @@ def by_consensus(samples: Sequence[Hypothesis], texts: Sequence[str]) -> list[Hy
     """
     utilities = expected_utilities(texts)
     different = {text: i for i, text in reversed(list(enumerate(texts)))}  # the first of equals
-    return [samples[i] for i in sorted(different.values(), key=lambda i: (-utilities[i], i))]
+    ranked = sorted(different.values(), key=lambda i: (-utilities[i], i))
+    return [replace(samples[i], score=utilities[i]) for i in ranked]
 
 
 def expected_utilities(texts: Sequence[str]) -> list[float]:

@@ -18,10 +18,21 @@ class Source:
     Attributes:
         text: as the model reads it.
         prefix: its translation begins so.
+        most: tokens of its translation, end mark included, if that was asked for; parts of it that
+            are translated one by one have no more together.
     """
 
     text: str
     prefix: str = ""
+    most: int | None = None
+
+    def cut(self, found: Translation) -> bool:
+        """Whether it is what was asked for that ended a translation."""
+        return self.most is not None and not found.finished
+
+    def has_room_for(self, found: Translation) -> bool:
+        """Whether a translation keeps to what was asked for."""
+        return self.most is None or len(found.tokens) + found.finished <= self.most
 
 
 class Search(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seq2seq.errors import DataError, UserError
+from seq2seq.inference.items import Item
 
 
 class Terms:
@@ -45,6 +46,17 @@ class Terms:
         # The pattern takes some letters for the same that are not in lower case, as the long s.
         found = (self._targets.get(_key(match[0])) for match in self._pattern.finditer(source))
         return tuple(dict.fromkeys(target for target in found if target is not None))
+
+    def untouched(self, source: str, items: Sequence[Item]) -> list[Item]:
+        """Those items of a source that no term replaces."""
+        if self._pattern is None:
+            return list(items)
+        spans = [match.span() for match in self._pattern.finditer(source)]
+        return [
+            item
+            for item in items
+            if not any(start < item.end and item.start < end for start, end in spans)
+        ]
 
     def without_phrases(self) -> Terms:
         """The same that requires nothing."""

@@ -13,24 +13,29 @@ class Translation:
 
     Attributes:
         text: the French text; empty for an empty source.
-        score: what the search ranked by: log probability, divided by a function of length.
+        score: what the search ranked by: log probability, divided by a function of length; with
+            the strategy mbr the expected utility. None where nothing was translated.
         finished: False if the output limit cut it off.
         tokens: subwords of the output, without marks.
-        token_scores: log probability of each, then of the end mark.
-        alternatives: further translations of the same text, the next best first.
+        token_scores: log probability of each, then of the end mark; empty where the engine does
+            not tell them.
+        alternatives: further translations of the same text, the next best first. What is
+            degenerate, lost something or holds a banned phrase stands behind, whatever its score.
         alignment: links (source word, target word) between the words that `str.split` finds in both
             texts, from 0; empty unless asked for.
         notes: what was done beside a plain search, and what was lost, in words.
+        parts: what of a text was translated piece by piece, each with its translation.
     """
 
     text: str
-    score: float
+    score: float | None
     finished: bool = True
     tokens: list[str] = field(default_factory=list)
     token_scores: list[float] = field(default_factory=list)
     alternatives: list[Translation] = field(default_factory=list)
     alignment: list[tuple[int, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    parts: list[tuple[str, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.text
@@ -41,14 +46,15 @@ class Translation:
 
     def noted(self, *notes: str) -> Translation:
         """The same with further notes."""
-        return dataclasses.replace(self, notes=[*self.notes, *notes])
+        return dataclasses.replace(self, notes=[*self.notes, *notes]) if notes else self
 
 
 def joined(parts: Sequence[Translation], text: str) -> Translation:
     """The translation of a text from those of its parts, of which there is one at least."""
+    scores = [part.score for part in parts if part.score is not None]
     return Translation(
         text=text,
-        score=sum(part.score for part in parts) / len(parts),
+        score=sum(scores) / len(scores) if scores else None,
         finished=all(part.finished for part in parts),
         tokens=[token for part in parts for token in part.tokens],
         token_scores=[score for part in parts for score in part.token_scores],

@@ -8,9 +8,12 @@ that is print already stays as it is.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from seq2seq.inference.items import find_items
 from seq2seq.inference.tags import TAG, stand_in
+from seq2seq.inference.translation import Translation
 
 NARROW, NO_BREAK = "\u202f", "\xa0"
 _SPACES = "[ \t\xa0\u2009\u202f]"
@@ -46,6 +49,32 @@ def french_typography(text: str) -> str:
     first, *rest = text.split(mark)
     pairs = zip(reversed(originals), rest, strict=True)
     return first + "".join(original + after for original, after in pairs)
+
+
+def printed(one: Translation) -> Translation:
+    """A translation as it is printed, its links leading to the words that its words became."""
+    text = french_typography(one.text)
+    return replace(one, text=text, alignment=moved_links(one.alignment, one.text, text))
+
+
+def moved_links(
+    links: Sequence[tuple[int, int]], before: str, after: str
+) -> list[tuple[int, int]]:
+    """Links to the words of a text, as those of what typography made of it.
+
+    It parts words, such as "non?", and changes signs, but neither joins words nor moves anything:
+    both texts have as many characters that are no space, if an ellipsis counts as three.
+    """
+    if not links:
+        return []
+    pairs = dict(zip(_word_of_each(after), _word_of_each(before), strict=True))
+    return [(s, new) for new, old in pairs.items() for s, t in links if t == old]
+
+
+def _word_of_each(text: str) -> list[int]:
+    """For each character that is no space the number of its word, as `str.split` finds them."""
+    words = enumerate(text.replace("…", "...").split())
+    return [number for number, word in words for _ in word]
 
 
 def _outermost(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

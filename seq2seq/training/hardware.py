@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import re
@@ -112,7 +111,8 @@ def describe_device(accelerator: str) -> str:
     """For people: `NVIDIA H100`, or `CPU (8 threads)`."""
     if accelerator == "gpu":
         return torch.cuda.get_device_name()
-    return f"CPU ({torch.get_num_threads()} threads)"
+    threads = torch.get_num_threads()
+    return f"CPU ({threads} thread{'s' * (threads > 1)})"
 
 
 # Dense products of bf16, or fp16 where there is no bf16, added up in fp32: TFLOP/s by NVIDIA's data
@@ -196,21 +196,3 @@ def process_rank() -> int:
     """
     names = ("RANK", "SLURM_PROCID", "LOCAL_RANK")
     return next((int(os.environ[name]) for name in names if name in os.environ), 0)
-
-
-def keep_freed_memory() -> None:
-    """Tell glibc to keep freed memory instead of giving it back to the system.
-
-    A training step frees and takes the same large tensors again and again; touching fresh pages
-    costs several times more than using old ones. Worth 8-36 % of the speed on a CPU; does
-    nothing where there is no glibc.
-    """
-    largest = 2**31 - 1
-    trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # constants of malloc.h
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
-        return
-    mallopt(mmap_threshold, largest)
-    mallopt(trim_threshold, largest)
-    mallopt(top_pad, 64 * 2**20)

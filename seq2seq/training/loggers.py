@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import csv
 import logging
-import netrc
 import os
 import secrets
-import socket
 import warnings
 from pathlib import Path
 from typing import Any
-from urllib.parse import ParseResult, urlparse
 
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 
 from seq2seq.config import LoggerConfig
 from seq2seq.errors import RunError
 from seq2seq.training.hardware import process_rank
+from seq2seq.wandb_access import has_key, reachable
 
 log = logging.getLogger(__name__)
 
@@ -89,10 +87,11 @@ def _make_wandb(config: LoggerConfig, run_dir: Path) -> WandbLogger | None:
         try:
             run = wandb.init(
                 project=config.project,
+                group=config.group,
                 name=run_dir.name,
                 dir=run_dir,
                 id=id_file.read_text(),
-                resume="allow" if mode == "online" else None,
+                resume="allow",  # offline too: `wandb sync` then adds to what it sent before
                 reinit="finish_previous",  # of a sweep
                 mode=mode,  # type: ignore[arg-type]  # one of WANDB_MODES
                 settings=wandb.Settings(init_timeout=WANDB_TIMEOUT, console="off", silent=True),
@@ -101,7 +100,9 @@ def _make_wandb(config: LoggerConfig, run_dir: Path) -> WandbLogger | None:
             log.warning("W&B (%s) did not start: %s", mode, error)
             continue
         if mode == "offline":
-            log.info("W&B is offline; to upload: wandb sync %s", Path(run.dir).parent)
+            log.info("W&B is offline; to upload: wandb sync %s/wandb/offline-run-*", run_dir)
+        run.define_metric("trainer/global_step", hidden=True)
+        run.define_metric("*", step_metric="trainer/global_step", step_sync=True)
         return WandbLogger(experiment=run)
     return None
 
@@ -118,40 +119,14 @@ def _wandb_mode() -> str:
         wanted = None
     if wanted in ("offline", "disabled"):
         return wanted
-    url = urlparse(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai")
-    if not _has_key(url.hostname or ""):
+    if not has_key():
         if wanted:
             log.warning("WANDB_MODE=online, but no key is configured (WANDB_API_KEY, wandb login)")
         return "offline"
-    if not _reachable(url):
+    if not reachable():
         log.warning("W&B cannot be reached: this run is logged offline")
         return "offline"
     return "online"
-
-
-def _has_key(host: str) -> bool:
-    """Whether WANDB_API_KEY or the netrc file of `wandb login` holds a key."""
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    files = (os.environ.get("NETRC"), "~/.netrc", "~/_netrc")
-    for file in (Path(name).expanduser() for name in files if name):
-        try:
-            if netrc.netrc(file).authenticators(host):
-                return True
-        except (OSError, netrc.NetrcParseError):
-            continue
-    return False
-
-
-def _reachable(url: ParseResult) -> bool:
-    if os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"):
-        return True  # only the proxy knows; W&B's own time-out decides
-    try:
-        port = url.port or (443 if url.scheme == "https" else 80)
-        with socket.create_connection((url.hostname or "", port), timeout=5):
-            return True
-    except (OSError, ValueError):
-        return False
 
 
 def require_tensorboard(config: LoggerConfig) -> None:

@@ -9,6 +9,7 @@ import math
 import shutil
 import time
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.loggers import Logger, WandbLogger
 
 from seq2seq.callbacks.averaging import Averaging
 from seq2seq.callbacks.bad_steps import BadSteps
@@ -29,15 +31,19 @@ from seq2seq.callbacks.checkpoint_files import (
 )
 from seq2seq.callbacks.checkpoints import Checkpoints
 from seq2seq.callbacks.ema import EMA
+from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.profile import Profile
 from seq2seq.callbacks.progress import Progress
+from seq2seq.callbacks.samples import Samples
 from seq2seq.callbacks.stopwatch import Stopwatch
 from seq2seq.callbacks.throughput import Throughput
 from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.callbacks.wandb_media import WandbMedia
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.inference.bundle import Bundle
+from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.dry_run import dry_run
@@ -49,12 +55,12 @@ from seq2seq.training.hardware import (
     describe_attention,
     describe_device,
     explain_precision,
-    keep_freed_memory,
     process_rank,
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loggers import make_loggers, require_tensorboard
 from seq2seq.training.memory import OutOfMemory, in_more_parts, ran_out
+from seq2seq.training.origin import note_start
 from seq2seq.training.run_folder import (
     LogFile,
     open_run,
@@ -108,6 +114,8 @@ def _train(config: TrainConfig) -> float:
         if process_rank() == 0:
             device = _describe(config, accelerator, precision)
             _announce(config, start.run_dir, data, model, device)
+            if start.writes:
+                _note(config, start.run_dir, data, model, device)
         task = TranslationTask(
             model,
             config.optim,
@@ -223,7 +231,13 @@ def _fit(
     )
     count, by = config.checkpoint.average, config.checkpoint.average_by
     averaging = Averaging(run_dir, count, by, bleu) if count else None
-    trainer = _make_trainer(config, start, stop, bleu, averaging, accelerator, precision)
+    validated = start.entry.get("validated", True)
+    loggers = make_loggers(config.logger, run_dir, start.settings, start.step, validated=validated)
+    attention = describe_attention(config.model, accelerator, precision)
+    recording = _recording(config, run_dir, data, bleu, loggers, attention)
+    trainer = _make_trainer(
+        config, start, stop, bleu, [bleu, *recording, averaging], loggers, accelerator, precision
+    )
     if start.checkpoint is not None:
         check_shapes(start.checkpoint, task.model)
         log.info("resuming    after step %d", start.step)
@@ -251,7 +265,29 @@ def _fit(
         }
         where = "of an average" if bleu.average > bleu.best else f"at step {bleu.best_step}"
         _finish(config, run_dir, summary, where)
+        for callback in recording:
+            if isinstance(callback, WandbMedia):
+                callback.finish(summary, config.logger.upload_bundle)
     return best
+
+
+def _recording(
+    config: TrainConfig,
+    run_dir: Path,
+    data: TranslationData,
+    bleu: ValidationBleu,
+    loggers: list[Logger],
+    attention: str,
+) -> list[L.Callback]:
+    """What is recorded of a run beside losses and scores; they stand behind `bleu`."""
+    samples, norms = Samples(run_dir, config.logger.samples, bleu), GradientNorms()
+    report = data.prepared.folder / "report.html" if data.prepared else None
+    media = [
+        WandbMedia(logger.experiment, run_dir, samples, norms, attention, report)
+        for logger in loggers
+        if isinstance(logger, WandbLogger)
+    ]
+    return [norms, samples, *media]
 
 
 def _make_trainer(
@@ -259,13 +295,14 @@ def _make_trainer(
     start: Start,
     stop: StopRequest,
     bleu: ValidationBleu,
-    averaging: Averaging | None,
+    validating: Sequence[L.Callback | None],
+    loggers: list[Logger],
     accelerator: str,
     precision: str,
 ) -> L.Trainer:
+    """The trainer; `validating` are the callbacks that judge and keep what was validated."""
     t: TrainerConfig = config.trainer
     run_dir, settings = start.run_dir, start.settings
-    validated = start.entry.get("validated", True)
     checkpoints = Checkpoints(
         run_dir,
         config.checkpoint,
@@ -284,8 +321,7 @@ def _make_trainer(
         throughput,
         Progress(bleu, t.val_every_n_steps),
         Profile(run_dir / "profile", stopwatch) if t.profile else None,
-        bleu,
-        averaging,
+        *validating,
         bad_steps,
         checkpoints,
     ]
@@ -302,7 +338,7 @@ def _make_trainer(
         log_every_n_steps=t.log_every_n_steps,
         num_sanity_val_steps=0,
         inference_mode=t.strategy != "fsdp",  # which sharded weights do not know
-        logger=make_loggers(config.logger, run_dir, settings, start.step, validated=validated),
+        logger=loggers,
         plugins=[checkpoints.files],
         callbacks=[callback for callback in callbacks if callback is not None],
         profiler=stopwatch,
@@ -348,6 +384,15 @@ def _announce(
     log.info("\n".join(lines))
 
 
+def _note(
+    config: TrainConfig, run_dir: Path, data: TranslationData, model: TranslationModel, device: str
+) -> None:
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    processes = config.trainer.devices * config.trainer.num_nodes
+    report = data.prepared.report if data.prepared else None
+    note_start(run_dir, parameters, device, processes, report)
+
+
 def _finish(config: TrainConfig, run_dir: Path, summary: dict[str, Any], where: str) -> None:
     """Write `<run>/summary.json`, and say what to do next."""
     text = json.dumps(summary, indent=2) + "\n"
@@ -362,6 +407,22 @@ def _finish(config: TrainConfig, run_dir: Path, summary: dict[str, Any], where: 
         *(summary["seconds"], summary["best_val_bleu"]),
         *(where, run_dir, corpus, run_dir),
     )
+    write_run_report(run_dir)
+
+
+def write_run_report(run_dir: Path) -> None:
+    """Write `<run>/report.html`; whatever is wrong with it, the run is finished."""
+    from seq2seq.report.page import write_report
+
+    try:
+        write_report([run_dir], run_dir / "report.html")
+        log.info("look        %s", run_dir / "report.html")
+    except Exception as error:
+        log.warning(
+            "the run is whole, but its report was not written: %s. To try again: "
+            "python scripts/report.py %s",
+            *(error or type(error).__name__, run_dir),
+        )
 
 
 def quiet_libraries() -> None:

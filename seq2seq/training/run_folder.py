@@ -2,14 +2,18 @@
 
 <run>/config.yaml      resolved settings
 <run>/tokenizer.json   vocabulary
+<run>/origin.json      command, code revision, versions, device of each start (origin.py)
+<run>/data_report.json what preparing the data did (data/report.py)
 <run>/checkpoints/     states to resume from
 <run>/snapshots/       weights to average, if asked for
 <run>/bad_steps/       sentences of updates that were left out, if any were
 <run>/bundle/          the best model by validation BLEU
+<run>/samples.jsonl    translations of each validation (callbacks/samples.py)
 <run>/metrics/         curves as CSV; W&B or TensorBoard files beside it
 <run>/profile/         where the time goes, if asked for
 <run>/train.log        what was printed
-<run>/summary.json     written last: the run is finished
+<run>/summary.json     the run is finished
+<run>/report.html      all of it to look at (seq2seq/report/), written last
 """
 
 from __future__ import annotations

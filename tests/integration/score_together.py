@@ -22,7 +22,8 @@ if world > 1:
 scorer = ValidationBleu(pairs, bundle.vocabularies, bundle.decode, run_dir / "bundle", {})
 scorer.stop.processes.connect()
 trainer = SimpleNamespace(global_rank=rank, world_size=world)
-bleu, translations = scorer.score(trainer, bundle.model)
-os.write(1, (json.dumps({"bleu": bleu, "translations": translations}) + "\n").encode())  # one piece
+bleu, found = scorer.score(trainer, bundle.model)
+line = json.dumps({"bleu": bleu, "translations": [str(translation) for translation in found]})
+os.write(1, (line + "\n").encode())  # one piece
 if world > 1:
     torch.distributed.destroy_process_group()

@@ -12,6 +12,8 @@ import torch
 import yaml
 from conftest import ROOT, TOY, run_command
 
+from seq2seq.evaluation.record import Evaluation
+
 SETTINGS = ("decode=greedy", "logger=csv", "trainer=cpu", "optim.ema=0.9", "checkpoint.average=2")
 
 
@@ -93,8 +95,8 @@ def test_the_script_makes_the_average_of_the_end_of_training_again(
     result = script("evaluate", f"model={output}", "data=files", f"data.path={toy_corpus}",
                     "split=val", f"output={tmp_path / 'scores'}")
     assert result.returncode == 0, result.stderr
-    score = json.loads((tmp_path / "scores" / "evaluation.json").read_text())["scores"]["BLEU"]
-    assert score == pytest.approx(summary(run_dir)["average"]["val_bleu"], abs=1e-3)
+    score = Evaluation.read(tmp_path / "scores" / "evaluation.json").score("BLEU")
+    assert score.value == pytest.approx(summary(run_dir)["average"]["val_bleu"], abs=1e-3)
     again = script("average_checkpoints", f"run={run_dir}", "average=2", f"output={output}")
     assert again.returncode == 1
     assert "exists already: choose another folder" in again.stderr

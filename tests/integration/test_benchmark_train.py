@@ -13,7 +13,7 @@ def test_each_setting_gets_one_line(script, toy_corpus):
     (line,) = (json.loads(line) for line in result.stdout.splitlines())
     assert line["model"] == "tiny"
     assert line["kernel"] == "sdpa"
-    assert line["device"] == "CPU (1 threads)"
+    assert line["device"] == "CPU (1 thread)"
     assert line["steps"] == 2
     assert line["target_tokens_per_second"] > 0
     parts = sum(line[f"{part}_seconds"] for part in PARTS)  # of two steps: medians are means

@@ -12,6 +12,7 @@ from conftest import TOY, WORDS
 from safetensors import safe_open
 
 from seq2seq import Translator
+from seq2seq.evaluation.record import Evaluation
 
 
 def test_a_run_learns_to_translate_what_it_never_saw(toy_run):
@@ -53,15 +54,21 @@ def test_the_metrics_are_logged_with_their_steps(toy_run):
     assert [int(row["step"]) + 1 for row in rows if row["val/bleu"]] == [500, 1000]
 
 
-def test_validation_bleu_is_what_evaluate_reports_for_the_same_weights(
-    toy_run, toy_corpus, script, tmp_path
+def test_validation_bleu_is_that_of_evaluate_and_of_translate_with_sacrebleu(
+    toy_run, toy_corpus, script, translate, tmp_path
 ):
+    """Each by its own command, of the same weights, to the last digit."""
     result = script("evaluate", f"model={toy_run}", "data=files", f"data.path={toy_corpus}",
                     "split=val", f"output={tmp_path}")
     assert result.returncode == 0, result.stderr
-    record = json.loads((tmp_path / "evaluation.json").read_text())
-    logged = json.loads((toy_run / "bundle" / "config.json").read_text())["training"]
-    assert record["scores"]["BLEU"] == pytest.approx(logged["scores"]["BLEU"], abs=1e-4)
+    evaluated = Evaluation.read(tmp_path / "evaluation.json").score("BLEU").value
+    bundle = json.loads((toy_run / "bundle" / "config.json").read_text())
+    assert evaluated == bundle["training"]["scores"]["BLEU"]
+    sources, references = zip(*[line.split("\t") for line in
+                               (toy_corpus / "val.tsv").read_text().splitlines()[1:]], strict=True)
+    translated = translate("--model", toy_run, stdin="".join(f"{line}\n" for line in sources))
+    hypotheses = translated.stdout.splitlines()
+    assert evaluated == sacrebleu.corpus_bleu(hypotheses, [references]).score
 
 
 def test_evaluate_agrees_with_sacrebleu_on_the_files_it_wrote(
@@ -72,15 +79,15 @@ def test_evaluate_agrees_with_sacrebleu_on_the_files_it_wrote(
     assert result.returncode == 0, result.stderr
     hypotheses = (tmp_path / "hypotheses.txt").read_text().splitlines()
     references = (tmp_path / "references.txt").read_text().splitlines()
-    bleu = sacrebleu.corpus_bleu(hypotheses, [references]).score
-    record = json.loads((tmp_path / "evaluation.json").read_text())
-    assert record["scores"]["BLEU"] == pytest.approx(bleu, abs=1e-4)
-    assert record["sentences"] == 40
-    assert (record["decode"]["strategy"], record["decode"]["samples"]) == ("mbr", 3)
-    assert record["decode"]["batch_tokens"] == 4096  # as the model was validated
+    record = Evaluation.read(tmp_path / "evaluation.json")
+    assert record.score("BLEU").value == sacrebleu.corpus_bleu(hypotheses, [references]).score
+    assert record.sentences == 40
+    assert (record.decode["strategy"], record.decode["samples"]) == ("mbr", 3)
+    assert record.decode["batch_tokens"] == 4096  # as the model was validated
+    assert record.overlap["training_pairs"] == 1500
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in result.stdout
-    assert "chrF2" in result.stdout
-    assert "TER" in result.stdout
+    for name in ("chrF2", "chrF2++", "TER", "BLEU-tok", "rarest source word in training"):
+        assert name in result.stdout
 
 
 def test_a_finished_run_is_not_overwritten(toy_run, toy_corpus, script):

@@ -28,11 +28,17 @@ CONSOLE = [block for block in blocks(TEXT) if block.language == "console"]
 
 @pytest.fixture
 def shell(monkeypatch, capsys, tmp_path):
-    """Runs one command line of the page in this process, in an empty folder."""
+    """Runs one command line of the page in this process, in a folder that holds but the model."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_MODEL", str(ROOT / "docs" / "decoding_model"))
 
     def run(line: str) -> list[str]:
+        if match := re.fullmatch(r"printf '(.*)' > (\S+)", line):
+            Path(match[2]).write_text(match[1].encode().decode("unicode_escape"))
+            return []
+        if line.startswith("cat "):
+            return Path(line.removeprefix("cat ")).read_text(encoding="utf-8").splitlines()
         given, _, command = line.rpartition(" | ")
         text = shlex.split(given)[1].encode().decode("unicode_escape") if given else ""
         pipe = SimpleNamespace(buffer=io.BytesIO(text.encode()), isatty=lambda: False)
@@ -79,8 +85,17 @@ def test_every_setting_is_explained():
     assert not {*settings, *keywords} - named
 
 
-def test_every_option_of_the_command_is_explained():
-    options = {name for action in parser()._actions for name in action.option_strings}
-    assert not {name for name in options if name.startswith("--")} - set(
-        re.findall(r"--[a-z][a-z0-9-]*", TEXT)
-    )
+@pytest.mark.parametrize(
+    ("made", "command"),
+    [(parser, "translate "), (score.parser, "python scripts/score.py")],
+    ids=["translate", "score"],
+)
+def test_every_option_is_explained_and_run(made, command):
+    options = {
+        name for action in made()._actions for name in action.option_strings if name[:2] == "--"
+    }
+    assert not options - set(re.findall(r"--[a-z][a-z0-9-]*", TEXT))
+    lines = [line for block in CONSOLE for line in block.lines if line.startswith("$ ")]
+    run = {word for line in lines if command in line for word in line.split()}
+    without = {"--help", "--version", "--cuda-graphs"}  # the last needs a GPU
+    assert not options - run - without, "has no example"

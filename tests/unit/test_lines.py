@@ -109,6 +109,17 @@ def test_what_has_no_lines_is_given_up_before_memory_is(monkeypatch):
         next(iter(ArrivingLines(endless.fileno(), "p")))
 
 
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+def test_a_line_of_a_file_is_given_up_likewise(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(module, "LONGEST", 1 << 10)
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(packer(path)(b"x" * 1023 + b"\n" + b"y" * 2000 + b"\n" + b"z"))
+    lines = lines_of(path)
+    assert next(lines) == "x" * 1023
+    with pytest.raises(DataError, match=rf"a{ending}: 1,024 bytes and no end of a line"):
+        next(lines)
+
+
 def test_a_pipe_that_does_not_wait_is_waited_for(pipe):
     read, writer = pipe
     os.set_blocking(read, False)

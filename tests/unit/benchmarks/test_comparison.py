@@ -1,10 +1,11 @@
 import csv
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
+from tiny_evaluation import tiny_evaluation
 
 from seq2seq.benchmarks import attention_calls
 from seq2seq.benchmarks import compare_attention as module
@@ -14,6 +15,7 @@ from seq2seq.config import CompareConfig, DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError
+from seq2seq.evaluation.record import Score
 from seq2seq.inference.bundle import Bundle
 from seq2seq.model.transformer import Transformer
 
@@ -38,13 +40,18 @@ def copy_of(run, folder):
     return shutil.copytree(run, folder)
 
 
-def evaluate(run, data: str, split: str, bleu: float, lines: str = "oui\n", **changes) -> None:
-    folder = run / "evaluation" / "-".join([data, split, *map(str, changes), lines.strip()])
+def evaluate(run, data: str, split: str, bleu: float, lines: str = "oui", **changes) -> None:
+    folder = run / "evaluation" / "-".join([data, split, *map(str, changes), lines])
     folder.mkdir(parents=True)
-    record = {"data": {"name": data}, "split": split, "scores": {"BLEU": bleu}}
-    record |= {"step": 7, "decode": asdict(DecodeConfig())} | changes
-    (folder / "evaluation.json").write_text(json.dumps(record))
-    (folder / "references.txt").write_text(lines)
+    record = tiny_evaluation(folder, ["non"], [lines], None)
+    made = {"step": 7, "decode": asdict(DecodeConfig())} | changes
+    replace(
+        record,
+        scores=[Score("BLEU", bleu, "")],
+        data=record.data | {"name": data, "split": split},
+        model={"step": made["step"]},
+        decode=made["decode"],
+    ).write(folder / "evaluation.json")
 
 
 def compared(*runs):
@@ -71,8 +78,8 @@ def test_only_the_same_test_set_search_and_weights_are_compared(run, tmp_path):
         evaluate(folder, "mine", "test", 2.0, decode=asdict(DecodeConfig(beam=1)))
     assert compared(a, b) == [("a", 31.0, "mine test"), ("b", 32.0, "mine test")]
     c, d = copy_of(run, tmp_path / "c"), copy_of(run, tmp_path / "d")
-    evaluate(c, "files", "test", 31.0, "oui\n")
-    evaluate(d, "files", "test", 32.0, "non\n")
+    evaluate(c, "files", "test", 31.0, "oui")
+    evaluate(d, "files", "test", 32.0, "non")
     assert [of for _, _, of in compared(c, d)] == ["mine validation"] * 2
 
 
@@ -87,10 +94,12 @@ def test_damaged_scores_and_missing_runs_are_named(run, tmp_path):
     a = copy_of(run, tmp_path / "a")
     evaluate(a, "mine", "test", 31.0)
     (file,) = a.glob("evaluation/*/evaluation.json")
-    for text in ("{", "{}", '{"data": {"name": "x"}, "split": "test", "scores": {}}'):
+    for text in ("{", '{"format": 1}', file.read_text().replace('"value": 31', '"value": "x"')):
         file.write_text(text)
         with pytest.raises(RunError, match=r"evaluation\.json .* evaluate again, or delete it"):
             compared(a)
+    file.write_text('{"scores": {"BLEU": 31.0}}')  # of an older version
+    assert compared(a) == [("a", 30.0, "mine validation")]
     shutil.rmtree(a / "evaluation")
     config = json.loads((a / "bundle" / "config.json").read_text())
     for training in ({}, {"step": 7, "scores": {"BLEU": None}}, {"step": 7, "config": None}):

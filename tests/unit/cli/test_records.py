@@ -38,7 +38,7 @@ def test_a_line_answers_a_line():
 def test_n_lines_answer_a_line_even_if_fewer_translations_differ():
     form = Lines(Wanted(n_best=3))
     assert answers(form, ["a"], BOTH) == ["un\ndeux\n"]
-    assert answers(form, [""], Translation("", 0.0)) == ["\n\n"]
+    assert answers(form, [""], Translation("", None)) == ["\n\n"]
 
 
 def test_an_object_answers_a_line_and_holds_the_alternatives():
@@ -130,9 +130,17 @@ def test_what_is_no_object_with_the_text_is_refused(line, message):
 
 
 def test_an_empty_text_has_no_score():
-    assert answers(Lines(EVERYTHING), [""], Translation("", 0.0)) == [""]
+    assert answers(Lines(EVERYTHING), [""], Translation("", None)) == [""]
     form = Rows("a.tsv", "0", None, Wanted(scores=True))
-    assert answers(form, ["\t1"], Translation("", 0.0)) == ["\t1\t\t"]
+    assert answers(form, ["\t1"], Translation("", None)) == ["\t1\t\t"]
+
+
+def test_what_was_not_translated_and_what_is_not_told_are_null():
+    untouched, untold = Translation("12", None), Translation("un", -0.5, tokens=["un"])
+    for one in (untouched, untold):
+        found = json.loads(answers(JsonLines(EVERYTHING), ["x"], one)[0])
+        assert (found["score"], found["token_scores"]) == (one.score, None)
+    assert answers(Lines(Wanted(scores=True)), ["12"], untouched) == ["\t12"]
 
 
 @pytest.mark.parametrize(

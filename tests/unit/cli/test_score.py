@@ -167,10 +167,48 @@ def test_a_line_of_a_pipe_that_is_no_pair_is_named(run, line, tabs):
     assert f"error: standard input, line 2: {tabs} tabs, where one parts source and target" in err
 
 
-def test_a_missing_file_is_one_message(run, tmp_path):
+def test_a_missing_file_is_one_message_before_the_model_is_loaded(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: pytest.fail("it was loaded"))
     code, _, err = run(tmp_path / "a", tmp_path / "b")
     assert code == 1
-    assert err.startswith(f"error: cannot read {tmp_path / 'a'}")
+    assert err == f"error: cannot read {tmp_path / 'a'}: there is no such file. Correct the name\n"
+    code, _, err = run(tmp_path.with_suffix(".tsv"))
+    assert (code, err.count("there is no such file")) == (1, 1)
+    code, _, err = run(tmp_path, tmp_path)
+    assert (code, err.count("it is a folder")) == (1, 1)
+
+
+def test_engine_and_precision_are_those_of_translate(run, monkeypatch):
+    given = []
+    load = Translator.load
+
+    def noted(*arguments, **keywords):
+        given.append(keywords)
+        return load(*arguments)
+
+    monkeypatch.setattr(Translator, "load", noted)
+    assert run("--engine", "ctranslate2", "--precision", "int8", stdin=tsv(PAIRS))[0] == 0
+    assert run(stdin=tsv(PAIRS))[0] == 0
+    assert given == [{"engine": "ctranslate2", "precision": "int8"},
+                     {"engine": "torch", "precision": "auto"}]  # fmt: skip
+    code, _, err = run("--precision", "float23", stdin=tsv(PAIRS))
+    assert code == 2
+    assert err.startswith("error: --precision float23 is not known: did you mean 'float32'")
+
+
+def test_targets_are_read_as_those_of_training_were(capsys, monkeypatch, tmp_path):
+    bundle = tiny_bundle()
+    cleaning = {"languages": ["en", "fr"], "normalise": ["spaces", "quotes"]}
+    bundle.training["config"] = {"cleaning": cleaning}
+    bundle.save(tmp_path / "b")
+    (tmp_path / "a.tsv").write_text("en\tfr\nbig\tl’homme  lit\nbig\tl'homme lit\nbig\t\xa0\n")
+    score.main([str(tmp_path / "a.tsv"), "--model", str(tmp_path / "b")])
+    out, err = capsys.readouterr()
+    typed, learnt, nothing = out.splitlines()
+    assert typed == learnt
+    assert (nothing, err.splitlines()[0]) == (
+        "\t\t", "score: pair 3 has no score: its target is empty"
+    )  # fmt: skip
 
 
 def test_half_a_surrogate_pair_is_refused_by_line(run, tmp_path):

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from seq2seq.cli import translate, translate_options
+from seq2seq.cli import model_options, translate, translate_options
 from seq2seq.cli.partial_file import PartialFile
 from seq2seq.inference import attention_figure
+from seq2seq.inference.precision import PRECISIONS
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 
@@ -50,7 +51,10 @@ class Capitals:
         n_best = settings.get("n_best", 1)
         return [
             Translation(
-                text.upper(), -1.0, alternatives=[Translation(f"{text}?", -2.0)] * (n_best > 1)
+                text.upper(),
+                -1.0,
+                alternatives=[Translation(f"{text}?", -2.0)] * (n_best > 1),
+                parts=[(text, text.upper())],
             )
             for text in texts
         ]
@@ -272,6 +276,30 @@ def test_an_interrupted_file_is_gone_on_with(command, capitals):
     assert not list(Path().glob("b.txt.*"))
 
 
+def test_another_precision_is_another_output(command, capitals, monkeypatch):
+    from seq2seq.inference import device, precision
+
+    Path("a.txt").write_text("one\n" * 512 + "two\n")
+    task = ["--file", "a.txt", "--output", "b.txt", "--quiet"]
+    capitals.stop = {"two": KeyboardInterrupt()}
+    assert command(*task)[0] == 130
+    capitals.stop = {}
+    with monkeypatch.context() as on_a_gpu:
+        on_a_gpu.setattr(device.torch.cuda, "is_available", lambda: True)
+        on_a_gpu.setattr(precision.torch.cuda, "is_bf16_supported", lambda **_: True)
+        refused = command(*task, "--resume")
+    assert_refused(refused, 1, "begun otherwise (precision was float32 and is bfloat16)")
+    assert command(*task, "--resume", "--precision", "float32")[0] == 0  # what auto was
+
+
+def test_precisions_are_those_of_the_engines(command):
+    assert model_options.PRECISIONS["torch"] == PRECISIONS
+    wrong = command("--precision", "float23", "one")
+    assert_refused(wrong, 2, "--precision float23 is not known: did you mean 'float32'")
+    assert_refused(command("--precision", "int16", "one"), 2, "--precision int16 is not known")
+    assert command("--engine", "ctranslate2", "--precision", "int16", "one")[0] == 0
+
+
 def test_a_line_that_cannot_be_read_can_be_mended_and_gone_on_from(command, capitals):
     lines = [b"line"] * 600
     Path("a.txt").write_bytes(b"\n".join([*lines, b"\xff"]))
@@ -384,7 +412,7 @@ def test_the_attention_of_a_translation_is_drawn(command, capitals, monkeypatch)
     monkeypatch.setattr("seq2seq.inference.attention_figure.draw_attention",
                         lambda *arguments: drawn.append(arguments))  # fmt: skip
     assert command("--attention", "a.png", "one")[:2] == (0, "ONE\n")
-    assert drawn == [(capitals, "one", "ONE", Path("a.png"))]
+    assert drawn == [(capitals, [("one", "ONE")], Path("a.png"))]
 
 
 def test_a_figure_that_exists_is_replaced_only_by_force(command, monkeypatch):
@@ -420,10 +448,13 @@ def test_options_of_the_model(command, capitals, tmp_path):
     Path("other").mkdir()
     assert command("--model", "model", "--model", "other", "--device", "cpu", "one")[0] == 0
     folders = [Path("model"), Path("other")]
-    assert capitals.loaded == [folders, "cpu", {"engine": "torch", "precision": "auto"}]
+    usual = {"engine": "torch", "precision": "auto", "cuda_graphs": False}
+    assert capitals.loaded == [folders, "cpu", usual]
     command("--engine", "ctranslate2", "--precision", "int8", "one")
-    ours = {"engine": "ctranslate2", "precision": "int8"}
+    ours = {"engine": "ctranslate2", "precision": "int8", "cuda_graphs": False}
     assert capitals.loaded == [[tmp_path / "model"], "auto", ours]
+    command("--cuda-graphs", "one")
+    assert capitals.loaded[2] == usual | {"cuda_graphs": True}
 
 
 MISTAKES = [
@@ -436,6 +467,7 @@ MISTAKES = [
     ("--max-length 0 x", 2, "--max-length 0 leaves no room"),
     ("--beam two x", 2, "argument --beam: invalid int value: 'two'"),
     ("--length-norm mean x", 2, "argument --length-norm: invalid choice: 'mean'"),
+    ("--engine ctranslate2 --cuda-graphs x", 2, "--cuda-graphs are for --engine torch"),
     ("--devise cpu x", 2, "unrecognized arguments: --devise"),
     ("--sample --beam 4 x", 2, "--sample draws words by chance and --beam is for a search"),
     ("--mbr --coverage 0.1 x", 2, "--mbr draws words by chance and --coverage is for"),

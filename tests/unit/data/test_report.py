@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import asdict, replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from html_elements import Page
 from matplotlib.figure import Figure
 
 from seq2seq.config import FILTERS, CleaningConfig
@@ -24,14 +23,13 @@ from seq2seq.data.report import (
     write_report,
 )
 from seq2seq.data.report_page import (
-    LONGEST,
     MEANINGS,
     draw_lengths,
     draw_ranks,
     draw_ratios,
     report_page,
-    shown,
 )
+from seq2seq.html_page import LONGEST, shown
 
 NASTY = "<script>alert('x')</script> & \"quotes\" \x00\u202e\udc80 \\udc80 é 𝄞\n</td>"
 SOURCE = [3, 3, 4, 7, 1, 2, 2, 9, 9, 5]  # lengths of ten sentences, and of their translations
@@ -77,42 +75,6 @@ def nothing() -> Report:
         **{"ratios": [0] * 41, "vocabulary": vocabulary, "overlap": [], "samples": []},
         **{"mixture": [], "seconds": {}},
     )
-
-
-class Page(HTMLParser):
-    """The elements of a page, checked for balance, and its text outside of style."""
-
-    EMPTY = frozenset({"meta"})
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str]] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.tags[tag] += 1
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in self.EMPTY:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        self.handle_endtag(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.text += data
-
-    def values(self, name: str) -> list[str]:
-        return [value for attribute, value in self.attributes if attribute == name]
 
 
 @pytest.fixture(scope="module")

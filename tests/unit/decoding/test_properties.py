@@ -96,6 +96,38 @@ def test_a_beam_of_one_is_greedy_under_rules_too(sources, seed, asked):
     assert_same(beam_search(step, *arguments), greedy_search(step, *arguments))
 
 
+@models
+@pytest.mark.parametrize("other", [{"strategy": "sample", "top_k": 1}, {"strategy": "mbr",
+                                    "top_k": 1, "samples": 2}])  # fmt: skip
+def test_samples_of_the_likeliest_token_are_greedy(make, other):
+    step = step_model(make())
+    greedy = run(step, "greedy")
+    found = search(step, REQUESTS, DecodeConfig(**other), max_length=24)
+    assert_same([own[:1] for own in found], greedy)
+    assert len({tuple(own[0].tokens) for own in greedy}) > 4
+
+
+@models
+def test_a_beam_of_one_is_greedy_for_a_network(make):
+    """Without rules beside those that every search has."""
+    model = step_model(make())
+    sources = [request.source for request in REQUESTS]
+    arguments = (collate_source([list(s) for s in sources]), [20] * 12, DecodeConfig(beam=1))
+    with torch.inference_mode():
+        assert_same(beam_search(model, *arguments), greedy_search(model, *arguments))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sources=st.lists(st.lists(st.integers(3, 12), max_size=6), min_size=1, max_size=6),
+    seed=st.integers(0, 999),
+)
+def test_a_beam_of_one_is_greedy(sources, seed):
+    arguments = (collate_source(sources), [7] * len(sources), DecodeConfig(beam=1, min_length=0))
+    step = TableStep(random_language(8, seed))
+    assert_same(beam_search(step, *arguments), greedy_search(step, *arguments))
+
+
 def undecided(source, words):
     """Likes all words alike."""
     return [0.0, 0.0, 0.25, 0.25, 0.25, 0.25]

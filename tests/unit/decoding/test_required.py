@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -200,6 +201,15 @@ def test_banks_share_the_beams_by_turns(candidates, beams):
     found = by_turns(order, banks, possible)[0].tolist()
     assert sorted(found) == list(range(len(candidates)))
     assert found[: len(expected)][:beams] == expected[:beams]
+
+
+def test_turns_take_no_more_memory_than_the_candidates():
+    banks = np.zeros((20, 5000), int)  # 500 million pairs
+    tracemalloc.start()
+    by_turns(np.tile(np.arange(5000), (20, 1)), banks, banks == 0)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20 * banks.nbytes
 
 
 def test_one_bank_changes_no_order():

@@ -9,13 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_search import TableStep, random_language
+from tiny import normal
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.request import Request
-from seq2seq.decoding.sampling import drawn, truncated
+from seq2seq.decoding.sampling import _least_of_nucleus, drawn, truncated
 from seq2seq.decoding.search import search
 
+aten = torch.ops.aten
 ROW = [0.0, 0.0, 0.2, 0.4, 0.3, 0.1]  # of the ids <pad> <s> </s> a b c
 
 
@@ -227,3 +230,27 @@ def test_samples_come_best_first_and_their_scores_are_the_languages():
 def test_mbr_gets_all_samples():
     [found] = sample(random_language(6, 4), [[3]], strategy="mbr", samples=7)
     assert len(found) == 7
+
+
+class Waits(TorchDispatchMode):
+    """Counts what makes a program wait for a GPU: a number, or a number of rows, that it asks for.
+
+    On a CPU, too, where it costs nothing.
+    """
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func.overloadpacket in (aten._local_scalar_dense, aten.nonzero)
+        return func(*args, **(kwargs or {}))
+
+
+def test_among_all_tokens_the_nucleus_is_found_without_waiting():
+    """As on a GPU."""
+    probs_RV = torch.softmax(normal(0, 6, 300), dim=1)  # flat: more than 64 tokens are needed
+    with Waits() as waits:
+        found = _least_of_nucleus(probs_RV, 0.9, count=300)
+    assert waits.count == 0
+    with Waits() as waits:
+        assert found.equal(_least_of_nucleus(probs_RV, 0.9))
+    assert waits.count > 0  # else nothing was counted

@@ -64,13 +64,21 @@ class Recorder(TableStep):
 def test_batches_hold_at_most_the_budget_and_the_longest_come_first(beam):
     model = Recorder(random_language(6, 0))
     sources = [[3] * length for length in (1, 9, 4, 4, 2, 7, 1, 3)]
-    search(model, sources, DecodeConfig(beam=beam, batch_tokens=20 * beam), max_length=64)
+    search(model, sources, DecodeConfig(beam=beam, batch_tokens=40 * beam), max_length=64)
     assert sum(rows for rows, _ in model.shapes) == len(sources)
-    assert all(rows * length <= 20 for rows, length in model.shapes)
+    assert all(rows * length <= 40 for rows, length in model.shapes)
     assert len(model.shapes) < len(sources)
     longest = [length for _, length in model.shapes]
     assert longest == sorted(longest, reverse=True)
     assert longest[0] == 10  # with its end mark
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_batch_of_short_sentences_has_no_more_rows_than_one_of_eight_tokens_each(beam):
+    """Each row is as long as the vocabulary, however short its sentence."""
+    model = Recorder(random_language(6, 0))
+    search(model, [[3]] * 100, DecodeConfig(beam=beam, batch_tokens=80 * beam), max_length=64)
+    assert model.shapes == [(10, 2)] * 10
 
 
 def test_a_sentence_longer_than_the_budget_is_searched_alone():

@@ -153,3 +153,18 @@ def test_half_a_surrogate_pair_can_be_aligned_and_scored():
     pair = ("a man \ud800", "un \udfff homme")
     assert translator.align([pair]) == translator.align([("a man ?", "un ? homme")])
     assert translator.score([pair]) == translator.score([("a man ?", "un ? homme")])
+
+
+def test_links_lead_to_the_same_words_after_typography():
+    translator = translator_of(tiny_bundle(max_length=64))
+    texts = ["a man reads", "the house is here"]
+    settings = {"prefix": 'un "homme": oui', "max_extra": 30, "align": True, "rescue": False}
+    plain = translator.translate(texts, **settings)
+    printed = translator.translate(texts, typography=True, **settings)
+    for one, other in zip(plain, printed, strict=True):
+        assert other.text.startswith("un «\u202fhomme\u202f»\xa0: oui")
+        assert one.alignment
+        linked = [{word: {s for s, t in found.alignment if t == place}
+                   for place, word in enumerate(found.text.split())}
+                  for found in (one, other)]  # fmt: skip
+        assert linked[1]["homme"] == linked[0]['"homme":']

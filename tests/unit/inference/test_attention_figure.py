@@ -16,7 +16,13 @@ from tiny_bundle import tiny_bundle, translator_of
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.forced_attention import AttentionHead
 from seq2seq.errors import UserError
-from seq2seq.inference.attention_figure import CAPTION, attention_figure, draw_attention
+from seq2seq.inference.attention_figure import (
+    CAPTION,
+    SENTENCES,
+    Sentence,
+    attention_figure,
+    draw_attention,
+)
 from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import attention_maps
@@ -38,7 +44,7 @@ def test_each_panel_shows_its_weights(translator):
     rng = np.random.default_rng(0)
     maps = [rng.dirichlet(np.ones(4), size=(2, 3)) for _ in range(3)]
     source, target = ["a", "b", "c", "</s>"], ["x", "y", "</s>"]
-    figure = attention_figure(maps, source, target, AttentionHead(1, 0))
+    figure = attention_figure([Sentence(maps, source, target)], AttentionHead(1, 0))
     shown = [axes.images[0].get_array() for axes in figure.axes]
     expected = [panel for heads in maps for panel in (heads.mean(axis=0), *heads)]
     assert len(shown) == 9
@@ -58,8 +64,8 @@ def test_the_figure_of_a_pair_has_the_weights_of_the_model(translator, tmp_path,
         "seq2seq.inference.attention_figure.attention_figure",
         lambda *arguments: drawn.append(arguments) or attention_figure(*arguments),
     )
-    draw_attention(translator, *PAIR, tmp_path / "a.png")
-    [(maps, source, target, head)] = drawn
+    draw_attention(translator, [PAIR], tmp_path / "a.png")
+    [([(maps, source, target)], head, _)] = drawn
     encode = translator.vocabularies.source.encode
     ids = torch.tensor([[*encode([PAIR[0]])[0], EOS]])
     [model] = translator.engine.models
@@ -75,7 +81,7 @@ def test_the_figure_of_a_pair_has_the_weights_of_the_model(translator, tmp_path,
 
 
 def test_tokens_are_readable_and_dollars_are_no_mathematics(translator, tmp_path):
-    draw_attention(translator, *PAIR, tmp_path / "a.svg")
+    draw_attention(translator, [PAIR], tmp_path / "a.svg")
     found = texts(tmp_path / "a.svg")
     assert found.count("</s>") == 2 + 3  # rows of two layers, columns of the mean and two heads
     assert "$" in found
@@ -83,10 +89,45 @@ def test_tokens_are_readable_and_dollars_are_no_mathematics(translator, tmp_path
     assert all(line in found for line in CAPTION.splitlines())
 
 
+def test_sentences_of_a_text_are_drawn_below_each_other(translator, tmp_path):
+    found = translator.translate(["The house. A man reads."])[0]
+    assert [source for source, _ in found.parts] == ["The house.", "A man reads."]
+    draw_attention(translator, [PAIR, ("a man", "un homme")], tmp_path / "a.svg")
+    found = texts(tmp_path / "a.svg")
+    assert found.count("layer 0, mean of heads") == found.count("layer 1, mean of heads") == 2
+    assert found.index("$") < found.index("▁man")
+    assert found.count("</s>") == 2 * (2 + 3)
+
+
+def test_panels_of_sentences_do_not_overlap():
+    rng = np.random.default_rng(0)
+    sentences = [
+        Sentence([rng.dirichlet(np.ones(s), size=(2, t))] * 2, ["long word"] * s, ["word"] * t)
+        for s, t in ((3, 9), (12, 2), (1, 1))
+    ]
+    figure = attention_figure(sentences, AttentionHead(0))
+    boxes = [axes.get_position() for axes in figure.axes]
+    assert len(boxes) == 3 * 2 * 3
+    assert all(0 < box.x0 < box.x1 < 1 and 0 < box.y0 < box.y1 < 1 for box in boxes)
+    for i, box in enumerate(boxes):
+        for other in boxes[:i]:
+            apart = box.x1 <= other.x0 or other.x1 <= box.x0
+            assert apart or box.y1 <= other.y0 or other.y1 <= box.y0
+
+
+def test_of_a_long_text_the_first_sentences_are_drawn_and_the_caption_says_so(
+    translator, tmp_path
+):
+    draw_attention(translator, [("a man", "un homme")] * (SENTENCES + 1), tmp_path / "a.svg")
+    found = texts(tmp_path / "a.svg")
+    assert found.count("layer 0, mean of heads") == SENTENCES
+    assert f"The first {SENTENCES} of {SENTENCES + 1} sentences." in found
+
+
 def test_a_recurrent_model_has_one_panel(translator, tmp_path):
     model = tiny_recurrent(vocab_size=translator.vocabularies.target.vocab_size)
     other = Translator(TorchEngine([model]), translator.vocabularies, translator.decode)
-    draw_attention(other, "a man", "un homme", tmp_path / "a.svg")
+    draw_attention(other, [("a man", "un homme")], tmp_path / "a.svg")
     assert [text for text in texts(tmp_path / "a.svg") if "head" in text] == ["layer 0, head 0"]
 
 
@@ -95,7 +136,7 @@ def test_no_display_is_needed_and_pyplot_stays_out(tmp_path):
         "import sys; from pathlib import Path; from tiny_bundle import tiny_bundle, translator_of;"
         "from seq2seq.inference.attention_figure import draw_attention;"
         f"assert 'matplotlib' not in sys.modules; p = Path({str(tmp_path / 'a.png')!r});"
-        "draw_attention(translator_of(tiny_bundle()), 'a man', 'un homme 你好', p);"
+        "draw_attention(translator_of(tiny_bundle()), [('a man', 'un homme 你好')], p);"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     result = subprocess.run(
@@ -113,18 +154,18 @@ def test_no_display_is_needed_and_pyplot_stays_out(tmp_path):
     [
         (("", "x"), "a.png", "one is empty"),
         (("x", " "), "a.png", "one is empty"),
-        (("man " * 30, "x"), "a.png", "at most 24 tokens, and this has"),
+        (("man " * 30, "x"), "a.png", "at most 24 tokens, and one of these has"),
         (PAIR, "a.jpeg", "is a .pdf, .png or .svg file: "),
         (PAIR, "none/a.png", "cannot be written: No such file or directory"),
     ],
 )
 def test_mistakes_are_one_message(translator, tmp_path, pair, name, message):
     with pytest.raises(UserError, match=re.escape(message)):
-        draw_attention(translator, *pair, tmp_path / name)
+        draw_attention(translator, [pair], tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_engine_without_weights_is_refused(translator, tmp_path):
     other = Translator(object(), translator.vocabularies, translator.decode)
     with pytest.raises(UserError, match="only the torch engine has"):
-        draw_attention(other, *PAIR, tmp_path / "a.png")
+        draw_attention(other, [PAIR], tmp_path / "a.png")

@@ -33,6 +33,7 @@ from seq2seq.model.transformer import Transformer
 ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install -e '.[ctranslate2]'")
 
 from seq2seq.cli.export import main  # noqa: E402
+from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
 from seq2seq.inference import ctranslate2_engine  # noqa: E402
 from seq2seq.inference.ctranslate2_engine import CTranslate2Engine  # noqa: E402
 from seq2seq.inference.ctranslate2_export import export, exported  # noqa: E402
@@ -484,6 +485,19 @@ def test_devices_and_precisions_that_are_not_there_are_reported(folder, monkeypa
             CTranslate2Engine(folder, name)
     with pytest.raises(UserError, match=r"precision int3 is not fast on this cpu.*auto, .*float32"):
         CTranslate2Engine(folder, "cpu", "int3")
+
+
+def test_the_names_of_precisions_are_those_of_the_package(folder):
+    for name in ("float23", *PRECISIONS["ctranslate2"]):
+        try:
+            ctranslate2.Translator(str(folder), compute_type=name)
+            known = True
+        except ValueError as error:  # also of those that this CPU lacks
+            known = "Invalid compute type" not in str(error)
+        assert known == (name != "float23"), name
+    assert ctranslate2.get_supported_compute_types("cpu") <= set(PRECISIONS["ctranslate2"])
+    assert ctranslate2_engine.precision_on("cpu", "auto") == "auto on cpu"
+    assert ctranslate2_engine.precision_on("cpu", "int8") == "int8"
 
 
 def test_a_missing_package_says_how_to_get_it(folder, monkeypatch):

@@ -88,3 +88,26 @@ def test_a_prefix_stays_with_the_first_part():
     source = [Source("a {name} b", prefix="UN")]
     keep_items(source, forgetful(source), noting)
     assert asked == [Source("a", prefix="UN"), Source("b")]
+
+
+def test_only_the_items_that_are_asked_for_are_kept():
+    source = [Source("a {name} and 77")]
+    found = keep_items(
+        source, forgetful(source), forgetful,
+        lambda text: [item for item in find_items(text) if item.kind != "number"],
+    )  # fmt: skip
+    assert found[0][0].text == "A {name} AND"
+
+
+def test_what_is_cut_by_what_was_asked_for_is_left_and_its_losses_are_noted():
+    cut = Translation("UN", -1.0, finished=False, tokens=["UN"])
+    [[best]] = keep_items([Source("a {name} b", most=1)], [[cut]], forgetful)
+    assert (best.text, best.notes) == ("UN", ["lost: {name}"])
+    whole = Translation("UN", -1.0, tokens=["UN"])
+
+    def two_each(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+        return [[Translation("X X", -1.0, tokens=["X", "X"])] for _ in sources]
+
+    for most, text in ((4, "UN"), (5, "X X {name} X X")):
+        [[best, *_]] = keep_items([Source("a {name} b", most=most)], [[whole]], two_each)
+        assert best.text == text

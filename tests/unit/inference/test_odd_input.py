@@ -7,24 +7,41 @@ keeps nothing by itself.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from kept_lines import kept_lines
 from odd_strings import PARTS, huge_strings, odd_strings
 from tiny_translator import tiny_translator
 
+from seq2seq.inference.given import readable
 from seq2seq.inference.items import find_items, lost
 from seq2seq.inference.layout import Layout, lay_out
 from seq2seq.inference.tags import TAG, take_tags
-from seq2seq.inference.translator import readable
+
+# What is asked of the strings, in turns.
+WISHES: list[dict[str, Any]] = [
+    {"beam": 1},
+    {"beam": 2, "n_best": 2, "typography": True, "align": True},
+    {"strategy": "sample", "temperature": 2.0},
+    {"beam": 1, "prefix": "un homme", "terms": {"man": "homme", "house": "grande maison"}},
+]
 
 
 def check_odd_strings(count: int) -> None:
-    translator = tiny_translator()
     texts = [text for _, text in odd_strings(count)]
-    found = translator.translate(texts, beam=1)
-    assert len(found) == count
+    for first, wish in enumerate(WISHES):
+        check_strings(texts[first :: len(WISHES)], wish)
+
+
+def check_strings(texts: Sequence[str], wish: dict[str, Any]) -> None:
+    translator = tiny_translator()
+    found = translator.translate(texts, **wish)
+    assert len(found) == len(texts)
     for text, one in zip(texts, found, strict=True):
+        words, written = len(text.split()), len(one.text.split())
+        assert all(0 <= s < words and 0 <= t < written for s, t in one.alignment)
         text = readable(text)
         one.text.encode("utf-8")
         if not translator.as_read(text):

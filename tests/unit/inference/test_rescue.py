@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,30 @@ def test_without_success_the_least_faulty_stays_and_that_is_said():
         "repetition and too long: translated again without repetition",
         "degenerate (repetition): nothing better was found",
     ]
+
+
+def test_what_was_asked_to_be_short_is_not_too_short():
+    long = "one two three four, five six seven eight"
+    cut = Translation("un", -1.0, finished=False)
+    search = Scripted({}, {long: ["un deux trois"]})
+    for most, notes in ((2, []), (None, ["too short: translated again without repetition"])):
+        [[best]] = rescue_degenerate([Source(long, most=most)], [[cut]], search)
+        assert best.notes == notes
+
+
+def test_halves_have_no_more_room_together_than_the_whole():
+    parts = {"one two,": ["un deux"], "three four": ["trois quatre"]}
+    search = Scripted({}, {TEXT: [LOOP], **parts})
+
+    def counted(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+        assert all(source.most == most for source in sources)
+        found = search(sources, **changes)
+        return [[replace(one, tokens=one.text.split()) for one in own] for own in found]
+
+    for most, text in ((4, LOOP), (5, "un deux trois quatre")):
+        loop = Translation(LOOP, -1.0, tokens=["un"] * 3)
+        [[best]] = rescue_degenerate([Source(TEXT, most=most)], [[loop]], counted)
+        assert best.text == text
 
 
 @pytest.mark.parametrize("answer", ["", LOOP])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seq2seq.errors import DataError, UserError
+from seq2seq.inference.items import find_items
 from seq2seq.inference.terms import Terms, load_terms
 
 TERMS = Terms({"house": "demeure", "big house": "château", "C++": "C++", "art": "l'art"})
@@ -23,6 +24,14 @@ TERMS = Terms({"house": "demeure", "big house": "château", "C++": "C++", "art":
 )
 def test_terms_of_a_source(source, targets):
     assert TERMS.required(source) == targets
+
+
+def test_items_that_a_term_replaces_are_not_kept():
+    text = "the 24  hours of www.a.fr, 24 of 7"
+    items = find_items(text)
+    left = Terms({"24 hours": "un jour", "7": "sept"}).untouched(text, items)
+    assert [(item.text, item.start) for item in left] == [("www.a.fr", 17), ("24", 27)]
+    assert Terms({}).untouched(text, items) == items
 
 
 def test_no_terms_require_nothing():

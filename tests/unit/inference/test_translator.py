@@ -7,6 +7,8 @@ import re
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import EOS, Tokenizer
@@ -15,6 +17,8 @@ from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.errors import ConfigError, RequestError, UserError
 from seq2seq.inference.bundle import Bundle
 from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.given import readable
+from seq2seq.inference.tagging import weights_of_units
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator, choose_device
 from seq2seq.model.transformer import Transformer
@@ -84,14 +88,14 @@ def test_results_stand_in_the_order_of_the_texts(translator):
 @pytest.mark.parametrize("empty", ["", " ", "\n\t \u3000"])
 def test_an_empty_text_comes_back_empty_in_its_place(translator, empty):
     first, middle, last = translator.translate(["the house", empty, "no"])
-    assert middle == Translation("", 0.0, True)
+    assert middle == Translation("", None, True)
     assert close(first, translator.translate(["the house"])[0])
     assert close(last, translator.translate(["no"])[0])
 
 
 def test_nothing_gives_nothing(translator):
     assert translator.translate([]) == []
-    assert translator.translate([""]) == [Translation("", 0.0)]
+    assert translator.translate([""]) == [Translation("", None)]
 
 
 def test_space_around_a_text_stays_and_does_not_matter(translator):
@@ -166,7 +170,7 @@ def test_n_best_widens_the_beam_unless_one_is_given(finishing):
 
 
 def test_n_best_of_empty_and_long_texts(finishing):
-    assert n_best(finishing, "", 3) == [Translation("", 0.0)]
+    assert n_best(finishing, "", 3) == [Translation("", None)]
     scores = [translation.score for translation in n_best(finishing, LONG, 2)]
     assert len(scores) == 2
     assert scores == sorted(scores, reverse=True)
@@ -195,6 +199,32 @@ def test_a_translator_is_loaded_from_a_bundle(translator, tmp_path):
     loaded = Translator.load(tmp_path / "b", device="cpu")
     pairs = zip(loaded.translate(TEXTS), translator.translate(TEXTS), strict=True)
     assert all(close(a, b) for a, b in pairs)
+
+
+def test_a_bundle_tells_what_was_done_to_its_targets(translator, tmp_path):
+    """Its settings do; a bundle without them did the same to both sides."""
+    cleaning = {"languages": ["en", "fr"], "normalise": ["spaces", "quotes", "french_spacing"]}
+    for made, steps in (({"cleaning": cleaning}, cleaning["normalise"]), ({}, ["spaces"])):
+        training = TRAINING | {"config": made}
+        parts = (translator.engine.models[0], translator.vocabularies, translator.decode, training)
+        bundle = Bundle(*parts, ["spaces"])
+        bundle.save(tmp_path / str(len(made)))
+        loaded = Translator.load(tmp_path / str(len(made)), "cpu")
+        assert bundle.normalise_target == steps
+        assert loaded.as_written("l’homme\xa0?") == ("l'homme ?" if made else "l’homme ?")
+        assert loaded.as_read("l’homme?") == "l’homme?"
+
+
+def test_given_translations_are_read_as_the_targets_of_training_were(tmp_path):
+    plain = make()
+    steps = ["spaces", "quotes", "french_spacing"]
+    translator = Translator(plain.engine, plain.vocabularies, plain.decode, ["spaces"], steps)
+    typed, learnt = ("a man reads", "l’homme lit «\u202fici\u202f» ?"), "l'homme lit « ici » ?"
+    [found], [expected] = translator.score([typed]), plain.score([(typed[0], learnt)])
+    assert found == expected
+    assert found.words == 6
+    assert plain.score([typed])[0].tokens != expected.tokens  # else nothing was normalised
+    assert translator.align([typed]) == plain.align([(typed[0], learnt)])
 
 
 ODD = "the\u00a0 old\u200b house"
@@ -271,6 +301,28 @@ def test_a_character_longer_than_the_model_does_not_crash():
     assert len(make(limit=8).translate(["😀"])) == 1
 
 
+def test_a_text_that_fits_in_any_case_is_cut_into_tokens_once(monkeypatch):
+    translator, cut = make(limit=48), []
+    encode = translator.vocabularies.source.encode
+
+    def counted(texts, **options):
+        texts = list(texts)
+        cut.extend(texts)
+        return encode(texts, **options)
+
+    monkeypatch.setattr(translator.vocabularies.source, "encode", counted)
+    texts = ["the house is here", "a man {x} reads <b>77</b>.", "no"]
+    translator.translate(texts, split=False, protect=False, rescue=False)
+    assert [text for text in cut if text in texts] == texts
+
+
+@given(st.text(max_size=30))
+def test_a_text_has_no_more_tokens_than_bytes_and_one(text):
+    """What lets the translator do without counting them."""
+    text = readable(text)
+    assert len(make().vocabularies.source.encode([text])[0]) <= len(text.encode()) + 1
+
+
 # Text around the model
 
 
@@ -312,7 +364,7 @@ def test_of_what_is_found_the_banned_comes_last_and_is_noted(monkeypatch):
         Hypothesis(ids, -1.0 - rank, -1.0 - rank, True)
         for rank, ids in enumerate(translator.vocabularies.target.encode(texts))
     ]
-    monkeypatch.setattr(translator, "_search", lambda *_: [found])
+    monkeypatch.setattr(translator._search, "hypotheses", lambda *_: [found])
     ordered = n_best(translator, "no", 4, banned=["la", "maison"], rescue=False)
     assert [one.text for one in ordered] == ["un homme", "est ici", "La maison", "maisons"]
     assert [one.notes for one in ordered] == [
@@ -420,4 +472,59 @@ def test_a_term_that_fits_into_a_sentence_but_not_into_its_half_does_no_harm(tra
 
 def test_tags_around_an_empty_translation_stay(translator):
     pairs = [("the house", ""), ("", "no"), ("the house", "no")]
-    assert [found is None for found in translator._unit_weights(pairs)] == [True, True, False]
+    weights = weights_of_units(translator.engine, translator.vocabularies, pairs)
+    assert [found is None for found in weights] == [True, True, False]
+
+
+@pytest.mark.parametrize("most", [3, 6])
+def test_a_limit_that_was_asked_for_holds_whatever_is_done_to_a_sentence(translator, most):
+    """Outputs of this model are degenerate, and it keeps no item by itself."""
+    texts = [*TEXTS, "the big old house is here and a man reads", "{x} the house {y} is here"]
+    settings = {"split": False, "max_ratio": 0.0, "max_extra": most}
+    for text in texts:
+        [cut] = translator.translate([text], **settings)
+        assert len(cut.tokens) + cut.finished <= most
+        [free] = translator.translate([text], split=False)
+        assert not any("too short" in note for note in cut.notes) or "too short" in free.notes
+    lost = translator.translate(texts[-1:], **settings)[0].notes
+    assert any("lost: {x}" in note or "translated around {x}" in note for note in lost)
+
+
+def test_a_term_may_replace_a_number_or_a_link(translator):
+    text = "a man reads 24 houses www.a.com"
+    settings = {"max_extra": 30, "split": False, "rescue": False}
+    [kept] = translator.translate([text], **settings)
+    assert "translated around 24, www.a.com" in kept.notes
+    terms = {"24 houses": "deux", "www.a.com": "ici"}
+    [found] = translator.translate([text], terms=terms, **settings)
+    assert found.notes == []
+    assert "deux" in found.text
+    assert "ici" in found.text
+    [other] = translator.translate([text], terms={"24": "deux"}, **settings)
+    assert other.notes == ["translated around www.a.com"]
+
+
+def test_what_has_nothing_to_translate_has_no_score(translator):
+    found = translator.translate(["", "123", "Привет", "the house", "www.a.com"])
+    assert [one.score is None for one in found] == [True, True, True, False, True]
+    assert [one.text for one in found][1:3] == ["123", "Привет"]
+
+
+def test_mbr_ranks_by_expected_utility_and_says_it():
+    translator = two_vocabularies("none")
+    settings = {"strategy": "mbr", "samples": 8, "n_best": 4, "rescue": False}
+    [best] = translator.translate(["the house"], **settings)
+    scores = [one.score for one in (best, *best.alternatives)]
+    assert len(scores) > 1
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 100 for score in scores)
+
+
+def test_a_sentence_stays_one_line_whatever_the_model_writes(monkeypatch):
+    translator = make()
+    [ids] = translator.vocabularies.target.encode(["un\n\nhomme\x85 \u2028lit\n"])
+    found = [Hypothesis(ids, -1.0, -1.0, True)]
+    monkeypatch.setattr(translator._search, "hypotheses", lambda *_: [found])
+    [one] = translator.translate(["no"], rescue=False)
+    assert one.text.split() == ["un", "homme", "lit"]
+    assert one.text.splitlines() == [one.text]

@@ -1,0 +1,133 @@
+"""What validation translated: some sentences in `<run>/samples.jsonl`, figures to the loggers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+
+from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.data.corpus import Pair
+from seq2seq.disk import replace_text
+from seq2seq.evaluation.metrics import corpus_scores, length_ratio, sentence_chrf
+from seq2seq.inference.degeneration import faults
+from seq2seq.inference.translation import Translation
+from seq2seq.training.samples_file import NAME, entries, raw_lines
+
+log = logging.getLogger(__name__)
+
+
+class Samples(L.Callback):
+    """Keeps sentences of each validation, and logs what its translations are like.
+
+    Stands behind the callback whose translations these are. What a run that goes on makes again
+    replaces what was there, so its file is that of a run which never stopped.
+
+    Args:
+        run_dir: folder of the run.
+        count: fixed sentences, and worst ones; 0 = none.
+        bleu: translates the validation set.
+
+    Attributes:
+        latest: the last line of the file; None before the first validation.
+    """
+
+    def __init__(self, run_dir: Path, count: int, bleu: ValidationBleu):
+        self.file, self.count, self.bleu = run_dir / NAME, count, bleu
+        self.rows = spread(bleu.pairs, count)
+        self.latest: dict[str, Any] | None = None
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if trainer.is_global_zero:
+            self._keep_before(trainer.global_step + 1)
+
+    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if not trainer.is_global_zero:
+            return
+        pairs, found = self.bleu.pairs, self.bleu.translations
+        hypotheses, references = [str(one) for one in found], [target for _, target in pairs]
+        [chrf] = corpus_scores(hypotheses, references, ["chrF2"])
+        figures = {
+            "val/chrf": chrf.value,
+            "val/length_ratio": length_ratio(hypotheses, references),
+            **decode_figures(pairs, found, self.bleu.seconds),
+        }
+        pl_module.log_dict(figures, rank_zero_only=True)
+        if self.count:
+            self._keep(trainer.global_step, list(map(sentence_chrf, hypotheses, references)))
+
+    def _keep(self, step: int, chrf: Sequence[float]) -> None:
+        """Add a line to the file, given the chrF2 of each sentence."""
+        worst = sorted(range(len(chrf)), key=lambda row: (chrf[row], row))[: self.count]
+        fixed, lowest = (
+            [sentence(row, self.bleu.pairs[row], self.bleu.translations[row], chrf[row])
+             for row in rows]
+            for rows in (self.rows, worst)
+        )  # fmt: skip
+        bleu = round(self.bleu.latest, 4)
+        self.latest = {"step": step, "bleu": bleu, "sentences": fixed, "worst": lowest}
+        self._keep_before(step)  # it may have been made before the run was stopped
+        try:
+            with self.file.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(self.latest, ensure_ascii=False) + "\n")
+        except OSError as error:  # the run is worth more
+            log.warning("the samples of step %d could not be kept: %s", step, error)
+
+    def _keep_before(self, step: int) -> None:
+        """Cut the file before the first line that is of this step, of a later one, or damaged."""
+        if not self.file.exists():
+            return
+        lines = raw_lines(self.file)
+        kept = [line for line, entry in zip(lines, entries(lines), strict=False)
+                if entry["step"] < step]  # fmt: skip
+        if len(kept) < len(lines):
+            replace_text(self.file, "".join(kept))
+
+
+def spread(pairs: Sequence[Pair], count: int) -> list[int]:
+    """Rows of `count` pairs (all, if there are fewer) from the shortest source to the longest.
+
+    They are the middles of as many equal parts of all sources, ordered by words.
+    """
+    rows = sorted(range(len(pairs)), key=lambda row: (len(pairs[row][0].split()), row))
+    count = min(count, len(rows))
+    return [rows[(2 * part + 1) * len(rows) // (2 * count)] for part in range(count)]
+
+
+def sentence(row: int, pair: Pair, found: Translation, chrf: float) -> dict[str, Any]:
+    """One sentence as the file has it."""
+    return {
+        "index": row,
+        "source": pair[0],
+        "reference": pair[1],
+        "hypothesis": found.text,
+        "score": None if found.score is None else round(found.score, 4),
+        "chrf": round(chrf, 2),
+        "tokens": found.tokens,
+        "token_log_probs": [round(score, 4) for score in found.token_scores],
+    }
+
+
+def decode_figures(
+    pairs: Sequence[Pair], found: Sequence[Translation], seconds: float
+) -> dict[str, float]:
+    """How the search went: speed, how sure the model was, what cannot be right.
+
+    Args:
+        pairs, found: the validation set and its translations.
+        seconds: that they took all processes together.
+    """
+    wrong = [bool(faults(source, str(one))) for (source, _), one in zip(pairs, found, strict=True)]
+    token_scores = list(chain.from_iterable(one.token_scores for one in found))
+    return {
+        "decode/sentences_per_second": len(found) / max(seconds, 1e-9),
+        "decode/tokens_per_second": len(token_scores) / max(seconds, 1e-9),
+        "decode/log_prob_per_token": sum(token_scores) / max(1, len(token_scores)),
+        "decode/degenerate_share": sum(wrong) / max(1, len(wrong)),
+        "decode/unfinished_share": sum(not one.finished for one in found) / max(1, len(found)),
+    }

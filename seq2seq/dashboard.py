@@ -1,0 +1,147 @@
+"""The dashboard of a W&B project: which panels stand in which section, and how W&B builds them.
+
+Needs the package wandb-workspaces; nothing is sent before `save` is called on what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from seq2seq.errors import UserError
+
+NAME = "Translation"
+STEP = "trainer/global_step"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel.
+
+    Attributes:
+        title: in words.
+        keys: what it shows, as runs log it.
+        kind: curves | table | media.
+        pattern: regular expression of further curves.
+    """
+
+    title: str
+    keys: tuple[str, ...] = ()
+    kind: str = "curves"
+    pattern: str | None = None
+
+
+SECTIONS: dict[str, tuple[Panel, ...]] = {
+    "Quality": (
+        Panel("BLEU", ("val/bleu", "val/bleu_of_average")),
+        Panel("chrF2", ("val/chrf",)),
+        Panel("Length of translations / references", ("val/length_ratio",)),
+        Panel("Share of what cannot be right", ("decode/degenerate_share",)),
+        Panel("Share cut off by the output limit", ("decode/unfinished_share",)),
+        Panel("How sure: log probability per token", ("decode/log_prob_per_token",)),
+    ),
+    "Loss": (
+        Panel("Nats per token", ("train/nll", "val/nll")),
+        Panel("Perplexity", ("train/perplexity", "val/perplexity")),
+        Panel("What is minimised", ("train/loss",)),
+    ),
+    "Optimisation": (
+        Panel("Learning rate", ("optim/lr",)),
+        Panel("Gradient norm before clipping", ("optim/grad_norm",)),
+        Panel("Gradient norm of each block", pattern="optim/grad_norm/.*"),
+    ),
+    "Throughput": (
+        Panel(
+            "Tokens per second in training",
+            ("perf/source_tokens_per_second", "perf/target_tokens_per_second"),
+        ),
+        Panel("Seconds of a step", ("perf/step_seconds",)),
+        Panel("Share of padding", ("perf/padding_share",)),
+        Panel("Share of waiting for data", ("perf/data_wait_share",)),
+        Panel("TFLOP/s", ("perf/tflops",)),
+        Panel("Utilisation of the GPUs", ("perf/utilisation",)),
+        Panel("Memory, GiB", ("perf/memory_gib",)),
+        Panel("Sentences translated per second", ("decode/sentences_per_second",)),
+        Panel("Tokens translated per second", ("decode/tokens_per_second",)),
+    ),
+    "Samples": (
+        Panel("The same sentences over time", ("samples/fixed",), "table"),
+        Panel("The worst sentences by chrF2", ("samples/worst",), "table"),
+        Panel("What the best head looked at", ("samples/attention",), "media"),
+        Panel("How sure the model was of each token", ("samples/confidence",), "media"),
+        Panel("Words of translations", ("val/hypothesis_words",)),
+        Panel("Words of references", ("val/reference_words",)),
+        Panel("Probabilities of tokens", ("decode/token_probability",)),
+    ),
+    "Run": (
+        Panel("Parameters", ("model/parameters",), "table"),
+        Panel("Data", ("data/report",), "media"),
+    ),
+}
+
+
+def outline() -> Iterator[str]:
+    """The sections and their panels in words."""
+    for name, panels in SECTIONS.items():
+        yield name
+        for panel in panels:
+            yield f"  {panel.title}: {', '.join(filter(None, (*panel.keys, panel.pattern)))}"
+
+
+def make_workspace(entity: str, project: str) -> Any:
+    """A view of the project's own page; its sections fold.
+
+    Raises:
+        UserError: the package is missing.
+    """
+    workspaces, _ = _package()
+    return workspaces.Workspace(
+        entity=entity,
+        project=project,
+        name=NAME,
+        sections=[
+            workspaces.Section(name=name, panels=list(map(_panel, panels)), is_open=True)
+            for name, panels in SECTIONS.items()
+        ],
+        settings=workspaces.WorkspaceSettings(x_axis=STEP),
+    )
+
+
+def make_report(entity: str, project: str) -> Any:
+    """A page of the same sections below each other, to be given to others.
+
+    Raises:
+        UserError: the package is missing.
+    """
+    _, reports = _package()
+    blocks: list[Any] = [reports.TableOfContents()]
+    for name, panels in SECTIONS.items():
+        runs = reports.Runset(entity=entity, project=project)
+        grid = reports.PanelGrid(runsets=[runs], panels=list(map(_panel, panels)))
+        blocks += [reports.H1(name), grid]
+    return reports.Report(entity=entity, project=project, title=NAME, blocks=blocks)
+
+
+def _panel(panel: Panel) -> Any:
+    _, reports = _package()
+    if panel.kind == "table":
+        [key] = panel.keys
+        return reports.WeavePanelSummaryTable(table_name=key)
+    if panel.kind == "media":
+        return reports.MediaBrowser(title=panel.title, media_keys=list(panel.keys))
+    return reports.LinePlot(
+        title=panel.title, x=STEP, y=list(panel.keys), metric_regex=panel.pattern
+    )
+
+
+def _package() -> tuple[Any, Any]:
+    try:
+        import wandb_workspaces.reports.v2 as reports
+        from wandb_workspaces import workspaces
+    except ImportError as error:
+        raise UserError(
+            "a dashboard is built by the package wandb-workspaces, which is not there: "
+            "pip install -e '.[dashboard]'"
+        ) from error
+    return workspaces, reports

@@ -1,0 +1,64 @@
+"""Test sets that sacrebleu knows by name, such as wmt14/full; fetched once, into its own folder."""
+
+from __future__ import annotations
+
+import socket
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from portalocker import LockException
+
+from seq2seq.data.download import NETWORK
+from seq2seq.errors import DataError, nearest
+
+PATIENCE = 15.0  # seconds without an answer; sacrebleu itself would wait for ever
+
+FAULTS = (
+    *(*NETWORK, OSError, LockException, tarfile.TarError, zipfile.BadZipFile),
+    SystemExit,  # what it does when a check sum is wrong
+)
+
+
+def test_set_files(name: str, languages: tuple[str, str]) -> tuple[Path, Path]:
+    """Source and reference of a test set, as files of lines.
+
+    Raises:
+        DataError: sacrebleu does not know it for these languages, or it cannot be had.
+    """
+    from sacrebleu import DATASETS
+
+    pair = "-".join(languages)
+    known = [known for known, dataset in DATASETS.items() if pair in dataset.langpairs]
+    if name not in known:
+        raise DataError(
+            f"sacrebleu has no test set {name} of {pair}: {nearest(name, known)} The languages "
+            "are data.source_column and data.target_column, such as en and fr"
+        )
+    dataset = DATASETS[name]
+    with _in_words(name):
+        # The fields that all sets begin with.
+        source, reference, *_ = dataset.get_files(pair)  # type: ignore[no-untyped-call]
+        return Path(source), Path(reference)
+
+
+@contextmanager
+def _in_words(name: str) -> Iterator[None]:
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(PATIENCE)
+    try:
+        yield
+    except FAULTS as error:
+        from sacrebleu.utils import SACREBLEU_DIR
+
+        raise DataError(
+            f"the test set {name} of sacrebleu cannot be fetched ({type(error).__name__}: {error})"
+            f", and {SACREBLEU_DIR}/{name} does not hold it (delete that folder if it is damaged). "
+            f"Where there is a network, run sacrebleu -t {name} -l en-fr --echo src and copy its "
+            "folder here; or give files of your own, data=files "
+            "data.test=[source.txt,reference.txt]"
+        ) from error
+    finally:
+        socket.setdefaulttimeout(before)

@@ -1,0 +1,302 @@
+"""`scripts/compare.py`: which of several evaluations of one test set is better, and by chance?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sacrebleu.significance import PairedTest
+
+from seq2seq.errors import DataError, RunError
+from seq2seq.evaluation.findings import Texts, stored_texts
+from seq2seq.evaluation.metrics import KINDS, LONGEST, form_of, results_of, sentence_chrf
+from seq2seq.evaluation.record import NAME, Evaluation, records_of
+
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class System:
+    """One of the compared evaluations."""
+
+    name: str
+    path: Path
+    record: Evaluation
+    texts: Texts
+
+
+@dataclass(frozen=True)
+class Test:
+    """A score of a system beside that of the first one.
+
+    Attributes:
+        p_bootstrap, p_randomisation: how likely a difference as large is if there is none, by
+            paired bootstrap (Koehn 2004) and by approximate randomisation (Riezler and Maxwell
+            2005); None of the first system itself.
+    """
+
+    system: str
+    score: str
+    value: float
+    difference: float | None = None
+    p_bootstrap: float | None = None
+    p_randomisation: float | None = None
+
+    @property
+    def significant(self) -> bool:
+        """Whether both tests say so."""
+        both = (self.p_bootstrap, self.p_randomisation)
+        return all(p is not None and p < SIGNIFICANT for p in both)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence whose translations differ.
+
+    Attributes:
+        line: its number, from 1.
+        chrf: chrF2 of each translation.
+    """
+
+    line: int
+    source: str | None
+    reference: str
+    translations: list[str]
+    chrf: list[float]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that is said of several systems.
+
+    Attributes:
+        label: the test set in words.
+        sentences: how many it has.
+        systems: their names; the others are tested against the first.
+        folders: of their records.
+        tests: of each score, all systems.
+        wins: for each two systems how many sentences the first translates better, by chrF2.
+        differences: the sentences that differ most, by chrF2.
+    """
+
+    label: str
+    sentences: int
+    systems: list[str]
+    folders: list[str]
+    tests: list[Test]
+    wins: list[list[int]]
+    differences: list[Sentence]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare(
+    places: Sequence[str], scores: Sequence[str] = ("BLEU", "chrF2", "TER"), shown: int = 10
+) -> Comparison:
+    """Compare evaluations.
+
+    Args:
+        places: runs, folders of evaluations, or records; the first is what others are tested
+            against.
+        scores: names in `metrics.KINDS`.
+        shown: how many sentences are shown.
+
+    Raises:
+        UserError: there is nothing to compare, or it cannot be compared; says why.
+    """
+    systems = _named(places, _choose([_records(Path(place)) for place in places], places))
+    _require_comparable(systems, scores)
+    texts = [system.texts for system in systems]
+    chrf_SN = np.array([list(map(sentence_chrf, own.hypotheses, own.references)) for own in texts])
+    sources = next((own.sources for own in texts if own.sources is not None), None)
+    spread_N = chrf_SN.max(axis=0) - chrf_SN.min(axis=0)
+    rows = [int(row) for row in np.argsort(-spread_N, kind="stable")[:shown] if spread_N[row] > 0]
+    return Comparison(
+        label=systems[0].record.label,
+        sentences=len(texts[0].references),
+        systems=[system.name for system in systems],
+        folders=[str(system.path.parent) for system in systems],
+        tests=[test for name in scores for test in _tests(systems, name)],
+        wins=[[int((one > other).sum()) for other in chrf_SN] for one in chrf_SN],
+        differences=[
+            Sentence(
+                row + 1,
+                sources[row] if sources is not None else None,
+                texts[0].references[row],
+                [own.hypotheses[row] for own in texts],
+                [round(float(value), 2) for value in chrf_SN[:, row]],
+            )
+            for row in rows
+        ],
+    )
+
+
+def _records(place: Path) -> dict[Path, Evaluation]:
+    """All evaluations of a run, or the one that is named."""
+    if place.is_file():
+        return {place: Evaluation.read(place)}
+    if (place / NAME).is_file():
+        return {place / NAME: Evaluation.read(place / NAME)}
+    run = place if (place / "evaluation").is_dir() else place.parent  # of a bundle
+    found = records_of(run) if place.is_dir() else {}
+    if not found:
+        raise RunError(
+            f"{place} holds no evaluation: make one, python scripts/evaluate.py model={place} "
+            "data=..., or name the folder of a run or of an evaluation"
+        )
+    return found
+
+
+def _choose(
+    found: Sequence[dict[Path, Evaluation]], places: Sequence[str]
+) -> list[tuple[Path, Evaluation]]:
+    """Of each place the evaluation of the test set that all have."""
+    if len(places) < 2:
+        raise RunError("one evaluation has nothing to be compared with: name two runs, or more")
+    keys = [[record.files["references"].fingerprint for record in own.values()] for own in found]
+    common = [key for key in dict.fromkeys(keys[0]) if all(key in own for own in keys)]
+    if not common:
+        lines = "".join(
+            f"\n  {place}: {', '.join(dict.fromkeys(record.label for record in own.values()))}"
+            for place, own in zip(places, found, strict=True)
+        )
+        raise RunError(
+            f"these are not comparable, since no test set (the same references) is common to all "
+            f"of them:{lines}\nEvaluate them on one: python scripts/evaluate.py model=... data=..."
+        )
+    chosen = []
+    for place, own in zip(places, found, strict=True):
+        fitting = [
+            (path, record)
+            for path, record in own.items()
+            if record.files["references"].fingerprint in common
+        ]
+        if len(fitting) > 1:
+            folders = ", ".join(str(path.parent) for path, _ in fitting)
+            raise RunError(f"{place} has several evaluations that fit: name one of {folders}")
+        chosen += fitting
+    return chosen
+
+
+def _named(places: Sequence[str], chosen: Sequence[tuple[Path, Evaluation]]) -> list[System]:
+    """Systems by short names, if these tell them apart."""
+    short = [Path(place).stem if Path(place).suffix == ".json" else Path(place).resolve().name
+             for place in places]  # fmt: skip
+    names = short if len(set(short)) == len(short) else list(places)
+    if len(set(names)) < len(names):
+        raise RunError(f"{' '.join(places)} names one of them twice: leave it out")
+    return [
+        System(name, path, record, stored_texts(record, path.parent))
+        for name, (path, record) in zip(names, chosen, strict=True)
+    ]
+
+
+def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> None:
+    """Raise RunError if scores of different things would stand beside each other."""
+    first, *others = systems
+    for other in others:
+        sources = [own.texts.sources for own in (first, other) if own.texts.sources is not None]
+        if sources[1:] and sources[0] != sources[1]:
+            raise RunError(
+                f"{first.name} and {other.name} are not comparable: they have the same references "
+                "and other sources, so one had another text to translate"
+            )
+        for name in scores:
+            signatures = [_signature(system, name) for system in (first, other)]
+            if signatures[0] != signatures[1]:
+                raise RunError(
+                    f"{first.name} and {other.name} are not comparable: their {name} was computed "
+                    f"in other ways, {signatures[0]} and {signatures[1]}. Evaluate both with one "
+                    "version"
+                )
+
+
+def _signature(system: System, name: str) -> str:
+    score = system.record.score(name)
+    if score is None:
+        raise RunError(f"{system.path} has no {name}: evaluate again")
+    return score.signature
+
+
+def _tests(systems: Sequence[System], name: str) -> Iterator[Test]:
+    """One score of all systems, by sacrebleu's tests of 1,000 resamples and 10,000 trials."""
+    form, _ = form_of(name, systems[0].record.data["language"])
+    hypotheses = [[form(line) for line in system.texts.hypotheses] for system in systems]
+    references = [form(line) for line in systems[0].texts.references]
+    if len(references) > LONGEST:
+        raise DataError(
+            f"{len(references)} sentences are too many for the tests, whose memory grows with "
+            f"them: compare at most {LONGEST}, part by part"
+        )
+    named: list[tuple[str, Sequence[str]]] = [
+        (system.name, own) for system, own in zip(systems, hypotheses, strict=True)
+    ]
+    bootstrap, randomisation = (
+        results_of(PairedTest(named, {name: KINDS[name].make()}, [references], kind))
+        for kind in ("bs", "ar")
+    )
+    base = float(bootstrap[0].score)
+    yield Test(systems[0].name, name, base)
+    for number, system in enumerate(systems[1:], 1):
+        value = float(bootstrap[number].score)
+        p_values = [results[number].p_value for results in (bootstrap, randomisation)]
+        if hypotheses[number] == hypotheses[0]:  # of which sacrebleu says that it is no chance
+            p_values = [1.0, 1.0]
+        yield Test(system.name, name, value, value - base, *p_values)
+
+
+def in_words(found: Comparison) -> str:
+    """A comparison as Markdown that also reads well on a terminal."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Comparison) -> Iterator[str]:
+    first = found.systems[0]
+    yield f"# {', '.join(found.systems)} on {found.label}, {found.sentences:,} sentences"
+    yield ""
+    yield f"Each against {first}: the difference, and how likely one as large is by chance, by"
+    yield f"paired bootstrap and by approximate randomisation; * = below {SIGNIFICANT} by both."
+    yield ""
+    yield from _table(
+        ["score", "system", "value", "difference", "p bootstrap", "p randomisation", ""],
+        [_row(test) for test in found.tests],
+    )
+    yield ""
+    yield "Sentences that the system of the row translates better than that of the column (chrF2):"
+    yield ""
+    rows = [[name, *map(str, own)] for name, own in zip(found.systems, found.wins, strict=True)]
+    for number, row in enumerate(rows):
+        row[number + 1] = "-"
+    yield from _table(["", *found.systems], rows)
+    if found.differences:
+        yield ""
+        yield "## Sentences that differ most"
+    width = max(map(len, [*found.systems, "reference"]))
+    for sentence in found.differences:
+        yield ""
+        yield f"line {sentence.line}"
+        yield ""
+        if sentence.source is not None:
+            yield f"    {'source':{width}}         {sentence.source}"
+        yield f"    {'reference':{width}}         {sentence.reference}"
+        each = zip(found.systems, sentence.chrf, sentence.translations, strict=True)
+        yield from (f"    {name:{width}}  {chrf:5.1f}  {text}" for name, chrf, text in each)
+
+
+def _row(test: Test) -> list[str]:
+    if test.difference is None:
+        return [test.score, test.system, f"{test.value:.2f}", "", "", "", ""]
+    values = [f"{test.value:.2f}", f"{test.difference:+.2f}", f"{test.p_bootstrap:.4f}",
+              f"{test.p_randomisation:.4f}"]  # fmt: skip
+    return [test.score, test.system, *values, "*" if test.significant else ""]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, ["-" * width for width in widths], *rows):
+        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
+        yield f"| {' | '.join(cells)} |"

@@ -1,0 +1,137 @@
+"""What translations are worth: everything that follows from the texts alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from seq2seq.data.fingerprint import text_fingerprint
+from seq2seq.evaluation.metrics import bootstrap_settings, corpus_scores, length_ratio
+from seq2seq.evaluation.record import Breakdown, Evaluation, Findings, Group
+from seq2seq.inference.degeneration import faults
+
+FAULTS = ("empty", "repetition", "copy", "too long", "too short")
+OF_GROUPS = ("BLEU", "chrF2")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The lines that are scored; line n of each belongs together.
+
+    Attributes:
+        groups: for each property the group of each sentence.
+    """
+
+    hypotheses: list[str]
+    references: list[str]
+    sources: list[str] | None
+    groups: Mapping[str, list[str]]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the test set: sources, if they are known, and references."""
+        return text_fingerprint([*(self.sources or ()), *self.references])
+
+
+def one_line(text: str) -> str:
+    """A text that is a line of a file wherever it is read; it scores the same."""
+    return " ".join(text.splitlines()).rstrip()
+
+
+def find(texts: Texts, language: str) -> Findings:
+    """Score translations into a language.
+
+    Raises:
+        DataError: there are none, or not as many as references.
+    """
+    hypotheses, references = texts.hypotheses, texts.references
+    return Findings(
+        scores=corpus_scores(hypotheses, references, language=language, intervals=True),
+        intervals=bootstrap_settings(len(references)),
+        sentences=len(references),
+        length_ratio=length_ratio(hypotheses, references),
+        exact_matches=sum(map(str.__eq__, hypotheses, references)),
+        degenerate=_degenerate(texts.sources, hypotheses) if texts.sources is not None else {},
+        breakdowns=[_breakdown(by, groups, texts) for by, groups in texts.groups.items()],
+    )
+
+
+def _degenerate(sources: Sequence[str], hypotheses: Sequence[str]) -> dict[str, int]:
+    """How many translations have each fault; one may have several."""
+    found = [faults(*pair) for pair in zip(sources, hypotheses, strict=True)]
+    counts = Counter(fault for own in found for fault in own)
+    return {"any": sum(map(bool, found)), **{name: counts[name] for name in FAULTS}}
+
+
+def _breakdown(by: str, groups: Sequence[str], texts: Texts) -> Breakdown:
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(groups):
+        rows.setdefault(name, []).append(row)
+    return Breakdown(by, [_group(name, rows[name], texts) for name in sorted(rows, key=_first)])
+
+
+def _first(group: str) -> tuple[bool, int]:
+    """Groups of numbers by their first one; others after them, as they came."""
+    number = re.match(r"\d+", group)
+    return (False, int(number[0])) if number else (True, 0)
+
+
+def _group(name: str, rows: Sequence[int], texts: Texts) -> Group:
+    hypotheses, references = (
+        [lines[row] for row in rows] for lines in (texts.hypotheses, texts.references)
+    )
+    scores = corpus_scores(hypotheses, references, OF_GROUPS)
+    return Group(name, len(rows), {score.name: score.value for score in scores})
+
+
+def by_length(sources: Sequence[str]) -> list[str]:
+    """The group of each source by its words, which are what spaces separate."""
+    return [_range(len(source.split()), (0, 6, 11, 16, 21, 31, 51)) for source in sources]
+
+
+def by_count(counts: Sequence[int]) -> list[str]:
+    """The group of each sentence by how often its rarest word stood in the training text."""
+    return [_range(count, (0, 1, 10, 100)) for count in counts]
+
+
+def _range(value: int, firsts: Sequence[int]) -> str:
+    """The range that a value falls into, as `6-10`; the last one is open, as `51+`."""
+    first = max(start for start in firsts if start <= value)
+    following = next((start for start in firsts if start > value), None)
+    if following is None:
+        return f"{first}+"
+    return f"{first}" if following == first + 1 else f"{first}-{following - 1}"
+
+
+def stored_texts(record: Evaluation, folder: Path) -> Texts:
+    """The texts that a record was made of.
+
+    Args:
+        record: of an evaluation.
+        folder: that it stands in.
+
+    Raises:
+        UserError: a file is missing, or was changed.
+    """
+    files = record.files
+    return Texts(
+        record.lines("hypotheses", folder),
+        record.lines("references", folder),
+        record.lines("sources", folder) if "sources" in files else None,
+        read_groups(record.lines("groups", folder)) if "groups" in files else {},
+    )
+
+
+def group_lines(groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """A table of tabs: the properties, then for each sentence its group by each of them."""
+    rows = zip(*groups.values(), strict=True)
+    return ["\t".join(groups), *("\t".join(row) for row in rows)]
+
+
+def read_groups(lines: Sequence[str]) -> dict[str, list[str]]:
+    """From the lines of `group_lines`."""
+    names, *rows = [line.split("\t") for line in lines]
+    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -1,0 +1,221 @@
+"""What an evaluation found, as it stands in `evaluation.json` (described in docs/evaluation.md).
+
+The record names the files that its numbers come from, relative to its own folder, so that
+`scripts/evaluate.py --check` can compute them again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2seq.data.fingerprint import text_fingerprint
+from seq2seq.disk import replace_text
+from seq2seq.errors import RunError
+from seq2seq.lines import lines_of
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+NAME = "evaluation.json"
+
+
+class OtherVersion(RunError):
+    """A record of another version of this project."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A corpus score.
+
+    Attributes:
+        name: BLEU, chrF2, ...
+        value: its value; from 0 to 100 but for TER (0 is best, no upper bound) and COMET.
+        signature: how it was computed, as sacrebleu writes it.
+        low, high: 95 % interval by bootstrap; None where there is none.
+    """
+
+    name: str
+    value: float
+    signature: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sentences that have something in common, and their scores by name."""
+
+    name: str
+    sentences: int
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """The corpus cut into groups by one property; all sentences are in one of them."""
+
+    by: str
+    groups: list[Group]
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file that numbers come from.
+
+    Attributes:
+        path: relative to the folder of the record.
+        fingerprint: of its lines.
+    """
+
+    path: str
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What follows from the texts alone, so that it can be computed again from them.
+
+    Attributes:
+        scores: of the whole corpus, BLEU first.
+        intervals: resamples and seed of the bootstrap; None if it was left out.
+        sentences: how many there are.
+        length_ratio: length of the translations, relative to the references, in BLEU's tokens.
+        exact_matches: translations that equal their reference.
+        degenerate: how many translations have which fault (`inference/degeneration.py`), and
+            `any`; empty without sources.
+        breakdowns: BLEU and chrF2 by source length, rare words, data source; as far as known.
+    """
+
+    scores: list[Score]
+    intervals: dict[str, Any] | None
+    sentences: int
+    length_ratio: float
+    exact_matches: int
+    degenerate: dict[str, int]
+    breakdowns: list[Breakdown]
+
+
+@dataclass(frozen=True)
+class Evaluation(Findings):
+    """All of `evaluation.json`.
+
+    Attributes:
+        overlap: what the test set shares with the training text, or why nobody knows.
+        notes: what a reader of the numbers should know, in words.
+        data: name, split, target language, fingerprint of sources and references, settings.
+        model: folder, sha256 of the weights, step; None if given translations were scored.
+        decode: settings of the search; None likewise.
+        seconds: that translating took; None likewise.
+        versions: of this project and the libraries that the numbers depend on.
+        files: hypotheses, references, sources, groups (of each sentence).
+    """
+
+    overlap: dict[str, Any]
+    notes: list[str]
+    data: dict[str, Any]
+    model: dict[str, Any] | None
+    decode: dict[str, Any] | None
+    seconds: float | None
+    versions: dict[str, str]
+    files: dict[str, TextFile]
+
+    def score(self, name: str) -> Score | None:
+        """The score of this name, if it was computed."""
+        return next((score for score in self.scores if score.name == name), None)
+
+    @property
+    def label(self) -> str:
+        """The test set in words."""
+        return f"{self.data['name']} {self.data['split']}".strip()
+
+    def write(self, path: Path) -> None:
+        """Write the record, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        values = {"format": FORMAT, **asdict(self)}
+        replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Evaluation:
+        """Read a record.
+
+        Raises:
+            RunError: it is missing or damaged; OtherVersion: it is of another version.
+        """
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"cannot read {path} ({error}): evaluate again, or delete it"
+            ) from error
+        version = values.get("format") if isinstance(values, dict) else None
+        if version != FORMAT:
+            raise OtherVersion(
+                f"{path} is no record of this version of seq2seq (its format is "
+                f"{version or 'not named'}, and {FORMAT} is read): evaluate again, or score its "
+                "texts: python scripts/evaluate.py hypothesis=FILE reference=FILE output=FILE.json"
+            )
+        try:
+            return cls._of(values)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"{path} is damaged ({error!r}): evaluate again, or delete it"
+            ) from error
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Evaluation:
+        parts = {
+            "scores": [Score(**score) for score in values["scores"]],
+            "breakdowns": [
+                Breakdown(one["by"], [Group(**group) for group in one["groups"]])
+                for one in values["breakdowns"]
+            ],
+            "files": {role: TextFile(**file) for role, file in values["files"].items()},
+        }
+        found = cls(**{key: value for key, value in (values | parts).items() if key != "format"})
+        for score in found.scores:
+            if not isinstance(score.value, (int, float)):
+                raise TypeError(f"{score.name} is {score.value!r}")
+        _ = found.label, found.data["fingerprint"]
+        return found
+
+    def lines(self, role: str, folder: Path) -> list[str]:
+        """The lines of one of its files; see `read_lines`."""
+        return read_lines(folder / self.files[role].path, self.files[role].fingerprint)
+
+
+def records_of(run: Path) -> dict[Path, Evaluation]:
+    """The evaluations of a run by their paths; those of other versions are left out, and named.
+
+    Raises:
+        RunError: one is damaged.
+    """
+    found: dict[Path, Evaluation] = {}
+    for path in sorted(run.glob(f"evaluation/*/{NAME}")):
+        try:
+            found[path] = Evaluation.read(path)
+        except OtherVersion as error:
+            log.warning("left out: %s", error)
+    return found
+
+
+def read_lines(path: Path, fingerprint: str | None = None) -> list[str]:
+    """Lines of a text, without spaces at their ends, which no metric sees.
+
+    Raises:
+        DataError: it cannot be read.
+        RunError: it is not the one that was fingerprinted.
+    """
+    lines = [line.rstrip() for line in lines_of(path)]
+    if fingerprint is not None and text_fingerprint(lines) != fingerprint:
+        raise RunError(
+            f"{path} was changed after it was scored, so its scores are those of another text: "
+            "evaluate again, or restore it"
+        )
+    return lines

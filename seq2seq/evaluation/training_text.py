@@ -1,0 +1,173 @@
+"""The training text of a model, as far as it is at hand: what a test set shares with it, and how
+often it has the words of the test set."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from seq2seq.data.cleaning import text_key
+from seq2seq.data.corpus import Pair, find_files, read_pairs
+from seq2seq.data.fingerprint import cache_folder
+from seq2seq.data.parts import read_texts
+from seq2seq.data.shards import read_table
+from seq2seq.errors import DataError
+from seq2seq.inference.bundle import Bundle
+
+log = logging.getLogger(__name__)
+
+MANY = 2_000_000  # pairs that are read without being asked for, in some 20 s
+SHOWN = 5  # examples
+WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What a test set shares with the training text.
+
+    Attributes:
+        pairs_read: of the training text.
+        sources: for each sentence whether its source stands there.
+        pairs: likewise source and reference, as a pair.
+        rarest: how often the rarest word of each source stands in the sources there.
+    """
+
+    pairs_read: int
+    sources: list[bool]
+    pairs: list[bool]
+    rarest: list[int]
+
+    def record(self, name: str, sources: Sequence[str]) -> dict[str, Any]:
+        """For `evaluation.json`."""
+        examples = [source for source, seen in zip(sources, self.sources, strict=True) if seen]
+        return {
+            "training_text": name,
+            "training_pairs": self.pairs_read,
+            "sources": sum(self.sources),
+            "pairs": sum(self.pairs),
+            "examples": examples[:SHOWN],
+        }
+
+
+def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequence[str]) -> Shared:
+    """Read the training text once.
+
+    Sentences are the same if they differ in case and punctuation only.
+    """
+    keys = [(text_key(s), text_key(r)) for s, r in zip(sources, references, strict=True)]
+    words = [WORD.findall(source.lower()) for source in sources]
+    wanted_sources, wanted_pairs = {source for source, _ in keys} - {0}, set(keys)
+    counts = dict.fromkeys((word for own in words for word in own), 0)
+    seen_sources: set[int] = set()
+    seen_pairs: set[tuple[int, int]] = set()
+    read = 0
+    for source, target in tqdm(training, desc="reading training text", unit="pair", disable=None):
+        read += 1
+        for word in WORD.findall(source.lower()):
+            if word in counts:
+                counts[word] += 1
+        key = text_key(source)
+        if key in wanted_sources:
+            seen_sources.add(key)
+            pair = (key, text_key(target))
+            if pair in wanted_pairs:
+                seen_pairs.add(pair)
+    return Shared(
+        read,
+        [source in seen_sources for source, _ in keys],
+        [pair in seen_pairs for pair in keys],
+        [min((counts[word] for word in own), default=0) for own in words],
+    )
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """Training text that can be read.
+
+    Attributes:
+        name: of where it is.
+        pairs: how many; None if nobody counted.
+        read: gives them.
+    """
+
+    name: str
+    pairs: int | None
+    files: list[Path]
+    columns: tuple[str, str] | None = None  # of files as they were given; None = prepared parts
+
+    def read(self) -> Iterator[Pair]:
+        """All pairs that training reads once in an epoch."""
+        if self.columns is not None:
+            yield from read_pairs(self.files, self.columns)
+            return
+        repeated = _repeated(self.files)
+        for path, left_out in zip(self.files, repeated, strict=True):
+            for row, pair in enumerate(zip(*read_texts(path), strict=True)):
+                if row not in left_out:
+                    yield pair
+
+
+def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:
+    """Files that the user names, in the manner of `data.train`.
+
+    Raises:
+        DataError: they are not there.
+    """
+    try:
+        files = find_files(spec, None, columns)
+    except DataError as error:
+        raise DataError(f"training_text: {error}") from error
+    return TrainingText(" + ".join(map(str, files)), None, files, columns)
+
+
+def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | str:
+    """The prepared text that a model was trained on; or why it cannot be had, in words.
+
+    A run tells the fingerprint of its data. A bundle alone tells their name and its vocabulary,
+    which must have been prepared together in this cache, and only once.
+    """
+    prepared = cache_folder(cache) / "prepared"
+    try:
+        said = json.loads((folder.parent / "data_report.json").read_text(encoding="utf-8"))
+        reports = list(prepared.glob(f"{said['name']}-{said['fingerprint'].partition('-')[0]}/"
+                                     f"ids-{said['fingerprint'].partition('-')[2]}/report.json"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        name = bundle.training.get("config", {}).get("data", {}).get("name", "")
+        same = bundle.vocabularies.content_hash()
+        reports = [
+            path
+            for path in sorted(prepared.glob(f"{name}-*/ids-*/report.json"))
+            if _content(path.with_name("vocabulary")) == same
+        ]
+    texts = {report.parents[1] / "text": report for report in reports}
+    if len(texts) != 1:
+        found = "it is not in the cache" if not texts else "the cache holds several that it may be"
+        return f"{found} ({prepared})"
+    (text, report), *_ = texts.items()
+    pairs = json.loads(report.read_text(encoding="utf-8"))["kept"]
+    return TrainingText(text.parent.name, pairs, sorted(text.glob("[0-9]*.arrow")))
+
+
+def _content(folder: Path) -> str | None:
+    """The hash of the vocabularies in a prepared folder."""
+    with suppress(OSError, ValueError):
+        return str(json.loads((folder / "content.json").read_text(encoding="utf-8")))
+    return None
+
+
+def _repeated(parts: Sequence[Path]) -> list[set[int]]:
+    """The rows of each part that stood before."""
+    file = parts[0].with_name("duplicates.arrow") if parts else Path()
+    if not file.is_file():
+        return [set() for _ in parts]
+    rows = [np.asarray(row.values).tolist() for row in read_table(file)["row"]]
+    return [set(own) for own in rows]

@@ -1,0 +1,68 @@
+"""The model card of a bundle: what it is, what it learnt from and how, how good it is, its use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from seq2seq import __version__
+
+if TYPE_CHECKING:
+    from seq2seq.inference.bundle import Bundle
+
+LANGUAGES = {"en": "English", "fr": "French"}
+
+
+def model_card(bundle: Bundle) -> str:
+    """In Markdown, from what the bundle itself knows."""
+    made = bundle.training
+    config: Mapping[str, Any] = made.get("config", {})
+    sizes = bundle.model.config
+    direction = " to ".join(
+        LANGUAGES[name] for name in config.get("cleaning", {}).get("languages", ("en", "fr"))
+    )
+    data = config.get("data", {}).get("name", "unknown data")
+    parameters = sum(p.numel() for p in bundle.model.parameters())
+    source, target = (f"{size:,}" for size in bundle.model.vocab_sizes)
+    subwords = source if bundle.vocabularies.joint else f"{source} + {target}"
+    averaged = ", ".join(map(str, made.get("averaged", ())))
+    recipe = ", ".join(_recipe(config))
+    parts = [
+        f"# {direction}, {sizes.name} ({sizes.architecture})",
+        f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. Trained on `{data}` "
+        f"for {made['step']:,} steps with seq2seq {__version__}; the settings are in "
+        "`config.json`.",
+        *([f"Recipe: {recipe}."] if recipe else []),
+        *([f"The weights are an average, of {averaged}."] if averaged else []),
+        f"Scores on the validation split of `{data}`, on detokenised, cased text:",
+        "\n".join(_scores(made)) or "- not known",
+        "It translates sentences like those it was trained on; for other text its output may be "
+        "fluent and wrong.",
+        '    translate --model THIS_FOLDER "hello world"',
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _recipe(config: Mapping[str, Any]) -> Iterator[str]:
+    """How it was trained, as far as the settings say."""
+    optim, data = config.get("optim"), config.get("data", {})
+    if optim:
+        peak = "as in the paper" if optim["lr"] is None else f"{optim['lr']:g}"
+        yield f"AdamW, learning rate {peak}, {optim['schedule']}"
+        yield f"{optim['warmup_steps']} steps of warm-up"
+        yield f"label smoothing {optim['label_smoothing']:g}"
+        yield from (f"{name} {optim[key]:g}" for name, key in
+                    (("R-Drop", "r_drop"), ("EMA", "ema")) if optim.get(key))  # fmt: skip
+    if "max_tokens" in data:
+        yield f"batches of {data['max_tokens']:,} positions"
+    if "model" in config:
+        yield f"dropout {config['model']['dropout']:g}"
+    if "tokenizer" in config:
+        yield f"{config['tokenizer']['kind']} subwords"
+
+
+def _scores(made: Mapping[str, Any]) -> Iterator[str]:
+    signatures = made.get("signatures", {})
+    for name, value in made["scores"].items():
+        signature = f" (`{signatures[name]}`)" if signatures.get(name) else ""
+        yield f"- {name}: {value:.2f}{signature}"

@@ -1,0 +1,100 @@
+"""Searches of texts: their token ids are searched, what is found is text again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from seq2seq.config import DecodeConfig
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.request import Request, RoomError
+from seq2seq.inference.engine import Engine, Progress
+from seq2seq.inference.mbr import by_consensus
+from seq2seq.inference.source import Candidates, Source
+from seq2seq.inference.terms import Terms
+from seq2seq.inference.translation import Translation
+
+
+class TextSearch:
+    """Finds translations of sources, with any settings; holds no state between calls."""
+
+    def __init__(self, engine: Engine, vocabularies: Vocabularies):
+        self.engine, self.vocabularies = engine, vocabularies
+
+    def __call__(
+        self,
+        sources: Sequence[Source],
+        decode: DecodeConfig,
+        terms: Terms,
+        progress: Progress = None,
+    ) -> list[Candidates]:
+        """Translations of each source, best first, those with banned phrases last; no text twice.
+
+        A source without room for what is asked of it is asked for less, which is noted.
+
+        Raises:
+            RequestError: what is asked of one contradicts itself.
+        """
+        try:
+            return self._candidates(sources, decode, terms, progress)
+        except RoomError:
+            if len(sources) > 1:  # in halves: most of them are still searched together
+                middle = len(sources) // 2
+                halves = sources[:middle], sources[middle:]
+                return [found for half in halves for found in self(half, decode, terms, progress)]
+            [source] = sources
+            if terms.required(source.text):
+                note, terms = "no room for the terms", terms.without_phrases()
+            elif source.prefix:
+                note, source = "no room for the prefix", dataclasses.replace(source, prefix="")
+            else:
+                raise
+        [found] = self([source], decode, terms, progress)
+        return [[dataclasses.replace(one, notes=[note, *one.notes]) for one in found]]
+
+    def _candidates(
+        self, sources: Sequence[Source], decode: DecodeConfig, terms: Terms, progress: Progress
+    ) -> list[Candidates]:
+        source, target = self.vocabularies.source, self.vocabularies.target
+        banned = target.encode(terms.banned)
+        requests = [
+            Request(
+                ids,
+                prefix=target.encode([one.prefix])[0],
+                required=target.encode(terms.required(one.text)),
+                banned=banned,
+            )
+            for one, ids in zip(sources, source.encode(one.text for one in sources), strict=True)
+        ]
+        results = []
+        for hypotheses in self.hypotheses(requests, decode, progress):
+            unique: dict[str, Translation] = {}
+            for one in map(self._translation, hypotheses):
+                wrong = [f"holds the banned {p!r}" for p in terms.forbidden(one.text)]
+                unique.setdefault(one.text, one.noted(*wrong))
+            results.append(sorted(unique.values(), key=lambda one: bool(one.notes)))
+        return results
+
+    def hypotheses(
+        self, requests: Sequence[Request], decode: DecodeConfig, progress: Progress
+    ) -> list[list[Hypothesis]]:
+        """All hypotheses of each request, best first; some may be the same text."""
+        if decode.strategy == "beam" and decode.n_best > 1:
+            decode = dataclasses.replace(decode, n_best=decode.beam)
+        found = self.engine.search(requests, decode, progress)
+        if decode.strategy == "mbr":
+            decoded = self.vocabularies.target.decode
+            found = [by_consensus(own, decoded([one.tokens for one in own])) for own in found]
+        return found
+
+    def _translation(self, found: Hypothesis) -> Translation:
+        target = self.vocabularies.target
+        [text] = target.decode([found.tokens])
+        return Translation(
+            text=" ".join(text.splitlines()).strip(),  # a sample may hold a line break
+            score=found.score,
+            finished=found.finished,
+            tokens=target.tokens(found.tokens),
+            token_scores=list(found.token_log_probs),
+        )

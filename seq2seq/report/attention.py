@@ -1,0 +1,135 @@
+"""What each head of each layer looked at in some translations, for the viewer of page.js.
+
+Shapes: L layers, H heads, S and T source and target tokens, end marks included.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seq2seq.decoding.forced_attention import forced_maps
+from seq2seq.errors import UserError
+from seq2seq.html_page import data_block, visible
+from seq2seq.inference.bundle import Bundle, load_bundle
+from seq2seq.lines import lines_of
+from seq2seq.model.attention_maps import cross_attentions
+from seq2seq.report.run import Run
+from seq2seq.text import normaliser
+
+SENTENCES, WORDS = 6, 30  # of a run; of the longest of them
+BYTES = 900_000  # of weights on a page, before they are written in base64
+
+CAPTION = (
+    "Rows: tokens of the translation, as they were predicted. Columns: tokens of the source. The "
+    "stronger the colour, the more was looked at; each row sums to 1. A dot stands before tokens "
+    "that go on with a word. Choose a layer and a head among the small pictures (dashed: where "
+    "alignments are taken from), and point at the large one."
+)
+
+
+def attention_section(runs: Sequence[Run]) -> str:
+    """A viewer for each run that has a bundle and sentences."""
+    parts = []
+    for run in runs:
+        name = f"<h3>{escape(visible(run.name))}</h3>" if len(runs) > 1 else ""
+        try:
+            parts.append(name + _viewer(run, BYTES // len(runs)))
+        except UserError as error:
+            why = escape(visible(str(error)))
+            parts.append(f'{name}<p class="missing">No attention: {why}</p>')
+    return "".join(parts)
+
+
+def _viewer(run: Run, limit: int) -> str:
+    pairs = sentences(run)
+    if not pairs:
+        raise UserError(
+            "neither samples.jsonl nor an evaluation holds sources and translations of this run"
+        )
+    data = attention_data(load_bundle(run.folder), pairs, limit)
+    if not data["sentences"]:
+        raise UserError(f"the weights of one sentence take more than {limit:,} bytes")
+    return (
+        f'<figure class="attention"><figcaption>{CAPTION}</figcaption>'
+        '<label>Sentence <select></select></label><div class="beside"><div class="heads" '
+        'role="group" aria-label="layers and heads"></div><div class="wide"><table class="map">'
+        '</table><output aria-live="polite"></output></div></div>'
+        f"<noscript><p>The viewer needs JavaScript.</p></noscript>{data_block(data)}</figure>\n"
+    )
+
+
+def sentences(run: Run) -> list[tuple[str, str]]:
+    """A few sources and their translations, from short to long."""
+    if run.samples:
+        found = [(one["source"], one["hypothesis"]) for one in run.samples[-1]["sentences"]]
+    else:
+        found = _evaluated(run)
+    fitting = sorted(
+        (pair for pair in found
+         if pair[0].strip() and pair[1].strip() and max(len(s.split()) for s in pair) <= WORDS),
+        key=lambda pair: len(pair[0].split()),
+    )  # fmt: skip
+    count = min(SENTENCES, len(fitting))
+    return [fitting[(2 * part + 1) * len(fitting) // (2 * count)] for part in range(count)]
+
+
+def _evaluated(run: Run) -> list[tuple[str, str]]:
+    """Sources and translations of an evaluation, if it kept both."""
+    for folder, one in run.evaluations.items():
+        paths = [folder / one.files[role].path for role in ("sources", "hypotheses")
+                 if role in one.files]  # fmt: skip
+        if len(paths) == 2 and all(map(Path.is_file, paths)):
+            return list(zip(*map(lines_of, paths), strict=False))
+    return []
+
+
+def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int) -> dict[str, Any]:
+    """What the viewer reads: tokens, and weights (L, H, T, S) of 0 to 255 as base64.
+
+    Args:
+        bundle: the model.
+        pairs: sources and translations.
+        limit: bytes of weights; sentences for which there is no room are left out.
+    """
+    model, normalise = bundle.model, normaliser(bundle.normalise)
+    source, target = bundle.vocabularies.source, bundle.vocabularies.target
+    encoded = [
+        (source.encode([normalise(one).strip()])[0], target.encode([other.strip()])[0])
+        for one, other in pairs
+    ]
+    rows = [row for row, sides in enumerate(encoded)
+            if all(sides) and max(map(len, sides)) < model.config.max_length]  # fmt: skip
+    texts, ids = [pairs[row][0] for row in rows], [encoded[row] for row in rows]
+    modules = cross_attentions(model)
+    found: list[dict[str, Any]] = []
+    shape = (0, 0)
+    for row, maps in sorted(forced_maps(model, ids, modules), key=lambda item: item[0]):
+        weights_LHTS = np.round(255 * np.stack(maps)).astype(np.uint8)
+        shape, limit = weights_LHTS.shape[:2], limit - weights_LHTS.size
+        if limit < 0:
+            break
+        found.append({
+            "text": visible(texts[row]),
+            "source": _readable(source.tokens(ids[row][0])),
+            "target": _readable(target.tokens(ids[row][1])),
+            "weights": base64.b64encode(weights_LHTS.tobytes()).decode("ascii"),
+        })  # fmt: skip
+    aligns = [modules.index(bundle.alignment.module(model)), bundle.alignment.head]
+    return {"sentences": found, "layers": shape[0], "heads": shape[1], "aligns": aligns}
+
+
+def _readable(tokens: Sequence[str]) -> list[str]:
+    """Tokens without the sign for a space; what goes on with a word has a dot instead."""
+    found = []
+    for token in map(visible, tokens):
+        if token.startswith("▁"):
+            found.append(token.removeprefix("▁") or "␣")
+        else:
+            found.append(f"·{token}" if found and token[:1].isalnum() else token)
+    return [*found, "(end)"]

@@ -1,0 +1,164 @@
+"""The results that a project shows: small files of its runs, and the table made from them.
+
+`results/<name>` holds what is left of a run without its weights: a run as `read_run` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from seq2seq.disk import replace_text
+from seq2seq.errors import RunError
+from seq2seq.evaluation.record import Evaluation
+from seq2seq.report.facts import facts
+from seq2seq.report.run import Run, read_run, read_runs
+
+BEGIN, END = "<!-- results: written by scripts/results.py -->", "<!-- end of results -->"
+# References and sources belong to the test sets, and stay with them.
+KEPT = (
+    "config.yaml",
+    "origin.json",
+    "summary.json",
+    "metrics/version_0/metrics.csv",
+    "evaluation/*/evaluation.json",
+    "evaluation/*/hypotheses.txt",
+)
+METRICS = ("BLEU", "chrF2", "BLEU-tok")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A line of `published.yaml`."""
+
+    data: str
+    split: str
+    metric: str
+    value: float
+    system: str
+
+    @classmethod
+    def read(cls, path: Path) -> list[Published]:
+        """All lines of a file.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        try:
+            return [cls(**line) for line in yaml.safe_load(path.read_text(encoding="utf-8"))]
+        except (OSError, TypeError, yaml.YAMLError) as error:
+            raise RunError(f"{path} cannot be read ({error}): restore it") from error
+
+
+def keep(run: Path, folder: Path) -> None:
+    """Copy the small files of a run to a folder that is new, or of this very run.
+
+    Where the run and its corpus lie on this machine is nobody's business, and left out.
+
+    Raises:
+        RunError: it is no run, or was not evaluated; the folder holds another run.
+    """
+    found = read_run(run, run.name)
+    if not found.evaluations:
+        raise RunError(
+            f"{run} was not evaluated: python scripts/evaluate.py model={run} first, as a result "
+            "is a score"
+        )
+    places = {found.settings["data"].get("path"): "CORPUS"}
+    own = (str(run.resolve()), found.settings.get("run_dir"))
+    places |= dict.fromkeys(own, f"runs/{folder.name}")
+    texts = {
+        file.relative_to(run): _without(places, file.read_text(encoding="utf-8"))
+        for pattern in KEPT
+        for file in sorted(run.glob(pattern))
+    }
+    config = Path("config.yaml")
+    if folder.exists() and not _holds(folder / config, texts[config]):
+        raise RunError(f"{folder} holds another run: give another name, or remove it")
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        replace_text(folder / name, text)
+
+
+def _without(places: Mapping[Any, str], text: str) -> str:
+    """A text with these places called otherwise, the longest first."""
+    for place in sorted((place for place in places if isinstance(place, str)), key=len)[::-1]:
+        text = text.replace(place, places[place])
+    return text
+
+
+def _holds(file: Path, text: str) -> bool:
+    return file.is_file() and file.read_text(encoding="utf-8") == text
+
+
+def kept_runs(results: Path) -> list[Run]:
+    """The runs of which results are kept, by name."""
+    return read_runs(sorted(file.parent for file in results.glob("*/config.yaml")))
+
+
+def results_table(runs: Sequence[Run], published: Sequence[Published]) -> str:
+    """Markdown: a row for each evaluation, then for each line published on the same test sets."""
+    found = [(run, one) for run in runs for one in run.evaluations.values()]
+    found.sort(key=lambda pair: pair[1].label)
+    head = ("test set", "system", "hardware", "training", *METRICS)
+    rows = [head, ("---",) * 4 + ("---:",) * len(METRICS)]
+    for label in dict.fromkeys(one.label for _, one in found):
+        rows += [_row(run, one) for run, one in found if one.label == label]
+        rows += _published_rows(published, label)
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _row(run: Run, one: Evaluation) -> tuple[str, ...]:
+    known = facts(run)
+
+    def fact(name: str) -> str:
+        return known[name][0] if name in known else ""
+
+    parameters = fact("parameters")
+    system = run.name + (f", {_rounded(int(parameters.replace(',', '')))}" if parameters else "")
+    updates = fact("updates") and f"{fact('updates')} updates"
+    training = ", ".join(filter(None, (updates, fact("time of updates"))))
+    scores = (one.score(name) for name in METRICS)
+    return (
+        one.label,
+        f"{system}{_search(one.decode)}",
+        ", ".join(filter(None, known.get("hardware", ()))),
+        training,
+        *(_cell(score.value, score.low, score.high) if score else "" for score in scores),
+    )
+
+
+def _rounded(parameters: int) -> str:
+    return f"{parameters / 1e6:.1f} M parameters"
+
+
+def _search(decode: dict[str, Any] | None) -> str:
+    return f", beam {decode['beam']}" if decode and decode.get("strategy") == "beam" else ""
+
+
+def _cell(value: float, low: float | None, high: float | None) -> str:
+    return f"{value:.1f}" if low is None else f"{value:.1f} ({low:.1f}–{high:.1f})"
+
+
+def _published_rows(published: Sequence[Published], label: str) -> Iterator[tuple[str, ...]]:
+    for line in published:
+        if f"{line.data} {line.split}" == label:
+            cells = (f"{line.value:.1f}" if name == line.metric else "" for name in METRICS)
+            yield (label, f"*{line.system}*", "", "", *cells)
+
+
+def with_table(page: str, table: str) -> str:
+    """A page whose part between the marks is this table.
+
+    Raises:
+        RunError: it has no marks.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise RunError(f"the page has no place for results: write {BEGIN} and {END} into it")
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"

@@ -1,0 +1,171 @@
+"""What the folder of a run holds, as far as it is there."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from seq2seq.data.report import Report
+from seq2seq.errors import RunError, UserError
+from seq2seq.evaluation.record import NAME, Evaluation, Score
+from seq2seq.training.origin import DATA_REPORT, Origin
+from seq2seq.training.samples_file import NAME as SAMPLES
+from seq2seq.training.samples_file import read_samples
+
+Points = list[tuple[float, float]]
+REMEDY = "restore it, or delete it to do without"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, finished or not.
+
+    Attributes:
+        folder: of the run.
+        name: that no other run of the page has.
+        settings: as in `config.yaml`.
+        summary: as in `summary.json`; empty while the run is not finished.
+        curves: by name, (updates made, value) in the order of the updates.
+        evaluations: of its test sets, by the folder of the record.
+        samples: lines of `samples.jsonl`, the first validation first.
+        data: the report of its data; None if there is none.
+        origin: command, code and machine; None if unknown.
+    """
+
+    folder: Path
+    name: str
+    settings: dict[str, Any]
+    summary: dict[str, Any] = field(default_factory=dict)
+    curves: dict[str, Points] = field(default_factory=dict)
+    evaluations: dict[Path, Evaluation] = field(default_factory=dict)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    data: Report | None = None
+    origin: Origin | None = None
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """Read runs, each under a name of its own.
+
+    Raises:
+        RunError: a folder is no run, or something in it is damaged.
+    """
+    return [read_run(f, n) for f, n in zip(folders, _names(folders), strict=True)]
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths that tell them apart."""
+    paths = [folder.resolve().parts for folder in folders]
+    for folder, path in zip(folders, paths, strict=True):
+        if paths.count(path) > 1:
+            raise RunError(f"the run {folder} is given twice: name each run once")
+    length, names = 1, [path[-1] for path in paths]
+    while len(set(names)) < len(names):
+        length += 1
+        names = ["/".join(path[-length:]) for path in paths]
+    return names
+
+
+def read_run(folder: Path, name: str) -> Run:
+    """Read one run.
+
+    Raises:
+        RunError: it is no run, or something in it is damaged.
+    """
+    if not folder.is_dir():
+        raise RunError(f"there is no run {folder}: give the folder of a run, such as runs/NAME")
+    if not (folder / "config.yaml").is_file():
+        raise RunError(
+            f"{folder} is no run, since it holds no config.yaml: give the folder that training "
+            "wrote, such as runs/NAME"
+        )
+    settings = _read(folder / "config.yaml", yaml.safe_load, dict)
+    for part in ("model", "data", "trainer"):
+        if not isinstance(settings.get(part), dict):
+            raise RunError(f"{folder / 'config.yaml'} is damaged, it has no {part}: restore it")
+    return Run(
+        folder=folder,
+        name=name,
+        settings=settings,
+        summary=_read(folder / "summary.json", json.loads, dict) or {},
+        curves=_read(folder / "metrics/version_0/metrics.csv", _curves, dict) or {},
+        evaluations={f.parent: _evaluation(f) for f in sorted(folder.glob(f"evaluation/*/{NAME}"))},
+        samples=_samples(folder),
+        data=_read(folder / DATA_REPORT, lambda text: Report(**json.loads(text)), Report),
+        origin=Origin.read(folder),
+    )
+
+
+def _read(path: Path, parse: Any, kind: type) -> Any:
+    """What a file says; None if it is not there."""
+    try:
+        found = parse(path.read_text(encoding="utf-8"))
+        if not isinstance(found, kind):
+            raise TypeError(f"it holds a {type(found).__name__}")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise RunError(f"{path} is damaged ({why}): {REMEDY}") from error
+    return found
+
+
+def _curves(text: str) -> dict[str, Points]:
+    """Curves of a table as Lightning writes it, which numbers updates from 0."""
+    found: dict[str, dict[float, float]] = {}
+    rows = list(csv.DictReader(text.splitlines()))
+    last = max((int(row["step"]) for row in rows if row.get("train/nll")), default=10**12) + 1
+    for row in rows:
+        step = min(int(row["step"]) + 1, last)  # that of an average is logged after the last one
+        for name, cell in row.items():
+            if cell and name not in ("step", "epoch") and math.isfinite(value := float(cell)):
+                found.setdefault(name, {})[step] = value
+    return {name: sorted(points.items()) for name, points in found.items()}
+
+
+def _samples(folder: Path) -> list[dict[str, Any]]:
+    """The validations that `samples.jsonl` holds, less what was torn when the run was stopped."""
+    found = read_samples(folder)
+    try:
+        for one in found:
+            for each in (*one["sentences"], *one["worst"]):
+                _ = each["source"] + each["reference"] + each["hypothesis"], each["chrf"] + 0
+            _ = one["step"] + 0, one["bleu"] + 0
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{folder / SAMPLES} is damaged ({error!r}): {REMEDY}") from error
+    return found
+
+
+def _evaluation(path: Path) -> Evaluation:
+    """A record of any version: of older ones the scores, which have no intervals."""
+    try:
+        old = json.loads(path.read_text(encoding="utf-8"))
+        if "format" in old:
+            return Evaluation.read(path)
+        return Evaluation(
+            scores=[Score(n, v, old["signatures"][n]) for n, v in old["scores"].items()],
+            intervals=None,
+            sentences=old["sentences"],
+            length_ratio=math.nan,
+            exact_matches=-1,
+            degenerate={},
+            breakdowns=[],
+            overlap={},
+            notes=["from an older version, without intervals and details: evaluate again"],
+            data={"name": old["data"]["name"], "split": old["split"], "fingerprint": ""},
+            model={"step": old["step"]},
+            decode=old["decode"],
+            seconds=old["seconds"],
+            versions={"seq2seq": old["seq2seq"]},
+            files={},
+        )
+    except UserError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{path} is damaged ({error!r}): evaluate again, or delete it") from error

@@ -1,0 +1,147 @@
+"""What a run was made by and from: `<run>/origin.json`, and the report of its data beside it.
+
+Each start of the run, the first and those that went on with it, notes itself.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from seq2seq import __version__
+from seq2seq.data.report import Report
+from seq2seq.disk import replace_text
+from seq2seq.errors import RunError
+
+NAME, DATA_REPORT = "origin.json", "data_report.json"
+LIBRARIES = ("torch", "lightning", "tokenizers", "sacrebleu", "datasets", "numpy")
+PACKAGE = Path(__file__).resolve().parents[1]
+PATIENCE = 10  # seconds that git may take
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a run.
+
+    Attributes:
+        time: local, in seconds.
+        command: as it was typed, less the launcher of several processes.
+        revision: commit of the code, with `+` if files differed from it; None outside of git.
+        versions: of Python, of this project and its libraries.
+        device: on which the first process ran, with precision and attention kernels.
+        processes: that trained together.
+    """
+
+    time: str
+    command: str
+    revision: str | None
+    versions: dict[str, str]
+    device: str
+    processes: int
+
+
+@dataclass(frozen=True)
+class Origin:
+    """All of `origin.json`.
+
+    Attributes:
+        parameters: of the model.
+        data: fingerprint of the prepared data; None if it is streamed.
+        starts: the first one first.
+    """
+
+    parameters: int
+    data: str | None
+    starts: list[Start] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, run_dir: Path) -> Origin | None:
+        """That of a run; None if the run is older than this file.
+
+        Raises:
+            RunError: it is damaged.
+        """
+        path = run_dir / NAME
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**{**values, "starts": [Start(**start) for start in values["starts"]]})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunError(
+                f"cannot read {path} ({error!r}): restore it, or delete it to do without"
+            ) from error
+
+
+def note_start(
+    run_dir: Path, parameters: int, device: str, processes: int, report: Report | None
+) -> None:
+    """Add this start to `origin.json`, and keep the report of the data.
+
+    Args:
+        run_dir: the run's folder.
+        parameters: of the model.
+        device: with precision and kernels, in words.
+        processes: that train together.
+        report: of the prepared data; None if it is streamed.
+    """
+    start = Start(
+        time=datetime.now().isoformat(" ", "seconds"),
+        command=shlex.join(["python", *sys.argv]),
+        revision=code_revision(),
+        versions=library_versions(),
+        device=device,
+        processes=processes,
+    )
+    try:
+        earlier = Origin.read(run_dir)
+    except RunError:
+        earlier = None  # a damaged note is no reason not to train
+    starts = [*(earlier.starts if earlier else ()), start]
+    origin = Origin(parameters, report.fingerprint if report else None, starts)
+    _write(run_dir / NAME, asdict(origin))
+    if report is not None:
+        _write(run_dir / DATA_REPORT, asdict(report))
+
+
+def _write(path: Path, value: Any) -> None:
+    replace_text(path, json.dumps(value, indent=1, ensure_ascii=True) + "\n")
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of what decides a result."""
+    found = {"python": platform.python_version(), "seq2seq": __version__}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue  # it was put on the path by hand
+    return found
+
+
+def code_revision() -> str | None:
+    """The commit of this code, with `+` if files differ from it; None if it is not under git."""
+    # A copy inside of another project's checkout must not be taken for that project.
+    if _git("ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-uno")
+    return None if commit is None else commit + ("+" if changes else "")
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        result = subprocess.run(
+            ["git", "-C", str(PACKAGE), *arguments],
+            capture_output=True, text=True, timeout=PATIENCE, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return result.stdout.strip()

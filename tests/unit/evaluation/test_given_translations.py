@@ -1,0 +1,175 @@
+"""Translations that are there: scores, breakdowns, notes, and what cannot be scored."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import re
+
+import pytest
+from tiny_evaluation import REFERENCES, SOURCES, given_files, tiny_evaluation, write_lines
+
+from seq2seq.config import EvaluateConfig
+from seq2seq.errors import ConfigError, DataError, RunError
+from seq2seq.evaluation.evaluate import evaluate
+from seq2seq.evaluation.metrics import corpus_scores
+from seq2seq.evaluation.record import Evaluation
+
+HYPOTHESES = ["La maison est grande.", "Un homme lit lit lit lit.", "", "Deux chats dorment"]
+
+
+def test_the_record_says_what_the_texts_say(tmp_path):
+    record = tiny_evaluation(tmp_path, HYPOTHESES)
+    assert Evaluation.read(tmp_path / "evaluation.json") == record
+    alone = corpus_scores(HYPOTHESES, REFERENCES)
+    assert [(s.name, s.value, s.signature) for s in record.scores] == [
+        (s.name, s.value, s.signature) for s in alone
+    ]
+    assert (record.sentences, record.exact_matches) == (4, 1)
+    assert record.degenerate == {
+        "any": 2, "empty": 1, "repetition": 1, "copy": 0, "too long": 0, "too short": 0,
+    }  # fmt: skip
+    assert record.model is record.decode is record.seconds is None
+    assert record.versions["sacrebleu"] in alone[0].signature
+
+
+def test_groups_hold_all_sentences_and_their_own_scores(tmp_path):
+    record = tiny_evaluation(tmp_path, HYPOTHESES)
+    (breakdown,) = record.breakdowns
+    assert breakdown.by == "source words"
+    assert [(own.name, own.sentences) for own in breakdown.groups] == [("0-5", 3), ("6-10", 1)]
+    short = [0, 1, 3]
+    own = corpus_scores([HYPOTHESES[i] for i in short], [REFERENCES[i] for i in short])
+    expected = {score.name: score.value for score in own if score.name in ("BLEU", "chrF2")}
+    assert breakdown.groups[0].scores == expected
+
+
+def test_words_that_training_never_had_are_a_group(tmp_path):
+    training = write_lines(tmp_path / "train.tsv", ["en\tfr", *["the man reads\tx"] * 9,
+                                                    "Is it COLD, today is it not\ty"])  # fmt: skip
+    record = tiny_evaluation(tmp_path, HYPOTHESES, training_text=str(training))
+    groups = {one.by: [(g.name, g.sentences) for g in one.groups] for one in record.breakdowns}
+    # "A man reads.": `a` never stood there; "It is cold today, is it not?": once and twice.
+    assert groups["rarest source word in training"] == [("0", 3), ("1-9", 1)]
+    assert record.overlap["sources"] == 0
+
+
+def test_overlap_with_the_training_text_is_reported(tmp_path, caplog):
+    pairs = ["THE house is big!\tla maison est grande", "A man reads.\tAutre chose.", "x\ty"]
+    training = write_lines(tmp_path / "train.tsv", ["en\tfr", *pairs])
+    with caplog.at_level(logging.INFO):
+        record = tiny_evaluation(tmp_path, HYPOTHESES, training_text=str(training))
+    assert record.overlap == {
+        "training_text": str(training), "training_pairs": 3, "sources": 2, "pairs": 1,
+        "examples": SOURCES[:2],
+    }  # fmt: skip
+    (note,) = [note for note in record.notes if "training" in note]
+    assert note.startswith("2 of 4 sources stand in the training text (1 of them with the same")
+    seen = next(one for one in record.breakdowns if one.by == "in training")
+    assert {group.name: group.sentences for group in seen.groups} == {"yes": 2, "no": 2}
+    assert f"note: {note}" in caplog.text
+
+
+def test_what_is_not_known_is_said(tmp_path):
+    record = tiny_evaluation(tmp_path, HYPOTHESES, REFERENCES, None)
+    assert (record.degenerate, record.breakdowns) == ({}, [])
+    assert record.overlap == {"unknown": "no sources were given"}
+
+
+def test_packed_files_are_read(tmp_path):
+    files = given_files(tmp_path, HYPOTHESES)
+    packed = tmp_path / "packed.gz"
+    packed.write_bytes(gzip.compress("".join(f"{line}\r\n" for line in HYPOTHESES).encode()))
+    plain, other = (
+        evaluate(EvaluateConfig(**files)),
+        evaluate(EvaluateConfig(**files | {"hypothesis": str(packed)})),
+    )
+    assert plain.scores == other.scores
+
+
+def test_typography_tokens_and_empty_references_are_noted(tmp_path):
+    notes = {}
+    for name, hypotheses, references in (
+        ("fine", REFERENCES, REFERENCES),
+        ("typography", [line.replace("'", "’") for line in REFERENCES], REFERENCES),
+        ("tokens", ["Un homme lit .", "l&apos; eau", "Il fait froid , non ?", "C'est bien."],
+         REFERENCES),
+        ("empty", REFERENCES, [*REFERENCES[:2], "", "  "]),
+    ):  # fmt: skip
+        notes[name] = tiny_evaluation(tmp_path / name, hypotheses, references).notes
+    assert notes["fine"] == []
+    (note,) = notes["typography"]
+    assert re.match(r"BLEU is \d+\.\d higher when the punctuation .* is normalised", note)
+    assert notes["tokens"][0].startswith("3 of 4 translations look tokenised (")
+    assert notes["empty"][0].startswith("2 of 4 references are empty (lines 3, 4): ")
+
+
+def test_french_typography_is_not_taken_for_tokens(tmp_path):
+    french = ["Quoi ? Non !", "« Oui », dit-il ; puis : rien.", "L'homme, l’eau.", "3 % ..."]
+    assert tiny_evaluation(tmp_path, french, french).notes == []
+
+
+def test_different_line_counts_are_refused_with_both(tmp_path):
+    files = given_files(tmp_path, HYPOTHESES[:3])
+    with pytest.raises(DataError, match=r"hypothesis\.txt has 3 lines but .*rence\.txt has 4: "):
+        evaluate(EvaluateConfig(**files))
+
+
+def test_texts_without_a_reference_are_refused(tmp_path):
+    for references in ([], ["", " "]):
+        files = given_files(tmp_path, references, references, None)
+        with pytest.raises(DataError, match=r"reference\.txt holds no reference to compare with"):
+            evaluate(EvaluateConfig(**files))
+
+
+def test_a_record_is_replaced_by_that_of_the_same_file_only(tmp_path):
+    tiny_evaluation(tmp_path, HYPOTHESES)
+    assert tiny_evaluation(tmp_path, REFERENCES).exact_matches == 4  # translated anew
+    before = (tmp_path / "evaluation.json").read_bytes()
+    with pytest.raises(RunError, match=r"evaluation\.json .* are of another evaluation"):
+        tiny_evaluation(tmp_path, HYPOTHESES, ["autre"] * 4)
+    files = given_files(tmp_path, REFERENCES)
+    (tmp_path / "hypothesis.txt").rename(tmp_path / "other.txt")
+    files["hypothesis"] = str(tmp_path / "other.txt")
+    with pytest.raises(RunError, match=r"evaluation\.json .* are of another evaluation"):
+        evaluate(EvaluateConfig(**files, output=str(tmp_path / "evaluation.json")))
+    assert (tmp_path / "evaluation.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, r"model= is missing: .* hypothesis=FILE reference=FILE"),
+        ({"hypothesis": "h"}, r"hypothesis= alone cannot be scored: give hypothesis=FILE refer"),
+        ({"model": "m", "source": "s"}, r"model= translates a test set, and source= is for "),
+        ({"hypothesis": "h", "reference": "r", "output": "out"}, r"output=out: .*=FILE\.json"),
+        ({"model": "m", "output": "x.json"}, r"output=x\.json: .* a folder, output=FOLDER"),
+        ({"hypothesis": "h", "reference": "r", "comet": "c"}, r"comet= reads .* give source=FILE"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(settings, why):
+    with pytest.raises(ConfigError, match=why):
+        EvaluateConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "cannot read .* evaluate again, or delete it"),
+        ('{"scores": {"BLEU": 31.0}}', r"is no record of this version .*its format is not named"),
+        ('{"format": 99}', r"its format is 99, and 1 is read"),
+        ('{"format": 1}', r"is damaged \(KeyError\('scores'\)\): evaluate again"),
+    ],
+)
+def test_records_that_cannot_be_read_are_refused(text, why, tmp_path):
+    (tmp_path / "evaluation.json").write_text(text)
+    with pytest.raises(RunError, match=why):
+        Evaluation.read(tmp_path / "evaluation.json")
+
+
+def test_the_record_is_plain_json_that_begins_with_its_format(tmp_path):
+    tiny_evaluation(tmp_path, HYPOTHESES)
+    values = json.loads((tmp_path / "evaluation.json").read_text())
+    assert next(iter(values.items())) == ("format", 1)
+    assert values["files"]["hypotheses"]["path"] == "hypothesis.txt"

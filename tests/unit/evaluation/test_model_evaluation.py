@@ -1,0 +1,155 @@
+"""A model translates a test set: what is recorded, where it goes, what is known of its training."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+from dataclasses import asdict
+
+import pytest
+from tiny_bundle import TEXTS, tiny_bundle, translator_of
+from tiny_evaluation import write_lines
+
+from seq2seq.config import (
+    CleaningConfig,
+    CorpusConfig,
+    DataConfig,
+    DecodeChanges,
+    EvaluateConfig,
+    TokenizerConfig,
+)
+from seq2seq.data.prepare import prepare
+from seq2seq.errors import DataError, RunError
+from seq2seq.evaluation.check import check
+from seq2seq.evaluation.evaluate import evaluate
+from seq2seq.evaluation.record import Evaluation, read_lines
+
+PAIRS = ["the big house is here\tla grande maison est ici", "a man reads\tun homme lit",
+         "the man is old\tl'homme est vieux"]  # fmt: skip
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write_lines(tmp_path / "corpus" / "test.tsv", ["en\tfr", *PAIRS])
+    write_lines(tmp_path / "corpus" / "train.tsv", ["en\tfr", *[f"{a}\t{b}" for a, b in
+                [(TEXTS[0], TEXTS[2]), (TEXTS[1], TEXTS[3])]], "a man\tun homme"])  # fmt: skip
+    return DataConfig(path=str(tmp_path / "corpus"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def run(tmp_path, corpus):
+    """A run that was trained on the corpus, as far as its bundle and the cache say so."""
+    bundle = tiny_bundle()
+    cleaning = CleaningConfig(filters=[])
+    prepare(corpus, cleaning, TokenizerConfig(), bundle.vocabularies)
+    bundle.training["config"] = {"data": {"name": "files"}, "cleaning": asdict(cleaning)}
+    bundle.save(tmp_path / "run" / "bundle")
+    return tmp_path / "run"
+
+
+def settings(run, corpus, **changes) -> EvaluateConfig:
+    return EvaluateConfig(model=str(run), data=corpus, device="cpu", **changes)
+
+
+def test_the_record_says_how_it_was_made_and_can_be_checked(run, corpus):
+    record = evaluate(settings(run, corpus))
+    folder = run / "evaluation" / "files-test"
+    sources = [pair.split("\t")[0] for pair in PAIRS]
+    expected = translator_of(tiny_bundle()).translate_corpus(sources)
+    assert read_lines(folder / "hypotheses.txt") == [str(one) for one in expected]
+    assert read_lines(folder / "sources.txt") == sources
+    weights = (run / "bundle" / "model.safetensors").read_bytes()
+    assert record.model == {
+        "folder": str(run), "sha256": hashlib.sha256(weights).hexdigest(), "step": 1,
+        "precision": "float32",
+    }  # fmt: skip
+    assert (record.decode, record.label) == (asdict(tiny_bundle().decode), "files test")
+    assert record.data["settings"] == asdict(corpus)
+    assert Evaluation.read(folder / "evaluation.json") == record
+    assert "all numbers" in check(folder)
+
+
+def test_the_prepared_training_text_is_found_in_the_cache(run, corpus):
+    record = evaluate(settings(run, corpus))
+    assert record.overlap["training_pairs"] == 3
+    assert (record.overlap["sources"], record.overlap["pairs"]) == (1, 1)  # a man reads
+    groups = {one.by: {g.name: g.sentences for g in one.groups} for one in record.breakdowns}
+    assert groups["rarest source word in training"] == {"1-9": 3}
+    assert groups["in training"] == {"yes": 1, "no": 2}
+
+
+def test_a_run_tells_its_data_from_others_of_the_same_vocabulary(run, corpus, tmp_path):
+    (prepared,) = (tmp_path / "cache" / "prepared").iterdir()
+    (ids,) = prepared.glob("ids-*")
+    shutil.copytree(prepared, prepared.with_name("files-copy"))
+    shutil.copy(ids / "report.json", run / "data_report.json")
+    assert evaluate(settings(run, corpus)).overlap["training_text"] == prepared.name
+
+
+def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, monkeypatch):
+    unknown = {}
+    with caplog.at_level(logging.INFO):
+        unknown["none"] = evaluate(settings(run, corpus, training_text="none"))
+    assert "not compared with training text: training_text=none" in caplog.text
+    monkeypatch.setattr("seq2seq.evaluation.evaluate.MANY", 2)
+    unknown["many"] = evaluate(settings(run, corpus))
+    assert evaluate(settings(run, corpus, training_text="all")).overlap["training_pairs"] == 3
+    (prepared,) = (tmp_path / "cache" / "prepared").iterdir()
+    shutil.copytree(prepared, prepared.with_name("files-copy"))
+    unknown["several"] = evaluate(settings(run, corpus))
+    shutil.rmtree(prepared.parent)
+    unknown["lost"] = evaluate(settings(run, corpus))
+    said = {name: record.overlap["unknown"] for name, record in unknown.items()}
+    assert said["many"] == "it has 3 pairs; training_text=all reads them"
+    assert said["several"].startswith("the cache holds several that it may be (")
+    assert said["lost"].startswith("it is not in the cache (")
+    assert said["lost"].endswith("; name its files: training_text=FILES")
+    with pytest.raises(DataError, match=r"training_text: no corpus file .*nothing\.tsv"):
+        evaluate(settings(run, corpus, training_text=str(tmp_path / "nothing.tsv")))
+
+
+def test_the_same_evaluation_is_replaced_and_no_other(run, corpus, tmp_path):
+    greedy = {"decode": DecodeChanges(beam=1)}
+    for _ in range(2):
+        evaluate(settings(run, corpus))
+        evaluate(settings(run, corpus, **greedy))
+    folders = sorted(path.name for path in (run / "evaluation").iterdir())
+    assert folders == ["files-test", "files-test-2"]
+    output = str(tmp_path / "out")
+    evaluate(settings(run, corpus, output=output))
+    evaluate(settings(run, corpus, output=output))
+    before = (tmp_path / "out" / "evaluation.json").read_bytes()
+    with pytest.raises(RunError, match=r"evaluation\.json or files beside it are of another"):
+        evaluate(settings(run, corpus, output=output, **greedy))
+    assert (tmp_path / "out" / "evaluation.json").read_bytes() == before
+
+
+def test_files_of_the_user_and_older_records_are_left_alone(run, corpus, tmp_path):
+    mine = write_lines(tmp_path / "mine" / "hypotheses.txt", ["à moi"])
+    with pytest.raises(RunError, match="would be overwritten"):
+        evaluate(settings(run, corpus, output=str(mine.parent)))
+    assert mine.read_text() == "à moi\n"
+    old = write_lines(run / "evaluation" / "files-test" / "evaluation.json", ["{}"])
+    evaluate(settings(run, corpus))
+    assert old.read_text() == "{}\n"
+    assert (run / "evaluation" / "files-test-2" / "evaluation.json").exists()
+
+
+def test_the_members_of_a_mixture_are_groups(run, corpus):
+    members = {
+        name: CorpusConfig(path=corpus.path, val=None, test="test.tsv") for name in ("a", "b")
+    }
+    mixed = DataConfig(
+        name="mixed", train=None, val=None, test=None, members=members, cache=corpus.cache
+    )
+    record = evaluate(settings(run, mixed))
+    (groups,) = (one.groups for one in record.breakdowns if one.by == "corpus")
+    assert [(group.name, group.sentences) for group in groups] == [("a", 3), ("b", 3)]
+    assert groups[0].scores == groups[1].scores
+
+
+def test_an_empty_test_set_is_refused_before_anything_is_translated(run, tmp_path):
+    write_lines(tmp_path / "empty" / "test.tsv", ["en\tfr"])
+    with pytest.raises(DataError, match="data=files test holds no reference to compare with"):
+        evaluate(settings(run, DataConfig(path=str(tmp_path / "empty"))))

@@ -1,0 +1,41 @@
+"""The card of a bundle says what it is made of, how it was trained, and how its score was made."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import sacrebleu
+from conftest import toy_settings
+from tiny_bundle import tiny_bundle
+
+from seq2seq.evaluation.metrics import corpus_scores
+from seq2seq.inference.model_card import model_card
+
+
+def test_a_card_tells_the_recipe_and_the_signature_of_the_score():
+    bundle, settings = tiny_bundle(), toy_settings("optim.lr=0.003", "optim.ema=0.99")
+    [score] = corpus_scores(["un chat"], ["un chat dort"], ["BLEU"])
+    bundle.training = {
+        "step": 1800,
+        "scores": {"BLEU": score.value},
+        "signatures": {"BLEU": score.signature},
+        "config": asdict(settings),
+    }
+    card = model_card(bundle)
+    bleu = sacrebleu.BLEU()
+    bleu.corpus_score(["un chat"], [["un chat dort"]])
+    assert f"- BLEU: {score.value:.2f} (`{bleu.get_signature()}`)" in card
+    for fact in (
+        "# English to French, base (transformer)", "for 1,800 steps", "AdamW, learning rate 0.003",
+        "inverse_sqrt", "100 steps of warm-up", "EMA 0.99", "batches of 1,024 positions",
+        "bpe subwords",
+    ):  # fmt: skip
+        assert fact in card, card
+    assert "R-Drop" not in card
+
+
+def test_a_card_of_a_bundle_that_knows_nothing_says_so():
+    card = model_card(tiny_bundle())
+    assert "unknown data" in card
+    assert "- not known" in card
+    assert "Recipe" not in card

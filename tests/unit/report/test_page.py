@@ -1,0 +1,424 @@
+"""The report of runs has their figures and texts, whatever they are, and needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from example_run import (
+    NASTY,
+    STEPS,
+    evaluation,
+    origin,
+    sentence,
+    validation,
+    write,
+    write_run,
+)
+from html_elements import Page
+from tiny_bundle import tiny_bundle
+
+from seq2seq.data.tokenizer import BOS, EOS
+from seq2seq.errors import RunError
+from seq2seq.inference.alignment import AttentionHead
+from seq2seq.model.attention_maps import attention_maps
+from seq2seq.report.attention import attention_data, attention_section
+from seq2seq.report.facts import facts
+from seq2seq.report.page import report_page, write_report
+from seq2seq.report.run import read_runs
+from seq2seq.report.samples import evenly, marked
+from seq2seq.report.settings import differences
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory) -> Path:
+    return write_run(tmp_path_factory.mktemp("runs") / "first")
+
+
+@pytest.fixture(scope="module")
+def text(run_dir) -> str:
+    return report_page(read_runs([run_dir]))
+
+
+@pytest.fixture(scope="module")
+def page(text) -> Page:
+    return Page(text)
+
+
+@pytest.fixture
+def own_dir(run_dir, tmp_path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(run_dir, tmp_path / "own"))
+
+
+@pytest.fixture(scope="module")
+def both(run_dir, tmp_path_factory) -> str:
+    """The report of two runs."""
+    other = write_run(tmp_path_factory.mktemp("runs") / "second", optim={"lr": 0.2, "ema": 0.9})
+    better = evaluation(58.0)
+    better.write(other / "evaluation/starter-test/evaluation.json")
+    return report_page(read_runs([run_dir, other]))
+
+
+# The page as a whole
+
+
+@pytest.mark.parametrize("which", ["text", "both"])
+def test_nothing_is_fetched(which, request):
+    text = request.getfixturevalue(which)
+    page = Page(text)
+    assert page.tags["link"] == page.tags["img"] == page.tags["iframe"] == 0
+    assert not page.values("src")
+    assert all(link.startswith("#") for link in page.values("href"))
+    assert not re.search(r"url\(|@import|fetch\(|https?:", text)
+    assert len(text.encode()) < 300_000
+
+
+def test_links_lead_to_sections_and_ids_are_unique(page):
+    ids = page.values("id")
+    assert len(ids) == len(set(ids)) == 7
+    assert [f"#{name}" for name in ids] == page.values("href")
+
+
+def test_texts_cannot_become_code(text, page):
+    assert "alert('x')</script>" not in text
+    assert "\u202e" not in text
+    assert page.text.count(NASTY.replace("\u202e", "‹U+202E›")) >= 3  # reference, source, note
+    scripts = page.tags["script"]
+    assert scripts == text.count("</script>")
+
+
+def test_numbers_of_the_head(page):
+    for number in ("56.4", "54.9 to 58.1", "72.8", "1,234,567", "20.0 s", "1,025", "CPU (2 thr"):
+        assert number in page.text, number
+
+
+def test_pictures_are_described(text, page):
+    pictures = [tag for tag in re.findall(r"<[a-z][^>]*>", text) if 'role="img"' in tag]
+    assert len(pictures) > 8
+    assert all(re.search('aria-label="[^"]{15,}"', tag) for tag in pictures)
+    assert "56.4, 54.9 to 58.1" in page.values("aria-label")
+
+
+def test_the_page_is_the_same_each_time(text, run_dir):
+    assert report_page(read_runs([run_dir])) == text
+
+
+# Its parts
+
+
+def test_curves_have_their_values_at_the_updates_they_belong_to(run_dir, text):
+    [run] = read_runs([run_dir])
+    assert run.curves["train/nll"] == [(step, 8 - step / 10) for step in STEPS]
+    assert run.curves["val/bleu"] == [(20, 10), (40, 20)]
+    assert [step for step, _ in run.curves["optim/grad_norm"]] == [10, 30, 40]  # one is no number
+    titles = re.findall(r"<figcaption><b>(.*?)</b>", text)
+    assert titles[0] == "Loss"
+    assert {"Loss", "Validation BLEU", "Learning rate", "Speed", "decode/new"} <= set(titles)
+
+
+def test_an_average_that_was_logged_after_the_end_belongs_to_the_last_update(own_dir):
+    file = own_dir / "metrics/version_0/metrics.csv"
+    lines = file.read_text().splitlines()
+    extra = [f"{lines[0]},val/bleu_of_average", *(f"{line}," for line in lines[1:]),
+             "0,40" + "," * (len(lines[0].split(",")) - 2) + ",33.5"]  # fmt: skip
+    file.write_text("\n".join(extra) + "\n")
+    assert read_runs([own_dir])[0].curves["val/bleu_of_average"] == [(40, 33.5)]
+
+
+def test_all_runs_are_in_one_chart(both):
+    loss = both.split("<figure")[1]
+    assert [line[0] for line in re.findall(r'class="line (?:faint|dots) c(\d)', loss)][:4] == [
+        "0", "0", "1", "1",
+    ]  # fmt: skip
+    assert "first val" in loss
+    assert "second train" in loss
+
+
+def test_intervals_stand_where_they_are(both):
+    """Of both runs on one axis, which reaches a little beyond them."""
+    ends = [54.9, 58.1, 56.5, 59.7]
+    low, high = min(ends) - 0.5, max(ends) + 0.5
+    found = re.findall(r'left:([\d.]+)%;width:([\d.]+)%"></i><b style="left:([\d.]+)%', both)
+    for (left, width, dot), (a, b, value) in zip(
+        found, [(54.9, 58.1, 56.4), (56.5, 59.7, 58.0)], strict=True
+    ):
+        places = np.array([a, value, b])
+        expected = 100 * (places - low) / (high - low)
+        drawn = [float(left), float(dot), float(left) + float(width)]
+        np.testing.assert_allclose(drawn, expected, atol=0.11)
+
+
+def test_scores_of_other_texts_are_kept_apart(own_dir, run_dir):
+    evaluation(fingerprint="other").write(own_dir / "evaluation/starter-test/evaluation.json")
+    text = report_page(read_runs([run_dir, own_dir]))
+    assert text.count("<h3>starter test</h3>") == 2
+
+
+def test_breakdowns_and_signatures_are_there(page):
+    assert "By source words" in page.text
+    assert "0-560061.2" in page.text
+    assert "signature of BLEU" in page.text
+    assert "degenerate: repetition 4" in page.text
+
+
+def test_old_evaluations_show_what_there_is(own_dir):
+    old = {"scores": {"BLEU": 41.25}, "signatures": {"BLEU": "s"}, "data": {"name": "old"},
+           "split": "test", "sentences": 7, "seconds": 1.0, "step": 3, "decode": {"beam": 2},
+           "seq2seq": "0.1.0"}  # fmt: skip
+    write(own_dir / "evaluation/starter-test/evaluation.json", old)
+    page = Page(report_page(read_runs([own_dir])))
+    assert "old test" in page.text
+    assert "41.25" in page.text
+    assert "41.2, no interval" in page.values("aria-label")
+    assert "evaluate again" in page.text
+
+
+def test_doubtful_tokens_are_marked_by_their_probability():
+    text = marked(sentence(1))
+    assert Page(text).text == "un homme lit"
+    assert re.findall(r'<mark style="--p:(.*?)" title="(.*?)">(.*?)</mark>', text) == [
+        ("0.75", "25%", "hom"), ("0.50", "50%", "lit"),
+    ]  # fmt: skip
+    assert "<mark" not in marked(sentence(1, token_log_probs=[]))
+
+
+def test_samples_are_there_for_each_validation(text, page):
+    assert page.text.count("un homme lit") == 2 + 2  # one fixed sentence and one worst, twice
+    assert "worst of 20" in page.text
+    assert "worst of 40" in page.text
+    assert re.search(r'data-labels="20 \(BLEU 10.0\)\|40 \(BLEU 20.0\)"', text)
+
+
+def test_of_many_validations_some_are_shown():
+    assert evenly(range(3), 5) == [0, 1, 2]
+    assert evenly(range(100), 4) == [0, 33, 66, 99]
+
+
+def test_the_viewer_has_the_weights_of_the_model():
+    bundle = tiny_bundle()
+    bundle.alignment = AttentionHead(1, 0)
+    data = attention_data(bundle, [("a man reads", "un homme"), ("", "x")], 10**6)
+    [one] = data["sentences"]
+    assert (data["layers"], data["heads"], data["aligns"]) == (2, 2, [1, 0])
+    encode = bundle.vocabularies.source.encode
+    source, target = encode(["a man reads"])[0], encode(["un homme"])[0]
+    shape = 2, 2, len(target) + 1, len(source) + 1
+    weights = np.frombuffer(base64.b64decode(one["weights"]), np.uint8).reshape(shape)
+    ids = torch.tensor([[*source, EOS]])
+    maps = attention_maps(bundle.model, ids, torch.ones_like(ids).bool(),
+                          torch.tensor([[BOS, *target]]))  # fmt: skip
+    for layer in range(2):
+        expected = maps[f"decoder.{layer}.cross_attention"][0].numpy()
+        np.testing.assert_allclose(weights[layer] / 255, expected, atol=0.5 / 255 + 1e-6)
+    assert (len(one["source"]), len(one["target"])) == (shape[3], shape[2])
+    assert "".join(one["source"][:-1]).replace("·", "") == "amanreads"
+    assert one["source"][-1] == "(end)"
+
+
+def test_the_weights_of_a_page_are_bounded():
+    pairs = [("a man reads", "un homme")] * 3
+    [one, *_] = attention_data(tiny_bundle(), pairs, 10**6)["sentences"]
+    size = len(base64.b64decode(one["weights"]))
+    assert len(attention_data(tiny_bundle(), pairs, 2 * size)["sentences"]) == 2
+    assert attention_data(tiny_bundle(), pairs, size - 1)["sentences"] == []
+
+
+def test_differences_of_settings():
+    settings = [
+        {"model": {"d": 1, "same": [1, 2]}, "seed": 1, "run_dir": "a"},
+        {"model": {"d": 2, "same": [1, 2], "heads": 4}, "seed": 1, "run_dir": "b"},
+    ]
+    assert differences(settings) == {"model.d": ["1", "2"], "model.heads": ["–", "4"]}
+
+
+def test_differences_stand_on_the_page_of_several_runs(both, page):
+    assert "optim.lr0.10.2" in Page(both).text
+    assert "seed1" not in Page(both).text
+    assert "Settings that differ" not in page.text
+
+
+def test_how_to_make_it_again(page):
+    for part in ("git checkout abc123\npython scripts/train.py model=tiny",
+                 "files of the code differed from this commit", "torch 2.13",
+                 "fingerprint of the data: data-fingerprint"):  # fmt: skip
+        assert part in page.text, part
+
+
+def test_starts_that_went_on_are_listed(own_dir):
+    first = origin()
+    again = replace(first.starts[0], command="python scripts/train.py resume=x", revision="def")
+    write(own_dir / "origin.json", asdict(replace(first, starts=[first.starts[0], again])))
+    page = Page(report_page(read_runs([own_dir])))
+    assert "resume=x" in page.text
+    assert "went on 1 times" in page.text
+    assert "the code changed before it went on" in page.text
+
+
+# What is missing or damaged
+
+MISSING = {
+    "metrics": "No curves:",
+    "evaluation": "Not evaluated: own",
+    "samples.jsonl": "No samples: own",
+    "bundle": "No attention: ",
+    "data_report.json": "Nothing is known of the data of own",
+    "origin.json": "Command, code and machine are not known",
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_what_is_missing_is_left_out_and_said(own_dir, name):
+    path = own_dir / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    page = Page(report_page(read_runs([own_dir])))
+    assert MISSING[name] in page.text
+    same = {"samples.jsonl": "bundle"}.get(name)  # the sentences are those of the samples
+    others = {line for key, line in MISSING.items() if key not in (name, same)}
+    assert not [line for line in others if line in page.text]
+
+
+def test_a_run_that_has_just_begun_has_a_page(tmp_path):
+    (tmp_path / "config.yaml").write_text("model: {name: x}\ndata: {name: y}\ntrainer: {}\n")
+    page = Page(report_page(read_runs([tmp_path])))
+    assert all(line.removesuffix("own") in page.text for line in MISSING.values())
+    assert facts(read_runs([tmp_path])[0]) == {}
+
+
+def test_a_line_of_samples_that_was_torn_is_left_out(own_dir):
+    with (own_dir / "samples.jsonl").open("a") as file:
+        file.write(json.dumps(validation(50))[:40])
+    assert [one["step"] for one in read_runs([own_dir])[0].samples] == [20, 40]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.yaml", "model: ["),
+        ("config.yaml", "just text"),
+        ("config.yaml", "model: {}"),
+        ("summary.json", "{"),
+        ("summary.json", "[1]"),
+        ("metrics/version_0/metrics.csv", "step,train/nll\nx,1\n"),
+        ("metrics/version_0/metrics.csv", "nostep\n1\n"),
+        ("metrics/version_0/metrics.csv", b"\xff\xfe\x00"),
+        ("samples.jsonl", '{"step": 1, "bleu": 1, "sentences": [{}], "worst": []}\n'),
+        ("data_report.json", "{}"),
+        ("origin.json", '{"starts": [{}]}'),
+        ("evaluation/starter-test/evaluation.json", "{"),
+        ("evaluation/starter-test/evaluation.json", "[]"),
+        ("evaluation/starter-test/evaluation.json", '{"format": 1}'),
+        ("evaluation/starter-test/evaluation.json", '{"format": 99}'),
+    ],
+)
+def test_what_is_damaged_is_one_message_with_the_file(own_dir, name, content):
+    data = content if isinstance(content, bytes) else content.encode()
+    (own_dir / name).write_bytes(data)
+    with pytest.raises(RunError) as caught:
+        write_report([own_dir], own_dir / "report.html")
+    assert str(own_dir / name) in str(caught.value)
+    assert re.search("restore it|evaluate again|delete it", str(caught.value))
+    assert not (own_dir / "report.html").exists()
+
+
+def test_a_damaged_bundle_leaves_the_attention_out(own_dir):
+    (own_dir / "bundle/model.safetensors").write_bytes(b"damaged")
+    text = attention_section(read_runs([own_dir]))
+    assert "No attention: cannot read the weights" in Page(text).text
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: [p / "none"], "there is no run"),
+        (lambda p: [p], "holds no config.yaml"),
+        (lambda p: [p / "run", p / "x/../run"], "is given twice"),
+    ],
+)
+def test_what_is_no_run_is_one_message(tmp_path, run_dir, make, message):
+    shutil.copytree(run_dir, tmp_path / "run")
+    (tmp_path / "x").mkdir()
+    with pytest.raises(RunError, match=message):
+        write_report(make(tmp_path), tmp_path / "report.html")
+
+
+def test_runs_of_one_name_get_longer_names(run_dir, tmp_path):
+    for place in ("a/run", "b/run"):
+        shutil.copytree(run_dir, tmp_path / place)
+    found = read_runs([tmp_path / "a/run", tmp_path / "b/run"])
+    assert [run.name for run in found] == ["a/run", "b/run"]
+
+
+# The file
+
+
+def test_an_earlier_report_is_replaced_and_nothing_else(run_dir, tmp_path):
+    output = tmp_path / "page.html"
+    write_report([run_dir], output)
+    first = output.read_bytes()
+    write_report([run_dir], output)
+    assert output.read_bytes() == first
+    output.write_text("<html>mine</html>")
+    with pytest.raises(RunError, match="is no report of runs: name another file"):
+        write_report([run_dir], output)
+    assert output.read_text() == "<html>mine</html>"
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [(".", "Is a directory"), ("none/a.html", "No such file or directory")]
+)
+def test_a_file_that_cannot_be_written_is_one_message(run_dir, tmp_path, name, message):
+    with pytest.raises(RunError, match=f"cannot be written: {message}. Name "):
+        write_report([run_dir], tmp_path / name)
+
+
+def test_the_command_needs_no_display_and_says_where_the_page_is(run_dir, tmp_path):
+    output = tmp_path / "a.html"
+    environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"}
+    result = subprocess.run(
+        [sys.executable, "scripts/report.py", run_dir, "--output", output],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env=environment | {"MPLBACKEND": "TkAgg"},
+    )  # fmt: skip
+    assert (result.returncode, result.stderr) == (0, "")
+    size = output.stat().st_size
+    assert result.stdout == f"{output} ({size / 1000:,.0f} kB): open it in a browser\n"
+    Page(output.read_text(encoding="utf-8"))
+
+
+def test_a_mistake_on_the_command_line_is_one_line(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "scripts/report.py", tmp_path / "none"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: there is no run ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_page_stays_small_whatever_the_run_is(own_dir):
+    rng = np.random.default_rng(0)
+    names = ["step", "train/nll", "val/nll", "optim/lr", *(f"other/{i}" for i in range(60))]
+    rows = [",".join(names)]
+    rows += [f"{10 * i}," + ",".join(map(str, rng.normal(size=len(names) - 1)))
+             for i in range(3000)]  # fmt: skip
+    (own_dir / "metrics/version_0/metrics.csv").write_text("\n".join(rows))
+    long = sentence(1, source='"' * 5000, hypothesis="é" * 5000, reference="<" * 5000,
+                    tokens=["▁\"<&'é"] * 200, token_log_probs=[-1.0] * 200)  # fmt: skip
+    one = {"step": 1, "bleu": 1.0, "sentences": [long] * 10, "worst": [long] * 10}
+    lines = [json.dumps(one | {"step": i + 1}) + "\n" for i in range(100)]
+    (own_dir / "samples.jsonl").write_text("".join(lines))
+    assert 500_000 < len(report_page(read_runs([own_dir])).encode()) < 3_000_000
