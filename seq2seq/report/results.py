@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,10 +35,16 @@ METRICS = ("BLEU", "chrF2", "BLEU-tok")
 
 @dataclass(frozen=True)
 class Published:
-    """A line of `published.yaml`."""
+    """A line of `published.yaml`.
 
-    data: str
-    split: str
+    Attributes:
+        fingerprint: of the test set, as in `evaluation.json`.
+        metric: name of the score.
+        value: of it.
+        system: what had it, and who says so.
+    """
+
+    fingerprint: str
     metric: str
     value: float
     system: str
@@ -57,7 +65,8 @@ class Published:
 def keep(run: Path, folder: Path) -> None:
     """Copy the small files of a run to a folder that is new, or of this very run.
 
-    Where the run and its corpus lie on this machine is nobody's business, and left out.
+    Where the run, its corpus and the like lie on this machine is nobody's business: of absolute
+    paths in its settings only the last part is kept, as in `PATH/corpus`.
 
     Raises:
         RunError: it is no run, or was not evaluated; the folder holds another run.
@@ -68,11 +77,11 @@ def keep(run: Path, folder: Path) -> None:
             f"{run} was not evaluated: python scripts/evaluate.py model={run} first, as a result "
             "is a score"
         )
-    places = {found.settings["data"].get("path"): "CORPUS"}
+    places = {path: f"PATH/{Path(path).name}" for path in _absolute(found.settings)}
     own = (str(run.resolve()), found.settings.get("run_dir"))
-    places |= dict.fromkeys(own, f"runs/{folder.name}")
+    places |= dict.fromkeys(_absolute(own), f"runs/{folder.name}")
     texts = {
-        file.relative_to(run): _without(places, file.read_text(encoding="utf-8"))
+        file.relative_to(run): _kept_text(file, places)
         for pattern in KEPT
         for file in sorted(run.glob(pattern))
     }
@@ -84,11 +93,35 @@ def keep(run: Path, folder: Path) -> None:
         replace_text(folder / name, text)
 
 
-def _without(places: Mapping[Any, str], text: str) -> str:
-    """A text with these places called otherwise, the longest first."""
-    for place in sorted((place for place in places if isinstance(place, str)), key=len)[::-1]:
-        text = text.replace(place, places[place])
+def _absolute(value: Any) -> set[str]:
+    """All absolute paths among some settings."""
+    if isinstance(value, dict | list | tuple):
+        parts = value.values() if isinstance(value, dict) else value
+        return {path for part in parts for path in _absolute(part)}
+    return {value} if isinstance(value, str) and Path(value).is_absolute() else set()
+
+
+def _kept_text(file: Path, places: Mapping[str, str]) -> str:
+    """A file, in whose fields these places are called otherwise."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".json":
+        return json.dumps(_renamed(json.loads(text), places), indent=1, ensure_ascii=False) + "\n"
+    if file.suffix == ".yaml":
+        renamed = _renamed(yaml.safe_load(text), places)
+        return str(yaml.safe_dump(renamed, sort_keys=False, allow_unicode=True))
     return text
+
+
+def _renamed(value: Any, places: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _renamed(part, places) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_renamed(part, places) for part in value]
+    if isinstance(value, str):
+        for place in sorted(places, key=len, reverse=True):  # whole paths, or the folders in them
+            whole = rf"(?<![\w./-]){re.escape(place)}(?![\w.-])"
+            value = re.sub(whole, places[place].replace("\\", r"\\"), value)
+    return value
 
 
 def _holds(file: Path, text: str) -> bool:
@@ -106,9 +139,12 @@ def results_table(runs: Sequence[Run], published: Sequence[Published]) -> str:
     found.sort(key=lambda pair: pair[1].label)
     head = ("test set", "system", "hardware", "training", *METRICS)
     rows = [head, ("---",) * 4 + ("---:",) * len(METRICS)]
-    for label in dict.fromkeys(one.label for _, one in found):
-        rows += [_row(run, one) for run, one in found if one.label == label]
-        rows += _published_rows(published, label)
+    sets = dict.fromkeys((one.label, one.data["fingerprint"]) for _, one in found)
+    for label, fingerprint in sets:
+        own = [pair for pair in found if pair[1].data["fingerprint"] == fingerprint]
+        rows += [_row(*pair) for pair in own if pair[1].label == label]
+        theirs = (line for line in published if line.fingerprint == fingerprint)
+        rows += [_published_row(line, label) for line in theirs]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -144,11 +180,9 @@ def _cell(value: float, low: float | None, high: float | None) -> str:
     return f"{value:.1f}" if low is None else f"{value:.1f} ({low:.1f}–{high:.1f})"
 
 
-def _published_rows(published: Sequence[Published], label: str) -> Iterator[tuple[str, ...]]:
-    for line in published:
-        if f"{line.data} {line.split}" == label:
-            cells = (f"{line.value:.1f}" if name == line.metric else "" for name in METRICS)
-            yield (label, f"*{line.system}*", "", "", *cells)
+def _published_row(line: Published, label: str) -> tuple[str, ...]:
+    cells = (f"{line.value:.1f}" if name == line.metric else "" for name in METRICS)
+    return (label, f"*{line.system}*", "", "", *cells)
 
 
 def with_table(page: str, table: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from seq2seq.errors import RunError
 from seq2seq.report.results import (
     BEGIN,
     END,
-    METRICS,
     Published,
     keep,
     kept_runs,
@@ -20,7 +20,7 @@ from seq2seq.report.results import (
 from seq2seq.report.run import read_run
 
 ROOT = Path(__file__).resolve().parents[3]
-PUBLISHED = [Published("toy", "test", "BLEU-tok", 61.25, "Theirs (2020)")]
+PUBLISHED = [Published("f", "BLEU-tok", 61.25, "Theirs (2020)")]
 
 
 def evaluated(folder: Path, bleu: float = 41.26) -> Path:
@@ -52,23 +52,30 @@ def test_the_table_of_the_readme_is_that_of_the_runs_under_results():
     assert with_table(page, results_table(runs, published)) == page
 
 
-def test_every_score_of_the_readme_outside_of_the_table_stands_in_a_record():
-    """Numbers that are called BLEU in running text, such as 'test BLEU 56.5'."""
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+def scores_outside_of_the_table(page: str) -> set[str]:
+    """Numbers with a point in lines of text that speak of a score."""
     text = page[: page.index(BEGIN)] + page[page.index(END) :]
-    known = {
-        f"{score.value:.1f}"
-        for run in kept_runs(ROOT / "results")
-        for one in run.evaluations.values()
-        for score in one.scores
-        if score.name in METRICS
-    }
-    assert set(re.findall(r"BLEU(?:-tok)?\W{1,3}(\d+\.\d+)", text)) <= known
+    lines = [line for line in text.splitlines() if re.search("BLEU|chrF|TER", line)]
+    return {number for line in lines for number in re.findall(r"\d+\.\d+", line)}
+
+
+def test_every_score_of_the_readme_stands_in_the_table():
+    page = f"56.5 BLEU, BLEU of 12.25\n{BEGIN}\nBLEU 1.5\n{END}\n3.5 GB\nchrF2 is 7.5"
+    assert scores_outside_of_the_table(page) == {"56.5", "12.25", "7.5"}
+    assert not scores_outside_of_the_table((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def test_kept_translations_are_those_that_were_scored():
+    for run in kept_runs(ROOT / "results"):
+        for folder, one in run.evaluations.items():
+            assert one.lines("hypotheses", folder)  # which compares the fingerprint
+            [bleu] = [score for score in one.scores if score.name == "BLEU"]
+            assert bleu.low < bleu.value < bleu.high
 
 
 def test_a_row_for_each_evaluation_and_each_line_published_on_its_test_set(tmp_path):
     runs = [read_run(evaluated(tmp_path / "mine"), "mine")]
-    other = Published("elsewhere", "test", "BLEU", 1.0, "Not shown")
+    other = Published("of another test set", "BLEU", 1.0, "Not shown")
     head, _, own, theirs = results_table(runs, [*PUBLISHED, other]).splitlines()
     assert own == "| toy test | mine, beam 4 |  |  | 41.3 (40.0–42.5) |  |  |"
     assert theirs == "| toy test | *Theirs (2020)* |  |  |  |  | 61.2 |"
@@ -101,8 +108,23 @@ def test_where_things_lay_is_not_kept(tmp_path):
     (run / "origin.json").write_text(json.dumps({"parameters": 1, "data": None, "starts": [start]}))
     keep(run, tmp_path / "kept")
     [again] = kept_runs(tmp_path)[:1]
-    assert again.origin.starts[0].command == "train.py data.path=CORPUS/en run_dir=runs/kept"
+    assert again.origin.starts[0].command == "train.py data.path=PATH/corpus/en run_dir=runs/kept"
     assert not [f for f in (tmp_path / "kept").rglob("*.*") if str(tmp_path) in f.read_text()]
+
+
+@pytest.mark.parametrize("path", [".", "un", "/un"])
+def test_only_whole_paths_are_called_otherwise(tmp_path, path):
+    run = evaluated(tmp_path / "run")
+    (run / "config.yaml").write_text(
+        f"model: {{}}\ndata: {{path: {path}}}\ntrainer: {{}}\nother: see /untouched/un\n"
+    )
+    keep(run, tmp_path / "kept")
+    [again] = kept_runs(tmp_path)[:1]
+    assert again.settings["other"] == "see /untouched/un"
+    assert again.settings["data"]["path"] == ("PATH/un" if path == "/un" else path)
+    [(folder, one)] = again.evaluations.items()
+    assert one.score("BLEU").value == 41.26
+    assert (folder / "hypotheses.txt").read_text() == "un\ndeux\ntrois\n"
 
 
 def test_another_run_is_not_overwritten(tmp_path):
@@ -121,3 +143,32 @@ def test_a_run_without_evaluation_is_no_result(tmp_path):
 def test_a_page_without_marks_is_refused():
     with pytest.raises(RunError, match="has no place for results"):
         with_table("# A page", "| a |")
+
+
+REPRODUCE = ROOT / "scripts" / "reproduce_multi30k.sh"
+
+
+@pytest.mark.parametrize("state", ["new", "stopped", "finished"])
+def test_reproducing_goes_on_where_it_was_stopped(state, tmp_path):
+    """With a `python` that only says what it was asked for."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o755)
+    run = tmp_path / "run"
+    if state != "new":
+        run.mkdir()
+    if state == "finished":
+        (run / "summary.json").touch()
+    environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "RUN": str(run), "DATA": "a, b"}
+    done = subprocess.run(
+        ["bash", REPRODUCE], env=environment, capture_output=True, text=True, check=True
+    )
+    *first, evaluate, table = done.stdout.splitlines()
+    assert first == {
+        "new": [f"scripts/train.py experiment=multi30k run_dir={run} data.path='a, b'"],
+        "stopped": [f"scripts/train.py resume={run}"],
+        "finished": [],
+    }[state]
+    expected = f"scripts/evaluate.py model={run} data=multi30k split=test data.path='a, b'"
+    assert (evaluate, table) == (expected, f"scripts/results.py {run}")
