@@ -118,6 +118,7 @@ class ArrivingLines:
         self._descriptor, self._name = descriptor, name
         self._lines: deque[bytes] = deque()  # that came and were not given yet
         self._rest: list[bytes] = []  # of a line whose end has not come
+        self._rest_length = 0
         self._ended = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -155,10 +156,12 @@ class ArrivingLines:
         for line in ended:
             self._lines.append(b"".join([*self._rest, line]))
             self._rest.clear()
+            self._rest_length = 0
         self._rest.append(last)
+        self._rest_length += len(last)
         if not data:
             self._ended = True
             if any(self._rest):
                 self._lines.append(b"".join(self._rest))
-        if len(self._rest) > LONGEST >> 16 and sum(map(len, self._rest)) > LONGEST:
+        if self._rest_length > LONGEST:
             raise DataError(f"{self._name}: {LONGEST:,} bytes and no end of a line: is this text?")

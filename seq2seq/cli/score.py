@@ -106,7 +106,7 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
         if sys.stdin.isatty():
             raise ConfigError(["nothing to score: give files, or a pipe of SOURCE tab TARGET"])
         return _of_stdin()
-    from seq2seq.data.corpus import kind_of, read_pairs
+    from seq2seq.data.corpus import kind_of
 
     kinds = [kind_of(file) for file in files]
     if len(files) > 2 or (len(files) == 2) != (kinds[0] == "text") or len(set(kinds)) > 1:
@@ -118,7 +118,17 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
         if file.is_dir() or not file.exists():
             what = "it is a folder" if file.is_dir() else "there is no such file"
             raise DataError(f"cannot read {file}: {what}. Correct the name")
-    return read_pairs(list(files), columns)
+    return _of_files(list(files), columns)
+
+
+def _of_files(files: list[Path], columns: tuple[str, str]) -> Iterator[Pair]:
+    from seq2seq.data.corpus import read_pairs
+
+    settings = "data.source_column and data.target_column"  # what they are called in training
+    try:
+        yield from read_pairs(files, columns)
+    except DataError as error:
+        raise DataError(str(error).replace(settings, "--columns SOURCE TARGET")) from error
 
 
 def _of_stdin() -> Iterator[Pair]:

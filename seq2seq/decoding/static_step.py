@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -28,7 +30,10 @@ from seq2seq.model.transformer import Transformer
 from seq2seq.model.translation_model import TranslationModel
 
 SOURCE_BLOCK, TARGET_BLOCK = 16, 32
-IDLE_BYTES = 4 * 2**30  # most memory of slots that are kept for searches to come
+# What is kept for searches to come: the memory of slots, and their number, since each graph has
+# memory of its own, too.
+IDLE_BYTES, IDLE_SLOTS = 2 * 2**30, 64
+RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 
 
 def graph_step(model: TranslationModel) -> StaticStep:
@@ -68,7 +73,6 @@ class Slot:
         self.past: Tensor
         self.cross: list[KeysValues]
         rows = shape.sentences * shape.beams
-        # Zeros, since what is not a number stays so, even where a mask hides it.
         new = like.past.new_zeros
         _, parts, heads, _, width = like.past.shape
         self.past = new(rows, parts, heads, shape.target, width)
@@ -81,6 +85,11 @@ class Slot:
         tensors = [self.past, *(part for of_layer in self.cross for part in of_layer)]
         self.bytes = sum(tensor.nbytes for tensor in tensors)
         self.replay = recorded(lambda: self._run(step), self.past.device)
+
+    def clear(self) -> None:
+        """Forget: what is not a number would stay so, even where a mask hides it."""
+        for tensor in (self.past, *(part for of_layer in self.cross for part in of_layer)):
+            tensor.zero_()
 
     def _run(self, step: TransformerStep) -> None:
         places_T = torch.arange(self.shape.target, device=self.place.device)
@@ -117,7 +126,7 @@ class StaticState:
         self.held: Slot | TransformerState = start
         self.length, self.sentences, self.beams = 0, start.past.size(0), 1
         self._step, self._taken = step, list[Slot]()
-        weakref.finalize(self, step.give_back, self._taken)
+        weakref.finalize(self, _give_back, self._taken, step.returned)
 
     def reorder(self, rows: Tensor) -> None:
         beams = len(rows) // self.sentences
@@ -135,6 +144,9 @@ class StaticState:
             self._taken.append(self.held)
         assert isinstance(self.held, Slot)
         self.held.fill(held, sentences, rows, self.length)
+        if isinstance(held, Slot) and held is not self.held:
+            self._taken.remove(held)
+            self._step.returned.append(held)
 
     def slot_with_room(self) -> Slot:
         """The slot, with room for one more position."""
@@ -159,6 +171,8 @@ class StaticStep:
         self._limit = model.config.max_length
         self._idle: list[Slot] = []  # the last used one last
         self._lock = threading.Lock()
+        # States end whenever Python collects them, even under the lock, so they ask for none.
+        self.returned: deque[Slot] = deque()
 
     def start(self, source_BS: Tensor) -> StaticState:
         given = source_BS.size(1)
@@ -197,35 +211,50 @@ class StaticStep:
     def take(self, shape: Shape, like: Slot | TransformerState) -> Slot:
         """An idle slot of this shape, or a new one."""
         with self._lock:
-            for slot in reversed(self._idle):
-                if slot.shape == shape:
-                    self._idle.remove(slot)
-                    return slot
-            return Slot(self._plain, shape, like)  # one recording at a time
+            while self.returned:
+                self._idle.append(self.returned.popleft())
+            found = next((slot for slot in reversed(self._idle) if slot.shape == shape), None)
+            if found is not None:
+                self._idle.remove(found)
+            while len(self._idle) > IDLE_SLOTS or sum(s.bytes for s in self._idle) > IDLE_BYTES:
+                self._idle.pop(0)  # the oldest
+        if found is not None:
+            found.clear()
+            return found
+        try:
+            return Slot(self._plain, shape, like)
+        except torch.OutOfMemoryError:
+            with self._lock:
+                self._idle.clear()
+            return Slot(self._plain, shape, like)
 
-    def give_back(self, slots: list[Slot]) -> None:
-        """Keep slots for searches to come; the oldest of too many go."""
-        with self._lock:
-            self._idle += slots
-            while sum(slot.bytes for slot in self._idle) > IDLE_BYTES:
-                self._idle.pop(0)
+
+def _give_back(slots: list[Slot], returned: deque[Slot]) -> None:
+    returned.extend(slots)
 
 
 def recorded(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
     """What does the same as `run` whenever it is called: on a GPU a graph, elsewhere itself."""
     if device.type != "cuda":
         return run
-    own = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    own.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(own):  # libraries set themselves up in the first runs
-        run()
-        run()
-    torch.cuda.current_stream(device).wait_stream(own)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        run()
+    with RECORDING:
+        own = _stream(device)
+        own.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(own):  # libraries set themselves up in the first runs
+            run()
+            run()
+        torch.cuda.current_stream(device).wait_stream(own)
+        with torch.cuda.graph(graph, stream=own, capture_error_mode="thread_local"):
+            run()
     replay: Callable[[], None] = graph.replay
     return replay
+
+
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """The one that graphs are recorded on: libraries have a workspace for each."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def _size(sentences: int) -> int:

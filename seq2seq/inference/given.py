@@ -29,6 +29,23 @@ def readable_list(name: str, texts: Iterable[str]) -> list[str]:
     return [readable(text) for text in texts]
 
 
+def readable_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of texts as they can be written.
+
+    Raises:
+        UserError: something is no pair of texts.
+    """
+    pairs = list(pairs)
+    for number, pair in enumerate(pairs, 1):
+        texts = list(pair) if isinstance(pair, tuple | list) else [pair]
+        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
+            raise UserError(
+                f"pairs has {repr(pair)[:60]} in place {number}, where a source and its "
+                "translation must be: give a list of (str, str)"
+            )
+    return [(readable(source), readable(target)) for source, target in pairs]
+
+
 def refuse_single_text(name: str, texts: Iterable[str]) -> None:
     """Raise UserError for a text where a list of them is wanted."""
     if isinstance(texts, str):

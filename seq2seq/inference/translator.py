@@ -15,7 +15,7 @@ from seq2seq.errors import UserError, nearest
 from seq2seq.inference.alignment import Links, align_words, bare_words
 from seq2seq.inference.device import choose_device as choose_device  # importable from here, too
 from seq2seq.inference.engine import Engine, Progress
-from seq2seq.inference.given import readable, readable_list, refuse_single_text
+from seq2seq.inference.given import readable, readable_list, readable_pairs, refuse_single_text
 from seq2seq.inference.items import Item, find_items
 from seq2seq.inference.joining import join_pieces
 from seq2seq.inference.keeping import keep_items
@@ -216,6 +216,7 @@ class Translator:
         Raises:
             UserError: a side is longer than the model's limit.
         """
+        pairs = readable_pairs(pairs)
         read = [(self.as_read(source), self.as_written(target)) for source, target in pairs]
         words = [len(target.split()) for _, target in pairs]
         return score_pairs(self.engine, self.vocabularies, read, words)
@@ -230,9 +231,9 @@ class Translator:
         words = [
             (
                 source.encode(map(self.as_read, bare_words(one))),
-                target.encode(map(self.as_written, bare_words(readable(other)))),
+                target.encode(map(self.as_written, bare_words(other))),
             )
-            for one, other in pairs
+            for one, other in readable_pairs(pairs)
         ]
         return align_words(self.engine, words)
 

@@ -57,8 +57,11 @@ class Published:
             RunError: it is missing or damaged.
         """
         try:
-            return [cls(**line) for line in yaml.safe_load(path.read_text(encoding="utf-8"))]
-        except (OSError, TypeError, yaml.YAMLError) as error:
+            lines = [cls(**line) for line in yaml.safe_load(path.read_text(encoding="utf-8"))]
+            if unknown := {line.metric for line in lines}.difference(METRICS):
+                raise ValueError(f"{unknown.pop()} is none of {', '.join(METRICS)}")
+            return lines
+        except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
             raise RunError(f"{path} cannot be read ({error}): restore it") from error
 
 
@@ -85,9 +88,11 @@ def keep(run: Path, folder: Path) -> None:
         for pattern in KEPT
         for file in sorted(run.glob(pattern))
     }
-    config = Path("config.yaml")
-    if folder.exists() and not _holds(folder / config, texts[config]):
-        raise RunError(f"{folder} holds another run: give another name, or remove it")
+    for own_file in map(Path, ("config.yaml", "origin.json")):
+        if folder.exists() and not _holds(folder / own_file, texts.get(own_file)):
+            raise RunError(f"{folder} holds another run: give another name, or remove it")
+    for file in folder.glob("evaluation/*/*"):  # those of an earlier keeping
+        file.unlink()
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         replace_text(folder / name, text)
@@ -124,8 +129,9 @@ def _renamed(value: Any, places: Mapping[str, str]) -> Any:
     return value
 
 
-def _holds(file: Path, text: str) -> bool:
-    return file.is_file() and file.read_text(encoding="utf-8") == text
+def _holds(file: Path, text: str | None) -> bool:
+    """Whether a file has this text, or both are missing."""
+    return (file.read_text(encoding="utf-8") if file.is_file() else None) == text
 
 
 def kept_runs(results: Path) -> list[Run]:

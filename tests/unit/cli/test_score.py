@@ -98,6 +98,13 @@ def test_all_forms_of_input_give_the_same(run, tmp_path, form):
     assert lines == run(stdin=tsv(PAIRS))[1]
 
 
+def test_a_column_that_is_not_there_is_told_in_options_of_this_command(run, tmp_path):
+    (tmp_path / "a.tsv").write_text("en\tfr\n" + tsv(PAIRS))
+    code, _, err = run(tmp_path / "a.tsv", "--columns", "en", "de")
+    assert code == 1
+    assert "has no column 'de'; it has: 'en', 'fr'. Set --columns SOURCE TARGET" in err
+
+
 def test_pairs_without_a_score_keep_their_lines_and_are_named(run):
     odd = [("", "x"), ("x", "  "), ("man " * 40, "x"), ("x", "homme " * 40)]
     mixed = [PAIRS[0], *odd, PAIRS[1]]

@@ -136,7 +136,8 @@ def test_searches_at_the_same_time_have_slots_of_their_own(tapes):
 
 
 @torch.inference_mode()
-def test_slots_are_kept_up_to_a_bound(monkeypatch):
+@pytest.mark.parametrize("bound", ["IDLE_BYTES", "IDLE_SLOTS"])
+def test_slots_are_kept_up_to_a_bound(bound, monkeypatch):
     step = StaticStep(tiny_transformer())
 
     def search_once():
@@ -145,10 +146,49 @@ def test_slots_are_kept_up_to_a_bound(monkeypatch):
             step.step(torch.full((2,), BOS), state)
 
     search_once()
-    assert len(step._idle) == 1
-    monkeypatch.setattr(static_step, "IDLE_BYTES", 0)
+    assert len(step.returned) == 1
+    monkeypatch.setattr(static_step, bound, 0)
     search_once()
     assert not step._idle
+    assert len(step.returned) == 1
+
+
+@torch.inference_mode()
+def test_what_is_not_a_number_does_not_stay_in_a_slot():
+    step = StaticStep(tiny_transformer())
+    tokens_R = torch.full((2,), BOS)
+    for spoil in (True, False):
+        state = step.start(random_ids(1, 2, 5))
+        for _ in range(3):
+            found = step.step(tokens_R, state)
+        if spoil:  # as an overflow in 16 bits would
+            state.held.past[0, :, :, 2:] = torch.nan
+            slot = state.held
+        del state
+    assert step.returned[-1] is slot
+    assert found.isfinite().all()
+
+
+@torch.inference_mode()
+def test_a_state_may_end_while_a_slot_is_made(monkeypatch):
+    step = StaticStep(tiny_transformer())
+    tokens_R = torch.full((2,), BOS)
+
+    def collecting(run, device):
+        gc.collect()
+        return run
+
+    state = step.start(random_ids(1, 2, 5))
+    for _ in range(2):
+        step.step(tokens_R, state)
+    circle = [state]
+    circle.append(circle)
+    del state, circle
+    monkeypatch.setattr(static_step, "recorded", collecting)
+    other = step.start(random_ids(1, 2, 30))  # of another size
+    for _ in range(2):
+        step.step(tokens_R, other)
+    assert len(step.returned) + len(step._idle) == 1
 
 
 def test_sizes_of_slots_are_few_and_seldom_much_too_large():

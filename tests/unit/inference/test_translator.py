@@ -402,6 +402,13 @@ def test_surrogates_are_question_marks_in_every_wish(translator):
     assert one.text.startswith("?")
 
 
+@pytest.mark.parametrize("wrong", [None, "ab", ("a",), ("a", "b", "c"), ("a", None), ("a", 1)])
+def test_what_is_no_pair_of_texts_is_refused(translator, wrong):
+    for method in (translator.score, translator.align):
+        with pytest.raises(UserError, match=r"pairs has .* in place 2.*list of \(str, str\)"):
+            method([("a", "b"), wrong])
+
+
 def test_a_single_text_or_what_is_none_is_refused(translator):
     with pytest.raises(UserError, match=r"texts is a single text, .* list, such as \['no'\]"):
         translator.translate("no")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.errors import RunError
 from seq2seq.report.results import (
     BEGIN,
@@ -33,10 +34,14 @@ def evaluated(folder: Path, bleu: float = 41.26) -> Path:
         "format": 1,
         "scores": [{"name": "BLEU", "value": bleu, "signature": "s", "low": 40.0, "high": 42.52}],
         "intervals": None, "sentences": 3, "length_ratio": 1.0, "exact_matches": 0,
-        "degenerate": {}, "breakdowns": [], "overlap": {}, "notes": [],
-        "data": {"name": "toy", "split": "test", "fingerprint": "f"},
+        "degenerate": {}, "breakdowns": [], "overlap": {"unknown": "-"}, "notes": [],
+        "data": {"name": "toy", "split": "test", "language": "fr", "fingerprint": "f"},
         "model": None, "decode": {"strategy": "beam", "beam": 4}, "seconds": 1.0,
-        "versions": {}, "files": {},
+        "versions": {},
+        "files": {
+            role: {"path": f"{role}.txt", "fingerprint": text_fingerprint(["un", "deux", "trois"])}
+            for role in ("hypotheses", "references")
+        },
     }  # fmt: skip
     (place / "evaluation.json").write_text(json.dumps(record))
     (place / "hypotheses.txt").write_text("un\ndeux\ntrois\n")
@@ -131,6 +136,25 @@ def test_another_run_is_not_overwritten(tmp_path):
     keep(evaluated(tmp_path / "one"), tmp_path / "kept")
     with pytest.raises(RunError, match="holds another run: give another name"):
         keep(evaluated(tmp_path / "two"), tmp_path / "kept")
+
+
+def test_evaluations_that_a_run_no_longer_has_are_not_kept(tmp_path):
+    run = evaluated(tmp_path / "run")
+    keep(run, tmp_path / "kept")
+    (run / "evaluation" / "toy-test").rename(run / "evaluation" / "toy-val")
+    keep(run, tmp_path / "kept")
+    [again] = kept_runs(tmp_path)[:1]
+    assert [folder.name for folder in again.evaluations] == ["toy-val"]
+
+
+def test_a_line_of_an_unknown_metric_is_refused(tmp_path):
+    file = tmp_path / "published.yaml"
+    file.write_text("- {fingerprint: f, metric: BLUE, value: 1, system: s}")
+    with pytest.raises(RunError, match=r"BLUE is none of BLEU, chrF2, BLEU-tok"):
+        Published.read(file)
+    file.write_bytes(b"- \xff")
+    with pytest.raises(RunError, match="cannot be read"):
+        Published.read(file)
 
 
 def test_a_run_without_evaluation_is_no_result(tmp_path):
