@@ -2,7 +2,7 @@
 
 python scripts/evaluate.py model=FOLDER [data=multi30k] [split=test]
 python scripts/evaluate.py hypothesis=FILE reference=FILE [source=FILE] [output=FILE.json]
-python scripts/evaluate.py --check evaluation.json
+python scripts/evaluate.py --check evaluation.json [reference=FILE source=FILE]
 """
 
 import argparse
@@ -24,12 +24,16 @@ def main(config: EvaluateConfig) -> None:
 
 def check() -> None:
     parser = argparse.ArgumentParser(description="Compute an evaluation again from its texts.")
-    parser.add_argument("--check", type=Path, required=True, metavar="FILE", nargs="+")
-    options = parser.parse_args()
+    what = "record, or its folder; then reference=FILE and source=FILE, if they are not kept there"
+    parser.add_argument("--check", required=True, metavar="FILE", nargs="+", help=what)
+    names = parser.parse_args().check
+    found = [name.partition("=") for name in names]
+    given = {key: Path(file) for key, _, file in found if key in ("reference", "source") and file}
     from seq2seq.evaluation.check import check
 
-    for path in options.check:
-        print(check(path))
+    for name, (key, _, _) in zip(names, found, strict=True):
+        if key not in given:
+            print(check(Path(name), given))
 
 
 if __name__ == "__main__":

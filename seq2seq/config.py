@@ -653,7 +653,8 @@ class LoggerConfig(Checked):
     project: str = "seq2seq"  # W&B project
     group: str | None = None  # of W&B runs; null = the sweep that the run belongs to, if any
     upload_bundle: bool = True  # the bundle becomes a W&B artifact at the end
-    samples: int = 10  # sentences in samples.jsonl, and as many of the worst; 0 = no such file
+    samples: int = 10  # sentences in samples.jsonl, and as many of the worst; 0 = no such file.
+    # Of more than 20, some have no picture in W&B.
 
     def problems(self) -> Iterator[str]:
         yield from one_of("logger.kind", self.kind, LOGGERS)
@@ -954,3 +955,26 @@ class EvaluateConfig(Checked):
             yield f"output={self.output}: the results of this go to {kind}"
         if self.comet is not None and files and self.source is None:
             yield "comet= reads what was translated, too: give source=FILE"
+        if self.comet is None and self.comet_command != EvaluateConfig.comet_command:
+            yield f"comet_command={self.comet_command} does nothing without comet=MODEL.ckpt"
+        if ".." in self.data.name.split("/"):
+            yield f"data.name={self.data.name} names a folder of results: leave .. out"
+        if self.model is None and files:
+            yield from self._idle()
+
+    def _idle(self) -> Iterator[str]:
+        """Settings that do nothing for translations that are there, as far as that can be told:
+        `data` has a default in configs/, and its columns are those of `training_text`, too."""
+        changes = {f"decode.{name}": value for name, value in vars(self.decode).items()}
+        for name in ("split", "precision", "device"):
+            value = getattr(self, name)
+            changes[name] = None if value == getattr(EvaluateConfig, name) else value
+        named = self.training_text not in ("auto", "all", "none")
+        if not named and self.data.name not in (DataConfig.name, "starter"):
+            changes["data"] = self.data.name
+        if self.training_text == "all" or (named and self.source is None):
+            changes["training_text"] = self.training_text
+        for name, value in changes.items():
+            if value is not None:
+                needed = "source=FILE" if name == "training_text" and named else "model=FOLDER"
+                yield f"{name}={value} does nothing without {needed}: leave it out"

@@ -50,6 +50,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         Panel("Learning rate", ("optim/lr",)),
         Panel("Gradient norm before clipping", ("optim/grad_norm",)),
         Panel("Gradient norm of each block", pattern="optim/grad_norm/.*"),
+        Panel("Histograms of these", pattern="optim/grad_norm_histogram/.*"),
     ),
     "Throughput": (
         Panel(

@@ -98,8 +98,8 @@ class Averaging(L.Callback):
         model.train()
         fill(model, raw)
         self.summary = {"steps": steps, "val_bleu": round(score, 4), "shipped": shipped}
-        for logger in trainer.loggers:
-            logger.log_metrics({"val/bleu_of_average": score}, step=trainer.global_step)
+        for logger in trainer.loggers:  # which count from 0, as Lightning does
+            logger.log_metrics({"val/bleu_of_average": score}, step=trainer.global_step - 1)
         log.info(
             "average of steps %s: validation BLEU %.2f; best of one step %.2f: %s is the bundle",
             *(", ".join(map(str, steps)), score, self.bleu.best),

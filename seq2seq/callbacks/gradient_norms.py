@@ -23,11 +23,15 @@ class GradientNorms(L.Callback):
     Their squares add up to that of `optim/grad_norm`: they are norms before clipping. Blocks are
     layers, and what is beside them: embeddings, last norms, output.
 
+    Args:
+        wanted: whether anything is logged; they cost time, and all processes must agree.
+
     Attributes:
         since_validation: all that was logged since the last validation, by block.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: bool = True) -> None:
+        self.wanted = wanted
         self.since_validation: dict[str, list[float]] = {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -46,7 +50,7 @@ class GradientNorms(L.Callback):
     ) -> None:
         assert isinstance(pl_module, TranslationTask)
         window = trainer.log_every_n_steps * trainer.accumulate_grad_batches  # type: ignore[attr-defined]
-        if (batch_idx + 1) % window or pl_module.left_out:
+        if not self.wanted or (batch_idx + 1) % window or pl_module.left_out:
             return
         names, norms = zip(*block_norms(pl_module.model).items(), strict=True)
         norms_N = torch.stack(norms)

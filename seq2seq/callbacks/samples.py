@@ -14,10 +14,10 @@ import lightning as L
 from seq2seq.callbacks.validation_bleu import ValidationBleu
 from seq2seq.data.corpus import Pair
 from seq2seq.disk import replace_text
-from seq2seq.evaluation.metrics import corpus_scores, length_ratio, sentence_chrf
+from seq2seq.evaluation.metrics import chrf_scores, length_ratio
 from seq2seq.inference.degeneration import faults
 from seq2seq.inference.translation import Translation
-from seq2seq.training.samples_file import NAME, entries, raw_lines
+from seq2seq.training.samples_file import NAME, whole_lines
 
 log = logging.getLogger(__name__)
 
@@ -41,25 +41,29 @@ class Samples(L.Callback):
         self.file, self.count, self.bleu = run_dir / NAME, count, bleu
         self.rows = spread(bleu.pairs, count)
         self.latest: dict[str, Any] | None = None
+        self._ready = False  # there is nothing in the file that must go before a line is added
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.is_global_zero:
-            self._keep_before(trainer.global_step + 1)
+            try:
+                self._keep_before(trainer.global_step + 1)
+            except OSError as error:  # the run is worth more
+                log.warning("%s could not be cut: %s", self.file, error)
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.is_global_zero:
             return
         pairs, found = self.bleu.pairs, self.bleu.translations
         hypotheses, references = [str(one) for one in found], [target for _, target in pairs]
-        [chrf] = corpus_scores(hypotheses, references, ["chrF2"])
+        chrf, chrf_of_each = chrf_scores(hypotheses, references)
         figures = {
-            "val/chrf": chrf.value,
+            "val/chrf": chrf,
             "val/length_ratio": length_ratio(hypotheses, references),
             **decode_figures(pairs, found, self.bleu.seconds),
         }
         pl_module.log_dict(figures, rank_zero_only=True)
         if self.count:
-            self._keep(trainer.global_step, list(map(sentence_chrf, hypotheses, references)))
+            self._keep(trainer.global_step, chrf_of_each)
 
     def _keep(self, step: int, chrf: Sequence[float]) -> None:
         """Add a line to the file, given the chrF2 of each sentence."""
@@ -71,21 +75,23 @@ class Samples(L.Callback):
         )  # fmt: skip
         bleu = round(self.bleu.latest, 4)
         self.latest = {"step": step, "bleu": bleu, "sentences": fixed, "worst": lowest}
-        self._keep_before(step)  # it may have been made before the run was stopped
         try:
+            if not self._ready:
+                self._keep_before(step)  # it may have been made before the run was stopped
+            self._ready = False  # until the line is whole
             with self.file.open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(self.latest, ensure_ascii=False) + "\n")
+            self._ready = True
         except OSError as error:  # the run is worth more
             log.warning("the samples of step %d could not be kept: %s", step, error)
 
     def _keep_before(self, step: int) -> None:
-        """Cut the file before the first line that is of this step, of a later one, or damaged."""
+        """Take lines of this step and of later ones out of the file, and damaged ones."""
         if not self.file.exists():
             return
-        lines = raw_lines(self.file)
-        kept = [line for line, entry in zip(lines, entries(lines), strict=False)
-                if entry["step"] < step]  # fmt: skip
-        if len(kept) < len(lines):
+        text = self.file.read_text(encoding="utf-8", errors="replace")
+        kept = [f"{line}\n" for line, entry in whole_lines(text) if entry["step"] < step]
+        if "".join(kept) != text:
             replace_text(self.file, "".join(kept))
 
 

@@ -6,6 +6,7 @@ All of it is logged as rows of their own beside Lightning's, with the step as
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -22,6 +23,7 @@ from torch.distributed.fsdp import FSDPModule
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.samples import Samples
 from seq2seq.decoding.forced_attention import forced_attention
+from seq2seq.disk import replace_text
 from seq2seq.html_page import html_page, visible
 from seq2seq.inference.bundle import read_config
 from seq2seq.model.translation_model import TranslationModel
@@ -35,12 +37,14 @@ log = logging.getLogger(__name__)
 STEP = "trainer/global_step"  # what Lightning calls it
 COLUMNS = ["step", "index", "source", "reference", "hypothesis", "score", "chrF", "confidence"]
 BINS = 32  # of a histogram
+DARKEST = 0.6  # how much of the colour shows below a token: words can be read, light and dark
+PICTURES = 20  # of attention that a validation logs, at most
 
 
 class WandbMedia(L.Callback):
     """Logs to W&B what numbers alone do not show. Stands behind `Samples` and before saving.
 
-    Whatever goes wrong is said once, and training goes on without.
+    What goes wrong with one of its parts is said once, and training goes on without that part.
 
     Args:
         run: that of W&B.
@@ -62,24 +66,31 @@ class WandbMedia(L.Callback):
     ):
         self.run, self.run_dir, self.samples, self.norms = run, run_dir, samples, norms
         self.attention, self.data_report = attention, data_report
-        self._table: Any = None  # of the fixed sentences; it grows
+        self._in_table = 0  # validations in the last table of the fixed sentences
+        self._pictures: list[Any] = []  # of these, at the last validation
         self._on = not run.disabled
+        self._warned: set[str] = set()
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self._on:
-            self._safely(self._log_start, trainer, pl_module)
+        self._safely("facts of the start", self._log_start, trainer, pl_module)
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self._on:
-            self._safely(self._log_validation, trainer, pl_module)
+        self._safely("histograms", self._log_histograms, trainer)
+        self._safely("sentences and pictures", self._log_samples, trainer, pl_module)
 
-    def _safely(self, work: Callable[..., None], *arguments: Any) -> None:
+    def _safely(self, part: str, work: Callable[..., None], *arguments: Any) -> None:
+        if not self._on:
+            return
         try:
             with _staging(self.run_dir / "wandb"):
                 work(*arguments)
-        except Exception as error:  # whatever is wrong with W&B, training goes on
+        except ConnectionError as error:  # its process was killed
             self._on = False
             log.warning("W&B gets no more tables and pictures of this run: %r", error)
+        except Exception as error:  # whatever is wrong with W&B, training goes on
+            if part not in self._warned:
+                log.warning("W&B did not get all %s: %r (said once)", part, error)
+            self._warned.add(part)
 
     def _log(self, trainer: L.Trainer, values: Mapping[str, Any]) -> None:
         self.run.log({**values, STEP: max(0, trainer.global_step - 1)})  # Lightning counts from 0
@@ -107,70 +118,82 @@ class WandbMedia(L.Callback):
         found: dict[str, Any] = {
             "model/parameters": wandb.Table(["parameter", "shape", "numbers"], rows)
         }
-        if self.data_report is not None:
+        if self.data_report is not None and self.data_report.exists():
             found["data/report"] = wandb.Html(self.data_report, inject=False)
         self._log(trainer, found)
 
-    def _log_validation(self, trainer: L.Trainer, task: TranslationTask) -> None:
-        import wandb
-
+    def _log_histograms(self, trainer: L.Trainer) -> None:
         bleu = self.samples.bleu
-        numbers: dict[str, list[int] | list[float]] = {
+        numbers: dict[str, Sequence[float]] = {
             "val/hypothesis_words": [len(one.text.split()) for one in bleu.translations],
             "val/reference_words": [len(target.split()) for _, target in bleu.pairs],
             "decode/token_probability": [
                 math.exp(score) for one in bleu.translations for score in one.token_scores
             ],
             **{
-                f"optim/grad_norms/{name}": norms
+                f"optim/grad_norm_histogram/{name}": norms
                 for name, norms in self.norms.since_validation.items()
             },
         }
-        media: dict[str, Any] = {
-            name: wandb.Histogram(finite, num_bins=BINS)
+        found = {
+            name: histogram(finite)
             for name, values in numbers.items()
             if (finite := [value for value in values if math.isfinite(value)])
         }
-        entry = self.samples.latest
-        if entry is not None:
-            media |= self._sample_media(entry, task.model)
-        self._log(trainer, media)
+        self._log(trainer, found)
 
-    def _sample_media(self, entry: Mapping[str, Any], model: TranslationModel) -> dict[str, Any]:
+    def _log_samples(self, trainer: L.Trainer, task: TranslationTask) -> None:
         import wandb
 
+        entry = self.samples.latest
+        if entry is None:
+            return
         sentences, step = entry["sentences"], entry["step"]
-        pictures = [
-            None if pixels is None else wandb.Image(pixels, caption=sentence["source"])
-            for pixels, sentence in zip(
-                same_size(self._attention(sentences, model)), sentences, strict=True
-            )
+        drawn = self._attention(sentences, task.model)
+        self._pictures = pictures = [
+            None if one is None else wandb.Image(one, caption=caption)
+            for one, (_, caption) in zip(same_size([x for x, _ in drawn]), drawn, strict=True)
         ]
-        if self._table is None:
-            self._table = wandb.Table([*COLUMNS, "attention"], log_mode="INCREMENTAL")
-            if not self.run.resumed:  # else W&B itself knows the rows of before
-                for old in read_samples(self.run_dir):
-                    for sentence in old["sentences"] if old["step"] < step else ():
-                        self._table.add_data(*row(old["step"], sentence), None)
-        for sentence, picture in zip(sentences, pictures, strict=True):
-            self._table.add_data(*row(step, sentence), picture)
         worst = wandb.Table([*COLUMNS], [row(step, sentence) for sentence in entry["worst"]])
-        return {
-            "samples/fixed": self._table,
+        media = {
             "samples/worst": worst,
             "samples/attention": [picture for picture in pictures if picture is not None],
             "samples/confidence": wandb.Html(confidence_page(step, sentences), inject=False),
         }
+        # The file may lack the last line, if the disk is full.
+        lines = [old for old in read_samples(self.run_dir) if old["step"] < step] + [entry]
+        # All rows again, but only when a tenth is new: else files would grow with the square.
+        if 10 * (len(lines) - self._in_table) >= self._in_table:
+            media["samples/fixed"] = self._fixed_table(lines)
+        self._log(trainer, media)
+
+    def _fixed_table(self, lines: Sequence[Mapping[str, Any]]) -> Any:
+        """All validations so far, with the pictures of the last one."""
+        import wandb
+
+        self._in_table = len(lines)
+        per_line = max(1, len(lines[-1]["sentences"]))
+        lines = lines[-max(1, wandb.Table.MAX_ROWS // per_line) :]  # W&B would drop the latest
+        table = wandb.Table([*COLUMNS, "attention"])
+        for line in lines:
+            pictures = self._pictures if line is lines[-1] else [None] * len(line["sentences"])
+            for sentence, picture in zip(line["sentences"], pictures, strict=True):
+                table.add_data(*row(line["step"], sentence), picture)
+        return table
 
     def _attention(
         self, sentences: Sequence[Mapping[str, Any]], model: TranslationModel
-    ) -> list[np.ndarray | None]:
-        """A picture of the head that aligns best for each sentence, if the model can read it."""
-        from seq2seq.inference.head_picture import head_picture  # matplotlib loads slowly
+    ) -> list[tuple[np.ndarray | None, str]]:
+        """A picture of the head that aligns best for sentences that the model can read; captions.
+
+        Of many sentences only some have one, from short to long.
+        """
+        from seq2seq.inference.head_picture import LONGEST, head_picture  # matplotlib loads slowly
 
         bleu = self.samples.bleu
+        found: list[tuple[np.ndarray | None, str]] = [(None, "")] * len(sentences)
         if isinstance(model, FSDPModule):  # it would have to be gathered
-            return [None] * len(sentences)
+            return found
         read = normaliser(bleu.normalise)
         source, target = bleu.vocabularies.source, bleu.vocabularies.target
         ids = list(zip(
@@ -180,12 +203,13 @@ class WandbMedia(L.Callback):
         ))  # fmt: skip
         limit = model.config.max_length
         rows = [i for i, both in enumerate(ids) if all(0 < len(side) < limit for side in both)]
-        found: list[np.ndarray | None] = [None] * len(sentences)
+        rows = rows[:: math.ceil(len(rows) / PICTURES) or 1]
         weights = forced_attention(model, [ids[i] for i in rows], bleu.head)
         for i, weights_TS in zip(rows, weights, strict=True):
             labels = ([*v.tokens(side), "</s>"]
                       for v, side in zip((source, target), ids[i], strict=True))  # fmt: skip
-            found[i] = head_picture(weights_TS, *labels)
+            cut = f" (first {LONGEST} tokens)" if max(weights_TS.shape) > LONGEST else ""
+            found[i] = head_picture(weights_TS, *labels), visible(sentences[i]["source"]) + cut
         return found
 
     def finish(self, summary: Mapping[str, Any], upload: bool) -> None:
@@ -195,31 +219,65 @@ class WandbMedia(L.Callback):
             summary: as in `<run>/summary.json`.
             upload: whether the bundle goes to W&B, or into its offline files.
         """
-        self._safely(self._log_end, summary, upload)
-        self.run.finish()
+        self._safely("last rows of the table", self._log_last_rows)
+        self._safely("results", self._log_results, summary)
+        if upload:
+            self._safely("files of the bundle", self._log_bundle)
+        try:
+            self.run.finish()
+        except Exception as error:  # such as a time-out: the server has gone
+            log.warning(
+                "W&B did not end well: %r. To upload what is on the disk: "
+                "wandb sync %s/wandb/*run-*",
+                *(error, self.run_dir),
+            )
 
-    def _log_end(self, summary: Mapping[str, Any], upload: bool) -> None:
+    def _log_last_rows(self) -> None:
+        lines = read_samples(self.run_dir)
+        if self._in_table and len(lines) > self._in_table:
+            values = {"samples/fixed": self._fixed_table(lines), STEP: lines[-1]["step"] - 1}
+            self.run.log(values)
+
+    def _log_results(self, summary: Mapping[str, Any]) -> None:
+        self.run.summary.update({f"result/{name}": value for name, value in summary.items()})
+
+    def _log_bundle(self) -> None:
+        """Log the bundle, unless an earlier start of the run has logged this very one."""
         import wandb
 
-        self.run.summary.update({f"result/{name}": value for name, value in summary.items()})
-        folder = self.run_dir / "bundle"
-        if not upload or self.run.disabled or not (folder / "config.json").exists():
+        folder, card = self.run_dir / "bundle", self.run_dir / "bundle" / "README.md"
+        if not (folder / "config.json").exists():
             return
         made = read_config(folder / "config.json").training
+        metadata = {"step": made["step"], "scores": made["scores"]}
+        noted = self.run_dir / "wandb" / "bundle.json"
+        if noted.exists() and json.loads(noted.read_text(encoding="utf-8")) == metadata:
+            return
         artifact = wandb.Artifact(
             f"bundle-{self.run.id}",
             "model",
-            description=(folder / "README.md").read_text(encoding="utf-8"),
-            metadata={"step": made["step"], "scores": made["scores"]},
+            description=card.read_text(encoding="utf-8") if card.exists() else None,
+            metadata=metadata,
         )
-        for file in sorted(folder.iterdir()):
-            artifact.add_file(str(file), skip_cache=True)
+        artifact.add_dir(str(folder), skip_cache=True)
         self.run.log_artifact(artifact, aliases=["best"])
+        replace_text(noted, json.dumps(metadata))
+
+
+def histogram(values: Sequence[float]) -> Any:
+    """Of finite numbers; in one bin if they differ by less than 32 bins can show."""
+    import wandb
+
+    try:
+        return wandb.Histogram(values, num_bins=BINS)
+    except ValueError:
+        ends = [min(values), max(values)]
+        return wandb.Histogram(np_histogram=(np.array([len(values)]), np.array(ends)))
 
 
 def row(step: int, sentence: Mapping[str, Any]) -> list[Any]:
     """Of a table of sentences; confidence is the geometric mean of its tokens' probabilities."""
-    scores = sentence["token_log_probs"]
+    scores = sentence["token_log_probs"][: len(sentence["tokens"])]  # without the end mark
     confidence = round(math.exp(sum(scores) / len(scores)), 4) if scores else None
     return [
         step,
@@ -242,17 +300,17 @@ def same_size(pictures: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
 
 
 def confidence_page(step: int, sentences: Sequence[Mapping[str, Any]]) -> str:
-    """Translations whose tokens are the darker the less sure the model was of them."""
-    body = [f"<p>Step {step:,}. The darker a token, the less likely the model found it.</p>"]
+    """Translations whose tokens are the more orange the less sure the model was of them."""
+    body = [f"<p>Step {step:,}. The more orange a token, the less likely the model found it.</p>"]
     for sentence in sentences:
         # The last score may be that of the end mark, which is no token.
         tokens = "".join(
-            f'<span title="{math.exp(score):.1%}" style="background: '
-            f'rgb(198 86 0 / {1 - math.exp(score):.2f})">{escape(visible(token))}</span>'
+            f'<span title="{math.exp(score):.1%}" style="background: rgb(198 86 0 / '
+            f'{DARKEST * (1 - math.exp(score)):.2f})">{escape(visible(token))}</span>'
             for token, score in zip(sentence["tokens"], sentence["token_log_probs"], strict=False)
         )
         body.append(f"<p>{escape(visible(sentence['source']))}<br><b>{tokens}</b></p>")
-    return html_page("Confidence", body)
+    return html_page("Confidence", body, "b { color: var(--ink); }")
 
 
 @contextmanager

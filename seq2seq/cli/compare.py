@@ -18,7 +18,7 @@ EXAMPLES = """examples:
 A run is compared by the evaluation of the test set that all have. Translations of other systems
 become an evaluation by python scripts/evaluate.py hypothesis=FILE reference=FILE output=FILE.json.
 The first one is what the others are tested against."""
-SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "BLEU-tok", "BLEU-punct")
+SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "BLEU-tok", "BLEU-punct", "COMET")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -52,11 +52,19 @@ def _run(options: argparse.Namespace) -> None:
         raise RunError(f"--output {output}: name a file that ends in .md or .json")
     if output is not None and output.exists():
         raise RunError(f"--output {output} exists already: name another file, or delete it")
+    if output is not None and not output.parent.is_dir():
+        raise RunError(
+            f"the folder of --output {output} does not exist: make it (mkdir -p {output.parent}) "
+            "or name another"
+        )
     from seq2seq.evaluation.compare import compare, in_words
 
     found = compare(options.places, options.scores, max(0, options.sentences))
     text = in_words(found)
+    print(text, end="", flush=True)  # before the file, which may fail
     if output is not None:
         as_json = json.dumps(found.as_json(), indent=2, ensure_ascii=False) + "\n"
-        replace_text(output, as_json if output.suffix == ".json" else text)
-    print(text, end="")
+        try:
+            replace_text(output, as_json if output.suffix == ".json" else text)
+        except OSError as error:
+            raise RunError(f"cannot write --output {output} ({error}): name another") from error

@@ -8,7 +8,7 @@ import os
 from seq2seq.cli.report import run_command
 from seq2seq.dashboard import make_report, make_workspace, outline
 from seq2seq.errors import UserError
-from seq2seq.wandb_access import has_key, reachable, server
+from seq2seq.wandb_access import fault, has_key, reachable, server
 
 EXAMPLES = """examples:
   python scripts/make_dashboard.py --dry-run               # what would it have?
@@ -39,6 +39,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
+    if not options.project.strip():
+        raise UserError("--project is empty: give the name of a W&B project, as logger.project")
     make = make_report if options.report else make_workspace
     entity = options.entity or os.environ.get("WANDB_ENTITY")
     make(entity or "entity", options.project)  # all but sending it
@@ -56,13 +58,17 @@ def _run(options: argparse.Namespace) -> None:
     import wandb
 
     try:
-        made = make(entity or str(wandb.Api().default_entity), options.project)
-        made.save()
+        entity = entity or wandb.Api().default_entity
+        if entity is not None:
+            made = make(entity, options.project)
+            made.save()
     except Exception as error:  # of the package, of W&B's client, of the network
         raise UserError(
             f"W&B did not take the dashboard of project {options.project}: {error}. See that the "
             "project is there and that the key may write to it (--entity NAME)"
         ) from error
+    if entity is None:
+        raise UserError("this key stands for no user or team of its own: give --entity NAME")
     print(made.url)
 
 
@@ -71,6 +77,8 @@ def _unavailable() -> str | None:
     mode = os.environ.get("WANDB_MODE")
     if mode in ("offline", "disabled"):
         return f"WANDB_MODE={mode} keeps all from being sent"
+    if (why := fault()) is not None:
+        return why
     if not has_key():
         return "no key is configured (WANDB_API_KEY, wandb login)"
     if not reachable():

@@ -70,6 +70,11 @@ class Sweep:
         name = re.sub(r"[^\w.+-]+", "_", "-".join([str(number), *self.different(overrides)]))
         return self.folder / name[:100]
 
+    def alone(self, number: int, overrides: Sequence[str]) -> list[str]:
+        """The arguments that make a run without the others."""
+        own = [override for override in overrides if not override.startswith("run_dir=")]
+        return [*own, f"run_dir={self.run_dir(number, overrides)}"]
+
     def run(
         self, number: int, overrides: Sequence[str], train: Callable[[], object]
     ) -> object | None:
@@ -85,6 +90,7 @@ class Sweep:
         what = " ".join(row["settings"])
         print(f"\nrun {number}: {what}", flush=True)
         score = None
+        given, sys.argv[1:] = sys.argv[1:], self.alone(number, overrides)  # what the run notes
         try:
             score = row["best_val_bleu"] = train()
         except UserError as error:
@@ -92,6 +98,8 @@ class Sweep:
                 raise
             row["error"] = str(error)
             print(f"error: run {number} ({what}): {error}", file=sys.stderr, flush=True)
+        finally:
+            sys.argv[1:] = given
         with self.file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
         return score

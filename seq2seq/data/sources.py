@@ -192,7 +192,7 @@ def _corpus_sources(
     if corpus.path is None and corpus.sacrebleu:
         from seq2seq.data.test_sets import test_set_files
 
-        return [FileSource(member, test_set_files(str(spec), columns), columns)]
+        return [FileSource(member, test_set_files(spec, columns), columns)]
     folder = corpus.path
     if folder is None and corpus.urls:
         from seq2seq.data.download import fetch

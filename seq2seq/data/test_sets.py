@@ -22,7 +22,7 @@ FAULTS = (
 )
 
 
-def test_set_files(name: str, languages: tuple[str, str]) -> tuple[Path, Path]:
+def test_set_files(name: object, languages: tuple[str, str]) -> tuple[Path, Path]:
     """Source and reference of a test set, as files of lines.
 
     Raises:
@@ -30,22 +30,28 @@ def test_set_files(name: str, languages: tuple[str, str]) -> tuple[Path, Path]:
     """
     from sacrebleu import DATASETS
 
+    if not isinstance(name, str):
+        raise DataError(
+            f"data=sacrebleu reads one test set at a time, and {name} is none: name one, such as "
+            "data.test=wmt15; evaluate the others by commands of their own"
+        )
     pair = "-".join(languages)
     known = [known for known, dataset in DATASETS.items() if pair in dataset.langpairs]
     if name not in known:
+        hint = nearest(name, known) if known else "nor any other"
         raise DataError(
-            f"sacrebleu has no test set {name} of {pair}: {nearest(name, known)} The languages "
-            "are data.source_column and data.target_column, such as en and fr"
+            f"sacrebleu has no test set {name} of {pair}: {hint}{'' if hint[-1] == '?' else '.'} "
+            "The languages are data.source_column and data.target_column, such as en and fr"
         )
     dataset = DATASETS[name]
-    with _in_words(name):
+    with _in_words(name, pair):
         # The fields that all sets begin with.
         source, reference, *_ = dataset.get_files(pair)  # type: ignore[no-untyped-call]
         return Path(source), Path(reference)
 
 
 @contextmanager
-def _in_words(name: str) -> Iterator[None]:
+def _in_words(name: str, pair: str) -> Iterator[None]:
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(PATIENCE)
     try:
@@ -56,7 +62,7 @@ def _in_words(name: str) -> Iterator[None]:
         raise DataError(
             f"the test set {name} of sacrebleu cannot be fetched ({type(error).__name__}: {error})"
             f", and {SACREBLEU_DIR}/{name} does not hold it (delete that folder if it is damaged). "
-            f"Where there is a network, run sacrebleu -t {name} -l en-fr --echo src and copy its "
+            f"Where there is a network, run sacrebleu -t {name} -l {pair} --echo src and copy its "
             "folder here; or give files of your own, data=files "
             "data.test=[source.txt,reference.txt]"
         ) from error

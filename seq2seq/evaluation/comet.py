@@ -7,6 +7,7 @@ environment of its own, and its model in a folder: see docs/evaluation.md.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -18,8 +19,8 @@ import numpy as np
 
 from seq2seq.errors import RunError
 from seq2seq.evaluation.findings import Texts
-from seq2seq.evaluation.metrics import bootstrap_settings
 from seq2seq.evaluation.record import Score
+from seq2seq.evaluation.resampling import resamples
 
 LINES = 15  # of what the command printed last that an error shows
 
@@ -43,7 +44,7 @@ def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
     """The score of each sentence; about 0 to 1.
 
     Raises:
-        RunError: the command fails.
+        RunError: the command cannot be run, or fails.
     """
     assert texts.sources is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -54,35 +55,39 @@ def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             arguments += [option, str(path)]
         output = Path(folder) / "scores.json"
-        result = subprocess.run(
-            [command, *arguments, "--model", model, "--to_json", str(output), "--quiet"],
-            capture_output=True, text=True, check=False,
-            env={**os.environ, "HF_HUB_OFFLINE": "1"},  # what it needs is here, or it says so
-        )  # fmt: skip
+        ended, said = "was not started", ""
         try:
-            (rows,) = json.loads(output.read_text(encoding="utf-8")).values()
-            values = [float(row["COMET"]) for row in rows]
-        except (OSError, ValueError, KeyError) as error:
-            said = "\n".join(f"{result.stdout}{result.stderr}".splitlines()[-LINES:])
+            result = subprocess.run(
+                [command, *arguments, "--model", model, "--to_json", str(output), "--quiet"],
+                capture_output=True, text=True, errors="replace", check=False,
+                env={**os.environ, "HF_HUB_OFFLINE": "1"},  # what it needs is here, or it says so
+            )  # fmt: skip
+            ended, said = f"ended with {result.returncode}", f"{result.stdout}{result.stderr}"
+            values = _scores_in(output)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            printed = "\n".join(said.splitlines()[-LINES:])
             raise RunError(
-                f"{command} gave no scores (it ended with {result.returncode}); leave comet= out, "
-                f"or mend what it says:\n{said}"
+                f"{command} gave no scores (it {ended}); leave comet= out, or mend what it says:\n"
+                f"{printed or repr(error)}"
             ) from error
     if len(values) != len(texts.hypotheses):
         raise RunError(f"{command} gave {len(values)} scores for {len(texts.hypotheses)} sentences")
     return values
 
 
+def _scores_in(output: Path) -> list[float]:
+    """The scores in the file that the command wrote; raises whatever if they are not there."""
+    (rows,) = json.loads(output.read_text(encoding="utf-8")).values()
+    values = [float(row["COMET"]) for row in rows]
+    if not all(map(math.isfinite, values)):  # JSON has no such numbers
+        raise ValueError("a score is not finite")
+    return values
+
+
 def comet_score(values: Sequence[float], signature: str) -> Score:
     """The mean of sentences and its interval, as the other scores have it."""
     each = np.array(values)
-    settings = bootstrap_settings(len(each))
-    if settings is None:
-        return Score("COMET", float(each.mean()), signature)
-    seed = settings["seed"]
-    draw = np.random.default_rng(None if seed.lower() == "none" else int(seed))
-    chosen = draw.choice(len(each), size=(settings["resamples"], len(each)))
-    means = np.sort(each[chosen].mean(axis=1))
+    means = np.sort([each[chosen].mean() for chosen in resamples(len(each))])
     cut = len(means) // 40
     half = (means[-cut - 1] - means[cut]) / 2
     middle = means.mean()

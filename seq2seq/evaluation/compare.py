@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sacrebleu.significance import PairedTest
 
-from seq2seq.errors import DataError, RunError
+from seq2seq.errors import RunError
 from seq2seq.evaluation.findings import Texts, stored_texts
-from seq2seq.evaluation.metrics import KINDS, LONGEST, form_of, results_of, sentence_chrf
+from seq2seq.evaluation.metrics import KINDS, form_of, scorer, sentence_chrf, statistics
 from seq2seq.evaluation.record import NAME, Evaluation, records_of
+from seq2seq.evaluation.resampling import Array, Scorer, bootstrap, bootstrap_p, randomisation_p
 
 SIGNIFICANT = 0.05
 
@@ -102,7 +102,7 @@ def compare(
     Args:
         places: runs, folders of evaluations, or records; the first is what others are tested
             against.
-        scores: names in `metrics.KINDS`.
+        scores: names in `metrics.KINDS`, or COMET, if all were evaluated with it.
         shown: how many sentences are shown.
 
     Raises:
@@ -187,7 +187,7 @@ def _named(places: Sequence[str], chosen: Sequence[tuple[Path, Evaluation]]) -> 
     short = [Path(place).stem if Path(place).suffix == ".json" else Path(place).resolve().name
              for place in places]  # fmt: skip
     names = short if len(set(short)) == len(short) else list(places)
-    if len(set(names)) < len(names):
+    if len({path.resolve() for path, _ in chosen}) < len(chosen):
         raise RunError(f"{' '.join(places)} names one of them twice: leave it out")
     return [
         System(name, path, record, stored_texts(record, path.parent))
@@ -197,14 +197,15 @@ def _named(places: Sequence[str], chosen: Sequence[tuple[Path, Evaluation]]) -> 
 
 def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> None:
     """Raise RunError if scores of different things would stand beside each other."""
+    known = [system for system in systems if system.texts.sources is not None]
+    for other in known[1:]:
+        if other.texts.sources != known[0].texts.sources:
+            raise RunError(
+                f"{known[0].name} and {other.name} are not comparable: they have the same "
+                "references and other sources, so one had another text to translate"
+            )
     first, *others = systems
     for other in others:
-        sources = [own.texts.sources for own in (first, other) if own.texts.sources is not None]
-        if sources[1:] and sources[0] != sources[1]:
-            raise RunError(
-                f"{first.name} and {other.name} are not comparable: they have the same references "
-                "and other sources, so one had another text to translate"
-            )
         for name in scores:
             signatures = [_signature(system, name) for system in (first, other)]
             if signatures[0] != signatures[1]:
@@ -218,35 +219,38 @@ def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> Non
 def _signature(system: System, name: str) -> str:
     score = system.record.score(name)
     if score is None:
-        raise RunError(f"{system.path} has no {name}: evaluate again")
+        remedy = "evaluate again" + (" with comet=MODEL" if name == "COMET" else "")
+        raise RunError(f"{system.path} has no {name}: {remedy}")
     return score.signature
 
 
 def _tests(systems: Sequence[System], name: str) -> Iterator[Test]:
-    """One score of all systems, by sacrebleu's tests of 1,000 resamples and 10,000 trials."""
-    form, _ = form_of(name, systems[0].record.data["language"])
-    hypotheses = [[form(line) for line in system.texts.hypotheses] for system in systems]
-    references = [form(line) for line in systems[0].texts.references]
-    if len(references) > LONGEST:
-        raise DataError(
-            f"{len(references)} sentences are too many for the tests, whose memory grows with "
-            f"them: compare at most {LONGEST}, part by part"
-        )
-    named: list[tuple[str, Sequence[str]]] = [
-        (system.name, own) for system, own in zip(systems, hypotheses, strict=True)
-    ]
-    bootstrap, randomisation = (
-        results_of(PairedTest(named, {name: KINDS[name].make()}, [references], kind))
-        for kind in ("bs", "ar")
-    )
-    base = float(bootstrap[0].score)
+    """One score of all systems, each but the first tested against the first."""
+    score, stats_SNK = _statistics(systems, name)
+    first, *others = bootstrap(score, stats_SNK)
+    base, *values = (float(score(sums_K)) for sums_K in stats_SNK.sum(axis=1))
     yield Test(systems[0].name, name, base)
-    for number, system in enumerate(systems[1:], 1):
-        value = float(bootstrap[number].score)
-        p_values = [results[number].p_value for results in (bootstrap, randomisation)]
-        if hypotheses[number] == hypotheses[0]:  # of which sacrebleu says that it is no chance
-            p_values = [1.0, 1.0]
-        yield Test(system.name, name, value, value - base, *p_values)
+    for number, (value, resampled) in enumerate(zip(values, others, strict=True), 1):
+        difference, p_values = value - base, (1.0, 1.0)  # any difference is as large as none
+        if difference:
+            p_values = (
+                bootstrap_p((first, resampled), difference),
+                randomisation_p(score, stats_SNK[[0, number]]),
+            )
+        yield Test(systems[number].name, name, value, difference, *p_values)
+
+
+def _statistics(systems: Sequence[System], name: str) -> tuple[Scorer, Array]:
+    """A score of sums over sentences, and what each sentence of each system adds to them."""
+    if name == "COMET":  # as stored: its model may not be here
+        lines = [system.record.lines("comet", system.path.parent) for system in systems]
+        return lambda sums: sums[0] / sums[1], np.array([[(float(x), 1) for x in own]
+                                                         for own in lines])  # fmt: skip
+    form, _ = form_of(name, systems[0].record.data["language"])
+    metric, references = KINDS[name].make(), [form(line) for line in systems[0].texts.references]
+    hypotheses = [[form(line) for line in system.texts.hypotheses] for system in systems]
+    stats_SNK = np.stack([statistics(metric, own, references) for own in hypotheses])
+    return scorer(metric), stats_SNK
 
 
 def in_words(found: Comparison) -> str:
@@ -288,9 +292,11 @@ def _lines(found: Comparison) -> Iterator[str]:
 
 
 def _row(test: Test) -> list[str]:
+    digits = 4 if test.score == "COMET" else 2  # from 0 to 1
+    value = f"{test.value:.{digits}f}"
     if test.difference is None:
-        return [test.score, test.system, f"{test.value:.2f}", "", "", "", ""]
-    values = [f"{test.value:.2f}", f"{test.difference:+.2f}", f"{test.p_bootstrap:.4f}",
+        return [test.score, test.system, value, "", "", "", ""]
+    values = [value, f"{test.difference:+.{digits}f}", f"{test.p_bootstrap:.4f}",
               f"{test.p_randomisation:.4f}"]  # fmt: skip
     return [test.score, test.system, *values, "*" if test.significant else ""]
 

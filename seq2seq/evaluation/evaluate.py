@@ -7,26 +7,31 @@ import logging
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from tqdm import tqdm
 
 from seq2seq import __version__
 from seq2seq.config import EvaluateConfig
 from seq2seq.data.sources import find_sources
-from seq2seq.errors import DataError
+from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
 from seq2seq.evaluation.findings import Texts, by_count, by_length, find, one_line
+from seq2seq.evaluation.moses import require_language
 from seq2seq.evaluation.notes import notes_on
-from seq2seq.evaluation.record import NAME, Evaluation, read_lines
+from seq2seq.evaluation.record import NAME, Evaluation, Findings, TextFile, read_lines
+from seq2seq.evaluation.resampling import bootstrap_settings
 from seq2seq.evaluation.results import (
     Identity,
     free_folder,
     name_files,
     require_place,
+    require_writable,
     table,
     texts_by_role,
     write,
@@ -57,6 +62,7 @@ class _Made:
         texts: what is scored.
         language: of the translations.
         data: what the record says of the test set.
+        identity: what it may replace.
         files: those of the texts that are not to be written, with their paths.
         overlap: what is known of the training text.
         about: how the translations were made.
@@ -66,6 +72,7 @@ class _Made:
     language: str
     data: dict[str, Any]
     overlap: dict[str, Any]
+    identity: Identity
     files: Mapping[str, Path] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -80,16 +87,24 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     Raises:
         UserError: the model or the data cannot be used, or nothing can be written.
     """
+    _require_seed()
+    if config.language is not None:
+        require_language(config.language)
     if config.comet is not None:
         comet.require(config.comet, config.comet_command)
-    if config.hypothesis is not None:
-        path = None if config.output is None else Path(config.output)
-        return _finish(config, _score_files(config, path), path)
-    made, folder = _translate(config)
-    return _finish(config, made, folder / NAME)
+    return _finish(config, _translate(config) if config.model else _score_files(config))
 
 
-def _score_files(config: EvaluateConfig, output: Path | None) -> _Made:
+def _require_seed() -> None:
+    """Raise RunError if the intervals of a record could not be computed again."""
+    if bootstrap_settings()["seed"].lower() == "none":
+        raise RunError(
+            "SACREBLEU_SEED=none draws other resamples each time, so the intervals of a record "
+            "could never be checked: unset it, or set it to a whole number"
+        )
+
+
+def _score_files(config: EvaluateConfig) -> _Made:
     """Translations that are there, and what they are compared with."""
     names = {"hypotheses": config.hypothesis, "references": config.reference,
              "sources": config.source}  # fmt: skip
@@ -109,14 +124,13 @@ def _score_files(config: EvaluateConfig, output: Path | None) -> _Made:
     training = "no training_text= was given" if _is_word(spec) else given_text(spec, columns)
     texts, overlap = _with_groups(texts, {}, training)
     data = {"name": files["references"].name, "split": "", "settings": None}
-    made = _Made(texts, config.language or "fr", data, overlap, files)
-    if output is not None:
-        require_place(output, Identity(texts.fingerprint, hypotheses=files["hypotheses"]))
-    return made
+    identity = Identity(texts.fingerprint, hypotheses=files["hypotheses"])
+    _place(config, identity)
+    return _Made(texts, config.language or "fr", data, overlap, identity, files)
 
 
-def _translate(config: EvaluateConfig) -> tuple[_Made, Path]:
-    """Translations of a test set by a model, and the folder that they go to."""
+def _translate(config: EvaluateConfig) -> _Made:
+    """Translations of a test set by a model."""
     keep_freed_memory()
     bundle = load_bundle(Path(str(config.model)), choose_device(config.device))
     changes = {name: value for name, value in asdict(config.decode).items() if value is not None}
@@ -125,7 +139,8 @@ def _translate(config: EvaluateConfig) -> tuple[_Made, Path]:
     about: dict[str, Any] = {"model": _describe(config, bundle), "decode": asdict(decode)}
     data = {"name": _name(config), "split": config.split, "settings": asdict(config.data)}
     texts = Texts([], references, sources, {})
-    folder = _output_folder(config, Identity(texts.fingerprint, **about))
+    identity = Identity(texts.fingerprint, **about)
+    _place(config, identity)  # said before anything is translated
     training = _training_text(config, bundle)
     groups = {"corpus": corpora} if len(set(corpora)) > 1 else {}
     texts, overlap = _with_groups(texts, groups, training)
@@ -138,7 +153,8 @@ def _translate(config: EvaluateConfig) -> tuple[_Made, Path]:
     about["seconds"] = round(time.perf_counter() - started, 2)
     texts = replace(texts, hypotheses=[one_line(str(translation)) for translation in found])
     languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
-    return _Made(texts, config.language or languages[1], data, overlap, {}, about), folder
+    language = config.language or languages[1]
+    return _Made(texts, language, data, overlap, identity, about=about)
 
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
@@ -159,22 +175,24 @@ def _require_text(references: Sequence[str], name: str) -> None:
 
 
 def _describe(config: EvaluateConfig, bundle: Bundle) -> dict[str, Any]:
-    weights = bundle_folder(Path(str(config.model))) / "model.safetensors"
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {
         "folder": str(config.model),
-        "sha256": digest,
+        "sha256": _sha256(bundle_folder(Path(str(config.model))) / "model.safetensors"),
         "step": bundle.training.get("step"),
         "precision": config.precision or "float32",
     }
 
 
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _name(config: EvaluateConfig) -> str:
-    """Of the test set."""
-    if config.data.sacrebleu:
-        return str(getattr(config.data, config.split)).replace("/", "-")
-    return config.data.name
+    """Of the test set, fit for a folder."""
+    data = config.data
+    name = str(getattr(data, config.split)) if data.sacrebleu else data.name
+    return name.replace("/", "-")
 
 
 def _is_word(spec: Any) -> bool:
@@ -213,40 +231,81 @@ def _with_groups(
     return replace(texts, groups=groups), shared.record(training.name, texts.sources)
 
 
-def _output_folder(config: EvaluateConfig, identity: Identity) -> Path:
-    """The folder asked for, or one of the run that holds nothing else."""
+def _place(config: EvaluateConfig, identity: Identity) -> Path | None:
+    """Where the record may be written, as things stand now; None if nobody wants it.
+
+    Raises:
+        RunError: something else is there, or nothing can be written.
+    """
+    if config.output is None and config.model is None:
+        return None
     if config.output is not None:
-        require_place(Path(config.output) / NAME, identity)
-        return Path(config.output)
+        path = Path(config.output) / NAME if config.model else Path(config.output)
+        require_place(path, identity)
+    else:
+        path = free_folder(_folder(config) / f"{_name(config)}-{config.split}", identity) / NAME
+    require_writable(path)
+    return path
+
+
+def _folder(config: EvaluateConfig) -> Path:
+    """The evaluations of the run."""
     bundle = bundle_folder(Path(str(config.model)))
-    run = bundle.parent if bundle.name == "bundle" else bundle
-    return free_folder(run / "evaluation" / f"{_name(config)}-{config.split}", identity)
+    return (bundle.parent if bundle.name == "bundle" else bundle) / "evaluation"
 
 
-def _finish(config: EvaluateConfig, made: _Made, path: Path | None) -> Evaluation:
-    """Score, write and show."""
-    texts, comet_values = made.texts, None
-    findings = find(texts, made.language)
+def _finish(config: EvaluateConfig, made: _Made) -> Evaluation:
+    """Score, write and show; what COMET adds is written last, since its command may fail."""
+    findings = find(made.texts, made.language)
+    record, path = _write(config, made, findings)
     if config.comet is not None:
-        comet_values = comet.comet_scores(texts, config.comet, config.comet_command)
-        score = comet.comet_score(comet_values, f"model:{config.comet}")
+        try:
+            values = comet.comet_scores(made.texts, config.comet, config.comet_command)
+        except RunError as error:
+            kept = "" if path is None else f"\nEverything but COMET is kept in {path}"
+            raise RunError(f"{error}{kept}") from error
+        model = Path(config.comet)
+        score = comet.comet_score(values, f"model:{model.name}|sha256:{_sha256(model)}")
         findings = replace(findings, scores=[*findings.scores, score])
-    contents = texts_by_role(texts, comet_values)
-    record = Evaluation(
+        record, path = _write(config, made, findings, values)
+    log.info(table(record))
+    for note in record.notes:
+        log.warning("note: %s", note)
+    if path is not None:
+        log.info("results in  %s", path)
+    return record
+
+
+def _write(
+    config: EvaluateConfig, made: _Made, findings: Findings, comet_values: list[float] | None = None
+) -> tuple[Evaluation, Path | None]:
+    """The record, and where it was written."""
+    contents = texts_by_role(made.texts, comet_values)
+    with _alone(config):
+        path = _place(config, made.identity)  # again: others may have written in the meantime
+        record = _record(made, findings, name_files(contents, made.files, path))
+        if path is not None:
+            write(record, {role: contents[role] for role in contents.keys() - made.files}, path)
+    return record, path
+
+
+def _alone(config: EvaluateConfig) -> AbstractContextManager[object]:
+    """While no other evaluation of the run chooses its folder; with `output` there is no choice."""
+    if config.model is None or config.output is not None:
+        return nullcontext()
+    return FileLock(_folder(config) / ".lock")
+
+
+def _record(made: _Made, findings: Findings, files: dict[str, TextFile]) -> Evaluation:
+    return Evaluation(
         **vars(findings),
         overlap=made.overlap,
-        notes=notes_on(texts, findings, made.overlap),
-        data={**made.data, "language": made.language, "fingerprint": texts.fingerprint},
+        notes=notes_on(made.texts, findings, made.overlap, made.language),
+        data={**made.data, "language": made.language, "fingerprint": made.texts.fingerprint},
         model=made.about.get("model"),
         decode=made.about.get("decode"),
         seconds=made.about.get("seconds"),
         versions={"python": platform.python_version(), "seq2seq": __version__,
                   **{name: version(name) for name in LIBRARIES}},
-        files=name_files(contents, made.files, path),
+        files=files,
     )  # fmt: skip
-    if path is not None:
-        write(record, {role: contents[role] for role in contents.keys() - made.files}, path)
-    log.info(table(record))
-    if path is not None:
-        log.info("results in  %s", path)
-    return record

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.data.fingerprint import text_fingerprint
-from seq2seq.evaluation.metrics import bootstrap_settings, corpus_scores, length_ratio
+from seq2seq.evaluation.metrics import corpus_scores, length_ratio
 from seq2seq.evaluation.record import Breakdown, Evaluation, Findings, Group
+from seq2seq.evaluation.resampling import bootstrap_settings
 from seq2seq.inference.degeneration import faults
 
 FAULTS = ("empty", "repetition", "copy", "too long", "too short")
@@ -50,7 +51,7 @@ def find(texts: Texts, language: str) -> Findings:
     hypotheses, references = texts.hypotheses, texts.references
     return Findings(
         scores=corpus_scores(hypotheses, references, language=language, intervals=True),
-        intervals=bootstrap_settings(len(references)),
+        intervals=bootstrap_settings(),
         sentences=len(references),
         length_ratio=length_ratio(hypotheses, references),
         exact_matches=sum(map(str.__eq__, hypotheses, references)),

@@ -6,6 +6,19 @@ from functools import cached_property
 from importlib.metadata import version
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from sacremoses.corpus import NonbreakingPrefixes
+
+from seq2seq.errors import DataError, nearest
+
+
+def require_language(language: str) -> None:
+    """Raise DataError if Moses does not know a language, whose text it would take for English."""
+    known = set(NonbreakingPrefixes().available_langs.values())
+    if language not in known:
+        raise DataError(
+            f"language={language} is none that Moses knows, by which text is normalised and "
+            f"tokenised: {nearest(language, known)}"
+        )
 
 
 class Moses:

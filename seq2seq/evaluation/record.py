@@ -159,11 +159,12 @@ class Evaluation(Findings):
             raise OtherVersion(
                 f"{path} is no record of this version of seq2seq (its format is "
                 f"{version or 'not named'}, and {FORMAT} is read): evaluate again, or score its "
-                "texts: python scripts/evaluate.py hypothesis=FILE reference=FILE output=FILE.json"
+                "texts into another file: python scripts/evaluate.py hypothesis=FILE "
+                "reference=FILE output=OTHER.json"
             )
         try:
             return cls._of(values)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise RunError(
                 f"{path} is damaged ({error!r}): evaluate again, or delete it"
             ) from error
@@ -180,14 +181,32 @@ class Evaluation(Findings):
         }
         found = cls(**{key: value for key, value in (values | parts).items() if key != "format"})
         for score in found.scores:
-            if not isinstance(score.value, (int, float)):
-                raise TypeError(f"{score.name} is {score.value!r}")
-        _ = found.label, found.data["fingerprint"]
+            _require(score.value, (int, float), score.name)
+        for role in ("hypotheses", "references", *found.files):
+            _require(found.files[role].path, str, f"the path of the {role}")
+            _require(found.files[role].fingerprint, str, f"the fingerprint of the {role}")
+        for key in ("name", "split", "language", "fingerprint"):
+            _require(found.data[key], str, f"data.{key}")
+        if found.model is not None:
+            for key in ("sha256", "precision"):
+                _require(found.model[key], str, f"model.{key}")
+        for key in () if "unknown" in found.overlap else ("sources", "pairs"):
+            _require(found.overlap[key], int, f"overlap.{key}")
+        for library, version in found.versions.items():
+            _require(version, str, f"versions.{library}")
+        if found.intervals is not None:
+            int(found.intervals["seed"])
         return found
 
     def lines(self, role: str, folder: Path) -> list[str]:
         """The lines of one of its files; see `read_lines`."""
         return read_lines(folder / self.files[role].path, self.files[role].fingerprint)
+
+
+def _require(value: object, kinds: type | tuple[type, ...], name: str) -> None:
+    """Raise TypeError if a value of a record is of another type."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{name} is {value!r}")
 
 
 def records_of(run: Path) -> dict[Path, Evaluation]:

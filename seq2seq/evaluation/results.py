@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from seq2seq.errors import RunError
 from seq2seq.evaluation.findings import Texts, group_lines
 from seq2seq.evaluation.record import NAME, Breakdown, Evaluation, TextFile
 
-ROLES = ("hypotheses", "references", "sources", "groups", "comet")
+OPTIONAL = ("groups", "comet")  # files that an evaluation writes or not, whatever it is of
+ROLES = ("hypotheses", "references", "sources", *OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,9 @@ class Identity:
 
 def _is_free(path: Path, identity: Identity) -> bool:
     """Whether a record may be written: nothing is there but this very evaluation."""
-    if not path.exists():
-        return not any((path.parent / _file_name(role, path)).exists() for role in ROLES)
+    if not path.exists():  # of given translations, only the other files are written
+        roles = ROLES if identity.hypotheses is None else OPTIONAL
+        return not any((path.parent / _file_name(role, path)).exists() for role in roles)
     try:
         return identity.is_of(Evaluation.read(path), path.parent)
     except RunError:  # whatever it is, it is not ours to replace
@@ -111,17 +115,33 @@ def _file_name(role: str, record: Path) -> str:
 
 
 def write(record: Evaluation, contents: Mapping[str, Sequence[str]], path: Path) -> None:
-    """Write a record and its files; the record comes last.
+    """Write a record and its files; then remove those of the record before that it has no more.
 
     Raises:
         RunError: they cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    before = Evaluation.read(path).files if path.exists() else {}
+    with _writing(path):
         for role, lines in contents.items():
             text = "".join(f"{line}\n" for line in lines)
             replace_text(path.parent / record.files[role].path, text)
         record.write(path)
+        for role in OPTIONAL:
+            if role in before and role not in record.files:
+                (path.parent / _file_name(role, path)).unlink(missing_ok=True)
+
+
+def require_writable(path: Path) -> None:
+    """Make the folder of a record; raise RunError if nothing can be written there."""
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise RunError(
             f"cannot write the results to {path}: {error}. Name another place: output="
@@ -129,7 +149,7 @@ def write(record: Evaluation, contents: Mapping[str, Sequence[str]], path: Path)
 
 
 def table(record: Evaluation) -> str:
-    """A record in words."""
+    """A record in words, but for its notes."""
     return "\n".join(_lines(record))
 
 
@@ -148,7 +168,6 @@ def _lines(record: Evaluation) -> Iterator[str]:
     if record.seconds is not None:
         rate = record.sentences / max(record.seconds, 1e-9)
         yield f"translated in {record.seconds:.1f} s ({rate:.1f} sentences per second)"
-    yield from (f"note: {note}" for note in record.notes)
 
 
 def _faults(degenerate: Mapping[str, int]) -> str:

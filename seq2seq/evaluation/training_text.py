@@ -153,7 +153,10 @@ def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | s
         found = "it is not in the cache" if not texts else "the cache holds several that it may be"
         return f"{found} ({prepared})"
     (text, report), *_ = texts.items()
-    pairs = json.loads(report.read_text(encoding="utf-8"))["kept"]
+    try:
+        pairs = int(json.loads(report.read_text(encoding="utf-8"))["kept"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"it is damaged ({report})"
     return TrainingText(text.parent.name, pairs, sorted(text.glob("[0-9]*.arrow")))
 
 

@@ -32,6 +32,7 @@ Rows: tokens of the translation, as they were predicted. Columns: tokens of the 
 White: not looked at; dark blue: all attention. Each row sums to 1. ▁ stands for a space.
 Orange frame: what alignments are taken from."""
 LONGEST_SIDE, DPI = 12_000, 150  # of the picture, in pixels
+LEAST_DPI = 60  # at which tokens can just be read
 SENTENCES = 8  # of a text that are drawn
 
 
@@ -79,8 +80,11 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
         Sentence(maps[row], [*source.tokens(one), "</s>"], [*target.tokens(other), "</s>"])
         for row, (one, other) in enumerate(ids)
     ]
-    layer = modules.index(head.module(model))
-    left_out = f"\nThe first {len(ids)} of {len(pairs)} sentences." if len(pairs) > len(ids) else ""
+    sentences = sentences if path.suffix.lower() != ".png" else _legible(sentences)
+    layer, shown = modules.index(head.module(model)), len(sentences)
+    left_out = f"\nThe first {shown} of {len(pairs)} sentences." if len(pairs) > shown else ""
+    if shown < len(ids):
+        left_out += " A .pdf or .svg file has room for more."
     _write(path, sentences, AttentionHead(layer, head.head), CAPTION + left_out)
 
 
@@ -93,6 +97,23 @@ def _require_room(ids: Sequence[Pair], limit: int) -> None:
             f"a figure of attention shows sentences of at most {limit} tokens, and one of these "
             f"has {longest + 1}: give a shorter one"
         )
+
+
+def _legible(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """The first of them, as many as can be read in one picture of pixels."""
+    room = LONGEST_SIDE / LEAST_DPI - LEGEND
+    found: list[Sentence] = []
+    height = 0.0
+    for sentence in sentences:
+        across, down = _size(sentence)
+        height += down
+        if max(across, height) > room:
+            break
+        found.append(sentence)
+    if not found:
+        raise UserError("the figure would be too large for a .png file that can be read: name a "
+                        ".pdf or .svg file, or give a shorter sentence")  # fmt: skip
+    return found
 
 
 def _write(path: Path, sentences: Sequence[Sentence], aligns: AttentionHead, caption: str) -> None:
@@ -171,7 +192,8 @@ def _draw(figure: Figure, sentence: Sentence, aligns: AttentionHead, floor: floa
             axes.set_title(f"layer {layer}, {name}" if not column else name)
             _label(axes.xaxis, source if layer == layers - 1 else (), 90)
             _label(axes.yaxis, target if not column else ())
-            if (layer, column - 1 if column else None) == (aligns.layer, aligns.head):
+            head = column - 1 if column else None
+            if layer == aligns.layer and (heads == 1 or head == aligns.head):
                 axes.spines[:].set(color=FRAME, linewidth=2.5)
 
 

@@ -10,16 +10,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seq2seq.html_page import visible
 from seq2seq.inference.attention_figure import COLOURS, STYLE, TOKEN
 
 DPI = 72  # small files: words of 8 points can still be read
 EDGE = 0.1  # inches
+LONGEST = 80  # tokens of a side that are drawn: about 3 MB of pixels
+LABEL = 20  # characters of a token that are shown
 
 
 def head_picture(
     weights_TS: np.ndarray, source: Sequence[str], target: Sequence[str]
 ) -> np.ndarray:
     """Pixels (height, width, 3) from 0 to 255: target tokens below each other, the source on top.
+
+    What is beyond `LONGEST` tokens is left out: a hypothesis may run to the output limit.
 
     Args:
         weights_TS: from 0 (white) to 1 (dark blue); rows sum to 1.
@@ -29,6 +34,10 @@ def head_picture(
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # needs no display
     from matplotlib.figure import Figure
 
+    weights_TS = weights_TS[:LONGEST, :LONGEST]
+    source, target = (
+        [visible(token)[:LABEL] for token in labels[:LONGEST]] for labels in (source, target)
+    )
     left, top = (0.2 + 0.075 * max(map(len, labels)) for labels in (target, source))
     across, down = TOKEN * len(source), TOKEN * len(target)
     width, height = left + across + EDGE, top + down + EDGE

@@ -30,7 +30,7 @@ def model_card(bundle: Bundle) -> str:
     parts = [
         f"# {direction}, {sizes.name} ({sizes.architecture})",
         f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. Trained on `{data}` "
-        f"for {made['step']:,} steps with seq2seq {__version__}; the settings are in "
+        f"for {_steps(made['step'])} with seq2seq {__version__}; the settings are in "
         "`config.json`.",
         *([f"Recipe: {recipe}."] if recipe else []),
         *([f"The weights are an average, of {averaged}."] if averaged else []),
@@ -49,7 +49,7 @@ def _recipe(config: Mapping[str, Any]) -> Iterator[str]:
     if optim:
         peak = "as in the paper" if optim["lr"] is None else f"{optim['lr']:g}"
         yield f"AdamW, learning rate {peak}, {optim['schedule']}"
-        yield f"{optim['warmup_steps']} steps of warm-up"
+        yield f"{_steps(optim['warmup_steps'])} of warm-up"
         yield f"label smoothing {optim['label_smoothing']:g}"
         yield from (f"{name} {optim[key]:g}" for name, key in
                     (("R-Drop", "r_drop"), ("EMA", "ema")) if optim.get(key))  # fmt: skip
@@ -59,6 +59,13 @@ def _recipe(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"dropout {config['model']['dropout']:g}"
     if "tokenizer" in config:
         yield f"{config['tokenizer']['kind']} subwords"
+
+
+def _steps(length: int | str) -> str:
+    """A length of training; one in another unit (`2 epochs`) as it was given."""
+    if not str(length).isdecimal():
+        return str(length)
+    return f"{int(length):,} step{'' if int(length) == 1 else 's'}"
 
 
 def _scores(made: Mapping[str, Any]) -> Iterator[str]:

@@ -23,13 +23,13 @@ from seq2seq.report.run import Run
 from seq2seq.text import normaliser
 
 SENTENCES, WORDS = 6, 30  # of a run; of the longest of them
-BYTES = 900_000  # of weights on a page, before they are written in base64
+BYTES = 750_000  # of weights on a page, before they are written in base64
 
 CAPTION = (
-    "Rows: tokens of the translation, as they were predicted. Columns: tokens of the source. The "
-    "stronger the colour, the more was looked at; each row sums to 1. A dot stands before tokens "
-    "that go on with a word. Choose a layer and a head among the small pictures (dashed: where "
-    "alignments are taken from), and point at the large one."
+    "Rows: tokens of the translation{step}, read by {weights}. Columns: tokens of the source. "
+    "The stronger the colour, the more was looked at; each row sums to 1. A dot stands before "
+    "tokens that go on with a word. Choose a layer and a head among the small pictures (dashed: "
+    "where alignments are taken from), and point at the large one."
 )
 
 
@@ -47,16 +47,17 @@ def attention_section(runs: Sequence[Run]) -> str:
 
 
 def _viewer(run: Run, limit: int) -> str:
-    pairs = sentences(run)
+    pairs, step = sentences(run)
     if not pairs:
         raise UserError(
             "neither samples.jsonl nor an evaluation holds sources and translations of this run"
         )
-    data = attention_data(load_bundle(run.folder), pairs, limit)
+    bundle = load_bundle(run.folder)
+    data = attention_data(bundle, pairs, limit)
     if not data["sentences"]:
         raise UserError(f"the weights of one sentence take more than {limit:,} bytes")
     return (
-        f'<figure class="attention"><figcaption>{CAPTION}</figcaption>'
+        f'<figure class="attention"><figcaption>{_caption(bundle, step)}</figcaption>'
         '<label>Sentence <select></select></label><div class="beside"><div class="heads" '
         'role="group" aria-label="layers and heads"></div><div class="wide"><table class="map">'
         '</table><output aria-live="polite"></output></div></div>'
@@ -64,29 +65,42 @@ def _viewer(run: Run, limit: int) -> str:
     )
 
 
-def sentences(run: Run) -> list[tuple[str, str]]:
-    """A few sources and their translations, from short to long."""
+def _caption(bundle: Bundle, step: Any) -> str:
+    """Which weights read what: the translation may be older or newer than they are."""
+    of = "an average of weights up to" if "averaged" in bundle.training else "the weights of"
+    made = bundle.training.get("step")
+    return CAPTION.format(
+        step=f" at step {step:,}" if isinstance(step, int) else "",
+        weights=f"{of} step {made:,}" if isinstance(made, int) else "the weights of the bundle",
+    )
+
+
+def sentences(run: Run) -> tuple[list[tuple[str, str]], Any]:
+    """A few sources and their translations, from short to long, and their step if it is known."""
     if run.samples:
-        found = [(one["source"], one["hypothesis"]) for one in run.samples[-1]["sentences"]]
+        last = run.samples[-1]
+        found = [(one["source"], one["hypothesis"]) for one in last["sentences"]]
+        step = last["step"]
     else:
-        found = _evaluated(run)
+        found, step = _evaluated(run)
     fitting = sorted(
         (pair for pair in found
          if pair[0].strip() and pair[1].strip() and max(len(s.split()) for s in pair) <= WORDS),
         key=lambda pair: len(pair[0].split()),
     )  # fmt: skip
     count = min(SENTENCES, len(fitting))
-    return [fitting[(2 * part + 1) * len(fitting) // (2 * count)] for part in range(count)]
+    chosen = [fitting[(2 * part + 1) * len(fitting) // (2 * count)] for part in range(count)]
+    return chosen, step
 
 
-def _evaluated(run: Run) -> list[tuple[str, str]]:
-    """Sources and translations of an evaluation, if it kept both."""
+def _evaluated(run: Run) -> tuple[list[tuple[str, str]], Any]:
+    """Sources and translations of an evaluation, if it kept both, and the step of its model."""
     for folder, one in run.evaluations.items():
         paths = [folder / one.files[role].path for role in ("sources", "hypotheses")
                  if role in one.files]  # fmt: skip
         if len(paths) == 2 and all(map(Path.is_file, paths)):
-            return list(zip(*map(lines_of, paths), strict=False))
-    return []
+            return list(zip(*map(lines_of, paths), strict=False)), (one.model or {}).get("step")
+    return [], None
 
 
 def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int) -> dict[str, Any]:

@@ -75,12 +75,13 @@ def chart(
         title, note: what is drawn, and how to read it.
         lines: at least one, none of them empty.
         x_name: what x counts.
-        log: logarithmic y, for positive values.
+        log: logarithmic y, which the note then says, if all values are positive.
         zero: y begins at 0.
     """
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points]
     log = log and min(ys) > 0
+    note = "; ".join([note] * bool(note) + ["logarithmic"] * log)
     x = Scale(*_range(0 if x_name == "step" else min(xs), max(xs)), LEFT, WIDTH - RIGHT)
     y = Scale(*_range(0 if zero else min(ys), max(ys), log, pad=0.04), HEIGHT - BOTTOM, TOP, log)
     if zero:
@@ -198,7 +199,7 @@ def ticks(low: float, high: float, log: bool = False) -> list[float]:
             found = [value for value in found if low <= value <= high]
             if len(found) >= 3:
                 return found[:: math.ceil(len(found) / 6)]
-    rough = (high - low) / 4
+    rough = (high - low) / (6 if log else 4)  # at 6 there are never fewer than three
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import accumulate
 
 from seq2seq.html_page import visible
 from seq2seq.report.chart import Line, chart, swatch, thinned
 from seq2seq.report.run import Run
 
-POINTS, FEWEST = 600, 100  # of a curve, shared by all runs; a chart is 300 pixels wide
+POINTS, FEW = 600, 100  # of a curve, shared by all runs; a chart is 300 pixels wide
+FEWEST = 20  # where many curves must fit into
+BYTES = 800_000  # of all charts; half of them are for the main ones
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,11 @@ class Chart:
 
 CHARTS = (
     Chart("Loss", "nats per target token, without smoothing", ("train/nll", "val/nll")),
-    Chart("Perplexity", "logarithmic", ("train/perplexity", "val/perplexity"), log=True),
+    Chart("Perplexity", "", ("train/perplexity", "val/perplexity"), log=True),
     Chart("Validation BLEU", "higher is better", ("val/bleu", "val/bleu_of_average")),
     Chart("Validation chrF", "higher is better", ("val/chrf",)),
     Chart("Learning rate", "", ("optim/lr",), zero=True),
-    Chart("Gradient norm", "before clipping; logarithmic", ("optim/grad_norm",), log=True),
+    Chart("Gradient norm", "before clipping", ("optim/grad_norm",), log=True),
     Chart("Speed", "target tokens per second", ("perf/target_tokens_per_second",), zero=True),
     Chart("Padding", "share of positions without a token", ("perf/padding_share",), zero=True),
     Chart("Waiting for data", "share of the time", ("perf/data_wait_share",), zero=True),
@@ -49,16 +52,35 @@ KNOWN = {name for each in CHARTS for name in each.names}
 def curves_section(runs: Sequence[Run]) -> str:
     """All curves; those that the project has no chart for at their end, folded."""
     if not any(run.curves for run in runs):
-        return '<p class="missing">No curves: the runs were trained with logger=none.</p>'
-    main = "".join(_charts(runs, CHARTS, max(FEWEST, POINTS // len(runs))))
+        return (
+            '<p class="missing">No curves: the runs were trained with logger=none, or were stopped '
+            "before their first values.</p>"
+        )
+    main, left_out = _fitting(runs, CHARTS, max(FEW, POINTS // len(runs)), BYTES // 2)
     names = sorted({name for run in runs for name in run.curves} - KNOWN)
-    rest = "".join(_charts(runs, [Chart(name, "", (name,)) for name in names], FEWEST))
+    others = [Chart(name, "", (name,)) for name in names]
+    rest, lacking = _fitting(runs, others, FEW, BYTES - len(main.encode()))
     more = f'<details><summary>More curves</summary><div class="charts">{rest}</div></details>'
     note = (
         "Point at a chart, or use the arrow keys on it, to read its values; otherwise its legend "
         "shows the last ones."
     )
+    if count := left_out + lacking:
+        note += f" {count} charts have no room beside the others: a report of fewer runs has them."
     return f'<p>{note}</p>{_legend(runs)}<div class="charts">{main}</div>{more if rest else ""}'
+
+
+def _fitting(
+    runs: Sequence[Run], charts: Sequence[Chart], points: int, limit: int
+) -> tuple[str, int]:
+    """Charts within so many bytes, of fewer points if need be, and how many have no room."""
+    while True:
+        found = list(_charts(runs, charts, points))
+        sizes = list(accumulate(len(one.encode()) for one in found))
+        room = sum(size <= limit for size in sizes)
+        if room == len(found) or points <= FEWEST:
+            return "".join(found[:room]), len(found) - room
+        points = max(FEWEST, points * limit // sizes[-1])
 
 
 def _charts(runs: Sequence[Run], charts: Sequence[Chart], points: int) -> Iterator[str]:

@@ -19,6 +19,7 @@ from seq2seq.report.samples import samples_section
 from seq2seq.report.scores import scores_section
 from seq2seq.report.settings import settings_section
 
+# Those whose size depends on the runs have budgets, in all below 3 MB.
 SECTIONS = {
     "Curves": curves_section,
     "Scores": scores_section,
@@ -42,6 +43,8 @@ def write_report(runs: Sequence[Path], output: Path) -> None:
         RunError: a folder is no run, or damaged; the file is something else, or cannot be written.
     """
     try:
+        if output.exists() and not output.is_file():  # opening a pipe would wait for its writer
+            raise RunError(f"{output} cannot be written: it is no ordinary file. Name a file")
         with output.open(encoding="utf-8", errors="replace") as old:
             if MARK not in old.read(len(MARK)):
                 raise RunError(f"{output} is no report of runs: name another file, or remove it")

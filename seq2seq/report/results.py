@@ -80,7 +80,8 @@ def keep(run: Path, folder: Path) -> None:
             f"{run} was not evaluated: python scripts/evaluate.py model={run} first, as a result "
             "is a score"
         )
-    places = {path: f"PATH/{Path(path).name}" for path in _absolute(found.settings)}
+    starts = [start.folder for start in found.origin.starts] if found.origin else []
+    places = {path: f"PATH/{Path(path).name}" for path in _absolute([found.settings, starts])}
     own = (str(run.resolve()), found.settings.get("run_dir"))
     places |= dict.fromkeys(_absolute(own), f"runs/{folder.name}")
     texts = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import yaml
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError, UserError
 from seq2seq.evaluation.record import NAME, Evaluation, Score
+from seq2seq.training.metrics_file import METRICS, whole_rows
 from seq2seq.training.origin import DATA_REPORT, Origin
 from seq2seq.training.samples_file import NAME as SAMPLES
 from seq2seq.training.samples_file import read_samples
@@ -93,11 +94,11 @@ def read_run(folder: Path, name: str) -> Run:
         folder=folder,
         name=name,
         settings=settings,
-        summary=_read(folder / "summary.json", json.loads, dict) or {},
-        curves=_read(folder / "metrics/version_0/metrics.csv", _curves, dict) or {},
+        summary=_read(folder / "summary.json", _summary, dict) or {},
+        curves=_curves(folder / METRICS),
         evaluations={f.parent: _evaluation(f) for f in sorted(folder.glob(f"evaluation/*/{NAME}"))},
         samples=_samples(folder),
-        data=_read(folder / DATA_REPORT, lambda text: Report(**json.loads(text)), Report),
+        data=_read(folder / DATA_REPORT, _data, Report),
         origin=Origin.read(folder),
     )
 
@@ -110,21 +111,46 @@ def _read(path: Path, parse: Any, kind: type) -> Any:
             raise TypeError(f"it holds a {type(found).__name__}")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())[:200]
         raise RunError(f"{path} is damaged ({why}): {REMEDY}") from error
     return found
 
 
-def _curves(text: str) -> dict[str, Points]:
+def _summary(text: str) -> Any:
+    """A summary whose steps, as far as it has them, are numbers."""
+    found = json.loads(text)
+    _ = [found[name] + 0 for name in ("steps", "best_step") if name in found]
+    return found
+
+
+def _data(text: str) -> Report:
+    """A report whose figures are numbers, of two sides, and whose names are texts."""
+    found = Report(**json.loads(text))
+    sides = (found.words, found.characters, found.tokens, found.lengths)
+    if any(len(side) != 2 for side in sides):
+        raise ValueError("a figure has not two sides")
+    kinds = [kind[name] for kind in found.vocabulary for name in ("size", "used", "rare")]
+    _ = sum(chain([found.read, found.kept], found.dropped.values(), *sides[:3], *found.lengths,
+                  found.ratios, kinds))  # fmt: skip
+    _ = "".join([found.name, found.fingerprint, *(kind["name"] for kind in found.vocabulary)])
+    return found
+
+
+def _curves(path: Path) -> dict[str, Points]:
     """Curves of a table as Lightning writes it, which numbers updates from 0."""
     found: dict[str, dict[float, float]] = {}
-    rows = list(csv.DictReader(text.splitlines()))
+    try:
+        rows = list(whole_rows(path))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from error
     last = max((int(row["step"]) for row in rows if row.get("train/nll")), default=10**12) + 1
     for row in rows:
         step = min(int(row["step"]) + 1, last)  # that of an average is logged after the last one
         for name, cell in row.items():
-            if cell and name not in ("step", "epoch") and math.isfinite(value := float(cell)):
+            if name not in ("step", "epoch") and math.isfinite(value := float(cell)):
                 found.setdefault(name, {})[step] = value
     return {name: sorted(points.items()) for name, points in found.items()}
 

@@ -11,7 +11,7 @@ from seq2seq.html_page import shown, visible
 from seq2seq.report.run import Run
 
 VALIDATIONS = 24  # that are shown, of all runs together; each is some 10 kB,
-CHARACTERS = 1_000_000  # and fewer if they would make the page larger than this
+BYTES = 800_000  # and fewer if they would make the page larger than this
 TOKENS = 120  # of a translation that are shown
 SURE = 0.9  # probability of a token from which it is not marked
 
@@ -35,18 +35,23 @@ def samples_section(runs: Sequence[Run]) -> str:
 def _of_run(run: Run, runs: int, named: bool) -> str:
     """As much of a run as its share of the page allows."""
     count = max(1, VALIDATIONS // runs)
-    while len(text := _validations(run, count, named)) > CHARACTERS // runs and count > 1:
+    while len((text := _validations(run, count, named)).encode()) > BYTES // runs:
+        if count == 1:
+            name = escape(visible(run.name))
+            return (
+                f'<p class="missing">There is no room for the samples of {name}: a report of fewer '
+                "runs has them.</p>"
+            )
         count //= 2
     return text
 
 
 def _validations(run: Run, most: int, named: bool) -> str:
     shown_ones = evenly(run.samples, most)
-    steps = [f"{one['step']:,}" for one in shown_ones]
     labels = "|".join(f"{one['step']:,} (BLEU {one['bleu']:.1f})" for one in shown_ones)
     last = len(shown_ones) - 1
     sentences = "".join(
-        _sentence(index, shown_ones, steps) for index in range(len(shown_ones[-1]["sentences"]))
+        _sentence(index, shown_ones) for index in range(len(shown_ones[-1]["sentences"]))
     )
     worst = "".join(
         f'<ol class="worst" data-at="{at}">{"".join(map(_whole, one["worst"]))}</ol>'
@@ -56,8 +61,9 @@ def _validations(run: Run, most: int, named: bool) -> str:
     left_out = len(run.samples) - len(shown_ones)
     note = f" {left_out} validations between them are left out." if left_out else ""
     return (
-        f'{name}<div class="samples"><div class="slider"><label>After step <output>{steps[-1]}'
-        f'</output><input type="range" min="0" max="{last}" value="{last}" data-labels="{labels}">'
+        f'{name}<div class="samples"><div class="slider"><label>After step <output>'
+        f"{shown_ones[-1]['step']:,}</output>"
+        f'<input type="range" min="0" max="{last}" value="{last}" data-labels="{labels}">'
         '</label><label><input type="checkbox"> all steps below each other</label></div>'
         "<p>Marked: what the model gave less than 90 % probability; the stronger, the less. Point "
         f"at it to see how much.{note}</p>"
@@ -74,14 +80,20 @@ def evenly(items: Sequence[Any], most: int) -> list[Any]:
     return [items[round(i * last / (most - 1))] for i in range(most)] if most > 1 else [items[last]]
 
 
-def _sentence(index: int, validations: Sequence[Sample], steps: Sequence[str]) -> str:
-    """A sentence with its translations over time."""
-    found = [one["sentences"][index] for one in validations if index < len(one["sentences"])]
+def _sentence(index: int, validations: Sequence[Sample]) -> str:
+    """A sentence of the last validation, with its translations over time."""
+    last = validations[-1]["sentences"][index]
+    found = [
+        (at, f"{each['step']:,}", each["sentences"][index])
+        for at, each in enumerate(validations)
+        if index < len(each["sentences"])
+    ]
     over_time = "".join(
         f'<dd data-at="{at}"><small><i>{step}, </i>chrF {one["chrf"]:.0f}</small>{marked(one)}</dd>'
-        for at, (step, one) in enumerate(zip(steps, found, strict=False))
+        for at, step, one in found
+        if one["source"] == last["source"]  # the run went on with other sentences, if it is not
     )
-    return f"<li>{_given(found[-1])}<dt>translation</dt>{over_time}</dl></li>"
+    return f"<li>{_given(last)}<dt>translation</dt>{over_time}</dl></li>"
 
 
 def _whole(one: Sample) -> str:

@@ -55,7 +55,7 @@ def _test_set(found: Found) -> str:
     label, fingerprint = found[0][1].label, found[0][1].data["fingerprint"]
     names = list(dict.fromkeys(s.name for _, one in found for s in one.scores))
     ends = [end for _, one in found if (s := one.score("BLEU"))
-            for end in (s.low or s.value, s.high or s.value)]  # fmt: skip
+            for end in (s.low, s.value, s.high) if end is not None]  # fmt: skip
     low, high = (min(ends), max(ends)) if ends else (0.0, 100.0)
     pad = max(0.08 * (high - low), 0.5)
     head = ["", "BLEU, 95 % interval", *names, "length ratio", "exact"]

@@ -12,18 +12,29 @@ from seq2seq.html_page import plain_table, visible
 from seq2seq.report.run import Run
 
 LACKING = "–"
+BYTES = 150_000  # of whole settings on a page
 PLACES = ("run_dir", "resume", "dry_run", "logger.project")  # which make no difference
 
 
 def settings_section(runs: Sequence[Run]) -> str:
     """A table of differences, if there are several runs, and the whole settings, folded."""
     parts = [_table(runs, differences([run.settings for run in runs]))] if len(runs) > 1 else []
+    room, lacking = BYTES, []
     for run in runs:
         text = yaml.safe_dump(run.settings, sort_keys=False, allow_unicode=True)
         lines = "\n".join(map(visible, text.splitlines()))
         of = f" of {escape(visible(run.name))}" if len(runs) > 1 else ""
+        part = f"<details><summary>All settings{of}</summary><pre>{escape(lines)}</pre></details>"
+        if (size := len(part.encode())) > room:
+            lacking.append(run.name)
+            continue
+        room -= size
+        parts.append(part)
+    if lacking:
+        names = escape(visible(", ".join(lacking)))
         parts.append(
-            f"<details><summary>All settings{of}</summary><pre>{escape(lines)}</pre></details>"
+            f'<p class="missing">There is no room for all settings of {names}: they stand in '
+            "<code>RUN/config.yaml</code>.</p>"
         )
     return "".join(parts)
 

@@ -33,11 +33,15 @@ class Start:
 
     Attributes:
         time: local, in seconds.
-        command: as it was typed, less the launcher of several processes.
-        revision: commit of the code, with `+` if files differed from it; None outside of git.
+        command: as it was typed, less the launcher of several processes; that of a run of a sweep
+            makes this run alone.
+        revision: commit of the code, with `+` if the code differed from it; None outside of git.
         versions: of Python, of this project and its libraries.
         device: on which the first process ran, with precision and attention kernels.
         processes: that trained together.
+        folder: the current one, from which the paths in the command lead; notes of older versions
+            lack it.
+        data: fingerprint of the prepared data; None if it was streamed, and in older notes.
     """
 
     time: str
@@ -46,6 +50,14 @@ class Start:
     versions: dict[str, str]
     device: str
     processes: int
+    folder: str = ""
+    data: str | None = None
+
+    def __post_init__(self) -> None:
+        texts = (self.time, self.command, self.revision or "", self.device, self.folder)
+        right = all(isinstance(text, str) for text in texts) and isinstance(self.versions, dict)
+        if not right or not isinstance(self.processes, int):
+            raise TypeError("a start has values of the wrong kind")
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ class Origin:
 
     Attributes:
         parameters: of the model.
-        data: fingerprint of the prepared data; None if it is streamed.
+        data: fingerprint of the data of the last start; None if it is streamed.
         starts: the first one first.
     """
 
@@ -72,7 +84,8 @@ class Origin:
         path = run_dir / NAME
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**{**values, "starts": [Start(**start) for start in values["starts"]]})
+            parameters, starts = int(values["parameters"]), values["starts"]
+            return cls(parameters, values["data"], [Start(**start) for start in starts])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -84,7 +97,7 @@ class Origin:
 def note_start(
     run_dir: Path, parameters: int, device: str, processes: int, report: Report | None
 ) -> None:
-    """Add this start to `origin.json`, and keep the report of the data.
+    """Add this start to `origin.json`, and keep the report of its data.
 
     Args:
         run_dir: the run's folder.
@@ -93,6 +106,7 @@ def note_start(
         processes: that train together.
         report: of the prepared data; None if it is streamed.
     """
+    data = report.fingerprint if report else None
     start = Start(
         time=datetime.now().isoformat(" ", "seconds"),
         command=shlex.join(["python", *sys.argv]),
@@ -100,15 +114,18 @@ def note_start(
         versions=library_versions(),
         device=device,
         processes=processes,
+        folder=str(Path.cwd()),
+        data=data,
     )
     try:
         earlier = Origin.read(run_dir)
     except RunError:
         earlier = None  # a damaged note is no reason not to train
     starts = [*(earlier.starts if earlier else ()), start]
-    origin = Origin(parameters, report.fingerprint if report else None, starts)
-    _write(run_dir / NAME, asdict(origin))
-    if report is not None:
+    _write(run_dir / NAME, asdict(Origin(parameters, data, starts)))
+    if report is None:
+        (run_dir / DATA_REPORT).unlink(missing_ok=True)  # of an earlier start
+    else:
         _write(run_dir / DATA_REPORT, asdict(report))
 
 
@@ -128,19 +145,21 @@ def library_versions() -> dict[str, str]:
 
 
 def code_revision() -> str | None:
-    """The commit of this code, with `+` if files differ from it; None if it is not under git."""
+    """The commit of this code, with `+` if it may differ from it; None if it is not under git."""
     # A copy inside of another project's checkout must not be taken for that project.
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-uno")
-    return None if commit is None else commit + ("+" if changes else "")
+    commit = _git("rev-parse", "HEAD")
+    changed = _git("status", "--porcelain", "-uno")  # None if git takes too long
+    new = _git("ls-files", "--others", "--exclude-standard", "*.py")  # of the package
+    return None if commit is None else commit + ("" if changed == new == "" else "+")
 
 
 def _git(*arguments: str) -> str | None:
     try:
         result = subprocess.run(
             ["git", "-C", str(PACKAGE), *arguments],
-            capture_output=True, text=True, timeout=PATIENCE, check=True,
+            capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None

@@ -42,6 +42,7 @@ from seq2seq.callbacks.wandb_media import WandbMedia
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.disk import replace_text
 from seq2seq.inference.bundle import Bundle
 from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
@@ -280,7 +281,8 @@ def _recording(
     attention: str,
 ) -> list[L.Callback]:
     """What is recorded of a run beside losses and scores; they stand behind `bleu`."""
-    samples, norms = Samples(run_dir, config.logger.samples, bleu), GradientNorms()
+    samples = Samples(run_dir, config.logger.samples, bleu)
+    norms = GradientNorms(config.logger.kind != "none")
     report = data.prepared.folder / "report.html" if data.prepared else None
     media = [
         WandbMedia(logger.experiment, run_dir, samples, norms, attention, report)
@@ -390,13 +392,14 @@ def _note(
     parameters = sum(parameter.numel() for parameter in model.parameters())
     processes = config.trainer.devices * config.trainer.num_nodes
     report = data.prepared.report if data.prepared else None
-    note_start(run_dir, parameters, device, processes, report)
+    with plain_disk_errors(run_dir):
+        note_start(run_dir, parameters, device, processes, report)
 
 
 def _finish(config: TrainConfig, run_dir: Path, summary: dict[str, Any], where: str) -> None:
     """Write `<run>/summary.json`, and say what to do next."""
-    text = json.dumps(summary, indent=2) + "\n"
-    (run_dir / "summary.json").write_text(text, encoding="utf-8")
+    with plain_disk_errors(run_dir):
+        replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     corpus = f"data={config.data.name}"
     if config.data.path is not None:
         corpus += f" data.path={config.data.path}"

@@ -34,6 +34,7 @@ import yaml
 from seq2seq.callbacks.checkpoint_files import step_of
 from seq2seq.callbacks.validation_bleu import ValidationBleu
 from seq2seq.config import TrainConfig
+from seq2seq.disk import replace_text
 from seq2seq.errors import RunError
 from seq2seq.training.hardware import process_rank
 
@@ -81,9 +82,7 @@ def open_run(config: TrainConfig) -> Path:
 def write_settings(config: TrainConfig, run_dir: Path) -> None:
     """Write `<run>/config.yaml`, whole or not at all."""
     text = yaml.safe_dump(asdict(config) | {"resume": None}, sort_keys=False, allow_unicode=True)
-    partial = run_dir / "config.yaml.partial"
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(run_dir / "config.yaml")
+    replace_text(run_dir / "config.yaml", text)
 
 
 def plain_settings(config: TrainConfig) -> dict[str, Any]:

@@ -18,7 +18,7 @@ of that validation, the worst first. Each sentence has
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +26,20 @@ NAME = "samples.jsonl"
 
 
 def read_samples(run_dir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's file, as far as they are whole; none if there is no file."""
+    """The lines of a run's file that are whole; none if there is no file."""
     file = run_dir / NAME
-    if not file.exists():
+    if not file.is_file():
         return []
-    return list(entries(raw_lines(file)))
+    return [entry for _, entry in whole_lines(file.read_text(encoding="utf-8", errors="replace"))]
 
 
-def raw_lines(file: Path) -> list[str]:
-    """Its lines with their ends; texts may hold what Python takes for the end of a line, too."""
-    with file.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        return list(lines)
-
-
-def entries(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """What lines say, up to the first that is damaged, as by a power cut while it was written."""
-    for line in lines:
+def whole_lines(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Lines of the file and what they say, less those that a power cut or a full disk damaged."""
+    for line in text.split("\n"):  # texts may hold what Python takes for the end of a line, too
         try:
             entry = json.loads(line)
-            entry["step"], entry["sentences"]
+            whole = type(entry["step"]) is int and isinstance(entry["sentences"], list)
         except (ValueError, KeyError, TypeError):
-            return
-        yield entry
+            continue
+        if whole:
+            yield line, entry

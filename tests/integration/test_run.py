@@ -54,6 +54,9 @@ def test_the_metrics_are_logged_with_their_steps(toy_run):
     assert [int(row["step"]) + 1 for row in rows if row["val/bleu"]] == [500, 1000]
 
 
+AS_EVALUATED = ("--no-split", "--no-protect", "--no-rescue")
+
+
 def test_validation_bleu_is_that_of_evaluate_and_of_translate_with_sacrebleu(
     toy_run, toy_corpus, script, translate, tmp_path
 ):
@@ -66,9 +69,25 @@ def test_validation_bleu_is_that_of_evaluate_and_of_translate_with_sacrebleu(
     assert evaluated == bundle["training"]["scores"]["BLEU"]
     sources, references = zip(*[line.split("\t") for line in
                                (toy_corpus / "val.tsv").read_text().splitlines()[1:]], strict=True)
-    translated = translate("--model", toy_run, stdin="".join(f"{line}\n" for line in sources))
+    lines = "".join(f"{line}\n" for line in sources)
+    translated = translate("--model", toy_run, *AS_EVALUATED, stdin=lines)
     hypotheses = translated.stdout.splitlines()
     assert evaluated == sacrebleu.corpus_bleu(hypotheses, [references]).score
+
+
+def test_evaluate_translates_a_line_of_two_sentences_and_a_number_at_once(
+    toy_run, script, translate, tmp_path
+):
+    line = "One two three. Four five 2024, six seven."
+    (tmp_path / "test.en").write_text(f"{line}\n")
+    (tmp_path / "test.fr").write_text("Un deux trois. Quatre cinq 2024, six sept.\n")
+    result = script("evaluate", f"model={toy_run}", "data=files", f"data.path={tmp_path}",
+                    f"output={tmp_path / 'out'}", "training_text=none")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    evaluated = (tmp_path / "out" / "hypotheses.txt").read_text()
+    plain, asked = (translate("--model", toy_run, *flags, stdin=f"{line}\n").stdout
+                    for flags in ((), AS_EVALUATED))  # fmt: skip
+    assert asked == evaluated != plain
 
 
 def test_evaluate_agrees_with_sacrebleu_on_the_files_it_wrote(

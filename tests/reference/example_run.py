@@ -13,7 +13,7 @@ import yaml
 from tiny_bundle import tiny_bundle
 
 from seq2seq.data.report import Report
-from seq2seq.evaluation.record import Breakdown, Evaluation, Group, Score
+from seq2seq.evaluation.record import Breakdown, Evaluation, Group, Score, TextFile
 from seq2seq.training.origin import Origin, Start
 
 NASTY = "<script>alert('x')</script> & \"quotes\" </script> \u202e é"
@@ -87,14 +87,14 @@ def evaluation(bleu: float = 56.4, fingerprint: str = "0123456789abcdef") -> Eva
         degenerate={"any": 4, "repetition": 4},
         breakdowns=[Breakdown("source words", [Group("0-5", 600, {"BLEU": 61.25}),
                                                Group("6+", 400, {"BLEU": 38.5})])],
-        overlap={},
+        overlap={"sources": 0, "pairs": 0},
         notes=[f"a note {NASTY}"],
-        data={"name": "starter", "split": "test", "fingerprint": fingerprint},
-        model={"step": 40},
+        data={"name": "starter", "split": "test", "language": "fr", "fingerprint": fingerprint},
+        model={"step": 40, "sha256": "0", "precision": "float32"},
         decode={"strategy": "beam", "beam": 5},
         seconds=8.0,
         versions={},
-        files={},
+        files={role: TextFile(f"{role}.txt", "0") for role in ("hypotheses", "references")},
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,6 +89,8 @@ def test_a_dry_run_says_what_there_would_be(run):
             {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"},
             "127.0.0.1:9 cannot be reached",
         ),
+        ({"WANDB_BASE_URL": "localhost:8080"}, "WANDB_BASE_URL=localhost:8080 is no address"),
+        ({"WANDB_BASE_URL": "http://x:99999"}, "WANDB_BASE_URL=http://x:99999 is no address"),
     ],
 )
 @pytest.mark.parametrize("kind", [(), ("--report",)])
@@ -99,7 +102,8 @@ def test_without_w_and_b_it_says_why_and_what_it_would_have_made(
     code, printed, errors = run(*kind)
     assert code == 1
     assert "Throughput\n" in printed
-    assert errors.startswith(f"error: this dashboard was not made, since {why}. It belongs to")
+    assert errors.startswith(f"error: this dashboard was not made, since {why}")
+    assert ". It belongs to" in errors
     assert "wandb sync" in errors
     assert errors.count("\n") == 1
 
@@ -115,6 +119,19 @@ def test_a_refusal_of_the_server_is_one_message(run, monkeypatch):
     code, _, errors = run("--entity", "me", "--project", "none")
     assert code == 1
     assert "W&B did not take the dashboard of project none: no such one" in errors
+
+
+def test_a_key_without_a_user_and_an_empty_project_are_one_message(run, monkeypatch):
+    monkeypatch.setattr(make_dashboard, "_unavailable", lambda: None)
+    monkeypatch.setattr("wandb.Api", lambda: SimpleNamespace(default_entity=None))
+    code, printed, errors = run()
+    assert (code, printed) == (1, "")
+    assert errors == (
+        "error: this key stands for no user or team of its own: give --entity NAME\n"
+    )
+    code, _, errors = run("--project", "", "--dry-run")
+    assert code == 1
+    assert errors.startswith("error: --project is empty")
 
 
 def test_a_missing_package_is_one_message(run, monkeypatch):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+from lightning.pytorch.loggers.logger import DummyLogger
 from tiny_training import tiny_fit, tiny_task, weights
 
 from seq2seq.callbacks.averaging import Averaging
@@ -83,6 +84,25 @@ def test_the_average_of_the_chosen_weights_is_scored_and_shipped_if_better(tmp_p
     assert made["averaged"] == [f"step {step}" for step in steps]
     assert averages.summary == {"steps": steps, "val_bleu": 9.0, "shipped": True}
     assert weights(task)["output.weight"].equal(validated[-1]["output.weight"])  # given back
+
+
+class Noted(DummyLogger):
+    """Keeps what is logged: names with values and step."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def log_metrics(self, metrics, step=None):
+        self.rows.append((metrics, step))
+
+
+def test_its_score_is_logged_where_the_last_validation_is(tmp_path):
+    noted = Noted()
+    run(tmp_path, [1.0, 7.0, 3.0, 2.0, 6.5], logger=noted)
+    steps = {name: (metrics[name], step) for metrics, step in noted.rows for name in metrics}
+    assert steps["val/bleu"] == (2.0, 7)  # Lightning counts from 0
+    assert steps["val/bleu_of_average"] == (6.5, 7)
 
 
 def test_an_average_that_is_no_better_is_not_shipped(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from tiny_training import tiny_fit, tiny_task
 
+from seq2seq.callbacks import gradient_norms
 from seq2seq.callbacks.gradient_norms import GradientNorms, block
 
 
@@ -68,6 +69,12 @@ def test_they_are_gathered_from_one_validation_to_the_next(tmp_path):
     again = GradientNorms()
     again.load_state_dict(state)
     assert again.since_validation == norms.since_validation
+
+
+def test_none_are_computed_where_nothing_is_logged(monkeypatch):
+    monkeypatch.setattr(gradient_norms, "block_norms", None)  # a call would fail
+    trainer = tiny_fit(tiny_task(), [GradientNorms(wanted=False)], 1, log_every_n_steps=1)
+    assert trainer.global_step == 1
 
 
 def test_a_step_that_was_left_out_is_not_among_them(monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 import sacrebleu
 from tiny_training import tiny_fit, tiny_task
 
+from seq2seq.callbacks import samples
 from seq2seq.callbacks.samples import Samples, spread
 from seq2seq.callbacks.validation_bleu import ValidationBleu
 from seq2seq.config import DecodeConfig
@@ -134,11 +135,11 @@ def test_a_validation_that_is_made_again_is_there_once(tmp_path):
     run(tmp_path, steps=4)
     before = (tmp_path / "samples.jsonl").read_text()
     bleu = Scripted(tmp_path)
-    samples = Samples(tmp_path, 2, bleu)
+    kept = Samples(tmp_path, 2, bleu)
     trainer = run(tmp_path / "other", steps=4)
     bleu.latest, bleu.translations = bleu.score(trainer, None)
-    samples._keep(4, [sacrebleu.sentence_chrf(str(one), [target]).score
-                      for one, (_, target) in zip(bleu.translations, PAIRS, strict=True)])
+    kept._keep(4, [sacrebleu.sentence_chrf(str(one), [target]).score
+                   for one, (_, target) in zip(bleu.translations, PAIRS, strict=True)])
     assert (tmp_path / "samples.jsonl").read_text() == before
 
 
@@ -153,6 +154,55 @@ def test_a_file_that_cannot_be_written_stops_no_run(tmp_path, caplog):
     (tmp_path / "samples.jsonl").symlink_to(tmp_path / "gone" / "samples.jsonl")
     assert run(tmp_path, steps=2).global_step == 2
     assert "the samples of step 2 could not be kept" in caplog.text
+
+
+def test_a_folder_in_the_place_of_the_file_stops_no_run(tmp_path, caplog):
+    (tmp_path / "samples.jsonl").mkdir()
+    assert run(tmp_path, steps=2).global_step == 2
+    assert "samples.jsonl could not be cut" in caplog.text
+    assert "the samples of step 2 could not be kept" in caplog.text
+    assert read_samples(tmp_path) == []
+
+
+def test_a_full_disk_stops_no_run(tmp_path, caplog, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    run(tmp_path, steps=4)
+    before = (tmp_path / "samples.jsonl").read_bytes()
+    monkeypatch.setattr(samples, "replace_text", full)
+    resumed = {"checkpoint": tmp_path / "2.ckpt", "first_batch": 2}
+    assert run(tmp_path, steps=4, **resumed).global_step == 4
+    assert caplog.text.count("No space left on device") == 2  # at the start, and at step 4
+    assert (tmp_path / "samples.jsonl").read_bytes() == before
+
+
+DAMAGED = ["{", "[]", "7", '{"step": null, "sentences": []}', '{"step": 2, "sentences": 5}',
+           '{"step": true, "sentences": []}', "\0\0", "\udcff", ""]  # fmt: skip
+
+
+def test_damaged_lines_go_and_good_ones_around_them_stay(tmp_path):
+    good = [json.dumps({"step": step, "sentences": []}) for step in range(len(DAMAGED) + 1)]
+    lines = [line for pair in zip(good, DAMAGED, strict=False) for line in pair]
+    text = "\n".join([*lines, good[-1]])  # without an end of the last line
+    (tmp_path / "samples.jsonl").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert [line["step"] for line in read_samples(tmp_path)] == list(range(len(good)))
+    Samples(tmp_path, 2, Scripted(tmp_path))._keep_before(len(good) - 1)
+    kept = (tmp_path / "samples.jsonl").read_text(encoding="utf-8")
+    assert kept == "".join(f"{line}\n" for line in good[:-1])
+
+
+def test_the_end_that_the_last_line_lacks_is_added(tmp_path):
+    (tmp_path / "samples.jsonl").write_text('{"step": 1, "sentences": []}')
+    Samples(tmp_path, 2, Scripted(tmp_path))._keep_before(2)
+    assert (tmp_path / "samples.jsonl").read_text() == '{"step": 1, "sentences": []}\n'
+
+
+def test_the_file_is_looked_through_at_the_start_only(tmp_path, monkeypatch):
+    cuts = []
+    monkeypatch.setattr(Samples, "_keep_before", lambda _, step: cuts.append(step))
+    run(tmp_path)
+    assert cuts == [1, 2]  # as training begins, and at its first validation
 
 
 def test_a_line_is_json_that_says_french_letters_as_they_are(tmp_path):

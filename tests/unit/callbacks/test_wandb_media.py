@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
+import weakref
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +19,14 @@ from tiny_training import tiny_fit, tiny_task
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.samples import Samples
 from seq2seq.callbacks.validation_bleu import ValidationBleu
-from seq2seq.callbacks.wandb_media import WandbMedia, confidence_page, row, same_size
+from seq2seq.callbacks.wandb_media import (
+    PICTURES,
+    WandbMedia,
+    confidence_page,
+    histogram,
+    row,
+    same_size,
+)
 
 PAIRS = [("a man reads", "un homme lit"), ("the house", "la maison"), ("", ""),
          ("the big old house is here " * 9, "la grande maison " * 9)]  # fmt: skip
@@ -43,7 +53,7 @@ TRAINER = SimpleNamespace(global_step=2, is_global_zero=True)
 
 def test_sentences_that_the_model_cannot_read_have_no_picture(media):
     media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
-    [logged] = media.rows
+    _, logged = media.rows
     sentences = media.samples.latest["sentences"]
     table = logged["samples/fixed"]
     for values, sentence in zip(table.data, sentences, strict=True):
@@ -62,8 +72,121 @@ def test_what_goes_wrong_is_said_once_and_training_goes_on(media, caplog):
     media.run.log = fail
     trainer = tiny_fit(tiny_task(vocab_size=320), [media.callback], 4, val_every=2)
     assert trainer.global_step == 4
-    assert len(media.rows) == 1
+    for part in ("facts of the start", "histograms", "sentences and pictures"):
+        assert caplog.text.count(f"W&B did not get all {part}: OSError('no space')") == 1
+
+
+def test_after_the_process_of_w_and_b_was_killed_nothing_is_tried_again(media, caplog):
+    tried = []
+
+    def fail(*_):
+        tried.append(1)
+        raise ConnectionResetError("Connection lost")
+
+    media.run.log = media.run.finish = fail
+    for _ in range(3):
+        media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+    assert len(tried) == 1
     assert caplog.text.count("W&B gets no more tables and pictures of this run: ") == 1
+    media.callback.finish({"steps": 2}, upload=True)
+    assert "wandb sync" in caplog.text
+
+
+def test_one_part_that_fails_leaves_the_others(media, monkeypatch):
+    monkeypatch.setattr(media.callback, "_attention", lambda *_: 1 / 0)
+    media.callback.data_report = media.callback.run_dir / "report.html"  # was deleted
+    task = SimpleNamespace(model=media.model)
+    media.callback.on_train_start(SimpleNamespace(global_step=0), task)
+    for _ in range(2):
+        media.callback.on_validation_epoch_end(TRAINER, task)
+    start, *others = media.rows
+    assert "model/parameters" in start
+    assert ["val/reference_words" in logged for logged in others] == [True, True]
+
+
+def test_numbers_too_close_for_many_bins_have_one():
+    assert histogram([1.0, math.nextafter(1.0, 2)]).histogram == [2]
+    assert sum(histogram([1.0, 1.0]).histogram) == 2
+
+
+def validated(media, steps) -> list[list[list]]:
+    """Rows of each table of fixed sentences that validations at these steps log."""
+    before = len(media.rows)
+    for step in steps:
+        media.samples._keep(step, [1.0, 2.0, 3.0, 4.0])
+        media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+    key = "samples/fixed"
+    return [logged[key].data for logged in media.rows[before:] if key in logged]
+
+
+def test_the_table_is_logged_as_a_whole_less_and_less_often_and_at_the_end(media, monkeypatch):
+    small = np.zeros((4, 4, 3), np.uint8)
+    monkeypatch.setattr("seq2seq.inference.head_picture.head_picture", lambda *_: small)
+    tables = validated(media, range(3, 33))  # the fixture has step 2
+    lengths = [len(data) // 4 for data in tables]
+    assert lengths[:10] == list(range(2, 12))
+    assert all(after <= 1.1 * before + 1 for before, after in pairwise(lengths[9:]))
+    assert len(lengths) < 25
+    for data in tables:
+        shown = [values for values in data if values[-1] is not None]
+        assert {values[0] for values in shown} == {data[-1][0]}  # pictures of the last only
+    assert lengths[-1] < 31
+    media.callback.finish({"steps": 32}, upload=False)
+    [last] = [logged for logged in media.rows[-2:] if "samples/fixed" in logged]
+    assert [values[0] for values in last["samples/fixed"].data[::4]] == list(range(2, 33))
+    assert last["trainer/global_step"] == 31
+
+
+def test_a_run_that_goes_on_has_no_row_twice(media):
+    validated(media, [3, 4])
+    media.callback._in_table = 0  # as after a start
+    [again] = validated(media, [4])
+    assert [values[0] for values in again[::4]] == [2, 3, 4]
+
+
+def test_a_table_has_the_latest_rows_if_w_and_b_would_drop_them(media, monkeypatch):
+    monkeypatch.setattr(wandb.Table, "MAX_ROWS", 9)
+    tables = validated(media, [3, 4, 5])
+    assert [values[0] for values in tables[-1]] == [4] * 4 + [5] * 4
+
+
+def test_pictures_of_earlier_validations_are_not_kept(media):
+    validated(media, [3])
+    [first] = [weakref.ref(one) for one in media.callback._pictures if one is not None][:1]
+    media.rows.clear()
+    validated(media, [4])
+    media.rows.clear()
+    gc.collect()
+    assert first() is None
+
+
+def test_of_many_sentences_some_have_pictures(media, monkeypatch):
+    monkeypatch.setattr("seq2seq.inference.head_picture.head_picture", lambda *_: np.zeros(1))
+    one = media.samples.latest["sentences"][1]
+    for count, expected in ((20, 20), (21, 11), (100, 20)):
+        found = media.callback._attention([{**one, "hypothesis": "maison"}] * count, media.model)
+        assert sum(picture is not None for picture, _ in found) == expected <= PICTURES
+
+
+def test_captions_show_what_would_hide_text(media):
+    one = {**media.samples.latest["sentences"][1], "source": "the\u202ehouse", "hypothesis": "la"}
+    [(_, caption)] = media.callback._attention([one], media.model)
+    assert caption == "the‹U+202E›house"
+
+
+def test_an_unchanged_bundle_is_logged_once_and_may_lack_its_card(media):
+    folder, logged = media.callback.run_dir / "bundle", []
+    tiny_bundle().save(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    (folder / "part").mkdir()
+    (folder / "part" / "file").write_text("x")
+    media.run.log_artifact = lambda artifact, aliases: logged.append(artifact)
+    (media.callback.run_dir / "wandb").mkdir()
+    for _ in range(2):
+        media.callback.finish({"steps": 2}, upload=True)
+    [artifact] = logged
+    assert artifact.description is None
+    assert {"config.json", "part/file"} <= artifact.manifest.entries.keys()
 
 
 def test_a_disabled_run_costs_nothing(media):
@@ -86,9 +209,9 @@ def test_without_samples_there_are_histograms_only(media):
 def test_infinite_norms_are_left_out_of_histograms(media):
     media.callback.norms.since_validation = {"encoder.0": [1.0, math.inf, 2.0], "x": [math.nan]}
     media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
-    [logged] = media.rows
-    assert sum(logged["optim/grad_norms/encoder.0"].histogram) == 2
-    assert "optim/grad_norms/x" not in logged
+    logged, _ = media.rows
+    assert sum(logged["optim/grad_norm_histogram/encoder.0"].histogram) == 2
+    assert "optim/grad_norm_histogram/x" not in logged
 
 
 def test_copies_for_uploading_go_to_the_run_unless_the_user_says_where(media, monkeypatch):
@@ -99,7 +222,7 @@ def test_copies_for_uploading_go_to_the_run_unless_the_user_says_where(media, mo
     assert "WANDB_DATA_DIR" not in os.environ
     monkeypatch.setenv("WANDB_DATA_DIR", "/elsewhere")
     media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
-    assert seen == [str(Path(media.callback.run_dir) / "wandb"), "/elsewhere"]
+    assert seen == [str(Path(media.callback.run_dir) / "wandb")] * 2 + ["/elsewhere"] * 2
     assert os.environ["WANDB_DATA_DIR"] == "/elsewhere"
 
 
@@ -108,8 +231,15 @@ def test_tokens_of_the_page_are_text_and_never_markup():
     page = confidence_page(1500, [sentence])
     assert "&lt;script&gt;1 &amp; 2" in page
     assert '<span title="100.0%" style="background: rgb(198 86 0 / 0.00)">▁&lt;b&gt;</span>' in page
-    assert '<span title="0.0%" style="background: rgb(198 86 0 / 1.00)">x</span>' in page
+    assert '<span title="0.0%" style="background: rgb(198 86 0 / 0.60)">x</span>' in page
     assert "Step 1,500" in page
+
+
+def test_confidence_is_that_of_tokens_without_the_end_mark():
+    one = {"index": 0, "source": "", "reference": "", "hypothesis": "", "score": 0, "chrf": 0}
+    half = math.log(0.5)
+    assert row(1, {**one, "tokens": ["x", "y"], "token_log_probs": [half, half, -9.0]})[-1] == 0.5
+    assert row(1, {**one, "tokens": [], "token_log_probs": [-9.0]})[-1] is None
 
 
 def test_pictures_become_as_large_as_the_largest_by_white_at_the_right_and_below():

@@ -46,7 +46,7 @@ def test_a_set_that_was_fetched_before_needs_no_network(folder, monkeypatch):
 
 def test_a_set_that_cannot_be_fetched_is_one_message(folder, monkeypatch):
     monkeypatch.setattr(urllib.request, "urlopen", unreachable)
-    with pytest.raises(DataError, match=r"multi30k/2016 of sacrebleu cannot be fetched .*no route"):
+    with pytest.raises(DataError, match=r"cannot be fetched .*no route(.|\n)*-l en-fr --echo"):
         load_pairs(settings(), "test")
 
 
@@ -78,8 +78,12 @@ def test_a_damaged_download_is_one_message(content, folder, monkeypatch):
 def test_unknown_sets_and_languages_are_refused_with_near_ones():
     with pytest.raises(DataError, match=r"no test set wmt14/ful of en-fr: .*'wmt14/full'"):
         load_pairs(settings(test="wmt14/ful"), "test")
-    with pytest.raises(DataError, match="no test set multi30k/2016 of en-zz: choose one of"):
+    with pytest.raises(DataError, match=r"2016 of en-zz: nor any other\. The lang"):
         load_pairs(settings(target_column="zz"), "test")
+    with pytest.raises(DataError, match=r"\w\. The languages are data\.source_column"):
+        load_pairs(settings(test="zzzzzz"), "test")
+    with pytest.raises(DataError, match=r"one test set at a time, and \['wmt13', 'wmt15'\] is"):
+        load_pairs(settings(test=["wmt13", "wmt15"]), "test")
     with pytest.raises(DataError, match="names no train files"):
         load_pairs(settings(), "train")
     with pytest.raises(ConfigError, match=r"data\.sacrebleu=true and another place"):

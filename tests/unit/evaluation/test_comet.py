@@ -3,6 +3,7 @@ this project, and its models are large."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 
 import numpy as np
@@ -13,6 +14,7 @@ from seq2seq.config import EvaluateConfig
 from seq2seq.errors import RunError
 from seq2seq.evaluation.check import check
 from seq2seq.evaluation.evaluate import evaluate
+from seq2seq.evaluation.record import Evaluation
 
 # Its options and the file it writes, as unbabel-comet 2.2.7 has them; the score of a sentence is
 # the share of its words that stand in the reference.
@@ -26,6 +28,8 @@ options = parser.parse_args()
 assert os.environ["HF_HUB_OFFLINE"] == "1"
 if "broken" in options.model:
     raise SystemExit("no encoder here")
+if "odd" in options.model:
+    raise SystemExit(open(options.to_json, "w").write(open(options.model).read()))
 lines = [open(path).read().splitlines() for path in (options.s, options.t, options.r)]
 def score(hypothesis, reference):
     words = hypothesis.split()
@@ -62,7 +66,7 @@ def test_comet_is_the_mean_of_its_sentences_and_can_be_checked(settings, tmp_pat
             for h, r in zip(HYPOTHESES, REFERENCES, strict=True)]  # fmt: skip
     assert score.value == pytest.approx(np.mean(each))
     assert score.low < score.value < score.high
-    assert "model.ckpt" in score.signature
+    assert score.signature == f"model:model.ckpt|sha256:{hashlib.sha256(b'').hexdigest()}"
     check(tmp_path / "evaluation.json")
     (tmp_path / "comet.txt").write_text("1.0\n" * 4)
     with pytest.raises(RunError, match=r"comet\.txt was changed"):
@@ -75,6 +79,35 @@ def test_what_is_missing_is_said_at_once(settings, tmp_path):
     with pytest.raises(RunError, match=r"lost\.ckpt is no model file: download one"):
         evaluate(settings("lost.ckpt"))
     assert not (tmp_path / "evaluation.json").exists()
+
+
+@pytest.mark.parametrize(
+    "written", ["[1]", '{"a": 1}', '{"a": [1]}', '{"a": [{"COMET": null}]}',
+                '{"a": [{"COMET": NaN}]}', '{"a": [], "b": []}'],
+)  # fmt: skip
+def test_scores_of_another_shape_are_refused(written, settings, tmp_path):
+    (tmp_path / "odd.ckpt").write_text(written)
+    with pytest.raises(RunError, match="gave no scores"):
+        evaluate(settings("odd.ckpt"))
+
+
+def test_a_command_that_cannot_be_run_is_one_message(settings, tmp_path):
+    program = tmp_path / "text"
+    program.write_bytes(b"\0 no program")
+    program.chmod(0o755)
+    with pytest.raises(RunError, match=r"gave no scores \(it was not started\)(.|\n)*OSError"):
+        evaluate(settings(command=str(program)))
+
+
+def test_what_a_failure_leaves_is_all_but_comet(settings, tmp_path):
+    evaluate(settings())
+    assert (tmp_path / "comet.txt").exists()
+    with pytest.raises(RunError, match=r"Everything but COMET is kept in .*evaluation\.json"):
+        evaluate(settings("broken.ckpt"))
+    record = Evaluation.read(tmp_path / "evaluation.json")
+    assert (record.sentences, record.score("COMET")) == (4, None)
+    assert not (tmp_path / "comet.txt").exists()  # of the record before
+    check(tmp_path / "evaluation.json")
 
 
 def test_a_failure_shows_what_the_command_said(settings):

@@ -9,14 +9,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_evaluation import tiny_evaluation, write_lines
 
 from seq2seq.cli import compare as command
+from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.errors import RunError
 from seq2seq.evaluation.compare import compare, in_words
 from seq2seq.evaluation.metrics import sentence_chrf
-from seq2seq.evaluation.record import Evaluation
+from seq2seq.evaluation.record import NAME, Evaluation, Score, TextFile
 
 WORDS = ["un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix"]
 REFERENCES = [" ".join(WORDS[i % 5 : i % 5 + 4 + i % 3]) for i in range(12)]
@@ -25,33 +27,71 @@ GOOD = [line if i % 6 else line.replace("quatre", "x") for i, line in enumerate(
 BAD = [line if i % 3 else " ".join(reversed(line.split())) for i, line in enumerate(REFERENCES)]
 
 
+def two_runs(folder: Path) -> list[str]:
+    for name, hypotheses in (("good", GOOD), ("bad", BAD)):
+        where = folder / name / "evaluation" / "mine-test"
+        tiny_evaluation(where, hypotheses, REFERENCES, SOURCES)
+    return [str(folder / "good"), str(folder / "bad")]
+
+
 @pytest.fixture
 def runs(tmp_path):
     """Folders of two evaluations of one test set."""
-    for name, hypotheses in (("good", GOOD), ("bad", BAD)):
-        folder = tmp_path / name / "evaluation" / "mine-test"
-        tiny_evaluation(folder, hypotheses, REFERENCES, SOURCES)
-    return [str(tmp_path / "good"), str(tmp_path / "bad")]
+    return two_runs(tmp_path)
 
 
-@pytest.fixture
-def compared(runs):
-    return compare(runs)
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    return compare(two_runs(tmp_path_factory.mktemp("compared")))
 
 
-def test_tests_are_those_of_the_sacrebleu_command(compared, tmp_path):
+def test_the_bootstrap_is_that_of_the_sacrebleu_command(compared, tmp_path):
     for name, lines in (("good", GOOD), ("bad", BAD), ("references", REFERENCES)):
         write_lines(tmp_path / f"{name}.txt", lines)
-    for option, key in (("--paired-bs", "p_bootstrap"), ("--paired-ar", "p_randomisation")):
-        result = subprocess.run(
-            [sys.executable, "-m", "sacrebleu", "references.txt", "-i", "good.txt", "bad.txt",
-             "-m", "bleu", "chrf", "ter", option, "-f", "text", "-w", "6"],
-            cwd=tmp_path, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        for test in compared.tests:
-            assert f"{test.value:.6f}" in result.stdout
-        ours = [f"{getattr(t, key):.4f}" for t in compared.tests if t.system == "bad"]
-        assert ours == re.findall(r"p = ([\d.]+)\)", result.stdout)
+    result = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", "references.txt", "-i", "good.txt", "bad.txt",
+         "-m", "bleu", "chrf", "ter", "--paired-bs", "-f", "text", "-w", "6"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for test in compared.tests:
+        assert f"{test.value:.6f}" in result.stdout
+    ours = [f"{test.p_bootstrap:.4f}" for test in compared.tests if test.system == "bad"]
+    assert ours == re.findall(r"p = ([\d.]+)\)", result.stdout)
+
+
+def test_four_sentences_that_differ_are_no_proof(compared):
+    """Two signs of 16 are as one-sided as these, by chance; `--paired-ar` says 0.0001."""
+    own = next(test for test in compared.tests if (test.score, test.system) == ("BLEU", "bad"))
+    assert own.p_randomisation == pytest.approx(1 / 8, abs=0.015)
+    assert not own.significant
+
+
+def test_no_difference_is_not_significant(runs, tmp_path):
+    """Other translations, but the same statistics."""
+    others = [line if i % 6 else line.replace("quatre", "y") for i, line in enumerate(REFERENCES)]
+    assert others != GOOD
+    tiny_evaluation(tmp_path / "equal", others, REFERENCES, SOURCES)
+    for test in compare([runs[0], str(tmp_path / "equal")]).tests[1::2]:
+        assert (test.difference, test.p_bootstrap, test.p_randomisation) == (0, 1, 1)
+        assert not test.significant
+
+
+def test_comet_is_compared_by_its_stored_sentences(tmp_path):
+    values = np.random.default_rng(0).random((2, 40)) * [[1], [0.5]]
+    for name, own in zip("ab", values, strict=True):
+        record = tiny_evaluation(tmp_path / name, ["x"] * 40, ["y"] * 40, ["z"] * 40)
+        lines = [str(value) for value in own]
+        write_lines(tmp_path / name / "comet.txt", lines)
+        files = {**record.files, "comet": TextFile("comet.txt", text_fingerprint(lines))}
+        scores = [*record.scores, Score("COMET", own.mean(), "model:m")]
+        replace(record, files=files, scores=scores).write(record_path := tmp_path / name / NAME)
+    found = compare([str(tmp_path / "a"), str(tmp_path / "b")], ["COMET"])
+    assert [test.value for test in found.tests] == pytest.approx(values.mean(axis=1))
+    assert found.tests[1].significant
+    assert f"| {values[1].mean():.4f} |" in in_words(found)
+    tiny_evaluation(tmp_path / "b", ["x"] * 40, ["y"] * 40, ["z"] * 40)
+    with pytest.raises(RunError, match="has no COMET: evaluate again with comet=MODEL"):
+        compare([str(tmp_path / "a"), str(record_path)], ["COMET"])
 
 
 def test_wins_and_differences_are_by_chrf(compared):
@@ -89,9 +129,12 @@ def test_the_answer_is_written_as_text_and_json(runs, tmp_path, capsys):
     assert written["systems"] == ["good", "bad"]
     command.main([*runs, "--scores", "BLEU", "--output", str(tmp_path / "c.md")])
     assert (tmp_path / "c.md").read_text() == printed
-    for output, why in (("c.md", "exists already"), ("c.txt", "ends in .md or .json")):
+    faults = {"c.md": "exists already", "c.txt": "ends in .md or .json",
+              "none/c.md": "does not exist: make it", "full.md": "cannot write"}  # fmt: skip
+    (tmp_path / "full.md.partial").mkdir()  # where it is to be written first
+    for output, why in faults.items():
         with pytest.raises(SystemExit) as stopped:
-            command.main([*runs, "--output", str(tmp_path / output)])
+            command.main([*runs, "--scores", "BLEU", "--output", str(tmp_path / output)])
         assert stopped.value.code == 1
         assert why in capsys.readouterr().err
 
@@ -111,7 +154,9 @@ def test_other_sources_are_refused(runs, tmp_path):
     with pytest.raises(RunError, match=r"good and other are not comparable: .* other sources"):
         compare([runs[0], str(tmp_path / "other")])
     tiny_evaluation(tmp_path / "none", BAD, REFERENCES, None)  # nobody knows better
-    assert compare([runs[0], str(tmp_path / "none")]).differences[0].source is not None
+    assert compare([runs[0], str(tmp_path / "none")], ["BLEU"]).differences[0].source is not None
+    with pytest.raises(RunError, match=r"good and other are not comparable: .* other sources"):
+        compare([str(tmp_path / "none"), runs[0], str(tmp_path / "other")])
 
 
 def test_other_signatures_are_refused(runs):
@@ -134,6 +179,8 @@ def test_places_that_hold_nothing_or_too_much_are_refused(runs, tmp_path):
         compare([runs[0], str(tmp_path / "empty")])
     with pytest.raises(RunError, match="names one of them twice"):
         compare([runs[0], runs[0]])
+    with pytest.raises(RunError, match="names one of them twice"):
+        compare([str(record_of(runs[0])), f"{runs[0]}/../good"])
     tiny_evaluation(tmp_path / "bad" / "evaluation" / "mine-test-2", GOOD, REFERENCES, SOURCES)
     with pytest.raises(RunError, match=r"bad has several evaluations that fit: name one of .*-2"):
         compare(runs)

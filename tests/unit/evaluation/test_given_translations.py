@@ -6,17 +6,27 @@ import gzip
 import json
 import logging
 import re
+from pathlib import Path
 
 import pytest
 from tiny_evaluation import REFERENCES, SOURCES, given_files, tiny_evaluation, write_lines
 
-from seq2seq.config import EvaluateConfig
+from seq2seq.config import DataConfig, DecodeChanges, EvaluateConfig
 from seq2seq.errors import ConfigError, DataError, RunError
 from seq2seq.evaluation.evaluate import evaluate
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.evaluation.record import Evaluation
 
+GIVEN = {"hypothesis": "h", "reference": "r"}
 HYPOTHESES = ["La maison est grande.", "Un homme lit lit lit lit.", "", "Deux chats dorment"]
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
+    """The text of a record."""
+    folder = tmp_path_factory.mktemp("record")
+    tiny_evaluation(folder, HYPOTHESES)
+    return (folder / "evaluation.json").read_text()
 
 
 def test_the_record_says_what_the_texts_say(tmp_path):
@@ -68,7 +78,7 @@ def test_overlap_with_the_training_text_is_reported(tmp_path, caplog):
     assert note.startswith("2 of 4 sources stand in the training text (1 of them with the same")
     seen = next(one for one in record.breakdowns if one.by == "in training")
     assert {group.name: group.sentences for group in seen.groups} == {"yes": 2, "no": 2}
-    assert f"note: {note}" in caplog.text
+    assert ("WARNING", f"note: {note}") in [(r.levelname, r.getMessage()) for r in caplog.records]
 
 
 def test_what_is_not_known_is_said(tmp_path):
@@ -110,6 +120,16 @@ def test_french_typography_is_not_taken_for_tokens(tmp_path):
     assert tiny_evaluation(tmp_path, french, french).notes == []
 
 
+def test_tokenised_english_is_told_from_plain(tmp_path):
+    tokens = ["It is n't here", "The man 's hat", "Is it ?", "We 've seen"]
+    plain = ["It isn't here.", "L' a, the students' books.", "Is it?", "'So be it', he said."]
+    for lines, count in ((tokens, 2), (plain, 0)):
+        folder = tmp_path / str(count)
+        assert len(tiny_evaluation(folder, lines, lines, language="en").notes) == count
+    with pytest.raises(DataError, match=r"language=french is none that Moses knows"):
+        tiny_evaluation(tmp_path, plain, plain, language="french")
+
+
 def test_different_line_counts_are_refused_with_both(tmp_path):
     files = given_files(tmp_path, HYPOTHESES[:3])
     with pytest.raises(DataError, match=r"hypothesis\.txt has 3 lines but .*rence\.txt has 4: "):
@@ -137,6 +157,26 @@ def test_a_record_is_replaced_by_that_of_the_same_file_only(tmp_path):
     assert (tmp_path / "evaluation.json").read_bytes() == before
 
 
+def test_given_texts_may_have_the_names_of_an_evaluation(tmp_path):
+    names = {"hypothesis": "hypotheses.txt", "reference": "references.txt"}
+    files = given_files(tmp_path, HYPOTHESES, REFERENCES, None)
+    given = {key: str(Path(files[key]).rename(tmp_path / name)) for key, name in names.items()}
+    config = EvaluateConfig(**given, output=str(tmp_path / "evaluation.json"))
+    evaluate(config)
+    assert evaluate(config).files["hypotheses"].path == "hypotheses.txt"
+    (tmp_path / "evaluation.json").unlink()
+    write_lines(tmp_path / "groups.tsv", ["mine"])
+    with pytest.raises(RunError, match="files beside it are of another evaluation"):
+        evaluate(config)
+
+
+def test_a_place_that_cannot_be_written_is_told_before_scoring(tmp_path, monkeypatch):
+    monkeypatch.setattr("seq2seq.evaluation.evaluate.find", lambda *_: 1 / 0)
+    files = given_files(tmp_path, HYPOTHESES)
+    with pytest.raises(RunError, match="cannot write the results to"):
+        evaluate(EvaluateConfig(**files, output=f"{files['source']}/evaluation.json"))
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -145,7 +185,16 @@ def test_a_record_is_replaced_by_that_of_the_same_file_only(tmp_path):
         ({"model": "m", "source": "s"}, r"model= translates a test set, and source= is for "),
         ({"hypothesis": "h", "reference": "r", "output": "out"}, r"output=out: .*=FILE\.json"),
         ({"model": "m", "output": "x.json"}, r"output=x\.json: .* a folder, output=FOLDER"),
-        ({"hypothesis": "h", "reference": "r", "comet": "c"}, r"comet= reads .* give source=FILE"),
+        (GIVEN | {"comet": "c"}, r"comet= reads .* give source=FILE"),
+        (GIVEN | {"comet_command": "c"}, r"comet_command=c does nothing without comet=MODEL"),
+        (GIVEN | {"split": "val"}, r"split=val does nothing without model=FOLDER: leave it out"),
+        (GIVEN | {"decode": DecodeChanges(beam=4)}, r"decode\.beam=4 does nothing without model="),
+        (GIVEN | {"precision": "int8"}, r"precision=int8 does nothing without model="),
+        (GIVEN | {"device": "cpu"}, r"device=cpu does nothing without model="),
+        (GIVEN | {"data": DataConfig(name="multi30k")}, r"data=multi30k does nothing without mod"),
+        (GIVEN | {"training_text": "all"}, r"training_text=all does nothing without model="),
+        (GIVEN | {"training_text": "t"}, r"training_text=t does nothing without source=FILE"),
+        ({"model": "m", "data": DataConfig(name="../x")}, r"data\.name=\.\./x .* leave \.\. out"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(settings, why):
@@ -165,6 +214,32 @@ def test_settings_that_do_not_go_together_are_refused(settings, why):
 def test_records_that_cannot_be_read_are_refused(text, why, tmp_path):
     (tmp_path / "evaluation.json").write_text(text)
     with pytest.raises(RunError, match=why):
+        Evaluation.read(tmp_path / "evaluation.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: v["files"].pop("hypotheses"),
+        lambda v: v["files"].pop("references"),
+        lambda v: v["files"]["hypotheses"].update(path=None),
+        lambda v: v["data"].pop("language"),
+        lambda v: v["data"].update(fingerprint=3),
+        lambda v: v.update(versions=None),
+        lambda v: v["versions"].update(sacrebleu=2),
+        lambda v: v.update(model={}),
+        lambda v: v.update(model={"sha256": "x"}),
+        lambda v: v.update(overlap=None),
+        lambda v: v.update(overlap={"sources": 1}),
+        lambda v: v["intervals"].update(seed="none"),
+        lambda v: v["scores"][0].update(value="1"),
+    ],
+)
+def test_damaged_records_are_refused(change, made_once, tmp_path):
+    values = json.loads(made_once)
+    change(values)
+    (tmp_path / "evaluation.json").write_text(json.dumps(values))
+    with pytest.raises(RunError, match="is damaged"):
         Evaluation.read(tmp_path / "evaluation.json")
 
 

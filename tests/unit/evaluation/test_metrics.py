@@ -14,8 +14,7 @@ import sacrebleu
 import sacremoses
 
 from seq2seq.errors import DataError
-from seq2seq.evaluation import metrics
-from seq2seq.evaluation.metrics import corpus_scores, length_ratio, sentence_chrf
+from seq2seq.evaluation.metrics import chrf_scores, corpus_scores, length_ratio, sentence_chrf
 from seq2seq.evaluation.record import Score
 
 REFERENCES = [
@@ -138,12 +137,10 @@ def test_a_corpus_that_is_all_wrong_has_intervals_too():
         assert score.low <= score.value <= score.high, score
 
 
-def test_large_sets_have_no_intervals(monkeypatch):
-    assert by_name(intervals=True)["BLEU"].low is not None
-    monkeypatch.setattr(metrics, "LONGEST", 3)
-    assert {(s.low, s.high) for s in by_name(intervals=True).values()} == {(None, None)}
-    assert metrics.bootstrap_settings(3) == {"resamples": 1000, "seed": "12345"}
-    assert metrics.bootstrap_settings(4) is None
+def test_sacrebleu_does_not_log_what_it_computes(caplog):
+    with caplog.at_level("INFO"):
+        by_name(intervals=True)
+    assert not caplog.records
 
 
 def test_chrf_of_a_sentence_is_sacrebleus():
@@ -151,8 +148,19 @@ def test_chrf_of_a_sentence_is_sacrebleus():
         assert sentence_chrf(*pair) == sacrebleu.sentence_chrf(pair[0], [pair[1]]).score
 
 
+def test_chrf_of_a_corpus_and_its_sentences_are_sacrebleus():
+    corpus, each = chrf_scores(HYPOTHESES, REFERENCES)
+    assert corpus == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert each == [sacrebleu.sentence_chrf(hypothesis, [reference]).score
+                    for hypothesis, reference in zip(HYPOTHESES, REFERENCES, strict=True)]
+
+
 def test_the_length_ratio_is_that_of_bleus_tokens():
     assert length_ratio(["a b c ."], ["a b."]) == pytest.approx(4 / 3)
+    odd = ["  un &quot;deux&quot;, 3.5-4 ! \n", "", "«x»…"]
+    for hypotheses, references in ((HYPOTHESES, REFERENCES), (odd, REFERENCES[:3]), ([""], [""])):
+        expected = sacrebleu.BLEU(force=True).corpus_score(hypotheses, [references]).ratio
+        assert length_ratio(hypotheses, references) == expected
 
 
 def test_signatures_name_how_it_was_computed():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from tiny_bundle import TEXTS, tiny_bundle, translator_of
@@ -21,6 +21,7 @@ from seq2seq.config import (
 )
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import DataError, RunError
+from seq2seq.evaluation import evaluate as evaluating
 from seq2seq.evaluation.check import check
 from seq2seq.evaluation.evaluate import evaluate
 from seq2seq.evaluation.record import Evaluation, read_lines
@@ -96,6 +97,11 @@ def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, mo
     unknown["many"] = evaluate(settings(run, corpus))
     assert evaluate(settings(run, corpus, training_text="all")).overlap["training_pairs"] == 3
     (prepared,) = (tmp_path / "cache" / "prepared").iterdir()
+    report = next(prepared.glob("ids-*/report.json"))
+    text = report.read_text()
+    report.write_text("[]")
+    unknown["damaged"] = evaluate(settings(run, corpus))
+    report.write_text(text)
     shutil.copytree(prepared, prepared.with_name("files-copy"))
     unknown["several"] = evaluate(settings(run, corpus))
     shutil.rmtree(prepared.parent)
@@ -103,6 +109,7 @@ def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, mo
     said = {name: record.overlap["unknown"] for name, record in unknown.items()}
     assert said["many"] == "it has 3 pairs; training_text=all reads them"
     assert said["several"].startswith("the cache holds several that it may be (")
+    assert said["damaged"].startswith("it is damaged (")
     assert said["lost"].startswith("it is not in the cache (")
     assert said["lost"].endswith("; name its files: training_text=FILES")
     with pytest.raises(DataError, match=r"training_text: no corpus file .*nothing\.tsv"):
@@ -114,7 +121,7 @@ def test_the_same_evaluation_is_replaced_and_no_other(run, corpus, tmp_path):
     for _ in range(2):
         evaluate(settings(run, corpus))
         evaluate(settings(run, corpus, **greedy))
-    folders = sorted(path.name for path in (run / "evaluation").iterdir())
+    folders = sorted(path.name for path in (run / "evaluation").glob("*-*"))
     assert folders == ["files-test", "files-test-2"]
     output = str(tmp_path / "out")
     evaluate(settings(run, corpus, output=output))
@@ -123,6 +130,27 @@ def test_the_same_evaluation_is_replaced_and_no_other(run, corpus, tmp_path):
     with pytest.raises(RunError, match=r"evaluation\.json or files beside it are of another"):
         evaluate(settings(run, corpus, output=output, **greedy))
     assert (tmp_path / "out" / "evaluation.json").read_bytes() == before
+
+
+def test_two_at_the_same_time_do_not_overwrite_each_other(run, corpus, monkeypatch):
+    find, others = evaluating.find, [settings(run, corpus, decode=DecodeChanges(beam=1))]
+
+    def slow(*texts):
+        """Before what was translated is written, another evaluation ends."""
+        while others:
+            evaluate(others.pop())
+        return find(*texts)
+
+    monkeypatch.setattr(evaluating, "find", slow)
+    evaluate(settings(run, corpus))
+    beams = [Evaluation.read(run / "evaluation" / name / "evaluation.json").decode["beam"]
+             for name in ("files-test", "files-test-2")]  # fmt: skip
+    assert beams == [1, tiny_bundle().decode.beam]
+
+
+def test_a_name_with_a_slash_is_one_folder(run, corpus):
+    evaluate(settings(run, replace(corpus, name="a/b"), training_text="none"))
+    assert (run / "evaluation" / "a-b-test" / "evaluation.json").exists()
 
 
 def test_files_of_the_user_and_older_records_are_left_alone(run, corpus, tmp_path):

@@ -131,6 +131,30 @@ def test_a_recurrent_model_has_one_panel(translator, tmp_path):
     assert [text for text in texts(tmp_path / "a.svg") if "head" in text] == ["layer 0, head 0"]
 
 
+def test_of_one_head_the_layer_that_alignments_come_from_has_the_frame():
+    maps = [np.ones((1, 2, 2)) / 2] * 2
+    figure = attention_figure([Sentence(maps, ["a", "b"], ["c", "d"])], AttentionHead(1, None))
+    widths = [axes.spines["top"].get_linewidth() > 2 for axes in figure.axes]
+    assert widths == [False, True]
+
+
+def test_pictures_of_pixels_stay_readable(translator, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "seq2seq.inference.attention_figure._write", lambda *arguments: drawn.append(arguments)
+    )
+    monkeypatch.setattr("seq2seq.inference.attention_figure.LONGEST_SIDE", 60 * 10)  # 10 inches
+    pairs = [("a man", "un homme")] * 4
+    draw_attention(translator, pairs, tmp_path / "a.png")
+    draw_attention(translator, pairs, tmp_path / "a.svg")
+    [(_, few, _, caption), (_, every, _, _)] = drawn
+    assert 0 < len(few) < len(every) == 4
+    assert caption.endswith(f"The first {len(few)} of 4 sentences. A .pdf or .svg file has room "
+                            "for more.")  # fmt: skip
+    with pytest.raises(UserError, match=r"name a .pdf or .svg file"):
+        draw_attention(translator, [("man " * 20, "un")], tmp_path / "a.png")
+
+
 def test_no_display_is_needed_and_pyplot_stays_out(tmp_path):
     code = (
         "import sys; from pathlib import Path; from tiny_bundle import tiny_bundle, translator_of;"

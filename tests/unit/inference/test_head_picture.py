@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2seq.inference.head_picture import head_picture
+from seq2seq.inference.head_picture import LONGEST, head_picture
 
 SOURCE, TARGET = ["▁the", "▁$house", "</s>"], ["▁la", "▁maison", "</s>"]
 
@@ -32,3 +32,9 @@ def test_a_longer_sentence_is_a_larger_picture(tokens):
     assert channels == 3
     assert tokens * 10 < height < tokens * 13 + 60
     assert tokens * 10 < width < tokens * 13 + 60
+
+
+def test_what_is_long_is_cut():
+    weights_TS = np.full((1000, 300), 1 / 300)
+    pixels = head_picture(weights_TS, ["▁w" * 500] * 300, ["\u202e"] * 1000)
+    assert LONGEST * 10 < min(pixels.shape[:2]) <= max(pixels.shape[:2]) < LONGEST * 13 + 200

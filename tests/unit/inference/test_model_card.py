@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import pytest
 import sacrebleu
 from conftest import toy_settings
 from tiny_bundle import tiny_bundle
@@ -32,6 +33,20 @@ def test_a_card_tells_the_recipe_and_the_signature_of_the_score():
     ):  # fmt: skip
         assert fact in card, card
     assert "R-Drop" not in card
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [(1, "1 step of"), (4000, "4,000 steps of"), ("4000", "4,000 steps of"),
+     ("2 epochs", "2 epochs of"), ("5Mtokens", "5Mtokens of")],
+)  # fmt: skip
+def test_a_card_says_lengths_in_their_units(length, said):
+    bundle, settings = tiny_bundle(), asdict(toy_settings())
+    settings["optim"]["warmup_steps"] = length
+    bundle.training = {"step": 1, "scores": {}, "config": settings}
+    card = model_card(bundle)
+    assert f", {said} warm-up" in card
+    assert "for 1 step with seq2seq" in card
 
 
 def test_a_card_of_a_bundle_that_knows_nothing_says_so():

@@ -53,6 +53,12 @@ def test_a_logarithmic_axis_has_equal_distances_for_equal_quotients():
     assert linear[1][1] - linear[2][1] < 20  # zero has no logarithm
 
 
+@pytest.mark.parametrize(("lowest", "note"), [(0.5, "of it; logarithmic"), (0.0, "of it")])
+def test_the_note_says_how_the_axis_is(lowest, note):
+    text = chart("P", "of it", [Line("a", [(1, lowest), (2, 3.0)])], log=True)
+    assert f"</b> {note}</figcaption>" in text
+
+
 def test_zero_is_the_lower_end_if_asked_for():
     [_, (_, y)] = path_of(chart("S", "", [Line("a", [(1, 5.0), (2, 0.0)])], zero=True), "line")
     assert y == HEIGHT - BOTTOM
@@ -109,7 +115,8 @@ def test_texts_are_escaped():
         (-1, 1, False, [-1, -0.5, 0, 0.5, 1]),
         (3, 5000, True, [10, 100, 1000]),
         (1, 12, True, [1, 3, 10]),
-        (0.9, 2.2, True, [1, 1.5, 2]),
+        (0.9, 2.2, True, [1, 1.25, 1.5, 1.75, 2]),
+        (0.52, 1.7, True, [0.6, 0.8, 1, 1.2, 1.4, 1.6]),
     ],
 )
 def test_ticks_are_round(low, high, log, expected):

@@ -18,6 +18,7 @@ import torch
 from example_run import (
     NASTY,
     STEPS,
+    data_report,
     evaluation,
     origin,
     sentence,
@@ -30,13 +31,15 @@ from tiny_bundle import tiny_bundle
 
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.errors import RunError
+from seq2seq.evaluation.record import Score
 from seq2seq.inference.alignment import AttentionHead
 from seq2seq.model.attention_maps import attention_maps
 from seq2seq.report.attention import attention_data, attention_section
+from seq2seq.report.curves import CHARTS
 from seq2seq.report.facts import facts
 from seq2seq.report.page import report_page, write_report
 from seq2seq.report.run import read_runs
-from seq2seq.report.samples import evenly, marked
+from seq2seq.report.samples import evenly, marked, samples_section
 from seq2seq.report.settings import differences
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -167,6 +170,13 @@ def test_scores_of_other_texts_are_kept_apart(own_dir, run_dir):
     assert text.count("<h3>starter test</h3>") == 2
 
 
+def test_an_interval_may_begin_at_zero(own_dir):
+    one = evaluation()
+    one.scores[0] = Score("BLEU", 1.0, "s", 0.0, 2.0)
+    one.write(own_dir / "evaluation/starter-test/evaluation.json")
+    assert "The picture goes from -0.5 to 2.5" in report_page(read_runs([own_dir]))
+
+
 def test_breakdowns_and_signatures_are_there(page):
     assert "By source words" in page.text
     assert "0-560061.2" in page.text
@@ -202,6 +212,21 @@ def test_samples_are_there_for_each_validation(text, page):
     assert re.search(r'data-labels="20 \(BLEU 10.0\)\|40 \(BLEU 20.0\)"', text)
 
 
+def test_translations_stand_at_the_steps_they_were_made_at(own_dir):
+    """Though the first validation had fewer sentences, and the second other ones."""
+    few, other, last = validation(10), validation(20), validation(30)
+    del few["sentences"][1]
+    other["sentences"][0]["source"] = "something else"
+    lines = [json.dumps(one) + "\n" for one in (few, other, last)]
+    (own_dir / "samples.jsonl").write_text("".join(lines))
+    text = samples_section(read_runs([own_dir])).split("<h4>")[1]
+    found = [re.findall(r'<dd data-at="(\d)"><small><i>(\d+), </i>chrF (\d+)', each)
+             for each in text.split("<li>")[1:]]  # fmt: skip
+    assert found == [
+        [("0", "10", "10"), ("2", "30", "30")], [("1", "20", "20"), ("2", "30", "30")],
+    ]  # fmt: skip
+
+
 def test_of_many_validations_some_are_shown():
     assert evenly(range(3), 5) == [0, 1, 2]
     assert evenly(range(100), 4) == [0, 33, 66, 99]
@@ -226,6 +251,15 @@ def test_the_viewer_has_the_weights_of_the_model():
     assert (len(one["source"]), len(one["target"])) == (shape[3], shape[2])
     assert "".join(one["source"][:-1]).replace("·", "") == "amanreads"
     assert one["source"][-1] == "(end)"
+
+
+def test_the_caption_says_which_weights_read_which_translation(own_dir):
+    run = read_runs([own_dir])
+    assert "translation at step 40, read by the weights of step 1." in attention_section(run)
+    bundle = tiny_bundle()
+    bundle.training |= {"step": 4000, "averaged": ["step 3000", "step 4000"]}
+    bundle.save(own_dir / "bundle")
+    assert "read by an average of weights up to step 4,000." in attention_section(run)
 
 
 def test_the_weights_of_a_page_are_bounded():
@@ -297,6 +331,16 @@ def test_a_run_that_has_just_begun_has_a_page(tmp_path):
     assert facts(read_runs([tmp_path])[0]) == {}
 
 
+def test_rows_of_curves_that_were_torn_are_left_out(own_dir):
+    file = own_dir / "metrics/version_0/metrics.csv"
+    before = read_runs([own_dir])[0].curves
+    with file.open("ab") as table:
+        table.write(b"\xff\0\0,5\n0,x,1\n0,49,3")
+    assert read_runs([own_dir])[0].curves == before
+    file.write_text("step,train/nll\n4")
+    assert "No curves: " in report_page(read_runs([own_dir]))
+
+
 def test_a_line_of_samples_that_was_torn_is_left_out(own_dir):
     with (own_dir / "samples.jsonl").open("a") as file:
         file.write(json.dumps(validation(50))[:40])
@@ -311,9 +355,13 @@ def test_a_line_of_samples_that_was_torn_is_left_out(own_dir):
         ("config.yaml", "model: {}"),
         ("summary.json", "{"),
         ("summary.json", "[1]"),
-        ("metrics/version_0/metrics.csv", "step,train/nll\nx,1\n"),
-        ("metrics/version_0/metrics.csv", "nostep\n1\n"),
-        ("metrics/version_0/metrics.csv", b"\xff\xfe\x00"),
+        ("summary.json", '{"steps": null}'),
+        ("summary.json", '{"steps": 1, "best_step": "x"}'),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"read": "x"})),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"dropped": []})),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"words": [1]})),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"vocabulary": [{"name": "x"}]})),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"name": None})),
         ("samples.jsonl", '{"step": 1, "bleu": 1, "sentences": [{}], "worst": []}\n'),
         ("data_report.json", "{}"),
         ("origin.json", '{"starts": [{}]}'),
@@ -324,8 +372,7 @@ def test_a_line_of_samples_that_was_torn_is_left_out(own_dir):
     ],
 )
 def test_what_is_damaged_is_one_message_with_the_file(own_dir, name, content):
-    data = content if isinstance(content, bytes) else content.encode()
-    (own_dir / name).write_bytes(data)
+    (own_dir / name).write_text(content)
     with pytest.raises(RunError) as caught:
         write_report([own_dir], own_dir / "report.html")
     assert str(own_dir / name) in str(caught.value)
@@ -377,8 +424,15 @@ def test_an_earlier_report_is_replaced_and_nothing_else(run_dir, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
 
 
+def test_a_pipe_is_refused_and_not_waited_for(run_dir, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RunError, match="it is no ordinary file"):
+        write_report([run_dir], tmp_path / "pipe")
+
+
 @pytest.mark.parametrize(
-    ("name", "message"), [(".", "Is a directory"), ("none/a.html", "No such file or directory")]
+    ("name", "message"),
+    [(".", "it is no ordinary file"), ("none/a.html", "No such file or directory")],
 )
 def test_a_file_that_cannot_be_written_is_one_message(run_dir, tmp_path, name, message):
     with pytest.raises(RunError, match=f"cannot be written: {message}. Name "):
@@ -422,3 +476,18 @@ def test_the_page_stays_small_whatever_the_run_is(own_dir):
     lines = [json.dumps(one | {"step": i + 1}) + "\n" for i in range(100)]
     (own_dir / "samples.jsonl").write_text("".join(lines))
     assert 500_000 < len(report_page(read_runs([own_dir])).encode()) < 3_000_000
+
+
+def test_the_page_of_many_runs_stays_small_too(run_dir):
+    """Though each of them has long curves, of many names, and all else."""
+    [run] = read_runs([run_dir])
+    curve = [(float(step), step % 7 + 0.123456) for step in range(300)]
+    names = [*(name for each in CHARTS for name in each.names), *(f"other/{i}" for i in range(60))]
+    settings = run.settings | {"more": ["x" * 1000] * 20}
+    run = replace(run, curves=dict.fromkeys(names, curve), samples=run.samples * 20,
+                  settings=settings)  # fmt: skip
+    text = report_page([replace(run, name=f"run {i}") for i in range(20)])
+    assert len(text.encode()) < 3_000_000
+    assert text.count("<b>Loss</b>") == 1
+    assert re.search(r"\d+ charts have no room", text)
+    assert "no room for all settings of run 7, " in text

@@ -109,6 +109,7 @@ def test_where_things_lay_is_not_kept(tmp_path):
     start = {
         "time": "now", "command": f"train.py data.path={corpus}/en run_dir={run}",
         "revision": None, "versions": {}, "device": "CPU", "processes": 1,
+        "folder": str(tmp_path),
     }  # fmt: skip
     (run / "origin.json").write_text(json.dumps({"parameters": 1, "data": None, "starts": [start]}))
     keep(run, tmp_path / "kept")

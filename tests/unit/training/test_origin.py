@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from example_run import data_report
@@ -13,7 +15,7 @@ from example_run import data_report
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError
 from seq2seq.training import origin
-from seq2seq.training.origin import DATA_REPORT, NAME, Origin, code_revision, note_start
+from seq2seq.training.origin import DATA_REPORT, NAME, Origin, Start, code_revision, note_start
 
 
 def git(folder, *arguments):
@@ -45,19 +47,50 @@ def test_each_start_is_added(tmp_path, monkeypatch):
         ("python scripts/train.py 'a b=c'", "CPU", 1),
         ("python scripts/train.py resume=x", "GPU", 2),
     ]
+    assert {one.folder for one in found.starts} == {str(Path.cwd())}
     assert found.starts[0].versions["torch"] == version("torch")
     text = (tmp_path / DATA_REPORT).read_text(encoding="utf-8")
     assert Report(**json.loads(text)) == data_report()
 
 
-def test_streamed_data_have_no_report(tmp_path):
+def test_each_start_knows_its_data(tmp_path):
+    for name in ("one", "two"):
+        note_start(tmp_path, 1, "CPU", 1, replace(data_report(), fingerprint=name))
+    found = Origin.read(tmp_path)
+    assert ([start.data for start in found.starts], found.data) == (["one", "two"], "two")
+
+
+def test_streamed_data_have_no_report_nor_that_of_an_earlier_start(tmp_path):
+    note_start(tmp_path, 1, "CPU", 1, data_report())
     note_start(tmp_path, 1, "CPU", 1, None)
     assert Origin.read(tmp_path).data is None
     assert not (tmp_path / DATA_REPORT).exists()
 
 
-def test_a_damaged_note_is_one_message_and_no_reason_not_to_train(tmp_path):
-    (tmp_path / NAME).write_text("{")
+START = {"time": "t", "command": "c", "revision": None, "versions": {}, "device": "d",
+         "processes": 1}  # fmt: skip
+
+
+def damaged(**start):
+    return json.dumps({"parameters": 1, "data": None, "starts": [START | start]})
+
+
+def test_a_note_of_an_older_version_and_one_without_starts_can_be_read(tmp_path):
+    (tmp_path / NAME).write_text(damaged())
+    assert Origin.read(tmp_path).starts == [Start(**START)]
+    (tmp_path / NAME).write_text('{"parameters": 1, "data": null, "starts": []}')
+    assert Origin.read(tmp_path) == Origin(1, None, [])
+    note_start(tmp_path, 1, "CPU", 1, None)
+    assert len(Origin.read(tmp_path).starts) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "", "[]", "null", '{"parameters": "x", "data": null, "starts": []}',
+             '{"parameters": 1, "data": null, "starts": [5]}', damaged(revision=5),
+             damaged(versions=None), damaged(processes="1"), damaged(new=1)],
+)  # fmt: skip
+def test_a_damaged_note_is_one_message_and_no_reason_not_to_train(tmp_path, text):
+    (tmp_path / NAME).write_text(text)
     with pytest.raises(RunError, match=f"cannot read .*{NAME}.*restore it, or delete it"):
         Origin.read(tmp_path)
     note_start(tmp_path, 1, "CPU", 1, None)
@@ -68,8 +101,17 @@ def test_the_revision_is_the_commit_of_the_code(package):
     commit = git(package, "rev-parse", "HEAD")
     assert code_revision() == commit
     (package / "new.py").write_text("x")
-    assert code_revision() == commit  # not part of the code yet
+    assert code_revision() == f"{commit}+"
+    (package / "new.py").rename(package.parent / "new.py")
+    (package / "note.txt").write_text("x")
+    assert code_revision() == commit  # neither is part of the package
     (package / "__init__.py").write_text("x")
+    assert code_revision() == f"{commit}+"
+
+
+def test_code_of_which_git_cannot_say_that_it_is_clean_counts_as_changed(package, monkeypatch):
+    commit, asked = code_revision(), origin._git
+    monkeypatch.setattr(origin, "_git", lambda *a: None if a[0] == "status" else asked(*a))
     assert code_revision() == f"{commit}+"
 
 
