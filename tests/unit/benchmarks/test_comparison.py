@@ -49,7 +49,7 @@ def evaluate(run, data: str, split: str, bleu: float, lines: str = "oui", **chan
         record,
         scores=[Score("BLEU", bleu, "")],
         data=record.data | {"name": data, "split": split},
-        model={"step": made["step"]},
+        model={"step": made["step"], "sha256": "", "precision": "float32"},
         decode=made["decode"],
     ).write(folder / "evaluation.json")
 
