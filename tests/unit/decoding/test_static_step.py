@@ -5,12 +5,13 @@ from itertools import product
 
 import pytest
 import torch
+from step_walk import EVEN, PADDED, assert_same_walk
 from tiny import random_ids, tiny_transformer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from seq2seq.config import DecodeConfig
-from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.data.tokenizer import BOS
 from seq2seq.decoding import static_step
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
@@ -18,8 +19,6 @@ from seq2seq.decoding.static_step import StaticStep, _size, graph_step
 from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import UserError
 
-PADDED = random_ids(0, 3, 7)
-PADDED[0, 4:] = PADDED[2, 1:] = PAD
 KINDS = [
     {"positions": positions, **other}
     for positions, other in product(
@@ -65,32 +64,13 @@ def tapes(monkeypatch):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("source_BS", [PADDED, random_ids(0, 3, 7)], ids=["padded", "even"])
+@pytest.mark.parametrize("source_BS", [PADDED, EVEN], ids=["padded", "even"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 def test_recorded_steps_are_those_of_the_whole_decoder_after_any_reordering(
     kind, source_BS, tapes
 ):
     model = tiny_transformer(**kind)
-    steps = ModelStep(model), StaticStep(model)
-    states = [step.start(source_BS) for step in steps]
-    draw = torch.Generator().manual_seed(0)
-    tokens_R, sentences, beams = torch.full((3,), BOS), 3, 1
-    for position in range(40):  # more than one block of positions
-        expected, found = (
-            step.step(tokens_R, state) for step, state in zip(steps, states, strict=True)
-        )
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-        parents = torch.randint(beams, (sentences, 4), generator=draw)
-        rows_BN, beams = parents + beams * torch.arange(sentences)[:, None], 4
-        if position == 20:  # a sentence leaves, and the others change places
-            kept = torch.tensor([2, 0])
-            rows_BN, sentences = rows_BN[kept], 2
-            for state in states:
-                state.select(kept, rows_BN.flatten())
-        else:
-            for state in states:
-                state.reorder(rows_BN.flatten())
-        tokens_R = random_ids(position, sentences * beams)
+    assert_same_walk(ModelStep(model), StaticStep(model), source_BS)
     assert len(tapes) == 3  # three sentences, then two, then more positions
 
 

@@ -2,42 +2,20 @@
 
 import pytest
 import torch
-from tiny import random_ids, tiny_recurrent, tiny_transformer
+from step_walk import EVEN, PADDED, assert_same_walk
+from tiny import tiny_recurrent, tiny_transformer
 
-from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.data.tokenizer import BOS
 from seq2seq.decoding.step import ModelStep
 from seq2seq.decoding.transformer_step import TransformerStep, step_model
 
-PADDED = random_ids(0, 3, 7)
-PADDED[0, 4:] = PADDED[2, 1:] = PAD
-
 
 @torch.inference_mode()
-@pytest.mark.parametrize("source_BS", [PADDED, random_ids(0, 3, 7)], ids=["padded", "even"])
+@pytest.mark.parametrize("source_BS", [PADDED, EVEN], ids=["padded", "even"])
 @pytest.mark.parametrize("kind", [{}, {"n_kv_heads": 2, "positions": "rotary"}], ids=str)
 def test_log_probabilities_are_those_of_the_whole_decoder_after_any_reordering(kind, source_BS):
     model = tiny_transformer(**kind)
-    steps = ModelStep(model), TransformerStep(model)
-    states = [step.start(source_BS) for step in steps]
-    draw = torch.Generator().manual_seed(0)
-    tokens_R, sentences, beams = torch.full((3,), BOS), 3, 1
-    for position in range(40):  # more than one block of positions
-        expected, found = (
-            step.step(tokens_R, state) for step, state in zip(steps, states, strict=True)
-        )
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-        # One hypothesis of each sentence becomes four; each is a copy of any of its sentence.
-        parents = torch.randint(beams, (sentences, 4), generator=draw)
-        rows_BN, beams = parents + beams * torch.arange(sentences)[:, None], 4
-        if position == 20:  # a sentence leaves, and the others change places
-            kept = torch.tensor([2, 0])
-            rows_BN, sentences = rows_BN[kept], 2
-            for state in states:
-                state.select(kept, rows_BN.flatten())
-        else:
-            for state in states:
-                state.reorder(rows_BN.flatten())
-        tokens_R = random_ids(position, sentences * beams)
+    assert_same_walk(ModelStep(model), TransformerStep(model), source_BS)
 
 
 @torch.inference_mode()
