@@ -28,8 +28,8 @@ from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.static_step import graph_step
 from seq2seq.decoding.transformer_step import step_model
+from seq2seq.inference.device import choose_device
 from seq2seq.inference.precision import choose_precision, prepared
-from seq2seq.inference.translator import choose_device
 from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.training.hardware import peak_memory

@@ -44,9 +44,10 @@ from seq2seq.evaluation.training_text import (
     text_of,
 )
 from seq2seq.inference.bundle import Bundle, bundle_folder, load_bundle
+from seq2seq.inference.device import choose_device
 from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.precision import prepared
-from seq2seq.inference.translator import Translator, choose_device
+from seq2seq.inference.translator import Translator
 from seq2seq.malloc import keep_freed_memory
 
 log = logging.getLogger(__name__)

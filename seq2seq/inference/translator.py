@@ -13,7 +13,6 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import UserError, nearest
 from seq2seq.inference.alignment import Links, align_words, bare_words
-from seq2seq.inference.device import choose_device as choose_device  # importable from here, too
 from seq2seq.inference.engine import Engine, Progress
 from seq2seq.inference.given import readable, readable_list, readable_pairs, refuse_single_text
 from seq2seq.inference.items import Item, find_items
