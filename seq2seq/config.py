@@ -16,6 +16,7 @@ from typing import Any, TypeVar, get_type_hints
 from seq2seq.errors import ConfigError, nearest
 from seq2seq.length import Length
 
+OPTIMIZERS = ("adamw", "muon")
 SCHEDULES = ("inverse_sqrt", "cosine", "wsd")
 PRECISIONS = ("auto", "32-true", "bf16-mixed", "16-mixed")
 KERNELS = ("sdpa", "reference")
@@ -252,6 +253,11 @@ class CorpusConfig(Checked):
     test: Any = "test"
     source_column: str = "en"  # column of the source text; a number for TSV without header
     target_column: str = "fr"
+    # Rows of files that are read, by values of other columns, such as {source: [tatoeba]}; {} = all
+    where: dict[str, list[str]] = field(default_factory=dict)
+    # Share of the training pairs that come again in capitals, without capital and full stop
+    # (plain), or as a heading; see seq2seq/data/variants.py
+    variants: dict[str, float] = field(default_factory=dict)
 
     def problems(self) -> Iterator[str]:
         if self.source_column == self.target_column:
@@ -263,6 +269,18 @@ class CorpusConfig(Checked):
             yield "data.hub and data.urls both say where the corpus is: give one of them"
         if self.sacrebleu and (self.hub or self.urls):
             yield "data.sacrebleu=true and another place both say where the corpus is: give one"
+        if self.where and self.path is None and (self.hub or self.sacrebleu):
+            yield (
+                "data.where chooses rows of files, and this corpus has none: leave it out, or "
+                "download the files and name their folder, data.path=FOLDER"
+            )
+        for name, share_of_pairs in self.variants.items():
+            yield from one_of("data.variants", name, VARIANTS)
+            if not 0 < share_of_pairs <= 1:
+                yield (
+                    f"data.variants.{name}={share_of_pairs} is a share of the pairs: give more "
+                    "than 0 and at most 1, or leave it out"
+                )
 
 
 @dataclass
@@ -319,14 +337,21 @@ class DataConfig(CorpusConfig):
                 "set data.train=null to mix the members"
             )
         if members and self.val is None and self.test is None:
-            for name in ("path", "hub", "urls", "source_column", "target_column"):
-                default = [] if name == "urls" else getattr(CorpusConfig, name)
-                if getattr(self, name) != default:
+            empty: dict[str, Any] = {"urls": [], "where": {}}
+            for name in ("path", "hub", "urls", "source_column", "target_column", "where"):
+                default = empty.get(name, getattr(CorpusConfig, name, None))
+                shared = name == "path" and self.path in map(_path_of, members.values())
+                if getattr(self, name) != default and not shared:
                     yield (
                         f"data.{name}={getattr(self, name)} does nothing, since the members of "
                         f"data={self.name} say where its text is: choose another corpus, such as "
                         f"data=files, or set data.members.NAME.{name}"
                     )
+        if members and self.variants:
+            yield (
+                f"data.variants={self.variants} does nothing, since the members of "
+                f"data={self.name} have variants of their own: set data.members.NAME.variants"
+            )
         for name, weight in self.weights.items():
             if name not in members:
                 yield f"data.weights.{name} weighs no member: {nearest(name, members)}"
@@ -339,6 +364,11 @@ class DataConfig(CorpusConfig):
             yield "data.weights and data.temperature both decide the mixture: give one of them"
 
 
+def _path_of(member: CorpusConfig | Mapping[str, Any]) -> str | None:
+    return member["path"] if isinstance(member, Mapping) else member.path
+
+
+VARIANTS = ("capitals", "plain", "heading")
 NORMALISATIONS = ("nfc", "controls", "spaces", "quotes", "french_spacing")
 FILTERS = (
     "empty",
@@ -447,11 +477,12 @@ class TokenizerConfig(Checked):
 
 @dataclass
 class OptimConfig(Checked):
-    """AdamW, its schedule after a linear warm-up, and what is added to the loss.
+    """The optimiser, its schedule after a linear warm-up, and what is added to the loss.
 
     Lengths are steps (updates of the weights) or text such as 2epochs or 50Mtokens.
     """
 
+    optimizer: str = "adamw"  # adamw | muon: Muon for matrices of the layers, AdamW for the rest
     schedule: str = "inverse_sqrt"  # inverse_sqrt (the paper, section 5.3) | cosine | wsd
     lr: float | None = None  # peak; none = the paper's (d_model * warmup_steps) ** -0.5
     warmup_steps: Any = 4000
@@ -466,6 +497,7 @@ class OptimConfig(Checked):
     ema: float = 0.0  # decay of the average of weights that is evaluated and shipped; 0 = off
 
     def problems(self) -> Iterator[str]:
+        yield from one_of("optim.optimizer", self.optimizer, OPTIMIZERS)
         yield from one_of("optim.schedule", self.schedule, SCHEDULES)
         yield from length("optim.warmup_steps", self.warmup_steps)
         if self.decay_steps is not None:

@@ -256,9 +256,12 @@ def text_key(text: str) -> int:
     return _key(data) if data else 0
 
 
-def pair_key(source: str, target: str) -> int:
-    """64 bits that tell pairs apart, exactly as they are written; the same on every machine."""
-    text = f"{len(source)} {source}{target}"  # the length says where the target begins
+def pair_key(source: str, target: str, salt: str = "") -> int:
+    """64 bits that tell pairs apart, exactly as they are written; the same on every machine.
+
+    Each `salt` gives others, which are as good as independent.
+    """
+    text = f"{salt}{len(source)} {source}{target}"  # the length says where the target begins
     return _key(text.encode("utf-8", "surrogatepass"))
 
 

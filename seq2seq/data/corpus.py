@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow
 import pyarrow.parquet
@@ -118,23 +119,36 @@ def _listed(names: Iterable[str], most: int = 8) -> str:
     return f"{', '.join(names[:most]) or 'nothing'}{more}"
 
 
-def read_pairs(files: list[Path], columns: tuple[str, str]) -> Iterator[Pair]:
-    """Yield (source, target) in file order, spaces at the ends removed, nothing left out.
+Where = Mapping[str, Collection[str]]
+
+
+def read_pairs(
+    files: list[Path], columns: tuple[str, str], where: Where = MappingProxyType({})
+) -> Iterator[Pair]:
+    """Yield (source, target) in file order, spaces at the ends removed.
 
     Args:
         files: what `find_files` gave.
         columns: names of the two columns; two numbers for TSV without a header.
+        where: values that other columns must have; no other row is left out.
 
     Raises:
         DataError: a file is unreadable; names the file, the line and the fault.
     """
     if kind_of(files[0]) == "text":
+        if where:
+            raise DataError(
+                f"{files[0]} is plain text, which has no column {next(iter(where))!r} to choose "
+                "lines by: leave data.where out"
+            )
         for source, target in zip(files[0::2], files[1::2], strict=True):
             yield from _read_text(source, target)
         return
     readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
     for path in files:
-        for source_text, target_text in readers[kind_of(path)](path, columns):
+        for source_text, target_text, *others in readers[kind_of(path)](path, (*columns, *where)):
+            if any(text not in where[name] for name, text in zip(where, others, strict=True)):
+                continue
             yield source_text.strip(), target_text.strip()
 
 
@@ -158,10 +172,10 @@ def _read_text(source: Path, target: Path) -> Iterator[Pair]:
         yield left.strip(), right.strip()
 
 
-def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
+def _read_tsv(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     lines = enumerate(lines_of(path), 1)
     if all(column.isdecimal() for column in columns):
-        source, target = (int(column) for column in columns)
+        places = [int(column) for column in columns]
     else:
         first = next(lines, None)
         if first is None:
@@ -169,20 +183,20 @@ def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
         header = first[1].split("\t")
         for column in columns:
             _check_column(column, header, path)
-        source, target = (header.index(column) for column in columns)
+        places = [header.index(column) for column in columns]
     for number, line in lines:
         if not line:
             continue  # as some programs end a file
         fields = line.split("\t")
-        if max(source, target) >= len(fields):
+        if max(places) >= len(fields):
             raise DataError(
                 f"{path}, line {number}: {len(fields)} column(s) where at least "
-                f"{max(source, target) + 1} are needed; columns are separated by tabs"
+                f"{max(places) + 1} are needed; columns are separated by tabs"
             )
-        yield fields[source], fields[target]
+        yield tuple(fields[place] for place in places)
 
 
-def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
+def _read_jsonl(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -198,10 +212,10 @@ def _read_jsonl(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
             _check_column(column, list(row), path, number)
             if not _is_text(row[column]):
                 raise DataError(f"{path}, line {number}: {column!r} is no text: {row[column]!r}")
-        yield row[columns[0]], row[columns[1]]
+        yield tuple(row[column] for column in columns)
 
 
-def _read_parquet(path: Path, columns: tuple[str, str]) -> Iterator[Pair]:
+def _read_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     row = 1  # that a batch begins with
     try:
         file = pyarrow.parquet.ParquetFile(path)

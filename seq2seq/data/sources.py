@@ -8,15 +8,16 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 
 from seq2seq.config import CorpusConfig, DataConfig
-from seq2seq.data.corpus import Pair, find_files, kind_of, read_pairs
+from seq2seq.data.corpus import Pair, Where, find_files, kind_of, read_pairs
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
+from seq2seq.data.variants import VariedSource
 from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -33,17 +34,20 @@ class FileSource:
     member: str  # of the mixture
     files: tuple[Path, ...]
     columns: tuple[str, str]
+    where: Where = field(default_factory=dict)  # the rows that are read
 
     @property
     def name(self) -> str:
         return " + ".join(str(path) for path in self.files)
 
     def pairs(self, streaming: bool = False) -> Iterator[Pair]:
-        return read_pairs(list(self.files), self.columns)
+        return read_pairs(list(self.files), self.columns, self.where)
 
     def identity(self, memory: Path) -> list[Any]:
         """What decides the pairs, as JSON."""
-        return [list(self.columns), *(file_fingerprint(path, memory) for path in self.files)]
+        chosen = [{name: list(values) for name, values in self.where.items()}] * bool(self.where)
+        files = (file_fingerprint(path, memory) for path in self.files)
+        return [list(self.columns), *chosen, *files]
 
     def looks(self) -> list[Any]:
         """What can be known of the text without reading it, as JSON."""
@@ -106,7 +110,7 @@ class PairsSource:
         return [self.kept]
 
 
-Source = FileSource | HubSource
+Source = FileSource | HubSource | VariedSource
 
 
 def find_sources(config: DataConfig, split: str) -> list[Source]:
@@ -178,6 +182,15 @@ def _member_sources(
 def _corpus_sources(
     corpus: CorpusConfig, member: str, split: str, cache: str | None
 ) -> list[Source]:
+    plain = _plain_sources(corpus, member, split, cache)
+    if split != "train" or not corpus.variants:
+        return [*plain]
+    return [VariedSource(source, corpus.variants) for source in plain]
+
+
+def _plain_sources(
+    corpus: CorpusConfig, member: str, split: str, cache: str | None
+) -> list[FileSource | HubSource]:
     spec = getattr(corpus, split)
     if spec is None:
         raise DataError(
@@ -206,7 +219,7 @@ def _corpus_sources(
     files = find_files(spec, folder, columns)
     size = 2 if kind_of(files[0]) == "text" else 1
     groups = [tuple(files[first : first + size]) for first in range(0, len(files), size)]
-    return [FileSource(member, group, columns) for group in groups]
+    return [FileSource(member, group, columns, corpus.where) for group in groups]
 
 
 def _text_bytes(path: Path, columns: tuple[str, str]) -> int:

@@ -10,7 +10,7 @@ length, D model width, H query heads, K key/value heads, E width of a head, V vo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,10 +23,13 @@ from seq2seq.decoding.step import ModelStep, StepModel
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.cache import BLOCK, KeysValues
 from seq2seq.model.layers import DecoderLayer, FeedForward, Residual
+from seq2seq.model.packed_linear import PackedLinear
 from seq2seq.model.positions import RotaryPositions
 from seq2seq.model.transformer import Transformer
 from seq2seq.model.translation_model import TranslationModel
 
+TOGETHER = 16  # sentences of like length that are encoded at once: rows enough for products
+WORTH = 0.9  # share of the positions that must be left for that to pay
 Block = Callable[[Tensor], Tensor]
 
 
@@ -128,12 +131,17 @@ class TransformerStep:
 
     def start(self, source_BS: Tensor) -> TransformerState:
         real_BS = source_BS != PAD
-        memory_BSD = self.model.encode(source_BS, real_BS)
-        cross = [attention.keys_values(memory_BSD) for attention in self._over_source]
         if real_BS.all():
-            return TransformerState(cross, None)
-        padding_BS = memory_BSD.new_zeros(real_BS.shape).masked_fill_(~real_BS, -torch.inf)
+            return TransformerState(self._keys_values(source_BS), None)
+        parts = _of_like_length(real_BS)
+        cross = _joined([(rows, self._keys_values(source_BS[rows, :s])) for rows, s in parts])
+        padding_BS = cross[0].k.new_zeros(real_BS.shape).masked_fill_(~real_BS, -torch.inf)
         return TransformerState(cross, padding_BS[:, None, None])
+
+    def _keys_values(self, source_BS: Tensor) -> list[KeysValues]:
+        """Those of the source for each layer."""
+        memory_BSD = self.model.encode(source_BS, source_BS != PAD)
+        return [attention.keys_values(memory_BSD) for attention in self._over_source]
 
     def step(self, tokens_R: Tensor, state: TransformerState) -> Tensor:
         return self.log_probs(self.hidden(tokens_R, state))
@@ -161,6 +169,40 @@ class TransformerStep:
         return torch.log_softmax(logits_RV.float(), dim=-1)  # see `ModelStep`
 
 
+def _of_like_length(real_BS: Tensor) -> list[tuple[Tensor, int]]:
+    """Rows of a padded batch to encode together, and to which length.
+
+    On a CPU, where time goes by positions, short sentences do not wait for long ones; all rows
+    at once where that is no gain, and on a GPU, where it goes by calls.
+    """
+    batch, longest = real_BS.shape
+    lengths_B = real_BS.sum(1)
+    everything = [(torch.arange(batch, device=real_BS.device), longest)]
+    if real_BS.device.type != "cpu" or batch <= TOGETHER:
+        return everything
+    groups = lengths_B.argsort(stable=True).split(TOGETHER)
+    parts = [(rows, int(lengths_B[rows[-1]])) for rows in groups]
+    positions = sum(len(rows) * length for rows, length in parts)
+    return parts if positions < WORTH * real_BS.numel() else everything
+
+
+def _joined(parts: list[tuple[Tensor, list[KeysValues]]]) -> list[KeysValues]:
+    """The keys and values of all rows, padded with zeros, from those of some rows each."""
+    if len(parts) == 1:
+        return parts[0][1]
+    batch = sum(len(rows) for rows, _ in parts)
+    longest = max(layers[0].k.size(2) for _, layers in parts)
+    _, heads, _, width = parts[0][1][0].k.shape
+    joined = []
+    for of_layer in zip(*(layers for _, layers in parts), strict=True):
+        both = [part.new_zeros(batch, heads, longest, width) for part in of_layer[0]]
+        for (rows, _), part in zip(parts, of_layer, strict=True):
+            for whole, some in zip(both, part, strict=True):
+                whole[rows, :, : some.size(2)] = some
+        joined.append(KeysValues(*both))
+    return joined
+
+
 def _layer(layer: DecoderLayer, rotary: RotaryPositions | None) -> Callable[..., Tensor]:
     over_target = _attention_over_target(layer.self_attention, rotary)
     over_source = _attention_over_source(layer.cross_attention)
@@ -181,15 +223,19 @@ def _layer(layer: DecoderLayer, rotary: RotaryPositions | None) -> Callable[...,
 def _attention_over_target(
     attention: MultiHeadAttention, rotary: RotaryPositions | None
 ) -> Callable[[Tensor, Past], Tensor]:
-    q_proj, k_proj, v_proj, out_proj, q_norm, k_norm = _parts(attention)
+    projections = _together(attention.q_proj, attention.k_proj, attention.v_proj)
+    out_proj, q_norm, k_norm = map(
+        _function, (attention.out_proj, attention.q_norm, attention.k_norm)
+    )
 
     def run(x_RD: Tensor, past: Past) -> Tensor:
         rows, heads, _, width = past.k.shape
-        q_RH1E = q_norm(q_proj(x_RD).view(rows, -1, 1, width))
-        k_RK1E = k_norm(k_proj(x_RD).view(rows, heads, 1, width))
+        q_RHE, k_RKE, v_RKE = projections(x_RD)
+        q_RH1E = q_norm(q_RHE.reshape(rows, -1, 1, width))
+        k_RK1E = k_norm(k_RKE.reshape(rows, heads, 1, width))
         if rotary is not None:
             q_RH1E, k_RK1E = (rotary(x, past.position) for x in (q_RH1E, k_RK1E))
-        past.store(k_RK1E, v_proj(x_RD).view(rows, heads, 1, width))
+        past.store(k_RK1E, v_RKE.reshape(rows, heads, 1, width))
         # The queries that share a key/value head are so many queries of it.
         q_RKGE = q_RH1E.view(rows, heads, -1, width)
         context = F.scaled_dot_product_attention(q_RKGE, past.k, past.v, attn_mask=past.allowed_1T)
@@ -201,7 +247,9 @@ def _attention_over_target(
 def _attention_over_source(
     attention: MultiHeadAttention,
 ) -> Callable[[Tensor, KeysValues, Tensor | None], Tensor]:
-    q_proj, _, _, out_proj, q_norm, _ = _parts(attention)
+    q_proj, out_proj, q_norm = map(
+        _function, (attention.q_proj, attention.out_proj, attention.q_norm)
+    )
 
     def run(x_RD: Tensor, source: KeysValues, padding_B11S: Tensor | None) -> Tensor:
         sentences, heads, _, width = source.k.shape
@@ -216,9 +264,14 @@ def _attention_over_source(
     return run
 
 
-def _parts(attention: MultiHeadAttention) -> list[Block]:
-    projections = (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj)
-    return [_function(part) for part in (*projections, attention.q_norm, attention.k_norm)]
+def _together(*parts: nn.Module) -> Callable[[Tensor], Sequence[Tensor]]:
+    """What several layers make of the same input; by one product where weights are frozen."""
+    packed = [part for part in parts if isinstance(part, PackedLinear)]
+    if len(packed) < len(parts):
+        functions = [_function(part) for part in parts]
+        return lambda x: [function(x) for function in functions]
+    joined, sizes = PackedLinear.joined(packed), [part.out_features for part in packed]
+    return lambda x: joined(x).split_with_sizes(sizes, -1)
 
 
 def _feed_forward(block: FeedForward) -> Block:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from seq2seq.errors import UserError, nearest
+from seq2seq.model.packed_linear import PackedLinear, can_pack
 from seq2seq.model.translation_model import TranslationModel
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
@@ -36,8 +37,8 @@ def prepared(model: TranslationModel, precision: str = "auto") -> TranslationMod
     if chosen == "int8":
         return _with_int8_weights(model)
     model.to(getattr(torch, chosen))
-    if chosen == "float32" and device.type == "cpu":
-        _by_columns(model)
+    if chosen in ("float32", "bfloat16") and device.type == "cpu":
+        _pack(model)
     return model
 
 
@@ -76,16 +77,14 @@ def cpu_has(precision: str) -> bool:
     return any(getattr(torch.cpu, name, bool)() for name in INSTRUCTIONS[precision])
 
 
-def _by_columns(model: TranslationModel) -> None:
-    """Lay each matrix out as products read it: (D_in, D_out) in memory, of the same shape.
-
-    For the few rows of a decoding step MKL is 10-30 % faster so. The output layer gets a matrix
-    of its own if it shared that of the embeddings, whose rows are looked up.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            columns = module.weight.detach().T.contiguous()
-            module.weight = nn.Parameter(columns.T, requires_grad=False)
+def _pack(model: TranslationModel) -> None:
+    """Replace all linear layers by packed ones, if torch has them here."""
+    if not can_pack():
+        return
+    for parent in list(model.modules()):
+        for name, module in parent.named_children():
+            if type(module) is nn.Linear:
+                setattr(parent, name, PackedLinear(module.weight, module.bias))
 
 
 def _with_int8_weights(model: TranslationModel) -> TranslationModel:

@@ -1,15 +1,16 @@
-"""AdamW, its parameter groups, and the schedules of its learning rate."""
+"""The optimiser, its parameter groups, and the schedules of its learning rate."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from torch import nn
-from torch.optim import AdamW
+from torch import Tensor, nn
+from torch.optim import AdamW, Muon, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from seq2seq.config import OptimConfig
+from seq2seq.training.muon import MuonWithAdamW
 
 
 def peak_learning_rate(config: OptimConfig, d_model: int) -> float:
@@ -51,26 +52,43 @@ def wsd(
     return final + (1 - final) * (1 - math.sqrt(done))
 
 
-def make_optimizer(model: nn.Module, config: OptimConfig, d_model: int) -> AdamW:
-    """AdamW that decays matrices but not biases and norms."""
+def make_optimizer(model: nn.Module, config: OptimConfig, d_model: int) -> Optimizer:
+    """AdamW, or Muon beside it, that decays matrices but not biases and norms."""
+    rate = peak_learning_rate(config, d_model)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    hidden = hidden_matrices(model) if config.optimizer == "muon" else set()
+    rest = [parameter for parameter in parameters if parameter not in hidden]
     groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+        {"params": [p for p in rest if p.dim() > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    optimizer = AdamW(
+    adamw = AdamW(
         groups,
-        lr=peak_learning_rate(config, d_model),
+        lr=rate,
         betas=(config.beta1, config.beta2),
         eps=config.eps,
         fused=True,  # one pass over the memory: 6 to 8 times faster than the others on a CPU
     )
+    optimizer: Optimizer = adamw
+    if config.optimizer == "muon":
+        matrices = [parameter for parameter in parameters if parameter in hidden]
+        # Steps as large as those of AdamW (Liu et al. 2025, section 2.2), so one rate suits both.
+        muon = Muon(
+            matrices, rate, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
+        )
+        optimizer = MuonWithAdamW(muon, adamw)
     # Gradients are clipped after unscaling, so the fused step must not unscale them again.
-    optimizer._step_supports_amp_scaling = False
+    optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
     return optimizer
 
 
-def make_schedule(optimizer: AdamW, config: OptimConfig, total_steps: int) -> LambdaLR:
+def hidden_matrices(model: nn.Module) -> set[Tensor]:
+    """Weights of the linear maps between hidden states: all but those of the output projection."""
+    linear = (m for m in model.modules() if isinstance(m, nn.Linear) and m is not model.output)
+    return {module.weight for module in linear if module.weight.requires_grad}
+
+
+def make_schedule(optimizer: Optimizer, config: OptimConfig, total_steps: int) -> LambdaLR:
     """The schedule of a run of so many steps; the lengths of `config` are steps too."""
     warmup, final = config.warmup_steps, config.final_lr
     decay = config.decay_length(total_steps)

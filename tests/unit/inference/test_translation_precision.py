@@ -12,8 +12,14 @@ from seq2seq.data.tokenizer import BOS, PAD
 from seq2seq.decoding.transformer_step import step_model
 from seq2seq.errors import UserError
 from seq2seq.inference import precision as module
-from seq2seq.inference.precision import INSTRUCTIONS, choose_precision, cpu_has, prepared
+from seq2seq.inference.precision import (
+    INSTRUCTIONS,
+    choose_precision,
+    cpu_has,
+    prepared,
+)
 from seq2seq.inference.translator import Translator
+from seq2seq.model.packed_linear import PackedLinear
 
 SOURCE = random_ids(0, 2, 6)
 SOURCE[1, 4:] = PAD
@@ -41,13 +47,18 @@ def all_instructions(monkeypatch):
 
 
 @models
-def test_float32_only_moves_the_matrices_about(make):
+def test_float32_only_packs_the_matrices(make):
     model = make()
     expected, before = log_probs_of(model), copy.deepcopy(model.state_dict())
     assert_close(log_probs_of(prepared(model, "float32")), expected, atol=1e-5, rtol=1e-5)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
-    assert model.output.weight.T.is_contiguous()
+    assert type(model.output) is PackedLinear
+
+
+def test_without_onednn_layers_stay_as_they_are(monkeypatch):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert type(prepared(tiny_transformer(), "float32").output) is torch.nn.Linear
 
 
 @reduced
