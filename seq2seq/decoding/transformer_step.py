@@ -180,7 +180,7 @@ def _of_like_length(real_BS: Tensor) -> list[tuple[Tensor, int]]:
     everything = [(torch.arange(batch, device=real_BS.device), longest)]
     if real_BS.device.type != "cpu" or batch <= TOGETHER:
         return everything
-    groups = lengths_B.argsort(stable=True).split(TOGETHER)
+    groups = lengths_B.argsort(stable=True).chunk(-(-batch // TOGETHER))
     parts = [(rows, int(lengths_B[rows[-1]])) for rows in groups]
     positions = sum(len(rows) * length for rows, length in parts)
     return parts if positions < WORTH * real_BS.numel() else everything
