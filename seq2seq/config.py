@@ -253,7 +253,8 @@ class CorpusConfig(Checked):
     test: Any = "test"
     source_column: str = "en"  # column of the source text; a number for TSV without header
     target_column: str = "fr"
-    # Rows of files that are read, by values of other columns, such as {source: [tatoeba]}; {} = all
+    # Rows of files that are read, by values of other columns, such as {source: [tatoeba]}; {} = all.
+    # Numbers are compared as text.
     where: dict[str, list[str]] = field(default_factory=dict)
     # Share of the training pairs that come again in capitals, without capital and full stop
     # (plain), or as a heading; see seq2seq/data/variants.py
@@ -274,12 +275,18 @@ class CorpusConfig(Checked):
                 "data.where chooses rows of files, and this corpus has none: leave it out, or "
                 "download the files and name their folder, data.path=FOLDER"
             )
+        for column, values in self.where.items():
+            if not values:
+                yield (
+                    f"data.where.{column}=[] chooses no row: give the values that the column "
+                    "shall have, or leave it out"
+                )
         for name, share_of_pairs in self.variants.items():
             yield from one_of("data.variants", name, VARIANTS)
-            if not 0 < share_of_pairs <= 1:
+            if not 0 <= share_of_pairs <= 1:
                 yield (
-                    f"data.variants.{name}={share_of_pairs} is a share of the pairs: give more "
-                    "than 0 and at most 1, or leave it out"
+                    f"data.variants.{name}={share_of_pairs} is a share of the pairs: give a number "
+                    "from 0 (none) to 1 (all)"
                 )
 
 
@@ -326,9 +333,8 @@ class DataConfig(CorpusConfig):
             )
 
     def _mixture_problems(self) -> Iterator[str]:
-        members = self.members
-        for name, member in members.items():
-            corpus = unchecked(CorpusConfig, member) if isinstance(member, dict) else member
+        members = {name: _corpus(member) for name, member in self.members.items()}
+        for name, corpus in members.items():
             for problem in corpus.problems():
                 yield problem.replace("data.", f"data.members.{name}.")
         if members and self.train is not None:
@@ -340,8 +346,8 @@ class DataConfig(CorpusConfig):
             empty: dict[str, Any] = {"urls": [], "where": {}}
             for name in ("path", "hub", "urls", "source_column", "target_column", "where"):
                 default = empty.get(name, getattr(CorpusConfig, name, None))
-                shared = name == "path" and self.path in map(_path_of, members.values())
-                if getattr(self, name) != default and not shared:
+                shared = {corpus.path for corpus in members.values()} if name == "path" else ()
+                if getattr(self, name) != default and getattr(self, name) not in shared:
                     yield (
                         f"data.{name}={getattr(self, name)} does nothing, since the members of "
                         f"data={self.name} say where its text is: choose another corpus, such as "
@@ -364,8 +370,25 @@ class DataConfig(CorpusConfig):
             yield "data.weights and data.temperature both decide the mixture: give one of them"
 
 
-def _path_of(member: CorpusConfig | Mapping[str, Any]) -> str | None:
-    return member["path"] if isinstance(member, Mapping) else member.path
+def _corpus(member: CorpusConfig | Mapping[str, Any]) -> CorpusConfig:
+    """A member of a mixture, which is still a dict while settings are checked."""
+    if isinstance(member, CorpusConfig):
+        return member
+    return unchecked(CorpusConfig, {**vars(CorpusConfig()), **member})
+
+
+def headings_of_french(data: DataConfig, cleaning: CleaningConfig) -> Iterator[str]:
+    """What is wrong with headings where the source is French."""
+    if cleaning.languages[:1] == ["en"]:
+        return
+    members = {f"data.members.{name}": _corpus(one) for name, one in data.members.items()}
+    for name, corpus in {"data": data, **members}.items():
+        if corpus.variants.get("heading"):
+            yield (
+                f"{name}.variants.heading writes the source as English headings are written, and "
+                f"cleaning.languages={cleaning.languages} makes it French: set "
+                f"{name}.variants.heading=0"
+            )
 
 
 VARIANTS = ("capitals", "plain", "heading")
@@ -488,7 +511,7 @@ class OptimConfig(Checked):
     warmup_steps: Any = 4000
     decay_steps: Any = None  # wsd: its last steps, in which the rate falls; none = a fifth of all
     final_lr: float = 0.0  # cosine, wsd: share of the peak that is left at the end
-    beta1: float = 0.9
+    beta1: float = 0.9  # beta1, beta2, eps: of AdamW
     beta2: float = 0.98
     eps: float = 1e-9
     weight_decay: float = 0.0  # on matrices only, never on biases and norms
@@ -736,6 +759,13 @@ class TrainConfig(Checked):
                 f"{name} needs whole weights in each process, and trainer.strategy=fsdp leaves "
                 "only a part there: use trainer.strategy=ddp, or leave it out"
             )
+        if self.trainer.strategy == "fsdp" and self.optim.optimizer == "muon":
+            yield (
+                "optim.optimizer=muon makes whole matrices orthogonal, and trainer.strategy=fsdp "
+                "leaves each process only some rows of them: use trainer.strategy=ddp, or "
+                "optim.optimizer=adamw"
+            )
+        yield from headings_of_french(self.data, self.cleaning)
         yield from at_least("seed", self.seed, 0)
         yield from at_most("seed", self.seed, 2**32 - 1)
 
@@ -818,6 +848,7 @@ class PrepareConfig(Checked):
             yield f"task={self.task} does not exist: tasks={self.tasks} are counted from 0"
         if self.data.streaming:
             yield "data.streaming=true needs no preparation: leave it out here"
+        yield from headings_of_french(self.data, self.cleaning)
 
 
 @dataclass

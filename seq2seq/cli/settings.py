@@ -344,13 +344,16 @@ def _unknown(key: str, text: str, schema: type[Any]) -> str:
         unknown = re.search(r"Key '([^']*)'", text)
         name = unknown.group(1) if unknown else key
         return f"there is no setting {name!r} of a corpus: {nearest(name, keys_of(CorpusConfig))}"
-    for named in ("data.members", "data.weights"):
-        if named in valid and f"{key}.".startswith(f"{named}."):
-            add = {
-                "data.members": "+data@data.members.NAME=files data.members.NAME.path=FOLDER",
-                "data.weights": "+data.weights.NAME=NUMBER",
-            }
-            return f"{named} takes names of your choice; add one with a plus: {add[named]}"
+    add = {
+        "where": "+data.where.COLUMN=[VALUE]",
+        "variants": "+data.variants.NAME=SHARE",
+        "members": "+data@data.members.NAME=files data.members.NAME.path=FOLDER",
+        "weights": "+data.weights.NAME=NUMBER",
+    }
+    named = re.match(r"data\.(?:members\.[^.]+\.)?(where|variants|members|weights)(?![^.])", key)
+    if named and "data.members" in valid:
+        example = add[named[1]].replace("data.", named[0].removesuffix(named[1]), 1)
+        return f"{named[0]} takes names of your choice; add one with a plus: {example}"
     if key in valid:
         return f"{key} is no setting of this kind of model: leave it out, or choose another model="
     if same := [name for name in valid if name.endswith(f".{key}")]:

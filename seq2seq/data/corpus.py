@@ -4,6 +4,7 @@
     parquet          two columns of text, or one column `translation` with the languages in it
     .tsv             columns separated by tabs; the first line names them, or they have numbers
     .jsonl, .json    one object in each line, `{"en": ..., "fr": ...}`, or that in `translation`
+                     (in both, columns that choose rows may also stand beside it)
     any other name   plain text: two files, line n of one translates line n of the other
 
 All but parquet may be packed (`.gz`, `.zst`), and any may be cut into shards, `train-*.tsv.gz`.
@@ -29,6 +30,7 @@ from seq2seq.lines import PACKED, lines_of
 TABLES = {".parquet": "parquet", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
 PACKINGS = ("", *PACKED)
 Pair = tuple[str, str]
+Columns = tuple[str, ...]
 
 
 def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> list[Path]:
@@ -130,26 +132,31 @@ def read_pairs(
     Args:
         files: what `find_files` gave.
         columns: names of the two columns; two numbers for TSV without a header.
-        where: values that other columns must have; no other row is left out.
+        where: values that other columns of a table must have; no other row is left out.
 
     Raises:
         DataError: a file is unreadable; names the file, the line and the fault.
     """
     if kind_of(files[0]) == "text":
-        if where:
-            raise DataError(
-                f"{files[0]} is plain text, which has no column {next(iter(where))!r} to choose "
-                "lines by: leave data.where out"
-            )
         for source, target in zip(files[0::2], files[1::2], strict=True):
             yield from _read_text(source, target)
         return
-    readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
     for path in files:
-        for source_text, target_text, *others in readers[kind_of(path)](path, (*columns, *where)):
-            if any(text not in where[name] for name, text in zip(where, others, strict=True)):
+        for source_text, target_text, *others in _rows(path, columns, tuple(where)):
+            if any(value not in where[name] for name, value in zip(where, others, strict=True)):
                 continue
             yield source_text.strip(), target_text.strip()
+
+
+def values_of(path: Path, columns: tuple[str, str], column: str) -> list[str]:
+    """The different values of another column of a table, in the order of the file."""
+    return list(dict.fromkeys(row[2] for row in _rows(path, columns, (column,))))
+
+
+def _rows(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str, ...]]:
+    """Rows of a table: what stands in the columns of text, then in others, where numbers may be."""
+    readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
+    return readers[kind_of(path)](path, texts, others)
 
 
 def kind_of(path: Path) -> str:
@@ -172,8 +179,8 @@ def _read_text(source: Path, target: Path) -> Iterator[Pair]:
         yield left.strip(), right.strip()
 
 
-def _read_tsv(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    lines = enumerate(lines_of(path), 1)
+def _read_tsv(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str, ...]]:
+    lines, columns = enumerate(lines_of(path), 1), (*texts, *others)
     if all(column.isdecimal() for column in columns):
         places = [int(column) for column in columns]
     else:
@@ -181,8 +188,7 @@ def _read_tsv(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]
         if first is None:
             raise DataError(f"{path} is empty: its first line should name the columns")
         header = first[1].split("\t")
-        for column in columns:
-            _check_column(column, header, path)
+        _check_columns(texts, others, header, f"{path}")
         places = [header.index(column) for column in columns]
     for number, line in lines:
         if not line:
@@ -196,7 +202,7 @@ def _read_tsv(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]
         yield tuple(fields[place] for place in places)
 
 
-def _read_jsonl(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _read_jsonl(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str, ...]]:
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -205,30 +211,32 @@ def _read_jsonl(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...
         except (json.JSONDecodeError, RecursionError) as error:
             raise DataError(f"{path}, line {number}: not JSON ({error})") from error
         if isinstance(row, dict) and isinstance(row.get("translation"), dict):
-            row = row["translation"]  # the form of the hub's translation data sets
+            row |= row["translation"]  # the form of the hub's translation data sets
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not an object with named texts: {line[:60]}")
-        for column in columns:
-            _check_column(column, list(row), path, number)
+        _check_columns(texts, others, list(row), f"{path}, line {number}")
+        for column in texts:
             if not _is_text(row[column]):
                 raise DataError(f"{path}, line {number}: {column!r} is no text: {row[column]!r}")
-        yield tuple(row[column] for column in columns)
+        yield *(row[column] for column in texts), *(_as_text(row[column]) for column in others)
 
 
-def _read_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _read_parquet(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str, ...]]:
     row = 1  # that a batch begins with
     try:
         file = pyarrow.parquet.ParquetFile(path)
-        names = file.schema_arrow.names
-        nested = "translation" in names and not set(columns) & set(names)
-        if nested:
+        names, inner = file.schema_arrow.names, []
+        if "translation" in names and not set(texts) & set(names):
             kind = file.schema_arrow.field("translation").type
-            names = [field.name for field in kind] if pyarrow.types.is_struct(kind) else []
-        for column in columns:
-            _check_column(column, names, path)
-        for batch in file.iter_batches(columns=["translation"] if nested else list(columns)):
-            found = dict(zip(names, batch.column(0).flatten(), strict=True)) if nested else batch
-            sides = (_parquet_texts(found[column], path, row, column) for column in columns)
+            inner = [field.name for field in kind] if pyarrow.types.is_struct(kind) else []
+        _check_columns(texts, others, [*inner, *names], f"{path}")
+        wanted = {"translation" if name in inner else name for name in (*texts, *others)}
+        for batch in file.iter_batches(columns=sorted(wanted)):
+            found = dict(zip(batch.schema.names, batch.columns, strict=True))
+            if inner:
+                found |= zip(inner, found["translation"].flatten(), strict=True)
+            sides = [_parquet_texts(found[column], path, row, column) for column in texts]
+            sides += [list(map(_as_text, found[column].to_pylist())) for column in others]
             yield from zip(*sides, strict=True)
             row += len(batch)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -259,15 +267,25 @@ def _text_or_bytes(data: bytes | None) -> str | bytes | None:
         return data
 
 
+def _as_text(value: object) -> str:
+    """A value that rows are chosen by, as the settings have it: 2019 -> "2019"; none is empty."""
+    return "" if value is None else str(value)
+
+
 def _is_text(value: object) -> bool:
     """Whether it is a string that UTF-8 can hold; half a surrogate pair of JSON is none."""
     return isinstance(value, str) and value == value.encode("utf-8", "ignore").decode()
 
 
-def _check_column(column: str, found: list[str], path: Path, line: int | None = None) -> None:
-    if column not in found:
-        where = f"{path}, line {line}" if line else f"{path}"
-        raise DataError(
-            f"{where} has no column {column!r}; it has: {', '.join(map(repr, found))}. Set "
-            "data.source_column and data.target_column (numbers 0, 1, ... for TSV without header)"
-        )
+def _check_columns(texts: Columns, others: Columns, found: list[str], place: str) -> None:
+    for column in (*texts, *others):
+        if column not in found:
+            remedy = (
+                "Set data.source_column and data.target_column (numbers 0, 1, ... for TSV without "
+                "header)"
+                if column in texts
+                else "Correct data.where (numbers 0, 1, ... for TSV without header)"
+            )
+            raise DataError(
+                f"{place} has no column {column!r}; it has: {', '.join(map(repr, found))}. {remedy}"
+            )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet
 
 from seq2seq.config import CorpusConfig, DataConfig
-from seq2seq.data.corpus import Pair, Where, find_files, kind_of, read_pairs
+from seq2seq.data.corpus import Pair, Where, find_files, kind_of, read_pairs, values_of
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
 from seq2seq.data.variants import VariedSource
 from seq2seq.errors import DataError
@@ -23,7 +23,8 @@ from seq2seq.errors import DataError
 log = logging.getLogger(__name__)
 
 # Of a corpus, in the words of an error; not a part of a file's name.
-SETTING = re.compile(r"(?<![\w/.-])data\.(path|train|val|test|hub\w*|urls|\w+_column)\b")
+SETTING = re.compile(r"(?<![\w/.-])data\.(path|train|val|test|hub\w*|urls|where|\w+_column)\b")
+MOST = 8  # values of a column that an error names
 COMPRESSION = 3.5  # text by gzip or zstd, as a rule
 
 
@@ -45,13 +46,26 @@ class FileSource:
 
     def identity(self, memory: Path) -> list[Any]:
         """What decides the pairs, as JSON."""
-        chosen = [{name: list(values) for name, values in self.where.items()}] * bool(self.where)
         files = (file_fingerprint(path, memory) for path in self.files)
-        return [list(self.columns), *chosen, *files]
+        return [list(self.columns), *self._chosen(), *files]
 
     def looks(self) -> list[Any]:
         """What can be known of the text without reading it, as JSON."""
-        return [[path.name, path.stat().st_size] for path in self.files]
+        return [*([path.name, path.stat().st_size] for path in self.files), *self._chosen()]
+
+    def _chosen(self) -> list[Any]:
+        return [dict(self.where)] if self.where else []
+
+    def unmatched(self) -> str | None:
+        """Why `where` chooses no row of the file; None if it does."""
+        if not self.where or next(self.pairs(), None) is not None:
+            return None
+        told = []
+        for column in self.where:
+            values = values_of(self.files[0], self.columns, column)
+            more = f" and {len(values) - MOST} more" if len(values) > MOST else ""
+            told.append(f"{column!r} has {', '.join(map(repr, values[:MOST])) or 'no value'}{more}")
+        return f"{self.name}: {'; '.join(told)}"
 
     def text_bytes(self) -> int:
         """About how much text there is."""
@@ -141,7 +155,26 @@ def load_pairs(config: DataConfig, split: str) -> list[Pair]:
     Raises:
         DataError: files are missing or unreadable.
     """
-    return [pair for source in find_sources(config, split) for pair in source.pairs()]
+    sources = find_sources(config, split)
+    pairs = [pair for source in sources for pair in source.pairs()]
+    if not pairs:
+        check_chosen(sources)
+    return pairs
+
+
+def check_chosen(sources: Sequence[Source | PairsSource]) -> None:
+    """Tell why there is no text if that is the fault of `data.where`; call it where none was found.
+
+    Raises:
+        DataError: no source has a row that it chooses; names values that there are.
+    """
+    plain = [source.source if isinstance(source, VariedSource) else source for source in sources]
+    reasons = [source.unmatched() for source in plain if isinstance(source, FileSource)]
+    if plain and len(told := [reason for reason in reasons if reason]) == len(plain):
+        raise DataError(
+            "data.where (or data.members.NAME.where) chooses no row. Give values that its columns "
+            f"have, in {'; in '.join(told[:3])}"
+        )
 
 
 def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
@@ -218,6 +251,11 @@ def _plain_sources(
         )
     files = find_files(spec, folder, columns)
     size = 2 if kind_of(files[0]) == "text" else 1
+    if corpus.where and size == 2:
+        raise DataError(
+            f"{files[0]} is plain text, which has no column {next(iter(corpus.where))!r} to choose "
+            "lines by: leave data.where out, or give a table (parquet, TSV, JSON lines)"
+        )
     groups = [tuple(files[first : first + size]) for first in range(0, len(files), size)]
     return [FileSource(member, group, columns, corpus.where) for group in groups]
 

@@ -23,7 +23,13 @@ from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.fingerprint import fingerprint
-from seq2seq.data.sources import PairsSource, Source, evaluation_pairs, find_sources
+from seq2seq.data.sources import (
+    PairsSource,
+    Source,
+    check_chosen,
+    evaluation_pairs,
+    find_sources,
+)
 from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.errors import ConfigError, DataError
 
@@ -108,6 +114,7 @@ class StreamedBatches(IterableDataset[Batch]):
                 return islice(_clean(_interleaved(sources, rng), cleaner), tokenizer.sample)
 
             if next(sample(), None) is None:
+                check_chosen(sources)
                 raise DataError(f"data={data.name} has no usable train pair")
             vocabularies = Vocabularies.train(sample, tokenizer)
         budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
@@ -123,6 +130,7 @@ class StreamedBatches(IterableDataset[Batch]):
         usable = (pair for pair in _clean(text, self.cleaner) if self._fits(pair))
         found = list(islice(usable, count))
         if not found:
+            check_chosen(self.sources)
             raise DataError(NOTHING)
         return found
 
@@ -193,6 +201,7 @@ class StreamedBatches(IterableDataset[Batch]):
                 if pool.batches:
                     yield pool
             if not usable and not self.start["row"]:
+                check_chosen(self.sources)
                 raise DataError(NOTHING)
             epoch, row = epoch + 1, 0
 

@@ -7,6 +7,8 @@ ones is decided by the text itself, so that it is the same in each epoch and on 
 
 from __future__ import annotations
 
+import re
+import string
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 # Words that English headings leave small, unless they stand first.
 _SMALL = "a an and as at but by for from in of on or the to with".split()  # noqa: SIM905
+# At the end, with the space that French puts before "!"; not that of "..." or "U.S.".
+_STOP = re.compile(r"(?<![.!\s])(?<!\.\w)\s*(?:!+|\.)$")
+_MARKS = string.punctuation + "«»…"
 
 
 def capitals(source: str, target: str) -> Pair:
@@ -29,14 +34,16 @@ def capitals(source: str, target: str) -> Pair:
 
 def plain(source: str, target: str) -> Pair:
     """Without capital at the beginning and full stop at the end, as in chats."""
-    return _small(_without_stop(source), target), _small(_without_stop(target), source)
+    left, right = _without_stops(source, target)
+    return _small(left, target), _small(right, source)
 
 
 def heading(source: str, target: str) -> Pair:
     """English Capitals Of Headings and no full stop; French headings are written like sentences."""
-    words = _without_stop(source).split(" ")
-    title = [w if n and w in _SMALL else w[:1].upper() + w[1:] for n, w in enumerate(words)]
-    return " ".join(title), _without_stop(target)
+    left, right = _without_stops(source, target)
+    words = enumerate(left.split(" "))
+    title = [w if n and w in _SMALL else w[:1].upper() + w[1:] for n, w in words]
+    return " ".join(title), right
 
 
 VARIANTS: dict[str, Callable[[str, str], Pair]] = {
@@ -46,15 +53,27 @@ VARIANTS: dict[str, Callable[[str, str], Pair]] = {
 }
 
 
-def _without_stop(text: str) -> str:
-    return text[:-1].rstrip() if text.endswith(("!", ".")) and not text.endswith("..") else text
+def _without_stops(source: str, target: str) -> Pair:
+    """Both without full stop or exclamation mark; as they are if one ends in something else, such
+    as ? or ..., as then the other would say less."""
+    bare = _STOP.sub("", source), _STOP.sub("", target)
+    for text, rest in zip((source, target), bare, strict=True):
+        if rest == text and not text[-1:].isalnum():
+            return source, target
+    return bare
 
 
 def _small(text: str, other: str) -> str:
     """Without its first capital, but for I, abbreviations, and names, which both texts share."""
-    first = text.partition(" ")[0].partition("'")[0]
-    keeps = first == "I" or not first[1:].islower() or first in other.split(" ")
+    first = _words(text)[0]
+    is_name = first.strip(_MARKS) in (word.strip(_MARKS) for word in _words(other))
+    is_abbreviation = len(first) > 1 and not first[1:].islower()
+    keeps = first == "I" or is_name or is_abbreviation
     return text if keeps and first not in ("A", "À") else text[:1].lower() + text[1:]
+
+
+def _words(text: str) -> list[str]:
+    return re.split("[ '’]", text)  # J'ai: J + ai
 
 
 @dataclass(frozen=True)

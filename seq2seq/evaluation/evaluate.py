@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from seq2seq import __version__
 from seq2seq.config import EvaluateConfig
-from seq2seq.data.sources import find_sources
+from seq2seq.data.sources import check_chosen, find_sources
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
 from seq2seq.evaluation.findings import Texts, by_count, by_length, find, one_line
@@ -160,11 +160,14 @@ def _translate(config: EvaluateConfig) -> _Made:
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
     """Sources, references, and of which corpus of a mixture each is."""
+    corpus = find_sources(config.data, config.split)
     rows = [
         (one_line(source), one_line(target), found.member)
-        for found in find_sources(config.data, config.split)
+        for found in corpus
         for source, target in found.pairs()
     ]
+    if not rows:
+        check_chosen(corpus)
     _require_text([target for _, target, _ in rows], f"data={config.data.name} {config.split}")
     sources, references, corpora = (list(column) for column in zip(*rows, strict=True))
     return sources, references, corpora

@@ -48,7 +48,8 @@ def _recipe(config: Mapping[str, Any]) -> Iterator[str]:
     optim, data = config.get("optim"), config.get("data", {})
     if optim:
         peak = "as in the paper" if optim["lr"] is None else f"{optim['lr']:g}"
-        yield f"AdamW, learning rate {peak}, {optim['schedule']}"
+        name = "Muon and AdamW" if optim.get("optimizer") == "muon" else "AdamW"
+        yield f"{name}, learning rate {peak}, {optim['schedule']}"
         yield f"{_steps(optim['warmup_steps'])} of warm-up"
         yield f"label smoothing {optim['label_smoothing']:g}"
         yield from (f"{name} {optim[key]:g}" for name, key in

@@ -26,12 +26,13 @@ from seq2seq.model.dropout import Dropout, WordDropout
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import peak_memory
 from seq2seq.training.memory import ran_out
+from seq2seq.training.optim import hidden_matrices
 from seq2seq.training.task import TranslationTask
 
 log = logging.getLogger(__name__)
 
 MIB = 2**20
-FLOAT = 4  # bytes of a weight, of its gradient, of each average of AdamW
+FLOAT = 4  # bytes of a weight, of its gradient, of each average that the optimiser keeps
 LEAST, MOST, LONG = 3, 20, 5.0  # batches that are timed, and seconds
 PAIRS = 3  # of the first batch that are shown
 
@@ -248,10 +249,12 @@ def _shapes_of(batch: Batch) -> str:
 
 def _memory(config: TrainConfig, task: TranslationTask, measured: Measure) -> Iterator[str]:
     weights = FLOAT * sum(p.numel() for p in task.model.parameters())
+    muon = config.optim.optimizer == "muon"
+    matrices = FLOAT * sum(p.numel() for p in hidden_matrices(task.model)) if muon else 0
     parts = {
         "weights": weights,
         "gradients": weights,
-        "AdamW": 2 * weights,
+        "optimiser": 2 * weights - matrices,  # AdamW keeps two averages of each, Muon one
         "EMA": weights if config.optim.ema else 0,
         "activations": measured.saved,
     }

@@ -1,0 +1,144 @@
+"""Pairs that come again in capitals, plain or as headings: how they look, and where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data.sources import find_sources, load_pairs
+from seq2seq.data.streaming import StreamedBatches
+from seq2seq.data.variants import VARIANTS, capitals, heading, plain
+
+MANY = [(f"We see {n} dogs.", f"Nous voyons {n} chiens.") for n in range(3000)]
+
+
+def write(folder: Path, **splits: list[tuple[str, str]]) -> None:
+    for split, pairs in splits.items():
+        lines = "".join(f"{en}\t{fr}\n" for en, fr in [("en", "fr"), *pairs])
+        (folder / f"{split}.tsv").write_text(lines, encoding="utf-8")
+
+
+def corpus(folder: Path, **settings) -> DataConfig:
+    return DataConfig(path=str(folder), **{"test": None, **settings})
+
+
+def test_capitals():
+    assert capitals("No smoking!", "Défense de fumer !") == ("NO SMOKING!", "DÉFENSE DE FUMER !")
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        (("The dog is here.", "Le chien est là."), ("the dog is here", "le chien est là")),
+        # "!" goes with the space that French puts before it; "?" says something, and stays.
+        (("Come here!", "Viens ici !"), ("come here", "viens ici")),
+        (("Stop it!!", "Arrête\u202f!"), ("stop it", "arrête")),
+        (("Who is it?", "Qui est-ce ?"), ("who is it?", "qui est-ce ?")),
+        # I, names and abbreviations keep their capitals.
+        (("I am hungry.", "J'ai faim."), ("I am hungry", "j'ai faim")),
+        (("I’m hungry.", "J’ai faim."), ("I’m hungry", "j’ai faim")),
+        (("Tom, come here.", "Viens, Tom."), ("Tom, come here", "viens, Tom")),
+        (("Tom's father sang.", "Le père de Tom chantait."),
+         ("Tom's father sang", "le père de Tom chantait")),
+        (("O'Brien left.", "O'Brien est parti."), ("O'Brien left", "O'Brien est parti")),
+        (("U.S. troops left.", "L'armée est partie."), ("U.S. troops left", "l'armée est partie")),
+        (("TV is dull.", "La télé est ennuyeuse."), ("TV is dull", "la télé est ennuyeuse")),
+        # Words of one letter are words, though "A" may begin both.
+        (("A cat sleeps.", "A qui est ce chat ?"), ("a cat sleeps.", "a qui est ce chat ?")),
+        (("A quarter to ten.", "À dix heures."), ("a quarter to ten", "à dix heures")),
+        (("Is there any?", "Y en a-t-il ?"), ("is there any?", "y en a-t-il ?")),
+        # Sentences that are left open stay so on both sides, and no side says less than the other.
+        (("He left...", "Il est parti..."), ("he left...", "il est parti...")),
+        (("He left…", "Il est parti."), ("he left…", "il est parti.")),
+        (("Really?", "Vraiment."), ("really?", "vraiment.")),
+        (("He knows the U.S.", "Il connaît les États-Unis."),
+         ("he knows the U.S.", "il connaît les États-Unis.")),
+        # No stop is no other mark: both are without one afterwards.
+        (("Yes", "Oui."), ("yes", "oui")),
+        (("", ""), ("", "")),
+    ],
+)  # fmt: skip
+def test_plain(pair, expected):
+    assert plain(*pair) == expected
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        (("The history of the world.", "L'histoire du monde."),
+         ("The History of the World", "L'histoire du monde")),
+        (("Of mice and men", "Des souris et des hommes"),
+         ("Of Mice and Men", "Des souris et des hommes")),
+        (("Where is my BBC mug?", "Où est ma tasse BBC ?"),
+         ("Where Is My BBC Mug?", "Où est ma tasse BBC ?")),
+    ],
+)  # fmt: skip
+def test_heading(pair, expected):
+    assert heading(*pair) == expected
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_about_so_many_pairs_follow_themselves_in_another_form(name, tmp_path):
+    write(tmp_path, train=MANY)
+    found = load_pairs(corpus(tmp_path, variants={name: 0.1}), "train")
+    assert found == load_pairs(corpus(tmp_path, variants={name: 0.1}), "train")
+    assert [pair for pair in found if pair in set(MANY)] == MANY
+    others = [(before, pair) for before, pair in zip(found, found[1:]) if pair not in set(MANY)]
+    assert all(pair == VARIANTS[name](*before) for before, pair in others)
+    assert 240 < len(others) < 360  # five standard deviations of 300 are 82
+
+
+def test_each_variant_draws_for_itself(tmp_path):
+    write(tmp_path, train=MANY)
+    both = load_pairs(corpus(tmp_path, variants={"capitals": 0.5, "plain": 0.5}), "train")
+    chosen = [{pair for pair in MANY if VARIANTS[name](*pair) in set(both)}
+              for name in ("capitals", "plain")]
+    assert 600 < len(chosen[0] & chosen[1]) < 900  # a quarter of 3,000
+
+
+def test_a_pair_that_stays_as_it_is_comes_once(tmp_path):
+    pairs = [("OK", "OK"), ("12 + 3", "12 + 3"), ("yes", "oui")]
+    write(tmp_path, train=pairs)
+    assert load_pairs(corpus(tmp_path, variants={"plain": 1}), "train") == pairs
+    assert load_pairs(corpus(tmp_path, variants={"heading": 0}), "train") == pairs
+    doubled = [*pairs, ("YES", "OUI")]
+    assert load_pairs(corpus(tmp_path, variants={"capitals": 1}), "train") == doubled
+
+
+def test_text_that_a_model_is_judged_by_stays_as_it_is(tmp_path):
+    write(tmp_path, train=MANY[:2], val=MANY[2:4], test=MANY[4:6])
+    data = corpus(tmp_path, test="test", variants={"capitals": 1})
+    assert load_pairs(data, "val") == MANY[2:4]
+    assert load_pairs(data, "test") == MANY[4:6]
+    assert len(load_pairs(data, "train")) == 4
+
+
+def test_shares_decide_what_is_prepared(tmp_path):
+    write(tmp_path, train=MANY[:2])
+
+    def known(**settings) -> list[object]:
+        [source] = find_sources(corpus(tmp_path, **settings), "train")
+        return [source.identity(tmp_path / "known"), source.looks()]
+
+    without, some, more = (known(variants=v) for v in ({}, {"plain": 0.1}, {"plain": 0.2}))
+    assert without == known()
+    for before, after, later in zip(without, some, more, strict=True):
+        assert before != after != later
+
+
+def test_a_stream_has_the_same_pairs(tmp_path):
+    write(tmp_path, train=MANY[:50])
+    data = corpus(tmp_path, val=None, variants={"plain": 0.5}, streaming=True, max_tokens=300)
+    settings = CleaningConfig(filters=[], normalise=[]), TokenizerConfig(vocab_size=300)
+    stream = StreamedBatches.open(data, *settings, None, 60, seed=1)
+    [source] = find_sources(data, "train")
+    expected = sorted(source.pairs())
+    decode, seen = stream.vocabularies.source.decode, []
+    for batch in stream:
+        seen += zip(decode(batch.source.tolist()), decode(batch.labels.tolist()), strict=True)
+        if len(seen) >= len(expected):
+            break
+    assert len(expected) > 50
+    assert sorted(seen) == expected
