@@ -253,8 +253,8 @@ class CorpusConfig(Checked):
     test: Any = "test"
     source_column: str = "en"  # column of the source text; a number for TSV without header
     target_column: str = "fr"
-    # Rows of files that are read, by values of other columns, such as {source: [tatoeba]}; {} = all.
-    # Numbers are compared as text.
+    # Rows of files that are read, by values of other columns (numbers as text), such as
+    # {source: [tatoeba]}; {} = all
     where: dict[str, list[str]] = field(default_factory=dict)
     # Share of the training pairs that come again in capitals, without capital and full stop
     # (plain), or as a heading; see seq2seq/data/variants.py

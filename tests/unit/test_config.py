@@ -14,7 +14,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.cli.settings import ROOT, _explain, build, keys_of, register
@@ -210,6 +210,27 @@ def test_key_names_are_those_of_the_dataclasses():
     assert {f"model.{field.name}" for field in fields(TransformerConfig)} <= keys
     assert {"seed", "resume", "trainer", "trainer.max_steps"} <= keys
     assert len(keys) == len(list(keys_of(TrainConfig)))
+
+
+def test_values_that_rows_are_chosen_by_are_text():
+    data = composed("data=files", "+data.where.year=[2019,true,0.25,x]").data
+    assert data.where == {"year": ["2019", "True", "0.25", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("override", "example"),
+    [
+        ("data.where.year=[2019]", "+data.where.COLUMN=[VALUE]"),
+        ("data.where={year:[2019]}", "+data.where.COLUMN=[VALUE]"),
+        ("data.variants.plain=0.1", "+data.variants.NAME=SHARE"),
+        ("data.weights.a=2", "+data.weights.NAME=NUMBER"),
+    ],
+)
+def test_names_of_ones_own_are_added_with_a_plus(override, example):
+    assert f"names of your choice; add one with a plus: {example}" in explained(override)
+    member = override.replace("data.", "data.members.phrases.")
+    if "weights" not in override:
+        assert example.replace("data.", "data.members.phrases.") in explained(member)
 
 
 # Impossible values

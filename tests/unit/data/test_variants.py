@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,8 @@ def test_about_so_many_pairs_follow_themselves_in_another_form(name, tmp_path):
     found = load_pairs(corpus(tmp_path, variants={name: 0.1}), "train")
     assert found == load_pairs(corpus(tmp_path, variants={name: 0.1}), "train")
     assert [pair for pair in found if pair in set(MANY)] == MANY
-    others = [(before, pair) for before, pair in zip(found, found[1:]) if pair not in set(MANY)]
-    assert all(pair == VARIANTS[name](*before) for before, pair in others)
+    others = [(one, other) for one, other in pairwise(found) if other not in set(MANY)]
+    assert all(other == VARIANTS[name](*one) for one, other in others)
     assert 240 < len(others) < 360  # five standard deviations of 300 are 82
 
 
