@@ -33,6 +33,9 @@ def test_a_card_tells_the_recipe_and_the_signature_of_the_score():
     ):  # fmt: skip
         assert fact in card, card
     assert "R-Drop" not in card
+    settings.optim.optimizer = "muon"
+    bundle.training["config"] = asdict(settings)
+    assert "Recipe: Muon and AdamW, learning rate 0.003, inverse_sqrt" in model_card(bundle)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from tiny import tiny_recurrent, tiny_transformer
 from tiny_training import tiny_batch, tiny_task
 
-from seq2seq.config import TrainConfig
+from seq2seq.config import OptimConfig, TrainConfig
 from seq2seq.data.collate import collate
 from seq2seq.errors import RunError
 from seq2seq.training import dry_run
@@ -68,6 +68,18 @@ def test_shapes_end_in_scores_of_real_target_tokens(make):
     assert f"{batch.target_tokens} real target tokens" in lines[0]
     assert lines[-1].split(maxsplit=1) == ["output", f"({batch.target_tokens}, 13)"]
     assert not any(module._forward_hooks for module in model.modules())
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_the_optimiser_takes_what_it_keeps(monkeypatch, name):
+    config = TrainConfig(optim=OptimConfig(optimizer=name, lr=0.01, warmup_steps=1))
+    task = tiny_task(config.optim)
+    found = measured(task, tiny_batch(0))
+    state = [value for one in task.trainer.optimizers[0].state.values() for value in one.values()]
+    kept = sum(4 * value.numel() for value in state if value.dim())  # without numbers of steps
+    monkeypatch.setattr(dry_run, "MIB", 1)
+    sizes = dict(line.split()[:2] for line in dry_run._memory(config, task, found))
+    assert sizes["optimiser"] == f"{kept:,}"
 
 
 @pytest.mark.parametrize("make", [tiny_transformer, tiny_recurrent])

@@ -1,0 +1,214 @@
+"""Muon beside AdamW: the steps of both, in the place of one optimiser."""
+
+from __future__ import annotations
+
+import copy
+
+import lightning as L
+import pytest
+import torch
+from test_precision import fp16
+from tiny import tiny_recurrent, tiny_transformer
+from tiny_training import Recorder, tiny_batch, tiny_fit, tiny_task, weights
+from torch import nn
+from torch.optim import AdamW, Muon, Optimizer
+
+from seq2seq.config import OptimConfig
+from seq2seq.training.optim import make_optimizer, make_schedule
+
+CONFIG = OptimConfig(optimizer="muon", schedule="wsd", lr=0.02, warmup_steps=2, weight_decay=0.1)
+KINDS = [
+    (tiny_transformer, {}),
+    (tiny_transformer, {"tie_embeddings": "none", "activation": "swiglu", "norm": "post"}),
+    (tiny_transformer, {"positions": "learned", "n_kv_heads": 1, "qk_norm": True}),
+    (tiny_recurrent, {"tie_embeddings": "all"}),
+    (tiny_recurrent, {"tie_embeddings": "none"}),
+]
+kinds = pytest.mark.parametrize(("make", "kind"), KINDS)
+MATRICES = tuple(  # of all layers between hidden states, by the ends of their names
+    f"{name}.weight"
+    for name in ("q_proj", "k_proj", "v_proj", "out_proj", "inner", "outer", "gate",
+                 "state_proj", "source_proj", "score", "first_state", "readout")
+)  # fmt: skip
+
+
+def backward(model: nn.Module, number: int) -> None:
+    batch = tiny_batch(number)
+    hidden_BTD = model(batch.source, batch.source_real, batch.target_in)
+    model.zero_grad()
+    model.project(hidden_BTD).logsumexp(-1).mul(batch.labels.clamp(max=9)).mean().backward()
+
+
+def step(model: nn.Module, optimizers: list[Optimizer], number: int) -> None:
+    backward(model, number)
+    for optimizer in optimizers:
+        optimizer.step()
+
+
+def of_two(model: nn.Module, lr: float) -> list[Optimizer]:
+    """The optimisers of torch, whose parameters are told apart by their names."""
+    named = dict(model.named_parameters())
+    rest = [p for name, p in named.items() if not name.endswith(MATRICES)]
+    groups = [
+        {"params": [p for p in rest if p.dim() > 1], "weight_decay": 0.1},
+        {"params": [p for p in rest if p.dim() == 1], "weight_decay": 0.0},
+    ]
+    matrices = [p for name, p in named.items() if name.endswith(MATRICES)]
+    return [
+        Muon(matrices, lr, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
+        AdamW(groups, lr, betas=(0.9, 0.98), eps=1e-9, fused=True),
+    ]
+
+
+def assert_equal(model: nn.Module, other: nn.Module) -> None:
+    for (name, one), two in zip(model.named_parameters(), other.parameters(), strict=True):
+        assert one.equal(two), name
+
+
+@kinds
+def test_its_steps_are_those_of_both_optimisers(make, kind):
+    model = make(**kind)
+    other, start = copy.deepcopy(model), copy.deepcopy(model.state_dict())
+    ours, theirs = make_optimizer(model, CONFIG, d_model=16), of_two(other, CONFIG.lr)
+    for number in range(4):
+        step(model, [ours], number)
+        step(other, theirs, number)
+        assert_equal(model, other)
+    moved = {name for name, value in model.state_dict().items() if not value.equal(start[name])}
+    assert {name for name, _ in model.named_parameters()} <= moved
+
+
+@kinds
+def test_hidden_matrices_go_to_muon_and_all_else_to_adamw_once(make, kind):
+    model = make(**kind)
+    muon, *adamw = make_optimizer(model, CONFIG, d_model=16).param_groups
+    names = {id(p): name for name, p in model.named_parameters()}
+    found = [[names.pop(id(p)) for p in group["params"]] for group in (muon, *adamw)]
+    assert not names
+    assert found[0] == [name for name, _ in model.named_parameters() if name.endswith(MATRICES)]
+    assert all(p.dim() > 1 for p in adamw[0]["params"])
+    assert all(p.dim() == 1 for p in adamw[1]["params"])
+    assert [group["weight_decay"] for group in (muon, *adamw)] == [0.1, 0.1, 0.0]
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    assert {id(model.output.weight), *embeddings} <= {id(p) for p in adamw[0]["params"]}
+    assert "momentum" in muon
+    assert all("betas" in group for group in adamw)
+
+
+def test_frozen_matrices_are_left_alone():
+    model = tiny_transformer()
+    model.encoder.requires_grad_(False)
+    optimizer = make_optimizer(model, CONFIG, d_model=16)
+    listed = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    assert listed == {id(p) for p in model.parameters() if p.requires_grad}
+
+
+def test_the_schedule_sets_the_rate_of_both():
+    model = tiny_transformer()
+    other = copy.deepcopy(model)
+    ours = make_optimizer(model, CONFIG, d_model=16)
+    schedule = make_schedule(ours, CONFIG, total_steps=6)
+    theirs = of_two(other, CONFIG.lr)
+    rates = set()
+    for number in range(6):
+        [rate] = {group["lr"] for group in ours.param_groups}
+        for group in (group for optimizer in theirs for group in optimizer.param_groups):
+            group["lr"] = rate
+        step(model, [ours], number)
+        step(other, theirs, number)
+        schedule.step()
+        rates.add(rate)
+    assert_equal(model, other)
+    assert len(rates) > 2
+
+
+def test_a_state_that_is_loaded_goes_on_exactly():
+    model = tiny_transformer()
+    optimizer = make_optimizer(model, CONFIG, d_model=16)
+    for number in range(3):
+        step(model, [optimizer], number)
+    state, again = copy.deepcopy(optimizer.state_dict()), copy.deepcopy(model)
+    fresh = make_optimizer(again, CONFIG, d_model=16)
+    fresh.load_state_dict(state)
+    for group in optimizer.param_groups + fresh.param_groups:
+        group["lr"] = 0.005  # as a schedule does: the groups are still those that steps are made by
+    for number in range(3, 6):
+        step(model, [optimizer], number)
+        step(again, [fresh], number)
+    assert_equal(model, again)
+    moments = [[value for one in o.state_dict()["state"].values() for value in one.values()]
+               for o in (optimizer, fresh)]  # fmt: skip
+    assert all(one.equal(two) for one, two in zip(*moments, strict=True))
+    assert len(fresh.state) == len(list(again.parameters()))
+
+
+def test_a_step_without_gradients_does_nothing():
+    model = tiny_transformer()
+    before = copy.deepcopy(model.state_dict())
+    optimizer = make_optimizer(model, CONFIG, d_model=16)
+    optimizer.step()
+    assert not optimizer.state
+    assert all(value.equal(before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_closure_computes_the_gradients_and_its_loss_comes_back():
+    model, other = tiny_transformer(), tiny_transformer()
+    ours, theirs = (make_optimizer(m, CONFIG, d_model=16) for m in (model, other))
+
+    def closure() -> float:
+        backward(model, 0)
+        return 2.5
+
+    assert ours.step(closure) == 2.5
+    step(other, [theirs], 0)
+    assert_equal(model, other)
+
+
+# In real training
+
+
+def train(task, steps: int, **options) -> Recorder:
+    recorder = Recorder()
+    tiny_fit(task, [*options.pop("callbacks", ()), recorder], steps, val_every=1000, **options)
+    return recorder
+
+
+@pytest.mark.parametrize(("precision", "accumulate"), [("bf16-mixed", 2), ("16-mixed", 1)])
+def test_it_trains_in_each_precision_with_clipping_and_accumulation(precision, accumulate):
+    task = tiny_task(CONFIG)
+    task.gradient_clip = 0.1
+    half = {"plugins": [fp16(1024.0)]} if precision == "16-mixed" else {"precision": precision}
+    recorder = train(task, 20, accumulate_grad_batches=accumulate, **half)
+    assert recorder.faults == [None] * 20
+    assert sum(recorder.nll[-5:]) < sum(recorder.nll[:5]) - 0.5
+    assert min(recorder.norm) > 2 * task.gradient_clip
+    # Momenta are running means of clipped gradients, whose norm they cannot exceed.
+    state = task.trainer.optimizers[0].state.values()
+    momenta = [one["momentum_buffer"].norm() for one in state if "momentum_buffer" in one]
+    assert len(momenta) == len(task.trainer.optimizers[0].param_groups[0]["params"])
+    assert 0 < torch.stack(momenta).norm() <= task.gradient_clip
+
+
+def test_a_run_that_goes_on_ends_like_one_that_never_stopped(tmp_path):
+    class Save(L.Callback):
+        def on_train_batch_end(self, trainer, *_):
+            if trainer.global_step == 4:
+                trainer.save_checkpoint(tmp_path / "4.ckpt")
+
+    whole, again = tiny_task(CONFIG), tiny_task(CONFIG)
+    train(whole, 8, callbacks=[Save()])
+    train(again, 8, first_batch=4, checkpoint=tmp_path / "4.ckpt")
+    assert all(weights(again)[name].equal(value) for name, value in weights(whole).items())
+
+
+def test_a_bad_step_leaves_no_trace_in_either():
+    class Overflow(L.Callback):
+        def on_after_backward(self, trainer, pl_module):
+            pl_module.model.output.weight.grad.fill_(torch.inf)
+
+    task = tiny_task(CONFIG)
+    before = weights(task)
+    recorder = train(task, 3, callbacks=[Overflow()])
+    assert recorder.faults == ["the gradient norm is inf"] * 3
+    assert recorder.moments == [[], [], []]
+    assert all(value.equal(before[name]) for name, value in weights(task).items())
