@@ -1,6 +1,6 @@
 """Score a model, or translations that are there (docs/evaluation.md).
 
-python scripts/evaluate.py model=FOLDER [data=multi30k] [split=test]
+python scripts/evaluate.py model=FOLDER [data=multi30k] [split=test]   # or model=general
 python scripts/evaluate.py hypothesis=FILE reference=FILE [source=FILE] [output=FILE.json]
 python scripts/evaluate.py --check evaluation.json [reference=FILE source=FILE]
 """

@@ -732,7 +732,8 @@ class TrainConfig(Checked):
     seed: int = 1
     run_dir: str | None = None  # none = runs/<data>-<model>-<time>
     resume: str | None = None  # folder of a run to continue
-    init_from: str | None = None  # run or bundle whose weights training starts from (fine-tuning)
+    # Run, bundle or shipped model (general) whose weights training starts from: fine-tuning.
+    init_from: str | None = None
     dry_run: bool = False  # build all of it, say what it would take, and stop
 
     def problems(self) -> Iterator[str]:
@@ -979,7 +980,7 @@ class EvaluateConfig(Checked):
     """All settings of `scripts/evaluate.py`: either a model translates a test set, or translations
     that are there are scored (`hypothesis` and `reference`)."""
 
-    model: str | None = None  # folder of a run or of a bundle
+    model: str | None = None  # folder of a run or of a bundle; or general, the shipped one
     data: DataConfig = field(default_factory=DataConfig)
     split: str = "test"  # train | val | test
     decode: Any = field(default_factory=DecodeChanges)  # none = as the run was validated

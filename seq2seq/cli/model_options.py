@@ -20,8 +20,8 @@ PRECISIONS = {
 
 def add_model_options(add: Callable[..., Any]) -> None:
     """Add them to a parser, or a group of it, by its `add_argument`."""
-    add("--model", action="append", metavar="DIR", help="folder of a run or a bundle; several "
-        "times = their ensemble")  # fmt: skip
+    add("--model", action="append", metavar="DIR", help="folder of a run or a bundle, or "
+        "general, the model that is shipped; several times = their ensemble")  # fmt: skip
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--engine", choices=ENGINES, default="torch", help="what runs the model")
     add("--precision", default="auto", metavar="NAME", help="of the arithmetic: auto, float32, "

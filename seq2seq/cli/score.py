@@ -69,12 +69,15 @@ def _run(options: argparse.Namespace) -> None:
     pairs = read(options.files, tuple(options.columns))
     from seq2seq.inference.find_model import find_model
 
-    folders = [find_model(name)[0] for name in options.model or [None]]
+    models = [find_model(name) for name in options.model or [None]]
+    if not options.model and not options.quiet:
+        print("score: using the model {} ({})".format(*models[0]), file=sys.stderr, flush=True)
     from seq2seq.inference.translator import Translator
 
     translator = Translator.load(
-        folders, options.device, engine=options.engine, precision=options.precision
-    )
+        [folder for folder, _ in models], options.device,
+        engine=options.engine, precision=options.precision,
+    )  # fmt: skip
     done, skipped = 0, 0
     shown = not options.quiet and sys.stderr.isatty() and not sys.stdout.isatty()
     with line_progress(shown, total=None) as progress:

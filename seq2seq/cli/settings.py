@@ -291,7 +291,7 @@ def _fine_tuned(config: DictConfig, folder: str) -> dict[Any, Any]:
             "out"
             for key in learned
         )
-    model = read_config(bundle_folder(Path(folder)) / "config.json").model
+    model = read_config(bundle_folder(folder) / "config.json").model
     values = OmegaConf.to_container(config, resolve=True)
     assert isinstance(values, dict)
     if "model" not in keys:

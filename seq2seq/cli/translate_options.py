@@ -28,7 +28,8 @@ EXAMPLES = """examples:
   translate --alignments --attention heads.png "the old house"
   translate --model runs/a --model runs/b --json "Good evening."
 
-The model is --model, else $SEQ2SEQ_MODEL, else the newest finished run below runs/.
+The model is --model, else $SEQ2SEQ_MODEL, else the newest finished run below runs/, else general,
+which is shipped with this program. Which one it was is said on standard error.
 Exit codes: 0 done, 1 something given cannot be used, 2 wrong option, 130 interrupted by Ctrl-C,
 141 whoever read the output has gone."""
 

@@ -47,6 +47,7 @@ from seq2seq.inference.bundle import Bundle, bundle_folder, load_bundle
 from seq2seq.inference.device import choose_device
 from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.precision import prepared
+from seq2seq.inference.shipped import is_shipped
 from seq2seq.inference.translator import Translator
 from seq2seq.malloc import keep_freed_memory
 
@@ -82,8 +83,9 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     """Run `scripts/evaluate.py`: score, write, log a table, return what was written.
 
     For a model, `evaluation.json` and the texts go to `<model>/evaluation/<data>-<split>`, or to
-    the folder `config.output`. Given translations are scored where they are, and `config.output`
-    is the file of the record; without it, nothing is written.
+    the folder `config.output`; `<model>` is `runs/pretrained/<name>` for a shipped one. Given
+    translations are scored where they are, and `config.output` is the file of the record; without
+    it, nothing is written.
 
     Raises:
         UserError: the model or the data cannot be used, or nothing can be written.
@@ -133,7 +135,7 @@ def _score_files(config: EvaluateConfig) -> _Made:
 def _translate(config: EvaluateConfig) -> _Made:
     """Translations of a test set by a model."""
     keep_freed_memory()
-    bundle = load_bundle(Path(str(config.model)), choose_device(config.device))
+    bundle = load_bundle(str(config.model), choose_device(config.device))
     changes = {name: value for name, value in asdict(config.decode).items() if value is not None}
     decode = replace(bundle.decode, **changes)
     sources, references, corpora = _test_set(config)
@@ -181,13 +183,14 @@ def _require_text(references: Sequence[str], name: str) -> None:
 def _describe(config: EvaluateConfig, bundle: Bundle) -> dict[str, Any]:
     return {
         "folder": str(config.model),
-        "sha256": _sha256(bundle_folder(Path(str(config.model))) / "model.safetensors"),
+        "sha256": file_sha256(bundle_folder(str(config.model)) / "model.safetensors"),
         "step": bundle.training.get("step"),
         "precision": config.precision or "float32",
     }
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """The hash of a file, by which a record names the weights that it is of."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -211,7 +214,7 @@ def _training_text(config: EvaluateConfig, bundle: Bundle) -> TrainingText | str
         return given_text(config.training_text, columns)
     if config.training_text == "none":
         return "training_text=none"
-    found = text_of(bundle, bundle_folder(Path(str(config.model))), config.data.cache)
+    found = text_of(bundle, bundle_folder(str(config.model)), config.data.cache)
     if isinstance(found, str):
         return f"{found}; name its files: training_text=FILES"
     if config.training_text == "auto" and (found.pairs or 0) > MANY:
@@ -253,8 +256,10 @@ def _place(config: EvaluateConfig, identity: Identity) -> Path | None:
 
 
 def _folder(config: EvaluateConfig) -> Path:
-    """The evaluations of the run."""
-    bundle = bundle_folder(Path(str(config.model)))
+    """The evaluations of the run; those of a shipped model stand among the runs."""
+    bundle = bundle_folder(str(config.model))
+    if is_shipped(bundle):
+        return Path("runs", "pretrained", bundle.name, "evaluation")
     return (bundle.parent if bundle.name == "bundle" else bundle) / "evaluation"
 
 
@@ -269,7 +274,7 @@ def _finish(config: EvaluateConfig, made: _Made) -> Evaluation:
             kept = "" if path is None else f"\nEverything but COMET is kept in {path}"
             raise RunError(f"{error}{kept}") from error
         model = Path(config.comet)
-        score = comet.comet_score(values, f"model:{model.name}|sha256:{_sha256(model)}")
+        score = comet.comet_score(values, f"model:{model.name}|sha256:{file_sha256(model)}")
         findings = replace(findings, scores=[*findings.scores, score])
         record, path = _write(config, made, findings, values)
     log.info(table(record))

@@ -98,6 +98,8 @@ def choose(snapshots: Sequence[Snapshot], count: int, by: str) -> list[Snapshot]
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of each tensor over safetensors files, summed in 64 bits, one tensor at a time.
 
+    Means of 16-bit weights are 32-bit: they fall between the values of 16 bits.
+
     Raises:
         BundleError: a file is damaged, or holds other tensors than the first.
     """
@@ -119,7 +121,7 @@ def _mean(tensors: list[Tensor]) -> Tensor:
     total = torch.zeros_like(tensors[0], dtype=torch.float64)
     for tensor in tensors:
         total += tensor
-    return (total / len(tensors)).to(tensors[0].dtype)
+    return (total / len(tensors)).to(torch.promote_types(tensors[0].dtype, torch.float32))
 
 
 @torch.no_grad()
@@ -140,11 +142,11 @@ def average(config: AverageConfig) -> Path:
     if output.exists():
         raise RunError(f"output={output} exists already: choose another folder, or delete it")
     if config.run is not None:
-        bundle = load_bundle(Path(config.run))
+        bundle = load_bundle(config.run)
         paths, steps = _of_run(Path(config.run), config)
         made: dict[str, Any] = {"step": steps[-1], "averaged": [f"step {n}" for n in steps]}
     else:
-        folders = [bundle_folder(Path(name)) for name in config.inputs]
+        folders = [bundle_folder(name) for name in config.inputs]
         _require_same_model(folders)
         bundle = load_bundle(folders[0])
         paths = [folder / "model.safetensors" for folder in folders]

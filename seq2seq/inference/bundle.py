@@ -1,6 +1,6 @@
 """A trained model as a folder that needs no pickle to be read.
 
-    model.safetensors   weights, 32-bit
+    model.safetensors   weights, in 32 bits, or in 16 where they are shipped; read as 32-bit ones
     config.json         format version, sizes, normalisation, decode settings, how it was trained
     tokenizer.json      vocabulary; or tokenizer.source.json and tokenizer.target.json
     README.md           model card
@@ -27,6 +27,7 @@ from seq2seq.decoding.forced_attention import AttentionHead
 from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError, UserError, nearest
 from seq2seq.inference.model_card import model_card
+from seq2seq.inference.shipped import model_folder
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 
@@ -64,16 +65,24 @@ class Bundle:
         """Target tokens per source token in its training corpus; 1 if nobody knows."""
         return float(self.training.get("length_ratio", 1.0))
 
-    def save(self, folder: Path) -> None:
+    def save(
+        self, folder: Path, *, dtype: torch.dtype | None = None, card: str | None = None
+    ) -> None:
         """Write the folder, replacing a bundle that stands there; whole or not at all.
 
+        Args:
+            folder: of the bundle.
+            dtype: of the weights in the file; None = as they are.
+            card: the README.md; None = `self.card()`.
+
         Raises:
-            RunError: the disk is full, or the folder cannot be written.
+            RunError: the disk is full, or the folder cannot be written; a weight is too large
+                for the type.
         """
         partial, old = (folder.with_name(folder.name + end) for end in (".partial", ".old"))
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            self._write(partial)
+            self._write(partial, dtype, card)
             shutil.rmtree(old, ignore_errors=True)
             if folder.exists():
                 folder.rename(old)
@@ -88,7 +97,7 @@ class Bundle:
             ) from error
         shutil.rmtree(old, ignore_errors=True)
 
-    def _write(self, folder: Path) -> None:
+    def _write(self, folder: Path, dtype: torch.dtype | None, card: str | None) -> None:
         folder.mkdir(parents=True)
         source_size, target_size = self.model.vocab_sizes
         config = {
@@ -103,11 +112,15 @@ class Bundle:
         }
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (folder / "config.json").write_text(text, encoding="utf-8")
-        safetensors.torch.save_file(unique_weights(self.model), str(folder / "model.safetensors"))
+        weights = unique_weights(self.model)
+        if dtype is not None:
+            weights = {name: _rounded(name, value, dtype) for name, value in weights.items()}
+        safetensors.torch.save_file(weights, str(folder / "model.safetensors"))
         # The library makes the file readable for its owner alone; a bundle is made to be given.
         shutil.copymode(folder / "config.json", folder / "model.safetensors")
         self.vocabularies.save(folder)
-        (folder / "README.md").write_text(self.card(), encoding="utf-8")
+        text = self.card() if card is None else card
+        (folder / "README.md").write_text(text, encoding="utf-8")
         for path in (*folder.iterdir(), folder):
             sync(path)
 
@@ -124,8 +137,19 @@ def unique_weights(model: TranslationModel) -> dict[str, torch.Tensor]:
     return dict(weights.values())
 
 
-def load_bundle(folder: Path, device: torch.device | str = "cpu") -> Bundle:
-    """Read a bundle, or the bundle of a run.
+def _rounded(name: str, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A weight in another type; RunError if it is too large for it."""
+    rounded = value.to(dtype)
+    if rounded.isinf().any() and not value.isinf().any():
+        raise RunError(
+            f"the weight {name} has values up to {value.abs().max():.3g}, which {dtype} cannot "
+            "hold: save it as torch.bfloat16 or in 32 bits"
+        )
+    return rounded
+
+
+def load_bundle(folder: str | Path, device: torch.device | str = "cpu") -> Bundle:
+    """Read a bundle, the bundle of a run, or a shipped one by its name.
 
     Raises:
         BundleError: the folder is missing, foreign, damaged or newer than this code.
@@ -194,16 +218,13 @@ def load_weights(model: TranslationModel, path: Path) -> None:
         ) from error
 
 
-def bundle_folder(folder: Path) -> Path:
-    """The bundle itself, given it or the run that holds it.
+def bundle_folder(name: str | Path) -> Path:
+    """The bundle itself, given it, the run that holds it, or the name of a shipped one.
 
     Raises:
         BundleError: neither is there; says what is.
     """
-    if not folder.is_dir():
-        raise BundleError(
-            f"no model folder {folder}: give the folder of a run (runs/...) or of a bundle"
-        )
+    folder = model_folder(name)
     if (folder / "bundle" / "config.json").is_file():
         folder = folder / "bundle"
     elif (folder / "checkpoints").is_dir():

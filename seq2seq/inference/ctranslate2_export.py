@@ -33,6 +33,7 @@ from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
 from seq2seq.decoding.forced_attention import AttentionHead
 from seq2seq.errors import BundleError, RunError, UserError
 from seq2seq.inference.bundle import bundle_folder, load_bundle, read_config
+from seq2seq.inference.shipped import is_shipped
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from seq2seq.model.positions import LearnedPositions, sinusoidal_table
@@ -74,7 +75,8 @@ def export(
 
     Args:
         path: a bundle or a run.
-        output: the new folder; None = beside the bundle.
+        output: the new folder; None = beside the bundle, or in the current folder if the bundle
+            is shipped.
         quantization: how weights are stored: float32, float16, int8, ...
         force: replace an exported model that is there.
 
@@ -85,7 +87,8 @@ def export(
     """
     require_ctranslate2()
     folder = bundle_folder(path)
-    output = output or folder.with_name(f"{folder.name}-ctranslate2-{quantization}")
+    home = Path() if is_shipped(folder) else folder.parent
+    output = output or home / f"{folder.name}-ctranslate2-{quantization}"
     replaceable = output.is_dir() and (is_exported(output) or not any(output.iterdir()))
     if output.exists() and not (force and replaceable):
         raise RunError(

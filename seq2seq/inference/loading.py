@@ -42,7 +42,7 @@ def load_parts(
         raise UserError(f"engine {engine} is not known: choose torch or ctranslate2")
     chosen = choose_device(device)
     choose_precision(precision, chosen)  # a mistake is told before anything is read
-    bundles = [load_bundle(Path(one), chosen) for one in paths]
+    bundles = [load_bundle(one, chosen) for one in paths]
     require_same_language(list(zip(map(str, paths), bundles, strict=True)))
     first = bundles[0]
     models = [prepared(one.model, precision) for one in bundles]

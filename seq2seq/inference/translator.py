@@ -22,6 +22,7 @@ from seq2seq.inference.layout import Layout, lay_out
 from seq2seq.inference.loading import load_parts
 from seq2seq.inference.rescue import rescue_degenerate
 from seq2seq.inference.scoring import PairScore, score_pairs
+from seq2seq.inference.shipped import GENERAL, shipped_model
 from seq2seq.inference.source import Candidates, Source
 from seq2seq.inference.tagging import restore_tags
 from seq2seq.inference.tags import take_tags
@@ -67,7 +68,7 @@ class Translator:
     @classmethod
     def load(
         cls,
-        path: str | Path | Sequence[str | Path],
+        path: str | Path | Sequence[str | Path] | None = None,
         device: str = "auto",
         *,
         engine: str = "torch",
@@ -79,7 +80,9 @@ class Translator:
         The first of several gives the search settings.
 
         Args:
-            path: for the engine ctranslate2 also what `scripts/export.py` wrote.
+            path: or the name of a shipped model; for the engine ctranslate2 also what
+                `scripts/export.py` wrote. None = the shipped model, `general`: unlike the command
+                `translate`, a program gets the same one whatever runs are near.
             device: auto, cpu or cuda.
             engine: torch or ctranslate2, which is faster and knows fewer settings.
             precision: of the arithmetic, see `precision.prepared`; for the engine ctranslate2 by
@@ -91,6 +94,8 @@ class Translator:
             BundleError: nothing usable is there, or the vocabularies of several differ.
             UserError: the device, the engine or the precision is not there, or has no CUDA graphs.
         """
+        if path is None:
+            path = shipped_model() or GENERAL  # whose absence is told as that of any model
         paths = [path] if isinstance(path, str | Path) else list(path)
         return cls(*load_parts(paths, device, engine, precision, cuda_graphs))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
-from pathlib import Path
 
 from seq2seq.config import FREE_OF_WEIGHTS, ModelConfig, TrainConfig
 from seq2seq.data.vocabularies import given_vocabularies
@@ -21,7 +20,7 @@ def initial_bundle(config: TrainConfig) -> Bundle:
         BundleError: there is none.
         RunError: its sizes, vocabulary or languages are not those of the settings.
     """
-    bundle = load_bundle(Path(str(config.init_from)))
+    bundle = load_bundle(str(config.init_from))
     if differences := model_differences(bundle.model.config, config.model):
         raise RunError(
             f"the weights of init_from={config.init_from} do not fit this model:"

@@ -1,4 +1,4 @@
-"""Which model is taken: the named one, the environment's, the newest finished run."""
+"""Which model is taken: the named one, the environment's, the newest finished run, the shipped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from tiny_bundle import tiny_bundle
 
 from seq2seq.errors import BundleError
-from seq2seq.inference import find_model as module
+from seq2seq.inference import shipped
+from seq2seq.inference.bundle import bundle_folder
 from seq2seq.inference.find_model import find_model, finished_runs
 
 
@@ -16,9 +18,7 @@ from seq2seq.inference.find_model import find_model, finished_runs
 def nothing_to_find(monkeypatch, tmp_path):
     monkeypatch.delenv("SEQ2SEQ_MODEL", raising=False)
     monkeypatch.chdir(tmp_path)
-    package = tmp_path / "package"
-    package.mkdir()
-    monkeypatch.setattr(module.resources, "files", lambda name: package)
+    monkeypatch.setattr(shipped, "PRETRAINED", tmp_path / "pretrained")
 
 
 @pytest.fixture
@@ -64,10 +64,43 @@ def test_finished_runs_go_from_old_to_new_whatever_their_names(runs):
     assert finished_runs(runs) == [runs / "z", runs / "deep" / "b"]
 
 
-def test_then_a_model_that_the_package_ships(tmp_path):
-    (tmp_path / "package" / "bundle").mkdir()
-    found = find_model(None, tmp_path / "runs")
-    assert found == (tmp_path / "package" / "bundle", "shipped with seq2seq")
+@pytest.fixture
+def general(tmp_path) -> Path:
+    """A shipped model."""
+    tiny_bundle().save(tmp_path / "pretrained" / "general")
+    return tmp_path / "pretrained" / "general"
+
+
+def test_then_the_model_that_the_package_ships(general, runs, tmp_path):
+    assert find_model(None, tmp_path / "none") == (general, "general, shipped with seq2seq")
+    assert find_model(None, runs)[0] != general
+
+
+def test_a_name_is_that_of_a_shipped_model_unless_a_folder_is_called_so(general, runs, monkeypatch):
+    assert find_model("general", runs) == (general, "named")
+    assert bundle_folder("general") == bundle_folder(Path("general")) == general
+    monkeypatch.setenv("SEQ2SEQ_MODEL", "general")
+    assert find_model(None, runs) == (general, "from SEQ2SEQ_MODEL")
+    Path("general").mkdir()
+    assert find_model("general", runs) == (Path("general"), "named")
+
+
+@pytest.mark.parametrize("name", ["generale", "../pretrained/general", "", ".", "general/", "/"])
+def test_nothing_else_is_taken_for_that_name(general, name):
+    assert shipped.shipped_model(name) is None
+
+
+def test_names_that_are_none_are_told_those_that_are(general):
+    with pytest.raises(BundleError, match=r"no model folder genral: .* shipped model \(general\)$"):
+        find_model("genral")
+
+
+def test_where_the_shipped_model_is_missing_its_name_says_so(tmp_path):
+    with pytest.raises(BundleError) as error:
+        find_model("general")
+    text = str(error.value)
+    assert text.startswith("no model folder general: give the folder of a run")
+    assert text.endswith(f"the shipped model is not in {tmp_path / 'pretrained'}")
 
 
 def test_without_any_the_message_says_how_to_get_one(tmp_path):
@@ -75,5 +108,6 @@ def test_without_any_the_message_says_how_to_get_one(tmp_path):
         find_model(None, tmp_path / "none")
     text = str(error.value)
     assert str(tmp_path / "none") in text
+    assert f"the model of this package is not in {tmp_path / 'pretrained'}" in text
     for useful in ("make demo", "scripts/train.py", "translate --model", "SEQ2SEQ_MODEL"):
         assert useful in text
