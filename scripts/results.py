@@ -22,20 +22,16 @@ def main() -> None:
     options = parser.parse_args()
     if options.keep and (len(options.runs) != 1 or Path(options.keep).name != options.keep):
         parser.error("--keep takes a name without slashes and exactly one RUN")
-    from seq2seq.disk import replace_text
-    from seq2seq.report.results import Published, keep, kept_runs, results_table, with_table
+    from seq2seq.report.results import Published, keep, results_table, write_table
     from seq2seq.report.run import read_runs
 
-    results, readme = ROOT / "results", ROOT / "README.md"
-    published = Published.read(results / "published.yaml")
     if options.runs and not options.keep:
+        published = Published.read(ROOT / "results" / "published.yaml")
         print(results_table(read_runs(options.runs), published))
         return
     if options.keep:
-        keep(options.runs[0], results / options.keep)
-    table = results_table(kept_runs(results), published)
-    replace_text(readme, with_table(readme.read_text(encoding="utf-8"), table))
-    print(f"README.md:\n{table}")
+        keep(options.runs[0], ROOT / "results" / options.keep)
+    print(f"README.md:\n{write_table(ROOT)}")
 
 
 if __name__ == "__main__":

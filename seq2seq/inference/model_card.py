@@ -16,8 +16,22 @@ LANGUAGES = {"en": "English", "fr": "French"}
 def model_card(bundle: Bundle) -> str:
     """In Markdown, from what the bundle itself knows."""
     made = bundle.training
+    data = made.get("config", {}).get("data", {}).get("name", "unknown data")
+    parts = [
+        *making(bundle),
+        f"Scores on the validation split of `{data}`, on detokenised, cased text:",
+        "\n".join(_scores(made)) or "- not known",
+        "It translates sentences like those it was trained on; for other text its output may be "
+        "fluent and wrong.",
+        '    translate --model THIS_FOLDER "hello world"',
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def making(bundle: Bundle) -> list[str]:
+    """Paragraphs of every card: title, sizes, how it was trained."""
+    made, sizes = bundle.training, bundle.model.config
     config: Mapping[str, Any] = made.get("config", {})
-    sizes = bundle.model.config
     direction = " to ".join(
         LANGUAGES[name] for name in config.get("cleaning", {}).get("languages", ("en", "fr"))
     )
@@ -27,20 +41,14 @@ def model_card(bundle: Bundle) -> str:
     subwords = source if bundle.vocabularies.joint else f"{source} + {target}"
     averaged = ", ".join(map(str, made.get("averaged", ())))
     recipe = ", ".join(_recipe(config))
-    parts = [
+    return [
         f"# {direction}, {sizes.name} ({sizes.architecture})",
         f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. Trained on `{data}` "
         f"for {_steps(made['step'])} with seq2seq {__version__}; the settings are in "
         "`config.json`.",
         *([f"Recipe: {recipe}."] if recipe else []),
         *([f"The weights are an average, of {averaged}."] if averaged else []),
-        f"Scores on the validation split of `{data}`, on detokenised, cased text:",
-        "\n".join(_scores(made)) or "- not known",
-        "It translates sentences like those it was trained on; for other text its output may be "
-        "fluent and wrong.",
-        '    translate --model THIS_FOLDER "hello world"',
     ]
-    return "\n\n".join(parts) + "\n"
 
 
 def _recipe(config: Mapping[str, Any]) -> Iterator[str]:

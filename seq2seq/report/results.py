@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +67,16 @@ class Published:
             raise RunError(f"{path} cannot be read ({error}): restore it") from error
 
 
-def keep(run: Path, folder: Path) -> None:
+def keep(run: Path, folder: Path, *, replace: bool = False) -> None:
     """Copy the small files of a run to a folder that is new, or of this very run.
 
     Where the run, its corpus and the like lie on this machine is nobody's business: of absolute
     paths in its settings only the last part is kept, as in `PATH/corpus`.
+
+    Args:
+        run: its folder.
+        folder: for what is kept.
+        replace: another run that is kept there makes room; what is written by hand stays.
 
     Raises:
         RunError: it is no run, or was not evaluated; the folder holds another run.
@@ -80,23 +87,35 @@ def keep(run: Path, folder: Path) -> None:
             f"{run} was not evaluated: python scripts/evaluate.py model={run} first, as a result "
             "is a score"
         )
-    starts = [start.folder for start in found.origin.starts] if found.origin else []
-    places = {path: f"PATH/{Path(path).name}" for path in _absolute([found.settings, starts])}
-    own = (str(run.resolve()), found.settings.get("run_dir"))
-    places |= dict.fromkeys(_absolute(own), f"runs/{folder.name}")
+    places = places_of(found, folder.name)
     texts = {
         file.relative_to(run): _kept_text(file, places)
         for pattern in KEPT
         for file in sorted(run.glob(pattern))
     }
     for own_file in map(Path, ("config.yaml", "origin.json")):
-        if folder.exists() and not _holds(folder / own_file, texts.get(own_file)):
+        if folder.exists() and not (replace or _holds(folder / own_file, texts.get(own_file))):
             raise RunError(f"{folder} holds another run: give another name, or remove it")
-    for file in folder.glob("evaluation/*/*"):  # those of an earlier keeping
+    for file in chain.from_iterable(map(folder.glob, KEPT)):  # those of an earlier keeping
         file.unlink()
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         replace_text(folder / name, text)
+
+
+def places_of(run: Run, name: str, *more: Any) -> dict[str, str]:
+    """What absolute paths of a run are called where it is shown under a name.
+
+    Those of its settings, of its commands, of its test sets, and of `more` values of its files.
+    """
+    starts = run.origin.starts if run.origin else []
+    words = [word.partition("=")[2] or word for s in starts for word in shlex.split(s.command)]
+    tested = [(one.data, one.model) for one in run.evaluations.values()]
+    own = _absolute((str(run.folder.resolve()), run.settings.get("run_dir")))
+    known = own | _absolute((run.settings, [start.folder for start in starts], tested, more))
+    elsewhere = {w for w in _absolute(words) if not known.intersection(map(str, Path(w).parents))}
+    places = {path: f"PATH/{Path(path).name}" for path in known | elsewhere}
+    return places | dict.fromkeys(own, f"runs/{name}")
 
 
 def _absolute(value: Any) -> set[str]:
@@ -111,18 +130,19 @@ def _kept_text(file: Path, places: Mapping[str, str]) -> str:
     """A file, in whose fields these places are called otherwise."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".json":
-        return json.dumps(_renamed(json.loads(text), places), indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(renamed(json.loads(text), places), indent=1, ensure_ascii=False) + "\n"
     if file.suffix == ".yaml":
-        renamed = _renamed(yaml.safe_load(text), places)
-        return str(yaml.safe_dump(renamed, sort_keys=False, allow_unicode=True))
+        settings = renamed(yaml.safe_load(text), places)
+        return str(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     return text
 
 
-def _renamed(value: Any, places: Mapping[str, str]) -> Any:
+def renamed(value: Any, places: Mapping[str, str]) -> Any:
+    """A value of JSON in whose texts these places are called otherwise."""
     if isinstance(value, dict):
-        return {key: _renamed(part, places) for key, part in value.items()}
+        return {key: renamed(part, places) for key, part in value.items()}
     if isinstance(value, list):
-        return [_renamed(part, places) for part in value]
+        return [renamed(part, places) for part in value]
     if isinstance(value, str):
         for place in sorted(places, key=len, reverse=True):  # whole paths, or the folders in them
             whole = rf"(?<![\w./-]){re.escape(place)}(?![\w.-])"
@@ -190,6 +210,14 @@ def _cell(value: float, low: float | None, high: float | None) -> str:
 def _published_row(line: Published, label: str) -> tuple[str, ...]:
     cells = (f"{line.value:.1f}" if name == line.metric else "" for name in METRICS)
     return (label, f"*{line.system}*", "", "", *cells)
+
+
+def write_table(root: Path) -> str:
+    """Write the table of the runs under `results/` into `README.md`; returns it."""
+    results, readme = root / "results", root / "README.md"
+    table = results_table(kept_runs(results), Published.read(results / "published.yaml"))
+    replace_text(readme, with_table(readme.read_text(encoding="utf-8"), table))
+    return table
 
 
 def with_table(page: str, table: str) -> str:
