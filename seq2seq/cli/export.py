@@ -32,10 +32,11 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("format", choices=("ctranslate2",), help="for which program")
-    parser.add_argument("model", type=Path, metavar="FOLDER", help="a run or a bundle")
+    parser.add_argument("model", type=Path, metavar="FOLDER", help="a run or a bundle; or general")
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="new folder (default: beside the bundle)"
-    )
+        "--output", type=Path, metavar="DIR", help="new folder (default: beside the bundle; of "
+        "general, the current folder)"
+    )  # fmt: skip
     parser.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,

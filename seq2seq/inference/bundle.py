@@ -79,10 +79,13 @@ class Bundle:
             RunError: the disk is full, or the folder cannot be written; a weight is too large
                 for the type.
         """
+        weights = unique_weights(self.model)
+        if dtype is not None:
+            weights = {name: _rounded(name, value, dtype) for name, value in weights.items()}
         partial, old = (folder.with_name(folder.name + end) for end in (".partial", ".old"))
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            self._write(partial, dtype, card)
+            self._write(partial, weights, self.card() if card is None else card)
             shutil.rmtree(old, ignore_errors=True)
             if folder.exists():
                 folder.rename(old)
@@ -97,7 +100,7 @@ class Bundle:
             ) from error
         shutil.rmtree(old, ignore_errors=True)
 
-    def _write(self, folder: Path, dtype: torch.dtype | None, card: str | None) -> None:
+    def _write(self, folder: Path, weights: dict[str, torch.Tensor], card: str) -> None:
         folder.mkdir(parents=True)
         source_size, target_size = self.model.vocab_sizes
         config = {
@@ -112,15 +115,11 @@ class Bundle:
         }
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (folder / "config.json").write_text(text, encoding="utf-8")
-        weights = unique_weights(self.model)
-        if dtype is not None:
-            weights = {name: _rounded(name, value, dtype) for name, value in weights.items()}
         safetensors.torch.save_file(weights, str(folder / "model.safetensors"))
         # The library makes the file readable for its owner alone; a bundle is made to be given.
         shutil.copymode(folder / "config.json", folder / "model.safetensors")
         self.vocabularies.save(folder)
-        text = self.card() if card is None else card
-        (folder / "README.md").write_text(text, encoding="utf-8")
+        (folder / "README.md").write_text(card, encoding="utf-8")
         for path in (*folder.iterdir(), folder):
             sync(path)
 

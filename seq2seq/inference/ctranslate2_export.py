@@ -69,12 +69,15 @@ def is_exported(folder: Path) -> bool:
 
 
 def export(
-    path: Path, output: Path | None = None, quantization: str = "float32", force: bool = False
+    path: str | Path,
+    output: Path | None = None,
+    quantization: str = "float32",
+    force: bool = False,
 ) -> Path:
     """Write the bundle in `path`, or of the run `path`, for CTranslate2; returns the folder.
 
     Args:
-        path: a bundle or a run.
+        path: a bundle or a run, or the name of a shipped model.
         output: the new folder; None = beside the bundle, or in the current folder if the bundle
             is shipped.
         quantization: how weights are stored: float32, float16, int8, ...

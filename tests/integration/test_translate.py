@@ -118,10 +118,3 @@ def test_arguments_that_are_not_utf8_are_refused(toy_run, translate):
     result = translate("--model", toy_run, "caf\udce9")
     assert result.returncode == 1
     assert "text 1 on the command line is not UTF-8" in result.stderr
-
-
-def test_without_any_model_it_says_how_to_get_one(translate, tmp_path):
-    result = translate("hello world", cwd=tmp_path)
-    assert result.returncode == 1
-    assert "make demo" in result.stderr
-    assert "SEQ2SEQ_MODEL" in result.stderr

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from tiny_bundle import tiny_bundle
 
 from seq2seq.cli import score
 from seq2seq.data.tokenizer import EOS
+from seq2seq.inference import shipped
 from seq2seq.inference.translator import Translator
 
 PAIRS = [("the house", "la maison"), ("a man reads", "un homme lit"), ("big", "la maison est ici")]
@@ -238,3 +240,21 @@ def test_scores_are_utf_8_whatever_the_locale_says(run, monkeypatch):
     monkeypatch.setattr(sys, "stdout", stdout)
     assert run("--json", stdin=tsv(PAIRS))[0] == 0
     assert "▁" in stdout.buffer.getvalue().decode()
+
+
+def test_a_model_that_is_not_named_is_told(bundle, monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("SEQ2SEQ_MODEL", raising=False)
+    monkeypatch.setattr(shipped, "PRETRAINED", tmp_path)
+    shutil.copytree(bundle, tmp_path / "general")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    lines = set()
+    for arguments in ([], ["--quiet"], ["--model", "general"]):
+        pipe = SimpleNamespace(buffer=io.BytesIO(tsv(PAIRS).encode()), isatty=lambda: False)
+        monkeypatch.setattr(sys, "stdin", pipe)
+        score.main(arguments)
+        out, err = capsys.readouterr()
+        lines.add(out)
+        said = f"score: using the model {tmp_path / 'general'} (general, shipped with seq2seq)\n"
+        assert err == ("" if arguments else said)
+    assert len(lines) == 1

@@ -19,7 +19,7 @@ import pytest
 
 from seq2seq.cli import model_options, translate, translate_options
 from seq2seq.cli.partial_file import PartialFile
-from seq2seq.inference import attention_figure
+from seq2seq.inference import attention_figure, shipped
 from seq2seq.inference.precision import PRECISIONS
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
@@ -561,3 +561,39 @@ def test_help_and_mistakes_do_not_wait_for_torch():
         command = [sys.executable, "-c", code, *arguments]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
         assert found.returncode == 0, found.stderr
+
+
+@pytest.fixture
+def pretrained(tmp_path, monkeypatch) -> Path:
+    """Where shipped models stand; no model is named by the environment."""
+    monkeypatch.setattr(shipped, "PRETRAINED", tmp_path / "pretrained")
+    return tmp_path / "pretrained"
+
+
+def test_without_any_model_it_says_how_to_get_one(command, pretrained, monkeypatch):
+    monkeypatch.delenv("SEQ2SEQ_MODEL")
+    code, out, err = command("hello world")
+    assert (code, out) == (1, "")
+    assert "make demo" in err
+    assert "SEQ2SEQ_MODEL" in err
+    assert "Traceback" not in err
+
+
+def test_the_shipped_model_is_taken_where_there_are_no_runs(
+    command, capitals, pretrained, monkeypatch
+):
+    monkeypatch.delenv("SEQ2SEQ_MODEL")
+    (pretrained / "general").mkdir(parents=True)
+    (pretrained / "general" / "config.json").write_text("{}")
+    code, out, err = command("hello world")
+    said = f"translate: using the model {pretrained / 'general'} (general, shipped with seq2seq)\n"
+    assert (code, out, err) == (0, "HELLO WORLD\n", said)
+    assert capitals.loaded[0] == [pretrained / "general"]
+    assert command("--quiet", "hello world") == (0, "HELLO WORLD\n", "")
+    Path("runs/mine").mkdir(parents=True)
+    Path("runs/mine/summary.json").write_text("{}")
+    assert command("hello world")[2] == (
+        "translate: using the model runs/mine (the newest finished run)\n"
+    )
+    assert command("--model", "general", "hello world")[2].endswith("general (named)\n")
+    assert capitals.loaded[0] == [pretrained / "general"]

@@ -75,6 +75,18 @@ def test_bundles_and_runs_are_averaged(tmp_path):
     assert json.loads((output / "config.json").read_text())["training"]["averaged"] == inputs
 
 
+def test_the_mean_of_weights_in_16_bits_is_not_rounded_to_them(tmp_path):
+    """It falls between their values, also beside one of 32 bits."""
+    bundle(tmp_path / "a", 0).save(tmp_path / "a", dtype=torch.float16)
+    bundle(tmp_path / "b", 1).save(tmp_path / "b", dtype=torch.float16)
+    bundle(tmp_path / "c", 2)
+    inputs = [str(tmp_path / name) for name in "abc"]
+    average(AverageConfig(inputs=inputs, output=str(tmp_path / "out")))
+    assert_mean(tmp_path / "out", [
+        safetensors.numpy.load_file(tmp_path / name / "model.safetensors") for name in "abc"
+    ])  # fmt: skip
+
+
 def test_the_average_of_a_model_with_itself_translates_as_it_does(tmp_path):
     made = bundle(tmp_path / "a", 1)
     bundle(tmp_path / "b", 1)

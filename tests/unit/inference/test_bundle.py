@@ -180,6 +180,41 @@ def test_a_loaded_model_computes_the_same(vocabularies, folder):
     assert torch.equal(first, second)
 
 
+@pytest.mark.parametrize(("dtype", "bits"), [(torch.float16, 11), (torch.bfloat16, 8)])
+def test_weights_in_16_bits_are_half_as_large_and_read_as_32(dtype, bits, vocabularies, tmp_path):
+    saved = make(vocabularies, d_model=64, d_ff=128)
+    saved.save(tmp_path / "whole")
+    saved.save(tmp_path / "half", dtype=dtype)
+    whole, half = (tmp_path / name / "model.safetensors" for name in ("whole", "half"))
+    assert half.stat().st_size == pytest.approx(whole.stat().st_size / 2, rel=0.05)
+    loaded = load_bundle(tmp_path / "half").model
+    for name, value in saved.model.state_dict().items():
+        found = loaded.state_dict()[name]
+        assert found.dtype == value.dtype == torch.float32
+        # Half a unit in the last of so many binary digits; tiny numbers have fewer.
+        assert ((found - value).abs() <= 2.0**-bits * value.abs() + 2.0**-25).all(), name
+    source, target = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 7, 8]])
+    ours, theirs = (m(source, source != 0, target) for m in (saved.model, loaded))
+    assert 0 < (ours - theirs).abs().max() < 2.0**-bits * 30
+    assert same_weights(saved.model, load_bundle(tmp_path / "whole").model)
+
+
+def test_weights_that_16_bits_cannot_hold_are_refused_and_nothing_is_lost(vocabularies, folder):
+    large = make(vocabularies, seed=1)
+    with torch.no_grad():
+        large.model.output.weight[3, 3] = -70000
+    with pytest.raises(RunError, match=r"values up to 7e\+04, which torch\.float16 cannot hold: "):
+        large.save(folder, dtype=torch.float16)
+    assert same_weights(load_bundle(folder).model, make(vocabularies).model)
+    assert [f.name for f in folder.parent.iterdir()] == ["bundle"]
+    large.save(folder, dtype=torch.bfloat16)
+
+
+def test_a_card_may_be_given(vocabularies, folder):
+    make(vocabularies).save(folder, card="# Mine\n")
+    assert (folder / "README.md").read_text() == "# Mine\n"
+
+
 def test_a_bundle_holds_its_four_files_and_no_pickle(folder):
     assert sorted(f.name for f in folder.iterdir()) == sorted(
         [*FILES, "tokenizer.json", "README.md"]

@@ -24,7 +24,7 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.forced_attention import AttentionHead
 from seq2seq.decoding.request import Request
 from seq2seq.errors import BundleError, ConfigError, RunError, UserError
-from seq2seq.inference.bundle import Bundle
+from seq2seq.inference.bundle import Bundle, load_bundle
 from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.recurrent import RecurrentModel
@@ -417,6 +417,14 @@ def test_a_translator_runs_on_a_bundle_converted_once_or_on_what_was_exported(
     assert exported(bundle) != exported(other_folder := export(bundle, tmp_path / "other"))
     assert exported(other_folder) == other_folder
     assert len(list((tmp_path / "cache" / "ctranslate2").iterdir())) == 2
+
+
+def test_a_bundle_in_16_bits_is_converted_as_one_of_32_with_the_same_weights(tmp_path):
+    half = load_bundle(save(talkative(), tmp_path / "half"))
+    half.save(tmp_path / "half", dtype=torch.float16)
+    load_bundle(tmp_path / "half").save(tmp_path / "same")
+    made = [export(tmp_path / name) / "model.bin" for name in ("half", "same")]
+    assert made[0].read_bytes() == made[1].read_bytes()
 
 
 def test_models_that_ctranslate2_cannot_run_are_refused_by_the_setting(tmp_path):
