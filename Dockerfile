@@ -3,6 +3,7 @@
 #   docker build -t seq2seq .                          torch for CPUs
 #   docker build -t seq2seq:cuda --build-arg TORCH=cuda .
 #
+#   docker run --rm seq2seq translate "hello world"      # by the model that is shipped
 #   mkdir -p runs      # first, or Docker makes it and it belongs to root
 #   docker run --init --rm -v "$PWD/runs:/app/runs" seq2seq python scripts/train.py experiment=demo
 #   docker run --rm -v "$PWD/runs:/app/runs" seq2seq translate "hello world"

@@ -28,8 +28,8 @@ def model_card(bundle: Bundle) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def making(bundle: Bundle) -> list[str]:
-    """Paragraphs of every card: title, sizes, how it was trained."""
+def making(bundle: Bundle, version: str = __version__) -> list[str]:
+    """Paragraphs of every card: title, sizes, how it was trained, by which version of this code."""
     made, sizes = bundle.training, bundle.model.config
     config: Mapping[str, Any] = made.get("config", {})
     direction = " to ".join(
@@ -44,7 +44,7 @@ def making(bundle: Bundle) -> list[str]:
     return [
         f"# {direction}, {sizes.name} ({sizes.architecture})",
         f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. Trained on `{data}` "
-        f"for {_steps(made['step'])} with seq2seq {__version__}; the settings are in "
+        f"for {_steps(made['step'])} with seq2seq {version}; the settings are in "
         "`config.json`.",
         *([f"Recipe: {recipe}."] if recipe else []),
         *([f"The weights are an average, of {averaged}."] if averaged else []),

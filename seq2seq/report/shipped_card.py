@@ -21,7 +21,7 @@ USE = """    translate "hello world"       # with --model general, where there a
 
 In Python, `Translator.load()` of `seq2seq` reads it."""
 ROUNDED = (
-    "Sentences of these sets were translated one by one; BLEU and chrF2 are sacreBLEU's, on "
+    "Each line of these sets was translated as it stands; BLEU and chrF2 are sacreBLEU's, on "
     "detokenised, cased text, with 95 % intervals by bootstrap. Scored were the 32-bit weights, "
     "which were rounded to 16 bits (float16) afterwards."
 )
@@ -49,7 +49,9 @@ def read_notes(path: Path) -> str:
 
 def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
     """The README.md of a shipped model, in Markdown."""
-    title, *made = making(bundle)
+    starts = run.origin.starts[-1:] if run.origin else []
+    versions = [s.versions["seq2seq"] for s in starts if "seq2seq" in s.versions]
+    title, *made = making(bundle, *versions)
     evaluations = list(run.evaluations.values())
     known = facts(run)
     cost = [(name, ", ".join(filter(None, known[name]))) for name in COST if name in known]
