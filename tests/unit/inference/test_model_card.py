@@ -52,6 +52,15 @@ def test_a_card_says_lengths_in_their_units(length, said):
     assert "for 1 step with seq2seq" in card
 
 
+def test_a_card_names_the_optimiser():
+    bundle = tiny_bundle()
+    settings = asdict(toy_settings("optim.optimizer=muon", "optim.lr=0.004"))
+    bundle.training = {"step": 1, "scores": {}, "config": settings}
+    assert "Recipe: Muon and AdamW, learning rate 0.004," in model_card(bundle)
+    del settings["optim"]["optimizer"]  # of before there was a choice
+    assert "Recipe: AdamW, learning rate 0.004," in model_card(bundle)
+
+
 def test_a_card_of_a_bundle_that_knows_nothing_says_so():
     card = model_card(tiny_bundle())
     assert "unknown data" in card
