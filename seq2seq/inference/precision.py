@@ -78,9 +78,10 @@ def cpu_has(precision: str) -> bool:
 
 
 def _pack(model: TranslationModel) -> None:
-    """Replace all linear layers by packed ones, if torch has them here."""
+    """Replace all linear layers by packed ones, which have no gradients, if torch has them here."""
     if not can_pack():
         return
+    model.requires_grad_(False)
     for parent in list(model.modules()):
         for name, module in parent.named_children():
             if type(module) is nn.Linear:
