@@ -184,7 +184,8 @@ def _row(run: Run, one: Evaluation) -> tuple[str, ...]:
     parameters = fact("parameters")
     system = run.name + (f", {_rounded(int(parameters.replace(',', '')))}" if parameters else "")
     updates = fact("updates") and f"{fact('updates')} updates"
-    training = ", ".join(filter(None, (updates, fact("time of updates"))))
+    earlier = "after earlier stages" if run.settings.get("init_from") else ""
+    training = ", ".join(filter(None, (updates, fact("time of updates"), earlier)))
     scores = (one.score(name) for name in METRICS)
     return (
         one.label,
