@@ -57,6 +57,14 @@ def test_the_table_of_the_readme_is_that_of_the_runs_under_results():
     assert with_table(page, results_table(runs, published)) == page
 
 
+def test_a_run_that_began_with_the_weights_of_another_says_so(tmp_path):
+    first, second = evaluated(tmp_path / "first"), evaluated(tmp_path / "second")
+    with (second / "config.yaml").open("a") as settings:
+        settings.write("\ninit_from: PATH/first\n")
+    rows = results_table([read_run(folder, folder.name) for folder in (first, second)], [])
+    assert [line.split(" | ")[3] for line in rows.splitlines()[2:]] == ["", "after earlier stages"]
+
+
 def scores_outside_of_the_table(page: str) -> set[str]:
     """Numbers with a point in lines of text that speak of a score."""
     text = page[: page.index(BEGIN)] + page[page.index(END) :]
