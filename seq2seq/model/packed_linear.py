@@ -1,13 +1,15 @@
 """Linear layers whose matrix is laid out once as oneDNN's products read it, not at each call.
 
 For the few rows of a decoding step, whose matrices come from memory each time, that is a third
-faster than `F.linear` with 64 rows and three times as fast with 5. It is what torch.compile makes
-of linear layers with frozen weights.
+faster than `F.linear` with 64 rows and three times as fast with 5. It is an operation of torch that
+torch.compile calls for linear layers with frozen weights.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +20,9 @@ LARGE, FEW = 2**20, 4  # matrices of so many numbers are read faster for 4 rows 
 
 
 def can_pack() -> bool:
-    """Whether this build of torch has oneDNN and its packed products."""
+    """Whether torch has oneDNN's packed products here, on a processor that they were tried on."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
     there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return there and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
@@ -50,6 +54,12 @@ class PackedLinear(nn.Module):
         if self.is_large and x.dim() == 2 and len(x) < FEW:
             return self._product(F.pad(x, (0, 0, 0, FEW - len(x))))[: len(x)]
         return self._product(x)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """As a plain layer has it, so that no weights are missing in what is saved."""
+        destination[f"{prefix}weight"] = self.weight.to_dense()
+        if self.bias is not None:
+            destination[f"{prefix}bias"] = self.bias
 
     def _product(self, x: Tensor) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(

@@ -50,3 +50,16 @@ def test_it_copies_the_weights():
     with torch.no_grad():
         linear.weight.zero_()
     assert_close(layer(x), before, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_its_state_is_that_of_the_layer(bias):
+    linear = nn.Linear(5, 7, bias)
+    found, expected = packed(linear).state_dict(), linear.state_dict()
+    assert list(found) == list(expected)
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+def test_other_processors_do_without(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert not can_pack()
