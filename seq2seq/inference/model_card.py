@@ -41,10 +41,11 @@ def making(bundle: Bundle, version: str = __version__) -> list[str]:
     subwords = source if bundle.vocabularies.joint else f"{source} + {target}"
     averaged = ", ".join(map(str, made.get("averaged", ())))
     recipe = ", ".join(_recipe(config))
+    earlier = ", from the weights of an earlier model," if config.get("init_from") else ""
     return [
         f"# {direction}, {sizes.name} ({sizes.architecture})",
         f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. Trained on `{data}` "
-        f"for {_steps(made['step'])} with seq2seq {version}; the settings are in "
+        f"for {_steps(made['step'])}{earlier} with seq2seq {version}; the settings are in "
         "`config.json`.",
         *([f"Recipe: {recipe}."] if recipe else []),
         *([f"The weights are an average, of {averaged}."] if averaged else []),

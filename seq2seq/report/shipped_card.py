@@ -55,8 +55,6 @@ def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
     evaluations = list(run.evaluations.values())
     known = facts(run)
     cost = [(name, ", ".join(filter(None, known[name]))) for name in COST if name in known]
-    if run.settings.get("init_from"):
-        cost.append(("began with", "the weights of an earlier run"))
     parts = [
         title,
         USE,
