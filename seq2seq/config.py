@@ -275,15 +275,14 @@ class CorpusConfig(Checked):
                 "data.where chooses rows of files, and this corpus has none: leave it out, or "
                 "download the files and name their folder, data.path=FOLDER"
             )
-        for column, values in self.where.items():
-            if not values:
+        for column, values in dict[str, Any](self.where).items():
+            if isinstance(values, str):  # whose characters would be the values
+                yield f"data.where.{column}={values} is one text: give a list, [{values}]"
+            elif not values:
                 yield (
                     f"data.where.{column}=[] chooses no row: give the values that the column "
                     "shall have, or leave it out"
                 )
-        for name, values in dict[str, Any](self.where).items():
-            if isinstance(values, str):  # whose characters would be the values
-                yield f"data.where.{name}={values} is one text: give a list, [{values}]"
         for name, share_of_pairs in self.variants.items():
             yield from one_of("data.variants", name, VARIANTS)
             if not 0 <= share_of_pairs <= 1:

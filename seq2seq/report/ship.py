@@ -33,7 +33,8 @@ def ship(run: Path, folder: Path, results: Path) -> int:
         results: for the small files; those of an earlier run are replaced.
 
     Raises:
-        UserError: the run cannot be shipped, says why; nothing was changed.
+        UserError: the run cannot be shipped, which is found before anything is written; or the
+            disk fails.
     """
     found = read_run(run, results.name)
     _require_scored(found)

@@ -304,6 +304,7 @@ def test_members_may_take_the_folder_of_the_mixture():
         (DataConfig, {**MIXED, "where": {"a": ["b"]}}, r"data\.where=.* does nothing, since"),
         (DataConfig, {**MIXED, "variants": {"plain": 0.1}}, r"data\.members\.NAME\.variants"),
         (DataConfig, {"where": {"a": []}}, r"data\.where\.a=\[\] chooses no row"),
+        (DataConfig, {"where": {"a": "web"}}, r"data\.where\.a=web is one text: give a list, \[w"),
         (DataConfig, {"where": {"a": ["b"]}, "hub": "x/y"}, r"data\.where .*this corpus has none"),
         (
             CorpusConfig,
