@@ -228,6 +228,10 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
             continue
         if (why := _refused(folder, key)) is not None:
             raise RunError(why)
+        if key == "data.path" and stored.data.path is not None:
+            for member in stored.data.members.values():
+                if member.path == stored.data.path:  # those in the shared folder move with it
+                    member.path = config.data.path
         OmegaConf.update(stored, key, OmegaConf.select(config, key))
     stored.resume = folder
     values = OmegaConf.to_container(stored, resolve=True)

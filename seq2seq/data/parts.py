@@ -27,7 +27,7 @@ from seq2seq.data.shards import (
     write_json,
     write_table,
 )
-from seq2seq.data.sources import Source
+from seq2seq.data.sources import Source, text_bytes
 from seq2seq.data.workers import in_parallel
 
 PAIRS = 100_000  # in a part, unless their text is longer than CHARACTERS
@@ -86,7 +86,7 @@ def clean_sources(
                 if is_mine(index, block.number) and not is_whole(part_file(folder, block)):
                     yield cleaner, block, folder
 
-    size = sum(source.text_bytes() for source in sources)
+    size = text_bytes(sources)
     with tqdm(total=size, desc="cleaning", unit="B", unit_scale=True, disable=None) as bar:
         for _ in in_parallel(clean_block, jobs(), processes):
             pass

@@ -49,7 +49,7 @@ from seq2seq.data.shards import (
     write_json,
     write_table,
 )
-from seq2seq.data.sources import check_chosen, evaluation_pairs, find_sources
+from seq2seq.data.sources import check_chosen, evaluation_pairs, find_sources, text_bytes
 from seq2seq.data.summary import (
     cleaning_figures,
     overlap,
@@ -222,8 +222,7 @@ class Preparation:
 
     def _check_disk(self) -> None:
         """Refuse to start what cannot end for want of room."""
-        # By file, since members may share one among them by data.where.
-        text = sum({source.name: source.text_bytes() for source in self.sources}.values())
+        text = text_bytes(self.sources)
         variants = self.tokenizer.dropout_variants if self.tokenizer.dropout else 1
         there = sum(file.stat().st_size for file in self.text.glob("*"))
         if (vocabularies := self._vocabularies()) is not None:
@@ -294,9 +293,8 @@ class Preparation:
         kept: dict[str, int] = {}
         for source, paths in zip(self.sources, parts, strict=True):
             kept[source.member] = kept.get(source.member, 0) + sum(map(_kept, paths))
-        for member, pairs in kept.items():
-            if pairs == 0:
-                check_chosen([source for source in self.sources if source.member == member])
+        if not all(kept.values()):
+            check_chosen(self.sources)
         self._check_kept(sum(kept.values()))
         for member, pairs in kept.items():
             if pairs == 0:

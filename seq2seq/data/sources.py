@@ -139,7 +139,7 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
         source
         for name, member in config.members.items()
         if getattr(member, split) is not None
-        for source in _member_sources(member, name, split, config.cache)
+        for source in _member_sources(member, name, split, config)
     ]
     if not sources:
         raise DataError(
@@ -147,6 +147,11 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
             f"data.members.NAME.{split}"
         )
     return sources
+
+
+def text_bytes(sources: Sequence[Source]) -> int:
+    """About how much text they have; that of a file once, whose rows several may share."""
+    return sum({source.name: source.text_bytes() for source in sources}.values())
 
 
 def load_pairs(config: DataConfig, split: str) -> list[Pair]:
@@ -162,19 +167,21 @@ def load_pairs(config: DataConfig, split: str) -> list[Pair]:
     return pairs
 
 
-def check_chosen(sources: Sequence[Source | PairsSource]) -> None:
-    """Tell why there is no text if that is the fault of `data.where`; call it where none was found.
+def check_chosen(sources: Sequence[Source]) -> None:
+    """Tell of a member without text if that is the fault of its `where`.
 
     Raises:
-        DataError: no source has a row that it chooses; names values that there are.
+        DataError: none of its sources has a row that is chosen; names values that there are.
     """
-    plain = [source.source if isinstance(source, VariedSource) else source for source in sources]
-    reasons = [source.unmatched() for source in plain if isinstance(source, FileSource)]
-    if plain and len(told := [reason for reason in reasons if reason]) == len(plain):
-        raise DataError(
-            "data.where (or data.members.NAME.where) chooses no row. Give values that its columns "
-            f"have, in {'; in '.join(told[:3])}"
-        )
+    for member in dict.fromkeys(source.member for source in sources):
+        own = [source for source in sources if source.member == member]
+        plain = [source.source if isinstance(source, VariedSource) else source for source in own]
+        reasons = [source.unmatched() for source in plain if isinstance(source, FileSource)]
+        if len(told := [reason for reason in reasons if reason]) == len(plain):
+            raise DataError(
+                "data.where (or data.members.NAME.where) chooses no row. Give values that its "
+                f"columns have, in {'; in '.join(told[:3])}"
+            )
 
 
 def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
@@ -190,9 +197,12 @@ def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
         for name, corpus in corpora.items():
             if getattr(corpus, split) is None:
                 continue
-            find = _corpus_sources if own else _member_sources
             try:
-                sources = find(corpus, name, split, config.cache)
+                sources = (
+                    _corpus_sources(corpus, name, split, config.cache)
+                    if own
+                    else _member_sources(corpus, name, split, config)
+                )
             except DataError as error:
                 log.warning("training text is not compared with %s text of %s: %s",
                             split, name, error)
@@ -203,12 +213,14 @@ def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
 
 
 def _member_sources(
-    member: CorpusConfig, name: str, split: str, cache: str | None
+    member: CorpusConfig, name: str, split: str, config: DataConfig
 ) -> list[Source]:
     try:
-        return _corpus_sources(member, name, split, cache)
+        return _corpus_sources(member, name, split, config.cache)
     except DataError as error:
         text = SETTING.sub(rf"data.members.{name}.\1", str(error))
+        if member.path is not None and member.path == config.path:  # the members share it
+            text = text.replace(f"data.members.{name}.path", "data.path")
         raise DataError(f"member {name}: {text}") from error
 
 

@@ -98,11 +98,9 @@ class StreamedBatches(IterableDataset[Batch]):
         Raises:
             UserError: the text or the vocabulary cannot be read, or weights are not whole.
         """
-        sources = [
-            source
-            for source in find_sources(data, "train")
-            for _ in range(_repeats(data, source.member))
-        ]
+        found = find_sources(data, "train")
+        check_chosen(found)
+        sources = [source for source in found for _ in range(_repeats(data, source.member))]
         evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
         cleaner = Cleaner(cleaning, chain.from_iterable(evaluation.values()))
         vocabularies = vocabularies or given_vocabularies(tokenizer)
@@ -114,7 +112,6 @@ class StreamedBatches(IterableDataset[Batch]):
                 return islice(_clean(_interleaved(sources, rng), cleaner), tokenizer.sample)
 
             if next(sample(), None) is None:
-                check_chosen(sources)
                 raise DataError(f"data={data.name} has no usable train pair")
             vocabularies = Vocabularies.train(sample, tokenizer)
         budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
@@ -130,7 +127,6 @@ class StreamedBatches(IterableDataset[Batch]):
         usable = (pair for pair in _clean(text, self.cleaner) if self._fits(pair))
         found = list(islice(usable, count))
         if not found:
-            check_chosen(self.sources)
             raise DataError(NOTHING)
         return found
 
@@ -201,7 +197,6 @@ class StreamedBatches(IterableDataset[Batch]):
                 if pool.batches:
                     yield pool
             if not usable and not self.start["row"]:
-                check_chosen(self.sources)
                 raise DataError(NOTHING)
             epoch, row = epoch + 1, 0
 

@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.cli.settings import ROOT, _explain, build, keys_of, register
+from seq2seq.cli.settings import ROOT, _explain, _resumed, build, keys_of, register
 from seq2seq.config import (
     AverageConfig,
     CheckpointConfig,
@@ -36,6 +36,7 @@ from seq2seq.config import (
     TransformerConfig,
 )
 from seq2seq.errors import ConfigError
+from seq2seq.training.run_folder import write_settings
 
 CONFIGS = ROOT / "configs"
 OPTIONS = sorted((file.parent.name, file.stem) for file in CONFIGS.glob("*/*.yaml"))
@@ -57,6 +58,17 @@ def composed(*overrides: str, name: str = "train", **folders: str) -> Any:
     values = OmegaConf.to_container(compose(name, list(overrides)), resolve=True)
     assert isinstance(values, dict)
     return build(SCHEMAS[name], {**{str(key): value for key, value in values.items()}, **folders})
+
+
+@pytest.mark.parametrize("own", [None, "mine"])
+def test_members_in_a_shared_folder_move_with_it(own, tmp_path, monkeypatch):
+    write_settings(composed("data=general", "data.path=old"), tmp_path)
+    overrides = ["data.path=new", *([f"data.members.mozilla.path={own}"] if own else [])]
+    monkeypatch.setattr("seq2seq.cli.settings._overrides", lambda: overrides)
+    data = _resumed(compose("train", ["data=general", *overrides]), str(tmp_path))["data"]
+    assert data["path"] == data["members"]["tatoeba"]["path"] == "new"
+    assert data["members"]["mozilla"]["path"] == (own or "new")
+    assert data["members"]["phrases"]["path"] == str(ROOT / "data/starter")
 
 
 def explained(*overrides: str) -> str:

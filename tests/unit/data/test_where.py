@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from test_corpus import PACKERS
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, EvaluateConfig, TokenizerConfig
 from seq2seq.data.corpus import read_pairs
 from seq2seq.data.prepare import prepare
-from seq2seq.data.sources import evaluation_pairs, find_sources, load_pairs
+from seq2seq.data.sources import evaluation_pairs, find_sources, load_pairs, text_bytes
 from seq2seq.data.streaming import StreamedBatches
 from seq2seq.errors import DataError
 from seq2seq.evaluation.evaluate import _test_set
@@ -155,6 +156,23 @@ def test_members_share_out_the_rows_of_a_file(tmp_path):
     assert sizes == {"a": 4, "b": len(chosen(source=["books"], year=[2018]))}
 
 
+def test_the_text_of_a_shared_file_counts_once(tmp_path):
+    file = write(tmp_path / "train.tsv")
+    sources = find_sources(mixture(tmp_path), "train")
+    assert len(sources) == 2
+    assert text_bytes(sources) == file.stat().st_size
+
+
+@pytest.mark.parametrize(("shared", "setting"), [(True, "data"), (False, "data.members.a")])
+def test_a_missing_folder_is_told_by_the_setting_that_names_it(shared, setting, tmp_path):
+    missing = tmp_path / "missing"
+    member = CorpusConfig(path=str(missing), origin="an address")
+    path = str(missing) if shared else None
+    data = corpus(tmp_path, path=path, train=None, val=None, members={"a": member})
+    with pytest.raises(DataError, match=rf"not in {missing}.*, {setting}\.path=FOLDER"):
+        find_sources(data, "train")
+
+
 def test_a_stream_is_chosen_from_too(tmp_path):
     write(tmp_path / "train.parquet")
     data = corpus(tmp_path, where={"source": ["web"]}, streaming=True, max_tokens=200)
@@ -188,6 +206,9 @@ def test_of_a_mixture_the_member_without_rows_is_found(tmp_path):
     write(tmp_path / "train.tsv")
     with pytest.raises(DataError, match=NOTHING):
         prepare(mixture(tmp_path, b={"source": ["x"]}), PLAIN, TokenizerConfig(vocab_size=300))
+    streamed = dataclasses.replace(mixture(tmp_path, b={"source": ["x"]}), streaming=True)
+    with pytest.raises(DataError, match=NOTHING):
+        StreamedBatches.open(streamed, PLAIN, TokenizerConfig(vocab_size=300), None, 60, seed=1)
 
 
 def test_of_many_values_a_few_are_named_and_empty_files_have_none(tmp_path):
