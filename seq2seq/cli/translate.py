@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # torch takes seconds to load: --help and mistakes shall not 
     from seq2seq.inference.translation import Translation
     from seq2seq.inference.translator import Translator
 
-BLOCK = 512  # lines that are translated together ...
+BLOCK = 1024  # lines that are translated together ...
 LETTERS = 1 << 20  # ... or fewer, if they have so many characters
 STDIN = "standard input"
 

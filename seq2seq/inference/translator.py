@@ -34,7 +34,7 @@ from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
-BLOCK = 512  # texts of a stream that are translated together
+BLOCK = 1024  # texts of a stream that are translated together
 REPORTED = 5  # texts of a translator whose notes are logged
 
 
@@ -208,7 +208,7 @@ class Translator:
         )
 
     def stream(self, texts: Iterable[str], **settings: Any) -> Iterator[Translation]:
-        """The translations of any number of texts, some hundreds of which are in memory."""
+        """The translations of any number of texts, about a thousand of which are in memory."""
         refuse_single_text("texts", texts)
         rest = iter(texts)
         while block := list(islice(rest, BLOCK)):

@@ -130,7 +130,7 @@ def test_many_lines_come_in_order_and_in_blocks(command, capitals):
     lines = [f"line {number}" for number in range(1200)]
     code, out, _ = command(stdin="\n".join(lines))
     assert (code, out.splitlines()) == (0, [line.upper() for line in lines])
-    assert [len(block) for block in capitals.texts] == [512, 512, 176]
+    assert [len(block) for block in capitals.texts] == [1024, 176]
 
 
 def test_a_block_of_long_lines_has_fewer(command, capitals):
@@ -164,7 +164,7 @@ def test_who_waits_for_an_answer_gets_it(command, capitals, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_lines(capitals, monkeypatch):
-    """A pipe of 30,000 lines of 200 characters, 6 MB, takes less than a block of 512 times 20."""
+    """A pipe of 30,000 lines of 200 characters, 6 MB, takes less than a block of 1,024 times 20."""
     read, write = os.pipe()
 
     def feed() -> None:
@@ -188,7 +188,7 @@ def test_memory_does_not_grow_with_the_lines(capitals, monkeypatch):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         writer.join()
-    assert peak < 512 * 200 * 20
+    assert peak < 1024 * 200 * 20
 
 
 def test_faults_of_the_input_name_the_line(command):
