@@ -130,7 +130,7 @@ def test_many_lines_come_in_order_and_in_blocks(command, capitals):
     lines = [f"line {number}" for number in range(1200)]
     code, out, _ = command(stdin="\n".join(lines))
     assert (code, out.splitlines()) == (0, [line.upper() for line in lines])
-    assert [len(block) for block in capitals.texts] == [1024, 176]
+    assert [len(block) for block in capitals.texts] == [translate.BLOCK, 1200 - translate.BLOCK]
 
 
 def test_a_block_of_long_lines_has_fewer(command, capitals):
@@ -164,7 +164,7 @@ def test_who_waits_for_an_answer_gets_it(command, capitals, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_lines(capitals, monkeypatch):
-    """A pipe of 30,000 lines of 200 characters, 6 MB, takes less than a block of 1,024 times 20."""
+    """A pipe of 30,000 lines of 200 characters, 6 MB, takes less than a block times 20."""
     read, write = os.pipe()
 
     def feed() -> None:
@@ -188,7 +188,7 @@ def test_memory_does_not_grow_with_the_lines(capitals, monkeypatch):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         writer.join()
-    assert peak < 1024 * 200 * 20
+    assert peak < translate.BLOCK * 200 * 20
 
 
 def test_faults_of_the_input_name_the_line(command):
@@ -279,7 +279,7 @@ def test_an_interrupted_file_is_gone_on_with(command, capitals):
 def test_another_precision_is_another_output(command, capitals, monkeypatch):
     from seq2seq.inference import device, precision
 
-    Path("a.txt").write_text("one\n" * 512 + "two\n")
+    Path("a.txt").write_text("one\n" * translate.BLOCK + "two\n")
     task = ["--file", "a.txt", "--output", "b.txt", "--quiet"]
     capitals.stop = {"two": KeyboardInterrupt()}
     assert command(*task)[0] == 130
@@ -301,10 +301,10 @@ def test_precisions_are_those_of_the_engines(command):
 
 
 def test_a_line_that_cannot_be_read_can_be_mended_and_gone_on_from(command, capitals):
-    lines = [b"line"] * 600
+    lines = [b"line"] * (translate.BLOCK + 88)
     Path("a.txt").write_bytes(b"\n".join([*lines, b"\xff"]))
     task = ["--file", "a.txt", "--output", "b.txt"]
-    assert_refused(command(*task), 1, "a.txt, line 601: not UTF-8")
+    assert_refused(command(*task), 1, f"a.txt, line {translate.BLOCK + 89}: not UTF-8")
     Path("a.txt").write_bytes(b"\n".join([*lines, b"mended"]))
     capitals.texts = []
     assert command(*task, "--resume")[0] == 0
@@ -314,13 +314,13 @@ def test_a_line_that_cannot_be_read_can_be_mended_and_gone_on_from(command, capi
 def test_an_output_that_replaces_a_file_can_be_gone_on_with_too(command, capitals):
     Path("b.txt").write_text("old")
     capitals.stop = {"two": KeyboardInterrupt()}
-    Path("a.txt").write_text("one\n" * 512 + "two\n")
+    Path("a.txt").write_text("one\n" * translate.BLOCK + "two\n")
     task = ["--file", "a.txt", "--output", "b.txt"]
     assert command(*task, "--force")[0] == 130
     assert Path("b.txt").read_text() == "old"
     capitals.stop = {}
     assert command(*task, "--resume")[0] == 0
-    assert Path("b.txt").read_text() == "ONE\n" * 512 + "TWO\n"
+    assert Path("b.txt").read_text() == "ONE\n" * translate.BLOCK + "TWO\n"
 
 
 def test_an_interrupt_of_a_pipe_is_told(command, capitals):
