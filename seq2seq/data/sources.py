@@ -82,7 +82,8 @@ class HubSource:
 
     @property
     def name(self) -> str:
-        return f"{self.corpus.hub} ({self.split})"
+        known = " ".join(filter(None, (self.corpus.hub, self.corpus.hub_config)))
+        return f"{known} ({self.split})"
 
     def pairs(self, streaming: bool = False) -> Iterator[Pair]:
         from seq2seq.data import hub  # slow to import, and few corpora need it
@@ -151,7 +152,10 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
 
 def text_bytes(sources: Sequence[Source]) -> int:
     """About how much text they have; that of a file once, whose rows several may share."""
-    return sum({source.name: source.text_bytes() for source in sources}.values())
+    sizes: dict[str, int] = {}
+    for source in sources:
+        sizes[source.name] = max(sizes.get(source.name, 0), source.text_bytes())
+    return sum(sizes.values())
 
 
 def load_pairs(config: DataConfig, split: str) -> list[Pair]:
@@ -174,13 +178,17 @@ def check_chosen(sources: Sequence[Source]) -> None:
         DataError: none of its sources has a row that is chosen; names values that there are.
     """
     for member in dict.fromkeys(source.member for source in sources):
-        own = [source for source in sources if source.member == member]
-        plain = [source.source if isinstance(source, VariedSource) else source for source in own]
-        reasons = [source.unmatched() for source in plain if isinstance(source, FileSource)]
-        if len(told := [reason for reason in reasons if reason]) == len(plain):
+        reasons = []
+        for source in (source for source in sources if source.member == member):
+            plain = source.source if isinstance(source, VariedSource) else source
+            reason = plain.unmatched() if isinstance(plain, FileSource) else None
+            if reason is None:
+                break
+            reasons.append(reason)
+        else:
             raise DataError(
-                "data.where (or data.members.NAME.where) chooses no row. Give values that its "
-                f"columns have, in {'; in '.join(told[:3])}"
+                f"data.where (or data.members.{member}.where) chooses no row. Give values that its "
+                f"columns have, in {'; in '.join(reasons[:3])}"
             )
 
 

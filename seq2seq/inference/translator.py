@@ -34,7 +34,7 @@ from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
-BLOCK = 1024  # texts of a stream that are translated together
+BLOCK = 1024  # texts of a stream that are searched together; at its end cores wait for each other
 REPORTED = 5  # texts of a translator whose notes are logged
 
 

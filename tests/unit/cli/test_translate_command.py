@@ -127,10 +127,10 @@ def test_files_are_as_pipes(command, ending):
 
 
 def test_many_lines_come_in_order_and_in_blocks(command, capitals):
-    lines = [f"line {number}" for number in range(1200)]
+    lines = [f"line {number}" for number in range(translate.BLOCK + 176)]
     code, out, _ = command(stdin="\n".join(lines))
     assert (code, out.splitlines()) == (0, [line.upper() for line in lines])
-    assert [len(block) for block in capitals.texts] == [translate.BLOCK, 1200 - translate.BLOCK]
+    assert [len(block) for block in capitals.texts] == [translate.BLOCK, 176]
 
 
 def test_a_block_of_long_lines_has_fewer(command, capitals):

@@ -1,4 +1,4 @@
-"""The hand-written short texts: their form, and that each stands there once."""
+"""The hand-written short texts: their form, and that English decides the French."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import unicodedata
 from collections import Counter
 
 import pytest
+from omegaconf import OmegaConf
 
 from seq2seq.cli.settings import ROOT
+from seq2seq.data.corpus import find_files
 
 FILES = sorted((ROOT / "data/short").glob("*.tsv"))
 PHRASES = sorted((ROOT / "data/starter/phrases").glob("*.tsv"))
@@ -26,9 +28,17 @@ def test_a_file_is_a_table_of_pairs(file):
     assert all(len(row.split("\t")) == 2 and all(row.split("\t")) for row in rows)
 
 
-def test_a_pair_stands_once_and_is_no_phrase_of_the_starter_corpus():
-    repeated = [pair for pair, count in Counter(lines(FILES + PHRASES)).items() if count > 1]
-    assert not set(repeated) & set(lines(FILES))
+def test_english_decides_the_french():
+    of_the_starter = {line.split("\t")[0]: line for line in lines(PHRASES)}
+    assert len(of_the_starter) > 1000
+    english = Counter(line.split("\t")[0] for line in lines(FILES))
+    assert not [text for text, count in english.items() if count > 1 or text in of_the_starter]
+
+
+def test_the_preset_finds_them_all():
+    corpus = OmegaConf.load(ROOT / "configs/data/short_texts.yaml")
+    files = find_files(corpus.train, str(ROOT / "data/short"), ("en", "fr"))
+    assert files == FILES
 
 
 def test_their_number_is_that_of_the_description():
@@ -40,7 +50,7 @@ def test_their_number_is_that_of_the_description():
 
 def faults(en: str, fr: str) -> list[str]:
     """Names the typographic rules that a pair breaks."""
-    ends = [text[-1] if text[-1] in MARKS else "" for text in (en, fr)]
+    ends = [text[-1:] if text[-1:] in MARKS else "" for text in (en, fr)]
     rules = {
         "not composed": unicodedata.normalize("NFC", en + fr) != en + fr,
         "typographic apostrophe": "’" in en + fr,
