@@ -13,7 +13,7 @@ setup: $(VENV)/.installed  ## install the package into .venv
 demo: $(VENV)/.installed  ## train, evaluate and try a tiny model (about 5 minutes on 2 CPU cores)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
-reproduce-multi30k: $(VENV)/.installed  ## train and score the README's Multi30k model (an hour on one CPU core)
+reproduce-multi30k: $(VENV)/.installed  ## train and score the README's Multi30k model (an hour or two on a CPU)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" DATA="$(DATA)" bash scripts/reproduce_multi30k.sh
 
 test: $(VENV)/.installed-test  ## the default test suite

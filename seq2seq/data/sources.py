@@ -135,12 +135,12 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
         DataError: the settings name none, or what they name is not there.
     """
     if getattr(config, split) is not None or not config.members:
-        return _corpus_sources(config, config.name, split, config.cache)
+        return _sources_of(config, config.name, split, config)
     sources = [
         source
         for name, member in config.members.items()
         if getattr(member, split) is not None
-        for source in _member_sources(member, name, split, config)
+        for source in _sources_of(member, name, split, config)
     ]
     if not sources:
         raise DataError(
@@ -206,11 +206,7 @@ def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
             if getattr(corpus, split) is None:
                 continue
             try:
-                sources = (
-                    _corpus_sources(corpus, name, split, config.cache)
-                    if own
-                    else _member_sources(corpus, name, split, config)
-                )
+                sources = _sources_of(corpus, name, split, config)
             except DataError as error:
                 log.warning("training text is not compared with %s text of %s: %s",
                             split, name, error)
@@ -220,22 +216,19 @@ def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
     return found
 
 
-def _member_sources(
-    member: CorpusConfig, name: str, split: str, config: DataConfig
+def _sources_of(
+    corpus: CorpusConfig, name: str, split: str, config: DataConfig
 ) -> list[Source]:
+    """The sources of `config` itself or of a member, whose settings errors then name."""
     try:
-        return _corpus_sources(member, name, split, config.cache)
+        plain = _plain_sources(corpus, name, split, config.cache)
     except DataError as error:
+        if corpus is config:
+            raise
         text = SETTING.sub(rf"data.members.{name}.\1", str(error))
-        if member.path is not None and member.path == config.path:  # the members share it
+        if corpus.path is not None and corpus.path == config.path:  # the members share it
             text = text.replace(f"data.members.{name}.path", "data.path")
         raise DataError(f"member {name}: {text}") from error
-
-
-def _corpus_sources(
-    corpus: CorpusConfig, member: str, split: str, cache: str | None
-) -> list[Source]:
-    plain = _plain_sources(corpus, member, split, cache)
     if split != "train" or not corpus.variants:
         return [*plain]
     return [VariedSource(source, corpus.variants) for source in plain]

@@ -150,13 +150,13 @@ def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | s
         ]
     texts = {report.parents[1] / "text": report for report in reports}
     if len(texts) != 1:
-        found = "it is not in the cache" if not texts else "the cache holds several that it may be"
-        return f"{found} ({prepared})"
+        place = "the cache (data.cache, or $SEQ2SEQ_CACHE)"  # no folder: records travel
+        return f"{place} holds several that it may be" if texts else f"it is not in {place}"
     (text, report), *_ = texts.items()
     try:
         pairs = int(json.loads(report.read_text(encoding="utf-8"))["kept"])
     except (OSError, ValueError, KeyError, TypeError):
-        return f"it is damaged ({report})"
+        return f"it is damaged in the cache ({report.relative_to(prepared)})"
     return TrainingText(text.parent.name, pairs, sorted(text.glob("[0-9]*.arrow")))
 
 

@@ -108,9 +108,11 @@ def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, mo
     unknown["lost"] = evaluate(settings(run, corpus))
     said = {name: record.overlap["unknown"] for name, record in unknown.items()}
     assert said["many"] == "it has 3 pairs; training_text=all reads them"
-    assert said["several"].startswith("the cache holds several that it may be (")
-    assert said["damaged"].startswith("it is damaged (")
-    assert said["lost"].startswith("it is not in the cache (")
+    place = "the cache (data.cache, or $SEQ2SEQ_CACHE)"
+    assert said["several"].startswith(f"{place} holds several that it may be;")
+    assert said["damaged"].startswith(f"it is damaged in the cache ({prepared.name}/ids-")
+    assert said["lost"].startswith(f"it is not in {place};")
+    assert str(tmp_path) not in "".join(said.values())  # records travel
     assert said["lost"].endswith("; name its files: training_text=FILES")
     with pytest.raises(DataError, match=r"training_text: no corpus file .*nothing\.tsv"):
         evaluate(settings(run, corpus, training_text=str(tmp_path / "nothing.tsv")))
