@@ -20,7 +20,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ Output = tuple[Tokens, float]  # with its end mark, if it has one; log probabili
 LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
 NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
 BATCH_TOKENS = 8192  # source positions that are scored at once
+FEWEST_TOKENS = 512  # source positions x beam that are worth a batch of their own
 BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
 
 
@@ -78,6 +79,7 @@ class CTranslate2Engine:
         self._target = token_names(vocabularies.target)
         self._ids = {name: number for number, name in enumerate(self._target)}
         self._model = _load(folder, device, precision, workers)
+        self._workers: int = self._model.num_translators
 
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
@@ -170,15 +172,19 @@ class CTranslate2Engine:
     ) -> None:
         """Add what has ended, where what the limit cut off may have taken its place.
 
-        The former is shorter, and a penalty can put short hypotheses first. What the rules forbid
-        can be among it, such as an empty output, and is left out.
+        The former is shorter, and a penalty can put short hypotheses first. They may be twice as
+        long, lest those of the last step be chosen by probability. What the rules forbid can be
+        among what ended, such as an empty output, and is left out.
         """
         cut = [row for row, outputs in enumerate(found) if not all(_ended(o) for o, _ in outputs)]
         for strict in (False, True):
             rows = [row for row in cut if (row in strict_rows) == strict]
-            chosen = [tasks[row] for row in rows]
+            chosen = [
+                replace(task, limit=(task.least, min(2 * task.most, self.max_length)))
+                for task in (tasks[row] for row in rows)
+            ]
             penalty = -LARGE / math.log10(1 + max((task.most for task in chosen), default=1))
-            again = self._translated(chosen, config, penalty, strict, own=True)
+            again = self._translated(chosen, config, penalty, strict)
             for row, outputs in zip(rows, again, strict=True):
                 fitting = [output for output in outputs if tasks[row].fits([output])]
                 # The scores of the first search win: the penalty made these less exact.
@@ -200,7 +206,7 @@ class CTranslate2Engine:
         found: list[list[Output]] = [[] for _ in tasks]
         started = [
             (rows, self._start([tasks[row] for row in rows], config, penalty, strict))
-            for rows in _batches(tasks, config, own)
+            for rows in _batches(tasks, config, own, self._workers)
         ]
         for rows, futures in started:
             for row, future in zip(rows, futures, strict=True):
@@ -329,17 +335,22 @@ def _hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesi
     return finished if config.coverage else finished[: config.n_best]
 
 
-def _batches(tasks: Sequence[_Task], config: DecodeConfig, own: bool) -> Iterator[list[int]]:
+def _batches(
+    tasks: Sequence[_Task], config: DecodeConfig, own: bool, workers: int
+) -> Iterator[list[int]]:
     """Numbers of sentences of similar length and equal rules, the longest first.
 
-    With `own` their limits are equal, too.
+    With `own` their limits are equal, too. Each worker gets two batches or more, if there is enough
+    to do, lest all wait for the one that has the longest sentences.
     """
     groups: dict[Any, list[int]] = defaultdict(list)
     for row, task in enumerate(tasks):
         banned = tuple(map(tuple, task.request.banned))
         # Beside sentences with a prefix, one without could not end at once.
         groups[task.least, own and task.most, bool(task.request.prefix), banned].append(row)
-    budget = Budget(2 * max(1, config.batch_tokens // config.width))  # of two equal sides
+    share = config.width * sum(len(task.request.source) + 1 for task in tasks) // (2 * workers)
+    most = min(config.batch_tokens, max(share, FEWEST_TOKENS))
+    budget = Budget(2 * max(1, most // config.width))  # of two equal sides
     for rows in groups.values():
         lengths = np.array([[len(tasks[row].request.source) + 1] * 2 for row in rows])
         for batch in reversed(token_batches(lengths, budget)):
