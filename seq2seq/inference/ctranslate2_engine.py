@@ -44,7 +44,8 @@ Output = tuple[Tokens, float]  # with its end mark, if it has one; log probabili
 LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
 NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
 BATCH_TOKENS = 8192  # source positions that are scored at once
-FEWEST_TOKENS = 512  # source positions x beam that are worth a batch of their own
+BATCHES_PER_WORKER = 4  # or more, lest all wait for the one that has the longest sentences
+FEWEST_ROWS = 64  # sentences x beam; a step with fewer takes hardly less time
 BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
 
 
@@ -340,17 +341,18 @@ def _batches(
 ) -> Iterator[list[int]]:
     """Numbers of sentences of similar length and equal rules, the longest first.
 
-    With `own` their limits are equal, too. Each worker gets two batches or more, if there is enough
-    to do, lest all wait for the one that has the longest sentences.
+    With `own` their limits are equal, too.
     """
     groups: dict[Any, list[int]] = defaultdict(list)
     for row, task in enumerate(tasks):
         banned = tuple(map(tuple, task.request.banned))
         # Beside sentences with a prefix, one without could not end at once.
         groups[task.least, own and task.most, bool(task.request.prefix), banned].append(row)
-    share = config.width * sum(len(task.request.source) + 1 for task in tasks) // (2 * workers)
-    most = min(config.batch_tokens, max(share, FEWEST_TOKENS))
-    budget = Budget(2 * max(1, most // config.width))  # of two equal sides
+    share = len(tasks) // (workers * BATCHES_PER_WORKER)
+    budget = Budget(
+        2 * max(1, config.batch_tokens // config.width),  # of two equal sides
+        max(share, FEWEST_ROWS // config.width, 1),
+    )
     for rows in groups.values():
         lengths = np.array([[len(tasks[row].request.source) + 1] * 2 for row in rows])
         for batch in reversed(token_batches(lengths, budget)):
