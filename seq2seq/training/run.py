@@ -436,3 +436,4 @@ def quiet_libraries() -> None:
     # What fp16 does when its first steps overflow; the schedule goes on with the data.
     warnings.filterwarnings("ignore", message=".*lr_scheduler.step.. before .optimizer.step.*")
     warnings.filterwarnings("ignore", message=".*returned a view tensor.*")  # keys_values, by FSDP
+    warnings.filterwarnings("ignore", message="Mismatch dtype between input and weight")  # qk_norm
