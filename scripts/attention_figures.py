@@ -25,7 +25,7 @@ from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import EOS, Tokenizer
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import Bundle, load_bundle
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model import masks
 from seq2seq.model.attention import attend

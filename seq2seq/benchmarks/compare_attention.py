@@ -21,7 +21,7 @@ from seq2seq.benchmarks.models import Work, measure_model
 from seq2seq.config import KERNELS, CompareConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.errors import RunError
 from seq2seq.evaluation.record import records_of
-from seq2seq.inference.bundle import BundleConfig, bundle_folder, read_config
+from seq2seq.inference.bundle_folder import BundleConfig, bundle_folder, read_config
 from seq2seq.inference.device import choose_device
 from seq2seq.training.hardware import describe_device
 

@@ -16,12 +16,13 @@ import torch
 from seq2seq.config import DecodeConfig
 from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.forced_attention import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import corpus_scores
-from seq2seq.inference.alignment import choose_head
-from seq2seq.inference.bundle import Bundle, read_config, target_steps
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.bundle import Bundle
+from seq2seq.inference.bundle_folder import read_config, target_steps
+from seq2seq.inference.head_choice import choose_head
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel

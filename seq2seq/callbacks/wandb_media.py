@@ -25,7 +25,7 @@ from seq2seq.callbacks.samples import Samples
 from seq2seq.decoding.forced_attention import forced_attention
 from seq2seq.disk import replace_text
 from seq2seq.html_page import html_page, visible
-from seq2seq.inference.bundle import read_config
+from seq2seq.inference.bundle_folder import read_config
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.text import normaliser
 from seq2seq.training.origin import Origin

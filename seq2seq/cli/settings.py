@@ -285,7 +285,7 @@ def _fine_tuned(config: DictConfig, folder: str) -> dict[Any, Any]:
         BundleError: there is no bundle.
         ConfigError: settings of a vocabulary that would not be used.
     """
-    from seq2seq.inference.bundle import bundle_folder, read_config
+    from seq2seq.inference.bundle_folder import bundle_folder, read_config
 
     keys = [key for override in _overrides() if (key := _key_of(override)) != "init_from"]
     learned = [k for k in keys if k in ("tokenizer", *(f"tokenizer.{name}" for name in LEARNED))]

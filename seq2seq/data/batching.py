@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from torch.utils.data import Sampler
 
 from seq2seq.data.mixture import Member
 
@@ -80,7 +79,7 @@ class Rows:
     rows: np.ndarray
 
 
-class TrainingBatches(Sampler[Rows]):
+class TrainingBatches:
     """An endless stream of batches, epoch after epoch, that can start anywhere.
 
     Batch number i of epoch e is a function of (seed, e, i) alone. The batches are the same for

@@ -6,46 +6,17 @@ Shapes: B pairs, H heads, S and T source and target lengths, end marks included.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.collate import collate
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.model.attention_maps import attention_maps, cross_attentions
 from seq2seq.model.translation_model import TranslationModel
 
 Pair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
-
-
-@dataclass(frozen=True)
-class AttentionHead:
-    """One attention from the target to the source.
-
-    Attributes:
-        layer: of the decoder, from 0; from its end if negative. The last but one aligns best in
-            most models: the last rather serves the choice among next words.
-        head: None = the mean of all heads of the layer.
-    """
-
-    layer: int = -2
-    head: int | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.layer, int) or not isinstance(self.head, int | None):
-            raise ValueError(f"a layer and a head are whole numbers, not {self}")
-
-    def module(self, model: TranslationModel) -> str:
-        """The name of the module it is in; the first, if counting from the end goes too far."""
-        names = cross_attentions(model)
-        return names[max(self.layer, -len(names))]
-
-    def exists(self, model: TranslationModel) -> bool:
-        """Whether the model has such a layer and such a head."""
-        heads = getattr(model.config, "n_heads", 1)  # a recurrent model looks once
-        layers = len(cross_attentions(model))
-        return self.layer < layers and (self.head is None or 0 <= self.head < heads)
 
 
 @torch.inference_mode()
@@ -68,7 +39,8 @@ def forced_attention(
         sum to 1.
     """
     results: list[np.ndarray] = [np.empty(0)] * len(pairs)
-    for row, (weights_HTS,) in forced_maps(model, pairs, [head.module(model)], batch_tokens):
+    module = head.module(cross_attentions(model))
+    for row, (weights_HTS,) in forced_maps(model, pairs, [module], batch_tokens):
         results[row] = weights_HTS.mean(axis=0) if head.head is None else weights_HTS[head.head]
     return results
 

@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.decoding.terms import check_tokens
 
 
 @dataclass
@@ -186,16 +187,6 @@ class RepetitionPenalty:
     def __call__(self, log_probs_RV: Tensor, past: Past) -> None:
         used_RL = torch.from_numpy(past.tokens_RL).to(log_probs_RV.device)
         log_probs_RV.scatter_(1, used_RL, self.factor * log_probs_RV.gather(1, used_RL))
-
-
-def check_tokens(name: str, sequences: Sequence[Sequence[int]]) -> None:
-    """Raise ValueError if a sequence holds a mark, which no rule can put into an output or out."""
-    for sequence in sequences:
-        if any(token in (PAD, BOS, EOS) for token in sequence):
-            raise ValueError(
-                f"{name} holds a mark (padding, start or end): {list(sequence)}. Give tokens of "
-                "text alone"
-            )
 
 
 def rule_out(log_probs_RV: Tensor, rows: np.ndarray, tokens: np.ndarray) -> None:

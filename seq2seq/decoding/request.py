@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2seq.decoding.processors import check_tokens
-from seq2seq.decoding.required import Terms
+from seq2seq.decoding.terms import Terms, check_tokens
 from seq2seq.errors import RequestError
 
 

@@ -43,11 +43,12 @@ from seq2seq.evaluation.training_text import (
     given_text,
     text_of,
 )
-from seq2seq.inference.bundle import Bundle, bundle_folder, load_bundle
+from seq2seq.inference.bundle import Bundle, load_bundle
+from seq2seq.inference.bundle_folder import bundle_folder
 from seq2seq.inference.device import choose_device
-from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.precision import prepared
 from seq2seq.inference.shipped import is_shipped
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.malloc import keep_freed_memory
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.decoding.forced_attention import AttentionHead, Pair, forced_maps
+from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.forced_attention import Pair, forced_maps
 from seq2seq.errors import UserError
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import cross_attentions
 
@@ -81,7 +82,7 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
         for row, (one, other) in enumerate(ids)
     ]
     sentences = sentences if path.suffix.lower() != ".png" else _legible(sentences)
-    layer, shown = modules.index(head.module(model)), len(sentences)
+    layer, shown = modules.index(head.module(modules)), len(sentences)
     left_out = f"\nThe first {shown} of {len(pairs)} sentences." if len(pairs) > shown else ""
     if shown < len(ids):
         left_out += " A .pdf or .svg file has room for more."

@@ -24,12 +24,8 @@ from seq2seq.config import FREE_OF_WEIGHTS, AverageConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError
-from seq2seq.inference.bundle import (
-    bundle_folder,
-    load_bundle,
-    read_config,
-    unique_weights,
-)
+from seq2seq.inference.bundle import load_bundle, unique_weights
+from seq2seq.inference.bundle_folder import bundle_folder, read_config
 from seq2seq.model.translation_model import TranslationModel
 
 log = logging.getLogger(__name__)

@@ -34,8 +34,8 @@ from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.lengths import normalised, output_limits
 from seq2seq.decoding.request import Request, check_requests
 from seq2seq.errors import BundleError, ConfigError, UserError
-from seq2seq.inference.bundle import read_config
-from seq2seq.inference.ctranslate2_export import require_ctranslate2, token_names
+from seq2seq.inference.bundle_folder import read_config
+from seq2seq.inference.ctranslate2_folder import require_ctranslate2, token_names
 from seq2seq.inference.engine import Pair, Progress, ranked_by_cover
 
 Tokens = tuple[int, ...]

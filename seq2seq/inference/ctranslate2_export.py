@@ -13,59 +13,31 @@ self-attention; keys and values of attention over the source.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
 from seq2seq.config import ModelConfig, TransformerConfig
-from seq2seq.data.fingerprint import cache_folder
-from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
-from seq2seq.decoding.forced_attention import AttentionHead
-from seq2seq.errors import BundleError, RunError, UserError
-from seq2seq.inference.bundle import bundle_folder, load_bundle, read_config
+from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.errors import BundleError, RunError
+from seq2seq.inference.bundle import load_bundle
+from seq2seq.inference.bundle_folder import bundle_folder, read_config
+from seq2seq.inference.ctranslate2_folder import is_exported, require_ctranslate2, token_names
 from seq2seq.inference.shipped import is_shipped
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from seq2seq.model.positions import LearnedPositions, sinusoidal_table
 from seq2seq.model.transformer import Transformer
 
-log = logging.getLogger(__name__)
-
-LAYOUT = 1  # of what this file writes; a new one makes caches of older ones be left alone
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}
 MULTIPLE = 8  # CTranslate2 pads half-precision sources to multiples of this
-
-
-def require_ctranslate2() -> ModuleType:
-    """The package, which is optional and loaded only when it is used.
-
-    Raises:
-        UserError: it is not installed.
-    """
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise UserError(
-            f"the engine ctranslate2 needs a package that cannot be loaded ({error}): "
-            "pip install -e '.[ctranslate2]'"
-        ) from error
-    package: ModuleType = ctranslate2
-    return package
-
-
-def is_exported(folder: Path) -> bool:
-    """Whether a folder holds a model of CTranslate2."""
-    return (folder / "model.bin").is_file()
 
 
 def export(
@@ -113,39 +85,6 @@ def export(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return output
-
-
-def exported(path: Path) -> Path:
-    """What `export` wrote: `path` itself, or made of the bundle there and kept in the cache.
-
-    The cache names it by a hash of all that makes it, so that a changed bundle gets a new one.
-
-    Raises:
-        UserError: as `export`.
-    """
-    package = require_ctranslate2()
-    if is_exported(path):
-        return path
-    folder = bundle_folder(path)
-    digest = hashlib.sha256(f"{LAYOUT} {package.__version__}".encode())
-    for name in ("config.json", "model.safetensors", JOINT, *SEPARATE):
-        with suppress(FileNotFoundError), open(folder / name, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    output = cache_folder(None) / "ctranslate2" / digest.hexdigest()[:16]
-    if not is_exported(output):
-        log.warning("converting %s for ctranslate2, once: it is kept in %s", folder, output)
-        try:
-            export(folder, output)
-        except RunError:
-            if not is_exported(output):  # else another process was faster
-                raise
-    return output
-
-
-def token_names(tokenizer: Tokenizer) -> list[str]:
-    """The name of each token, by id; no two are the same."""
-    names = map(tokenizer.backend.id_to_token, range(tokenizer.vocab_size))
-    return [str(name) for name in names]
 
 
 def _require_expressible(config: ModelConfig, folder: Path) -> None:

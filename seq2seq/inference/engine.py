@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import torch
 
 from seq2seq.config import DecodeConfig
 from seq2seq.decoding.coverage import ranked_by_coverage
-from seq2seq.decoding.ensemble import Ensemble
-from seq2seq.decoding.forced import forced_log_probs
-from seq2seq.decoding.forced_attention import AttentionHead, forced_attention
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import Request
-from seq2seq.decoding.search import search
-from seq2seq.decoding.static_step import graph_step
-from seq2seq.decoding.step import StepModel
-from seq2seq.decoding.transformer_step import step_model
-from seq2seq.model.translation_model import TranslationModel
 
 Progress = Callable[[int], object] | None
 Pair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
@@ -52,60 +43,6 @@ class Engine(Protocol):
             Weights (T, S), end marks included on both sides; rows sum to 1.
         """
         ...
-
-
-class TorchEngine:
-    """One model of this project, or several as an ensemble.
-
-    Args:
-        models: in evaluation mode, on one device, over one vocabulary.
-        length_ratio: target tokens per source token, as in the training corpus.
-        heads: for each model what aligns best; none = the defaults of `AttentionHead`.
-        cuda_graphs: steps are replayed as CUDA graphs, which is faster where batches are small.
-
-    Raises:
-        UserError: CUDA graphs are not for these models.
-    """
-
-    def __init__(
-        self,
-        models: Sequence[TranslationModel],
-        length_ratio: float = 1.0,
-        heads: Sequence[AttentionHead] = (),
-        cuda_graphs: bool = False,
-    ):
-        self.models, self.length_ratio = list(models), length_ratio
-        self.heads = list(heads) or [AttentionHead() for _ in models]
-        self.max_length = min(model.config.max_length for model in models)
-        steps = [graph_step(model) if cuda_graphs else step_model(model) for model in models]
-        self._step: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
-        self._device = next(models[0].parameters()).device
-        # Asked for once: while a search runs in several threads, each has but one.
-        self._workers = torch.get_num_threads() if self._device.type == "cpu" else 1
-
-    def search(
-        self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
-    ) -> list[list[Hypothesis]]:
-        found = search(
-            self._step,
-            requests,
-            config,
-            max_length=self.max_length,
-            length_ratio=self.length_ratio,
-            device=self._device,
-            progress=progress,
-            workers=self._workers,
-            spare=True,
-        )
-        return ranked_by_cover(self, requests, found, config) if config.coverage else found
-
-    def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
-        return forced_log_probs(self.models, pairs)
-
-    def attention(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
-        each = zip(self.models, self.heads, strict=True)
-        of_models = [forced_attention(model, pairs, head) for model, head in each]
-        return [np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)]
 
 
 def ranked_by_cover(

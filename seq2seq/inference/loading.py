@@ -1,4 +1,7 @@
-"""From folders to what a translator is made of."""
+"""From folders to what a translator is made of.
+
+Each engine is imported where it is asked for: torch alone takes longer to load than the model.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,8 @@ from typing import NamedTuple
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import UserError
-from seq2seq.inference.bundle import load_bundle, read_config, require_same_language
-from seq2seq.inference.device import choose_device
-from seq2seq.inference.engine import Engine, TorchEngine
-from seq2seq.inference.precision import choose_precision, prepared
+from seq2seq.inference.bundle_folder import read_config
+from seq2seq.inference.engine import Engine
 
 
 class Loaded(NamedTuple):
@@ -40,6 +41,17 @@ def load_parts(
         return _of_ctranslate2(paths, device, precision)
     if engine != "torch":
         raise UserError(f"engine {engine} is not known: choose torch or ctranslate2")
+    return _of_torch(paths, device, precision, cuda_graphs)
+
+
+def _of_torch(
+    paths: Sequence[str | Path], device: str, precision: str, cuda_graphs: bool
+) -> Loaded:
+    from seq2seq.inference.bundle import load_bundle, require_same_language
+    from seq2seq.inference.device import choose_device
+    from seq2seq.inference.precision import choose_precision, prepared
+    from seq2seq.inference.torch_engine import TorchEngine
+
     chosen = choose_device(device)
     choose_precision(precision, chosen)  # a mistake is told before anything is read
     bundles = [load_bundle(one, chosen) for one in paths]
@@ -56,16 +68,20 @@ def load_parts(
 
 
 def _of_ctranslate2(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
-    from seq2seq.inference import ctranslate2_engine, ctranslate2_export  # an optional package
+    from seq2seq.inference.ctranslate2_engine import CTranslate2Engine
+    from seq2seq.inference.ctranslate2_folder import exported
 
     if len(paths) > 1:
         raise UserError(
             f"the engine ctranslate2 runs one model, and {len(paths)} were given: use the "
             "engine torch for their ensemble, or average them"
         )
-    folder = ctranslate2_export.exported(Path(paths[0]))
-    made = ctranslate2_engine.CTranslate2Engine(folder, device, precision)
+    folder = exported(Path(paths[0]))
     config = read_config(folder / "config.json")
     return Loaded(
-        made, Vocabularies.load(folder), config.decode, config.normalise, config.normalise_target
+        CTranslate2Engine(folder, device, precision),
+        Vocabularies.load(folder),
+        config.decode,
+        config.normalise,
+        config.normalise_target,
     )

@@ -134,7 +134,7 @@ def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int)
             "target": _readable(target.tokens(ids[row][1])),
             "weights": base64.b64encode(weights_LHTS.tobytes()).decode("ascii"),
         })  # fmt: skip
-    aligns = [modules.index(bundle.alignment.module(model)), bundle.alignment.head]
+    aligns = [modules.index(bundle.alignment.module(modules)), bundle.alignment.head]
     return {"sentences": found, "layers": shape[0], "heads": shape[1], "aligns": aligns}
 
 

@@ -10,7 +10,8 @@ import torch
 
 from seq2seq.errors import RunError
 from seq2seq.evaluation.evaluate import file_sha256
-from seq2seq.inference.bundle import Bundle, bundle_folder, load_bundle
+from seq2seq.inference.bundle import Bundle, load_bundle
+from seq2seq.inference.bundle_folder import bundle_folder
 from seq2seq.report.results import keep, places_of, renamed
 from seq2seq.report.run import Run, read_run
 from seq2seq.report.shipped_card import read_notes, shipped_card

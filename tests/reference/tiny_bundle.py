@@ -10,7 +10,7 @@ from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.inference.bundle import Bundle
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.transformer import Transformer
 

@@ -16,7 +16,7 @@ from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.coverage import coverage_penalty, ranked_by_coverage
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import Request
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.torch_engine import TorchEngine
 
 SOURCES = [random_ids(seed, 2 + seed % 5).tolist() for seed in range(12)]
 

@@ -14,9 +14,10 @@ from tiny import tiny_recurrent, tiny_transformer
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.forced_attention import AttentionHead, forced_attention
+from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.forced_attention import forced_attention
 from seq2seq.decoding.request import Request
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.model.attention_maps import attention_maps, cross_attentions
 
 IDS = st.lists(st.integers(3, 12), max_size=6)
@@ -86,13 +87,14 @@ def test_only_the_wanted_attention_is_computed_with_weights(monkeypatch):
     ],
 )
 def test_a_head_exists_or_not(head, exists):
-    assert head.exists(tiny_transformer()) is exists
+    config = tiny_transformer().config
+    assert head.exists(config.decoder_layers, config.n_heads) is exists
 
 
 def test_the_default_is_the_last_layer_but_one_or_the_only_one():
     deep = tiny_transformer(decoder_layers=3)
-    assert AttentionHead().module(deep) == "decoder.1.cross_attention"
-    assert AttentionHead().module(tiny_recurrent()) == "attention"
+    assert AttentionHead().module(cross_attentions(deep)) == "decoder.1.cross_attention"
+    assert AttentionHead().module(cross_attentions(tiny_recurrent())) == "attention"
     assert cross_attentions(deep) == [f"decoder.{n}.cross_attention" for n in range(3)]
 
 

@@ -14,8 +14,9 @@ from test_processors import STRATEGIES, strategies
 
 from seq2seq.config import DecodeConfig
 from seq2seq.decoding.request import Request
-from seq2seq.decoding.required import Terms, by_turns
+from seq2seq.decoding.required import by_turns
 from seq2seq.decoding.search import search
+from seq2seq.decoding.terms import Terms
 from seq2seq.errors import RequestError
 
 VOCABULARY = 6

@@ -14,7 +14,7 @@ from tiny import tiny_recurrent
 from tiny_bundle import tiny_bundle, translator_of
 
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.forced_attention import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import UserError
 from seq2seq.inference.attention_figure import (
     CAPTION,
@@ -23,7 +23,7 @@ from seq2seq.inference.attention_figure import (
     attention_figure,
     draw_attention,
 )
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import attention_maps
 

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,11 +22,11 @@ from tiny import RECURRENT_SIZES, SIZES, random_ids, shake
 from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.forced_attention import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.request import Request
 from seq2seq.errors import BundleError, ConfigError, RunError, UserError
 from seq2seq.inference.bundle import Bundle, load_bundle
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.recurrent import RecurrentModel
 from seq2seq.model.transformer import Transformer
@@ -36,7 +37,8 @@ from seq2seq.cli.export import main  # noqa: E402
 from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
 from seq2seq.inference import ctranslate2_engine  # noqa: E402
 from seq2seq.inference.ctranslate2_engine import CTranslate2Engine  # noqa: E402
-from seq2seq.inference.ctranslate2_export import export, exported  # noqa: E402
+from seq2seq.inference.ctranslate2_export import export  # noqa: E402
+from seq2seq.inference.ctranslate2_folder import exported  # noqa: E402
 
 BYTES = 259  # tokens of a vocabulary of bytes
 DECODE = DecodeConfig(beam=3, n_best=3, min_length=0, max_ratio=1.0, max_extra=6)
@@ -506,6 +508,15 @@ def test_the_names_of_precisions_are_those_of_the_package(folder):
     assert ctranslate2.get_supported_compute_types("cpu") <= set(PRECISIONS["ctranslate2"])
     assert ctranslate2_engine.precision_on("cpu", "auto") == "auto on cpu"
     assert ctranslate2_engine.precision_on("cpu", "int8") == "int8"
+
+
+def test_translating_does_not_wait_for_torch(folder):
+    code = "import sys; from seq2seq.cli import translate; translate.main()\nprint(*sys.modules)"
+    command = [sys.executable, "-c", code, "--engine", "ctranslate2", "--model", str(folder), "x"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    _, modules = found.stdout.splitlines()
+    assert "ctranslate2" in modules.split()
+    assert not {"torch", "lightning", "hydra", "datasets"} & set(modules.split())
 
 
 def test_a_missing_package_says_how_to_get_it(folder, monkeypatch):

@@ -10,7 +10,7 @@ from tiny_bundle import tiny_bundle
 
 from seq2seq.errors import BundleError
 from seq2seq.inference import shipped
-from seq2seq.inference.bundle import bundle_folder
+from seq2seq.inference.bundle_folder import bundle_folder
 from seq2seq.inference.find_model import find_model, finished_runs
 
 

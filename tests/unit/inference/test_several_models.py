@@ -13,7 +13,7 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.request import Request
 from seq2seq.errors import BundleError, ConfigError
 from seq2seq.inference.bundle import Bundle
-from seq2seq.inference.engine import TorchEngine
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.transformer import Transformer
 

@@ -17,9 +17,9 @@ from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.errors import ConfigError, RequestError, UserError
 from seq2seq.inference.bundle import Bundle
 from seq2seq.inference.device import choose_device
-from seq2seq.inference.engine import TorchEngine
 from seq2seq.inference.given import readable
 from seq2seq.inference.tagging import weights_of_units
+from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.transformer import Transformer

@@ -30,9 +30,9 @@ from html_elements import Page
 from tiny_bundle import tiny_bundle
 
 from seq2seq.data.tokenizer import BOS, EOS
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError
 from seq2seq.evaluation.record import Score
-from seq2seq.inference.alignment import AttentionHead
 from seq2seq.model.attention_maps import attention_maps
 from seq2seq.report.attention import attention_data, attention_section
 from seq2seq.report.curves import CHARTS
