@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the translator, and torch with it, only when it is asked for."""
+    """Import the translator only when it is asked for."""
     if name in ("Translation", "Translator"):
         from seq2seq.inference import translator
 

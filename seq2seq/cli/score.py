@@ -16,7 +16,7 @@ from seq2seq.cli.report import prepare_streams, run_command
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.lines import bounded, decoded
 
-if TYPE_CHECKING:  # torch takes seconds to load: --help and mistakes shall not wait for it
+if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait for it
     from seq2seq.inference.scoring import PairScore
     from seq2seq.inference.translator import Translator
 

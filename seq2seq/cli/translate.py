@@ -24,7 +24,7 @@ from seq2seq.errors import DataError, RunError, UserError
 from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
 from seq2seq.malloc import keep_freed_memory
 
-if TYPE_CHECKING:  # torch takes seconds to load: --help and mistakes shall not wait for it
+if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait for it
     from seq2seq.inference.translation import Translation
     from seq2seq.inference.translator import Translator
 

@@ -184,6 +184,10 @@ class Tokenizer:
             for i in ids
         ]
 
+    def names(self) -> list[str]:
+        """The name of each token in its file, by id; no two are the same."""
+        return [str(self.backend.id_to_token(i)) for i in range(self.vocab_size)]
+
     def ends(self, ids: Iterable[int]) -> list[int]:
         """Where each token ends in `decode(encode(text))`, in characters; the space that is put in
         front of the text does not count. Tokens of one character end with it or inside it."""

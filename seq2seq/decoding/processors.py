@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS, PAD
-from seq2seq.decoding.terms import check_tokens
+from seq2seq.decoding.marks import check_tokens
 
 
 @dataclass

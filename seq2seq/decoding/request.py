@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2seq.decoding.terms import Terms, check_tokens
+from seq2seq.decoding.marks import check_tokens
+from seq2seq.decoding.terms import Terms
 from seq2seq.errors import RequestError
 
 

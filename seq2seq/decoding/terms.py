@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.decoding.marks import check_tokens
 
 Tokens = tuple[int, ...]
 
@@ -70,13 +70,3 @@ def _count(term: Tokens, output: Tokens) -> int:
     """How often a term stands in an output."""
     size = len(term)
     return sum(output[i : i + size] == term for i in range(len(output) - size + 1))
-
-
-def check_tokens(name: str, sequences: Sequence[Sequence[int]]) -> None:
-    """Raise ValueError if a sequence holds a mark, which no rule can put into an output or out."""
-    for sequence in sequences:
-        if any(token in (PAD, BOS, EOS) for token in sequence):
-            raise ValueError(
-                f"{name} holds a mark (padding, start or end): {list(sequence)}. Give tokens of "
-                "text alone"
-            )

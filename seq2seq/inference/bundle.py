@@ -43,7 +43,7 @@ class Bundle:
         decode: the search settings it was validated with.
         training: what is known of its making: settings, step, scores.
         normalise: what is done to a text before the model reads it (`seq2seq/text.py`).
-        alignment: the attention that aligns best (`inference/alignment.py`).
+        alignment: the attention that aligns best (`inference/head_choice.py`).
     """
 
     model: TranslationModel

@@ -60,7 +60,7 @@ class BundleConfig:
 
     @property
     def normalise_target(self) -> list[str]:
-        """As that of a bundle."""
+        """As `Bundle.normalise_target`."""
         return target_steps(self.training, self.normalise)
 
 

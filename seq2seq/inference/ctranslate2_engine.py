@@ -35,7 +35,7 @@ from seq2seq.decoding.lengths import normalised, output_limits
 from seq2seq.decoding.request import Request, check_requests
 from seq2seq.errors import BundleError, ConfigError, UserError
 from seq2seq.inference.bundle_folder import read_config
-from seq2seq.inference.ctranslate2_folder import require_ctranslate2, token_names
+from seq2seq.inference.ctranslate2_folder import require_ctranslate2
 from seq2seq.inference.engine import Pair, Progress, ranked_by_cover
 
 Tokens = tuple[int, ...]
@@ -44,9 +44,9 @@ Output = tuple[Tokens, float]  # with its end mark, if it has one; log probabili
 LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
 NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
 BATCH_TOKENS = 8192  # source positions that are scored at once
-BATCHES_PER_WORKER = 4  # or more, lest all wait for the one that has the longest sentences
-FEWEST_ROWS = 64  # sentences x beam; a step with fewer takes hardly less time
 BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
+BATCHES_PER_WORKER = 4  # at least, lest all wait for the one that has the longest sentences, ...
+FEWEST_ROWS = 64  # ... but of so many hypotheses: in smaller ones each takes longer
 
 
 class CTranslate2Engine:
@@ -76,8 +76,8 @@ class CTranslate2Engine:
         self.max_length = config.model.max_length
         self.length_ratio = float(config.training.get("length_ratio", 1.0))
         vocabularies = Vocabularies.load(folder)
-        self._source = token_names(vocabularies.source)
-        self._target = token_names(vocabularies.target)
+        self._source = vocabularies.source.names()
+        self._target = vocabularies.target.names()
         self._ids = {name: number for number, name in enumerate(self._target)}
         self._model = _load(folder, device, precision, workers)
         self._workers: int = self._model.num_translators
@@ -173,9 +173,10 @@ class CTranslate2Engine:
     ) -> None:
         """Add what has ended, where what the limit cut off may have taken its place.
 
-        The former is shorter, and a penalty can put short hypotheses first. They may be twice as
-        long, lest those of the last step be chosen by probability. What the rules forbid can be
-        among what ended, such as an empty output, and is left out.
+        The former is shorter, and a penalty can put short hypotheses first. The search goes on to
+        twice the limit, as far as the model has positions, lest what ends in the last step compete
+        with what it cuts off; at the model's own limit it still does. What the rules forbid can
+        be among what ended, such as an empty output, and is left out.
         """
         cut = [row for row, outputs in enumerate(found) if not all(_ended(o) for o, _ in outputs)]
         for strict in (False, True):
@@ -339,24 +340,29 @@ def _hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesi
 def _batches(
     tasks: Sequence[_Task], config: DecodeConfig, own: bool, workers: int
 ) -> Iterator[list[int]]:
-    """Numbers of sentences of similar length and equal rules, the longest first.
+    """Numbers of sentences of similar length and equal rules, in each group the longest first.
 
-    With `own` their limits are equal, too.
+    With `own` their limits are equal, too. Several workers get several batches each.
     """
     groups: dict[Any, list[int]] = defaultdict(list)
     for row, task in enumerate(tasks):
         banned = tuple(map(tuple, task.request.banned))
         # Beside sentences with a prefix, one without could not end at once.
         groups[task.least, own and task.most, bool(task.request.prefix), banned].append(row)
-    share = len(tasks) // (workers * BATCHES_PER_WORKER)
-    budget = Budget(
-        2 * max(1, config.batch_tokens // config.width),  # of two equal sides
-        max(share, FEWEST_ROWS // config.width, 1),
-    )
+    tokens = 2 * max(1, config.batch_tokens // config.width)  # of two equal sides
+    most = len(tasks) if workers == 1 else _fair_share(len(tasks), config.width, workers)
     for rows in groups.values():
+        even = math.ceil(len(rows) / math.ceil(len(rows) / most))
+        budget = Budget(tokens, even)
         lengths = np.array([[len(tasks[row].request.source) + 1] * 2 for row in rows])
         for batch in reversed(token_batches(lengths, budget)):
             yield [rows[i] for i in batch]
+
+
+def _fair_share(sentences: int, width: int, workers: int) -> int:
+    """How many sentences a batch may have, so that no worker waits long for another."""
+    fewest = min(FEWEST_ROWS // width, math.ceil(sentences / workers))
+    return max(1, fewest, math.ceil(sentences / (workers * BATCHES_PER_WORKER)))
 
 
 def _length_penalty(config: DecodeConfig) -> float:
@@ -390,13 +396,7 @@ def _refuse_unknown(requests: Sequence[Request], config: DecodeConfig) -> None:
 def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any:
     """The `ctranslate2.Translator` of a folder."""
     package = require_ctranslate2()
-    kind, index = _device(device)
-    known = package.get_supported_compute_types(kind, index)
-    if precision != "auto" and precision not in known:
-        raise UserError(
-            f"precision {precision} is not fast on this {kind} with ctranslate2: choose one of "
-            f"auto, {', '.join(sorted(known))}"
-        )
+    kind, index = choose_device(device, precision)
     try:
         return package.Translator(
             str(folder),
@@ -417,17 +417,17 @@ def precision_on(device: str, precision: str) -> str:
     """The name of a precision; auto is what the device makes of the stored weights.
 
     Raises:
-        UserError: the device is not there.
+        UserError: as `choose_device`.
     """
-    kind, _ = _device(device)
+    kind, _ = choose_device(device, precision)
     return f"auto on {kind}" if precision == "auto" else precision
 
 
-def _device(name: str) -> tuple[str, int]:
+def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:
     """Its kind and its number; auto is the GPU if there is one.
 
     Raises:
-        UserError: it is not there.
+        UserError: it is not there, or not fast with this precision.
     """
     gpus = require_ctranslate2().get_cuda_device_count()
     if name == "auto":
@@ -437,6 +437,12 @@ def _device(name: str) -> tuple[str, int]:
     kind, _, index = name.partition(":")
     if kind == "cuda" and not gpus:
         raise UserError(f"device {name} was asked for, but ctranslate2 sees no GPU here: use cpu")
+    known = require_ctranslate2().get_supported_compute_types(kind, int(index or 0))
+    if precision != "auto" and precision not in known:
+        raise UserError(
+            f"precision {precision} is not fast on this {kind} with ctranslate2: choose one of "
+            f"auto, {', '.join(sorted(known))}"
+        )
     return kind, int(index or 0)
 
 

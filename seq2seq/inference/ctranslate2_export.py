@@ -9,6 +9,8 @@ The folder is a model that any user of CTranslate2 can load, and our translator 
 
 Linear layers that read the same input are one matrix there: queries, keys and values of
 self-attention; keys and values of attention over the source.
+
+What changes here raises `LAYOUT` in `ctranslate2_folder.py`, or older caches would be used.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.bundle_folder import bundle_folder, read_config
-from seq2seq.inference.ctranslate2_folder import is_exported, require_ctranslate2, token_names
+from seq2seq.inference.ctranslate2_folder import is_exported, require_ctranslate2
 from seq2seq.inference.shipped import is_shipped
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
@@ -165,7 +167,7 @@ def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: Attention
     decoder.projection.weight = model.output.weight.data
 
     spec = transformer_spec.TransformerSpec(encoder, decoder)
-    source, target = token_names(vocabularies.source), token_names(vocabularies.target)
+    source, target = vocabularies.source.names(), vocabularies.target.names()
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     spec.config.unk_token = target[PAD]  # there is none, since all texts can be encoded

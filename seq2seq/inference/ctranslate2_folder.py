@@ -9,14 +9,13 @@ from pathlib import Path
 from types import ModuleType
 
 from seq2seq.data.fingerprint import cache_folder
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import JOINT, SEPARATE
 from seq2seq.errors import RunError, UserError
 from seq2seq.inference.bundle_folder import bundle_folder
 
 log = logging.getLogger(__name__)
 
-LAYOUT = 1  # of what `ctranslate2_export` writes; a new one has caches of older ones left alone
+LAYOUT = 1  # of what `ctranslate2_export` writes; when it is raised, older caches are not used
 
 
 def require_ctranslate2() -> ModuleType:
@@ -68,9 +67,3 @@ def exported(path: Path) -> Path:
             if not is_exported(output):  # else another process was faster
                 raise
     return output
-
-
-def token_names(tokenizer: Tokenizer) -> list[str]:
-    """The name of each token, by id; no two are the same."""
-    names = map(tokenizer.backend.id_to_token, range(tokenizer.vocab_size))
-    return [str(name) for name in names]

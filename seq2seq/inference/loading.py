@@ -68,7 +68,7 @@ def _of_torch(
 
 
 def _of_ctranslate2(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
-    from seq2seq.inference.ctranslate2_engine import CTranslate2Engine
+    from seq2seq.inference.ctranslate2_engine import CTranslate2Engine, choose_device
     from seq2seq.inference.ctranslate2_folder import exported
 
     if len(paths) > 1:
@@ -76,6 +76,7 @@ def _of_ctranslate2(paths: Sequence[str | Path], device: str, precision: str) ->
             f"the engine ctranslate2 runs one model, and {len(paths)} were given: use the "
             "engine torch for their ensemble, or average them"
         )
+    choose_device(device, precision)  # a mistake is told before anything is converted
     folder = exported(Path(paths[0]))
     config = read_config(folder / "config.json")
     return Loaded(

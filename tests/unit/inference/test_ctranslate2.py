@@ -205,6 +205,35 @@ def test_outputs_are_ours_for_each_setting_of_the_search(pair, changes):
     assert_same(ours, theirs, config)
 
 
+def test_what_ends_in_the_last_step_is_found_beside_what_it_cuts_off(tmp_path):
+    ours, theirs = engines(talkative(7, ending=2.5, positions="learned"), tmp_path)
+    config = replace(DECODE, beam=4, n_best=4, max_ratio=0.0, max_extra=3)
+    results = ours.search(requests(40), config)
+    assert_same(results, theirs.search(requests(40), config), config)
+    lengths = [len(one.tokens) for found in results for one in found if one.finished]
+    assert max(lengths) == config.max_extra - 1  # and the end mark
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16])
+@pytest.mark.parametrize("changes", [{}, {"beam": 1, "n_best": 1}, {"batch_tokens": 60}], ids=str)
+def test_batches_hold_each_sentence_once_and_keep_workers_busy(changes, workers):
+    config = replace(DECODE, **changes)
+    asked = requests(40, seed=1)
+    asked += [replace(request, prefix=(5,)) for request in requests(3)]
+    tasks = [ctranslate2_engine._Task(request, (0, 9)) for request in asked]
+    batches = list(ctranslate2_engine._batches(tasks, config, False, workers))
+    assert sorted(row for rows in batches for row in rows) == list(range(43))
+    for rows in batches:
+        assert len({tasks[row].request.prefix for row in rows}) == 1
+        lengths = [len(tasks[row].request.source) + 1 for row in rows]
+        assert len(rows) == 1 or len(rows) * max(lengths) * config.width <= config.batch_tokens
+    if config.batch_tokens > 1000:  # else memory alone counts
+        others = [rows for rows in batches if not tasks[rows[0]].request.prefix]
+        assert len(batches) >= min(workers, 14)
+        assert (len(others) == 1) == (workers == 1)
+        assert max(map(len, others)) - min(map(len, others)) <= workers
+
+
 def test_no_empty_output_takes_the_place_of_what_the_limit_cut_off(tmp_path):
     ours, theirs = engines(talkative(1, positions="learned"), tmp_path)
     config = replace(DECODE, beam=4, n_best=1, min_length=1, max_ratio=0.0, max_extra=2)
@@ -510,13 +539,33 @@ def test_the_names_of_precisions_are_those_of_the_package(folder):
     assert ctranslate2_engine.precision_on("cpu", "int8") == "int8"
 
 
-def test_translating_does_not_wait_for_torch(folder):
-    code = "import sys; from seq2seq.cli import translate; translate.main()\nprint(*sys.modules)"
-    command = [sys.executable, "-c", code, "--engine", "ctranslate2", "--model", str(folder), "x"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    _, modules = found.stdout.splitlines()
-    assert "ctranslate2" in modules.split()
-    assert not {"torch", "lightning", "hydra", "datasets"} & set(modules.split())
+@pytest.mark.parametrize("command", ["translate", "score"])
+@pytest.mark.parametrize("kind", ["exported", "converted"])
+def test_nothing_waits_for_torch(kind, command, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path / "cache"))
+    model = folder if kind == "exported" else folder.with_name("bundle")
+    exported(model)
+    (tmp_path / "a.en").write_text("x\n")
+    texts = ["x"] if command == "translate" else [str(tmp_path / "a.en")] * 2
+    code = f"import sys; from seq2seq.cli import {command}; {command}.main()\nprint(*sys.modules)"
+    given = ["--engine", "ctranslate2", "--model", str(model), *texts]
+    found = subprocess.run(
+        [sys.executable, "-c", code, *given], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    modules = set(found.stdout.splitlines()[-1].split())
+    assert "ctranslate2" in modules
+    assert not {"torch", "lightning", "hydra", "datasets", "safetensors"} & modules
+
+
+def test_mistakes_are_told_before_anything_is_converted(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path))
+    bundle = folder.with_name("bundle")
+    with pytest.raises(UserError, match="device 'gpu' is not known: use auto, cpu or cuda"):
+        Translator.load(bundle, "gpu", engine="ctranslate2")
+    with pytest.raises(UserError, match="precision int3 is not fast on this cpu .* choose one of"):
+        Translator.load(bundle, "cpu", engine="ctranslate2", precision="int3")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_package_says_how_to_get_it(folder, monkeypatch):
