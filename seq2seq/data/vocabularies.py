@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seq2seq.config import TokenizerConfig
-from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import UserError
+
+if TYPE_CHECKING:  # pyarrow takes a while to load, and translating needs none
+    from seq2seq.data.corpus import Pair
 
 JOINT = "tokenizer.json"
 SEPARATE = ("tokenizer.source.json", "tokenizer.target.json")

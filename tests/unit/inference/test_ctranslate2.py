@@ -555,7 +555,7 @@ def test_nothing_waits_for_torch(kind, command, folder, tmp_path, monkeypatch):
     assert found.returncode == 0, found.stderr
     modules = set(found.stdout.splitlines()[-1].split())
     assert "ctranslate2" in modules
-    assert not {"torch", "lightning", "hydra", "datasets", "safetensors"} & modules
+    assert not {"torch", "lightning", "hydra", "datasets", "pyarrow", "safetensors"} & modules
 
 
 def test_mistakes_are_told_before_anything_is_converted(folder, tmp_path, monkeypatch):
