@@ -555,7 +555,10 @@ def test_nothing_waits_for_torch(kind, command, folder, tmp_path, monkeypatch):
     assert found.returncode == 0, found.stderr
     modules = set(found.stdout.splitlines()[-1].split())
     assert "ctranslate2" in modules
-    assert not {"torch", "lightning", "hydra", "datasets", "pyarrow", "safetensors"} & modules
+    slow = {"torch", "lightning", "hydra", "datasets", "safetensors", "pyarrow"}
+    if command == "score":
+        slow.remove("pyarrow")  # reads files of pairs
+    assert not slow & modules
 
 
 def test_mistakes_are_told_before_anything_is_converted(folder, tmp_path, monkeypatch):
@@ -563,7 +566,7 @@ def test_mistakes_are_told_before_anything_is_converted(folder, tmp_path, monkey
     bundle = folder.with_name("bundle")
     with pytest.raises(UserError, match="device 'gpu' is not known: use auto, cpu or cuda"):
         Translator.load(bundle, "gpu", engine="ctranslate2")
-    with pytest.raises(UserError, match="precision int3 is not fast on this cpu .* choose one of"):
+    with pytest.raises(UserError, match=r"precision int3 is not fast on this cpu .* choose one of"):
         Translator.load(bundle, "cpu", engine="ctranslate2", precision="int3")
     assert not list(tmp_path.iterdir())
 
