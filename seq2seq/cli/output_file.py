@@ -98,7 +98,7 @@ def made_with(options: argparse.Namespace, folders: Iterable[Path]) -> dict[str,
 def _precision(options: argparse.Namespace) -> str:
     """The name of the arithmetic, which with auto depends on the device."""
     if options.engine == "ctranslate2":
-        from seq2seq.inference.ctranslate2_engine import precision_on
+        from seq2seq.inference.ctranslate2_device import precision_on
 
         return precision_on(options.device, options.precision)
     from seq2seq.inference.device import choose_device

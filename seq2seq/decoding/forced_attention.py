@@ -13,10 +13,9 @@ import torch
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.collate import collate
 from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.request import Pair
 from seq2seq.model.attention_maps import attention_maps, cross_attentions
 from seq2seq.model.translation_model import TranslationModel
-
-Pair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
 
 
 @torch.inference_mode()

@@ -16,8 +16,6 @@ stops only where nothing better can come. Three things differ:
 from __future__ import annotations
 
 import math
-import os
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,11 +30,12 @@ from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.lengths import normalised, output_limits
-from seq2seq.decoding.request import Request, check_requests
-from seq2seq.errors import BundleError, ConfigError, UserError
+from seq2seq.decoding.request import Pair, Request, check_requests
+from seq2seq.errors import BundleError, ConfigError
 from seq2seq.inference.bundle_folder import read_config
+from seq2seq.inference.ctranslate2_device import choose_device, cores
 from seq2seq.inference.ctranslate2_folder import require_ctranslate2
-from seq2seq.inference.engine import Pair, Progress, ranked_by_cover
+from seq2seq.inference.engine import Progress, ranked_by_cover
 
 Tokens = tuple[int, ...]
 Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
@@ -350,7 +349,7 @@ def _batches(
         # Beside sentences with a prefix, one without could not end at once.
         groups[task.least, own and task.most, bool(task.request.prefix), banned].append(row)
     tokens = 2 * max(1, config.batch_tokens // config.width)  # of two equal sides
-    most = len(tasks) if workers == 1 else _fair_share(len(tasks), config.width, workers)
+    most = _fair_share(len(tasks), config.width, workers)
     for rows in groups.values():
         even = math.ceil(len(rows) / math.ceil(len(rows) / most))
         budget = Budget(tokens, even)
@@ -361,6 +360,8 @@ def _batches(
 
 def _fair_share(sentences: int, width: int, workers: int) -> int:
     """How many sentences a batch may have, so that no worker waits long for another."""
+    if workers == 1:
+        return sentences
     fewest = min(FEWEST_ROWS // width, math.ceil(sentences / workers))
     return max(1, fewest, math.ceil(sentences / (workers * BATCHES_PER_WORKER)))
 
@@ -403,7 +404,7 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
             device=kind,
             device_index=index,
             compute_type="default" if precision == "auto" else precision,
-            inter_threads=(workers or _cores()) if kind == "cpu" else 1,
+            inter_threads=(workers or cores()) if kind == "cpu" else 1,
             intra_threads=1,
         )
     except (RuntimeError, ValueError) as error:
@@ -411,46 +412,3 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
             f"ctranslate2 {package.__version__} cannot read the model {folder}: {error}. It is "
             "damaged, or of a newer version: export it again"
         ) from error
-
-
-def precision_on(device: str, precision: str) -> str:
-    """The name of a precision; auto is what the device makes of the stored weights.
-
-    Raises:
-        UserError: as `choose_device`.
-    """
-    kind, _ = choose_device(device, precision)
-    return f"auto on {kind}" if precision == "auto" else precision
-
-
-def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:
-    """Its kind and its number; auto is the GPU if there is one.
-
-    Raises:
-        UserError: it is not there, or not fast with this precision.
-    """
-    gpus = require_ctranslate2().get_cuda_device_count()
-    if name == "auto":
-        name = "cuda" if gpus else "cpu"
-    if not re.fullmatch(r"cpu(:0)?|cuda(:\d+)?", name):
-        raise UserError(f"device {name!r} is not known: use auto, cpu or cuda")
-    kind, _, index = name.partition(":")
-    if kind == "cuda" and not gpus:
-        raise UserError(f"device {name} was asked for, but ctranslate2 sees no GPU here: use cpu")
-    known = require_ctranslate2().get_supported_compute_types(kind, int(index or 0))
-    if precision != "auto" and precision not in known:
-        raise UserError(
-            f"precision {precision} is not fast on this {kind} with ctranslate2: choose one of "
-            f"auto, {', '.join(sorted(known))}"
-        )
-    return kind, int(index or 0)
-
-
-def _cores() -> int:
-    """As many threads as OMP_NUM_THREADS allows; else all that this process may use."""
-    named = os.environ.get("OMP_NUM_THREADS", "")
-    if named.isdecimal() and int(named):
-        return int(named)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS

@@ -11,10 +11,9 @@ import numpy as np
 from seq2seq.config import DecodeConfig
 from seq2seq.decoding.coverage import ranked_by_coverage
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import Request
+from seq2seq.decoding.request import Pair, Request
 
 Progress = Callable[[int], object] | None
-Pair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
 
 
 class Engine(Protocol):

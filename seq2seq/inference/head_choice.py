@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.decoding.forced_attention import Pair, forced_maps
+from seq2seq.decoding.forced_attention import forced_maps
+from seq2seq.decoding.request import Pair
 from seq2seq.inference.lexical_links import lexical_links
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.model.translation_model import TranslationModel

@@ -68,7 +68,8 @@ def _of_torch(
 
 
 def _of_ctranslate2(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
-    from seq2seq.inference.ctranslate2_engine import CTranslate2Engine, choose_device
+    from seq2seq.inference.ctranslate2_device import choose_device
+    from seq2seq.inference.ctranslate2_engine import CTranslate2Engine
     from seq2seq.inference.ctranslate2_folder import exported
 
     if len(paths) > 1:

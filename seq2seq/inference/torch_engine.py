@@ -14,12 +14,12 @@ from seq2seq.decoding.ensemble import Ensemble
 from seq2seq.decoding.forced import forced_log_probs
 from seq2seq.decoding.forced_attention import forced_attention
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import Request
+from seq2seq.decoding.request import Pair, Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.static_step import graph_step
 from seq2seq.decoding.step import StepModel
 from seq2seq.decoding.transformer_step import step_model
-from seq2seq.inference.engine import Pair, Progress, ranked_by_cover
+from seq2seq.inference.engine import Progress, ranked_by_cover
 from seq2seq.model.translation_model import TranslationModel
 
 

@@ -35,7 +35,7 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install -e '.[ctran
 
 from seq2seq.cli.export import main  # noqa: E402
 from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
-from seq2seq.inference import ctranslate2_engine  # noqa: E402
+from seq2seq.inference import ctranslate2_device, ctranslate2_engine  # noqa: E402
 from seq2seq.inference.ctranslate2_engine import CTranslate2Engine  # noqa: E402
 from seq2seq.inference.ctranslate2_export import export  # noqa: E402
 from seq2seq.inference.ctranslate2_folder import exported  # noqa: E402
@@ -254,8 +254,8 @@ def test_large_vocabularies_are_scored_in_small_batches(pair, monkeypatch):
 
 def test_cores_are_counted_where_affinity_is_not_known(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.delattr(ctranslate2_engine.os, "sched_getaffinity", raising=False)
-    assert ctranslate2_engine._cores() == os.cpu_count()
+    monkeypatch.delattr(ctranslate2_device.os, "sched_getaffinity", raising=False)
+    assert ctranslate2_device.cores() == os.cpu_count()
 
 
 def test_coverage_ranks_what_has_ended_by_our_formula(pair):
@@ -519,6 +519,9 @@ def test_devices_and_precisions_that_are_not_there_are_reported(folder, monkeypa
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 0)
     with pytest.raises(UserError, match="cuda was asked for, but ctranslate2 sees no GPU here"):
         CTranslate2Engine(folder, "cuda")
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 2)
+    with pytest.raises(UserError, match="sees 2 GPU here: use cuda:0 to cuda:1, or cpu"):
+        CTranslate2Engine(folder, "cuda:2")
     for name in ("foo", "cpu:x", "cuda:", ""):
         with pytest.raises(UserError, match=f"device '{name}' is not known: use auto, cpu or cuda"):
             CTranslate2Engine(folder, name)
@@ -535,8 +538,8 @@ def test_the_names_of_precisions_are_those_of_the_package(folder):
             known = "Invalid compute type" not in str(error)
         assert known == (name != "float23"), name
     assert ctranslate2.get_supported_compute_types("cpu") <= set(PRECISIONS["ctranslate2"])
-    assert ctranslate2_engine.precision_on("cpu", "auto") == "auto on cpu"
-    assert ctranslate2_engine.precision_on("cpu", "int8") == "int8"
+    assert ctranslate2_device.precision_on("cpu", "auto") == "auto on cpu"
+    assert ctranslate2_device.precision_on("cpu", "int8") == "int8"
 
 
 @pytest.mark.parametrize("command", ["translate", "score"])
