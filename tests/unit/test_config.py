@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -547,6 +548,20 @@ def test_a_mistake_on_the_command_line_is_one_plain_message(overrides, code, use
     assert useful in result.stderr
     assert "Traceback" not in result.stderr
     assert not any(tmp_path.iterdir())
+
+
+def test_a_copy_of_the_package_without_its_settings_says_how_to_install_it(tmp_path):
+    """As `pip install .` makes it, without -e; the scripts run from the clone all the same."""
+    weights = shutil.ignore_patterns("*.safetensors")
+    shutil.copytree(ROOT / "seq2seq", tmp_path / "seq2seq", ignore=weights)
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "train.py")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: the package in {tmp_path} is a copy without configs/")
+    assert result.stderr.endswith("pip install -e .\n")
 
 
 def test_resuming_refuses_what_may_not_change(tmp_path):
