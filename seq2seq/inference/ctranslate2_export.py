@@ -64,8 +64,9 @@ def export(
     """
     require_ctranslate2()
     folder = bundle_folder(path)
-    home = Path() if is_shipped(folder) else folder.parent
-    output = output or home / f"{folder.name}-ctranslate2-{quantization}"
+    # abspath, since "." has no name
+    beside = Path(folder.name) if is_shipped(folder) else Path(os.path.abspath(folder))
+    output = output or beside.with_name(f"{beside.name}-ctranslate2-{quantization}")
     replaceable = output.is_dir() and (is_exported(output) or not any(output.iterdir()))
     if output.exists() and not (force and replaceable):
         raise RunError(

@@ -469,6 +469,11 @@ def test_models_that_ctranslate2_cannot_run_are_refused_by_the_setting(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"normed", "recurrent"}
 
 
+def test_a_bundle_that_is_the_current_folder_is_exported_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(save(talkative(), tmp_path / "bundle"))
+    assert export(".") == tmp_path / "bundle-ctranslate2-float32"
+
+
 def test_an_output_that_exists_is_replaced_when_asked_and_if_it_is_a_model(tmp_path):
     bundle = save(talkative(), tmp_path / "bundle")
     output = export(bundle, tmp_path / "out")
