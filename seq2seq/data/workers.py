@@ -11,6 +11,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import chain, islice
 from typing import Any, TypeVar
 
+from seq2seq.cores import usable_cores
+
 Result = TypeVar("Result")
 
 
@@ -26,7 +28,7 @@ def in_parallel(
     """
     waiting = iter(jobs)
     first = list(islice(waiting, 2))
-    processes = processes or len(os.sched_getaffinity(0))
+    processes = processes or usable_cores()
     if len(first) < 2 or processes == 1:
         for job in chain(first, waiting):
             yield function(*job)

@@ -23,13 +23,17 @@ class AttentionHead:
         if not isinstance(self.layer, int) or not isinstance(self.head, int | None):
             raise ValueError(f"a layer and a head are whole numbers, not {self}")
 
+    def index(self, layers: int) -> int:
+        """Its layer, of so many; the first, if counting from the end goes too far."""
+        return max(self.layer, -layers)
+
     def module(self, names: Sequence[str]) -> str:
-        """The name of the module it is in; the first, if counting from the end goes too far.
+        """The name of the module it is in.
 
         Args:
             names: of those that read the source, the lowest layer first (`cross_attentions`).
         """
-        return names[max(self.layer, -len(names))]
+        return names[self.index(len(names))]
 
     def exists(self, layers: int, heads: int) -> bool:
         """Whether a model with so many has it."""

@@ -26,7 +26,13 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError
-from seq2seq.inference.bundle_folder import FORMAT, bundle_folder, read_config, target_steps
+from seq2seq.inference.bundle_folder import (
+    FORMAT,
+    bundle_folder,
+    known_length_ratio,
+    read_config,
+    target_steps,
+)
 from seq2seq.inference.model_card import model_card
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.model.build import build_model
@@ -61,7 +67,7 @@ class Bundle:
     @property
     def length_ratio(self) -> float:
         """Target tokens per source token in its training corpus; 1 if nobody knows."""
-        return float(self.training.get("length_ratio", 1.0))
+        return known_length_ratio(self.training)
 
     def save(
         self, folder: Path, *, dtype: torch.dtype | None = None, card: str | None = None

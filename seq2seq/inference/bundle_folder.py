@@ -33,7 +33,7 @@ def bundle_folder(name: str | Path) -> Path:
             f"the run {folder} has no bundle yet: one is written at its first validation; "
             f"to go on training: python scripts/train.py resume={folder}"
         )
-    if (folder / "model.bin").is_file():
+    if is_exported(folder):
         raise BundleError(
             f"{folder} was exported from a bundle for ctranslate2: give the bundle, or use it with "
             "translate --engine ctranslate2"
@@ -45,6 +45,11 @@ def bundle_folder(name: str | Path) -> Path:
             f"{', '.join(FILES)} and tokenizer.json; training writes one to <run>/bundle"
         )
     return folder
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder holds what a bundle was converted to for CTranslate2."""
+    return (folder / "model.bin").is_file()
 
 
 @dataclass
@@ -63,6 +68,11 @@ class BundleConfig:
         """As `Bundle.normalise_target`."""
         return target_steps(self.training, self.normalise)
 
+    @property
+    def length_ratio(self) -> float:
+        """As `Bundle.length_ratio`."""
+        return known_length_ratio(self.training)
+
 
 def target_steps(training: dict[str, Any], normalise: Sequence[str]) -> list[str]:
     """What was done to the targets of a training corpus: `normalise` to its sources.
@@ -72,6 +82,11 @@ def target_steps(training: dict[str, Any], normalise: Sequence[str]) -> list[str
     cleaning = training.get("config", {}).get("cleaning", {})
     known = {name: cleaning[name] for name in ("languages", "normalise") if name in cleaning}
     return CleaningConfig(**known).steps(1) if "normalise" in known else list(normalise)
+
+
+def known_length_ratio(training: dict[str, Any]) -> float:
+    """Target tokens per source token in a training corpus; 1 if nobody knows."""
+    return float(training.get("length_ratio", 1.0))
 
 
 def read_config(path: Path) -> BundleConfig:

@@ -1,10 +1,11 @@
-"""Where CTranslate2 computes: the device, its precision, how many cores."""
+"""Where CTranslate2 computes: the device, its precision, how many threads."""
 
 from __future__ import annotations
 
 import os
 import re
 
+from seq2seq.cores import usable_cores
 from seq2seq.errors import UserError
 from seq2seq.inference.ctranslate2_folder import require_ctranslate2
 
@@ -23,9 +24,9 @@ def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:
     kind, _, number = name.partition(":")
     index = int(number or 0)
     if kind == "cuda" and index >= gpus:
-        use = f"cuda:0 to cuda:{gpus - 1}, or cpu" if gpus else "cpu"
+        there = ", ".join(["cpu", *(f"cuda:{i}" for i in range(gpus))])
         raise UserError(
-            f"device {name} was asked for, but ctranslate2 sees {gpus or 'no'} GPU here: use {use}"
+            f"device {name} was asked for, but ctranslate2 finds no such GPU: use {there}"
         )
     known = require_ctranslate2().get_supported_compute_types(kind, index)
     if precision != "auto" and precision not in known:
@@ -46,11 +47,7 @@ def precision_on(device: str, precision: str) -> str:
     return f"auto on {kind}" if precision == "auto" else precision
 
 
-def cores() -> int:
-    """As many threads as OMP_NUM_THREADS allows; else all that this process may use."""
+def threads() -> int:
+    """As many as OMP_NUM_THREADS allows; else one for each core."""
     named = os.environ.get("OMP_NUM_THREADS", "")
-    if named.isdecimal() and int(named):
-        return int(named)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS
+    return int(named) if named.isdecimal() and int(named) else usable_cores()

@@ -31,10 +31,10 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.lengths import normalised, output_limits
 from seq2seq.decoding.request import Pair, Request, check_requests
-from seq2seq.errors import BundleError, ConfigError
+from seq2seq.errors import BundleError, ConfigError, UserError
 from seq2seq.inference.bundle_folder import read_config
-from seq2seq.inference.ctranslate2_device import choose_device, cores
-from seq2seq.inference.ctranslate2_folder import require_ctranslate2
+from seq2seq.inference.ctranslate2_device import choose_device, threads
+from seq2seq.inference.ctranslate2_folder import require_ctranslate2, require_layout
 from seq2seq.inference.engine import Progress, ranked_by_cover
 
 Tokens = tuple[int, ...]
@@ -51,6 +51,10 @@ FEWEST_ROWS = 64  # ... but of so many hypotheses: in smaller ones each takes lo
 class CTranslate2Engine:
     """An exported model. Threads may share it: each call is independent.
 
+    Attributes:
+        bundle: what the `config.json` of the bundle said.
+        vocabularies: of the source and the target.
+
     Args:
         folder: as `ctranslate2_export.export` wrote it.
         device: auto, cpu or cuda.
@@ -61,7 +65,7 @@ class CTranslate2Engine:
 
     Raises:
         BundleError: the folder is damaged, or of another version.
-        UserError: the device or the precision is not there.
+        UserError: the device or the precision is not there, or there is no room.
     """
 
     def __init__(
@@ -71,12 +75,12 @@ class CTranslate2Engine:
         precision: str = "auto",
         workers: int | None = None,
     ):
-        config = read_config(folder / "config.json")
-        self.max_length = config.model.max_length
-        self.length_ratio = float(config.training.get("length_ratio", 1.0))
-        vocabularies = Vocabularies.load(folder)
-        self._source = vocabularies.source.names()
-        self._target = vocabularies.target.names()
+        self.bundle = read_config(folder / "config.json")
+        require_layout(folder)
+        self.max_length, self.length_ratio = self.bundle.model.max_length, self.bundle.length_ratio
+        self.vocabularies = Vocabularies.load(folder)
+        self._source = self.vocabularies.source.names()
+        self._target = self.vocabularies.target.names()
         self._ids = {name: number for number, name in enumerate(self._target)}
         self._model = _load(folder, device, precision, workers)
         self._workers: int = self._model.num_translators
@@ -351,8 +355,10 @@ def _batches(
     tokens = 2 * max(1, config.batch_tokens // config.width)  # of two equal sides
     most = _fair_share(len(tasks), config.width, workers)
     for rows in groups.values():
-        even = math.ceil(len(rows) / math.ceil(len(rows) / most))
-        budget = Budget(tokens, even)
+        number = math.ceil(len(rows) / most)
+        if number > 1:  # a round for all workers, or several
+            number = math.ceil(number / workers) * workers
+        budget = Budget(tokens, math.ceil(len(rows) / number))
         lengths = np.array([[len(tasks[row].request.source) + 1] * 2 for row in rows])
         for batch in reversed(token_batches(lengths, budget)):
             yield [rows[i] for i in batch]
@@ -404,10 +410,15 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
             device=kind,
             device_index=index,
             compute_type="default" if precision == "auto" else precision,
-            inter_threads=(workers or cores()) if kind == "cpu" else 1,
+            inter_threads=(workers or threads()) if kind == "cpu" else 1,
             intra_threads=1,
         )
     except (RuntimeError, ValueError) as error:
+        if "out of memory" in str(error):
+            raise UserError(
+                f"the model {folder} has no room on {kind}:{index} ({error}): use the precision "
+                "int8, or the device cpu"
+            ) from error
         raise BundleError(
             f"ctranslate2 {package.__version__} cannot read the model {folder}: {error}. It is "
             "damaged, or of a newer version: export it again"

@@ -10,7 +10,7 @@ The folder is a model that any user of CTranslate2 can load, and our translator 
 Linear layers that read the same input are one matrix there: queries, keys and values of
 self-attention; keys and values of attention over the source.
 
-What changes here raises `LAYOUT` in `ctranslate2_folder.py`, or older caches would be used.
+What changes here raises `LAYOUT` in `ctranslate2_folder.py`, or what is older would be used.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from seq2seq.config import ModelConfig, TransformerConfig
+from seq2seq.config import TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.errors import BundleError, RunError
+from seq2seq.errors import RunError
 from seq2seq.inference.bundle import load_bundle
-from seq2seq.inference.bundle_folder import bundle_folder, read_config
-from seq2seq.inference.ctranslate2_folder import is_exported, require_ctranslate2
+from seq2seq.inference.bundle_folder import bundle_folder, is_exported, read_config
+from seq2seq.inference.ctranslate2_folder import LAYOUT, require_ctranslate2, require_expressible
 from seq2seq.inference.shipped import is_shipped
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
@@ -64,17 +65,17 @@ def export(
     """
     require_ctranslate2()
     folder = bundle_folder(path)
-    # abspath, since "." has no name
-    beside = Path(folder.name) if is_shipped(folder) else Path(os.path.abspath(folder))
-    output = output or beside.with_name(f"{beside.name}-ctranslate2-{quantization}")
+    beside = _absolute(Path(folder.name) if is_shipped(folder) else folder)
+    output = _absolute(output or beside.with_name(f"{beside.name}-ctranslate2-{quantization}"))
     replaceable = output.is_dir() and (is_exported(output) or not any(output.iterdir()))
+    replaceable &= output != Path.cwd()
     if output.exists() and not (force and replaceable):
         raise RunError(
             f"{output} exists already: choose another folder with --output"
             + (", since --force replaces exported models only" if force else ", or add --force")
         )
-    _require_expressible(read_config(folder / "config.json").model, folder)
-    partial = output.with_name(f"{output.name}.{os.getpid()}.partial")
+    require_expressible(read_config(folder / "config.json").model, folder)
+    partial = output.with_name(f"{output.name}.{uuid.uuid4().hex}.partial")
     try:
         partial.mkdir(parents=True)
         _write(folder, partial, quantization)
@@ -90,19 +91,9 @@ def export(
     return output
 
 
-def _require_expressible(config: ModelConfig, folder: Path) -> None:
-    """Raise BundleError where CTranslate2 lacks a part of the model."""
-    reasons = []
-    if not isinstance(config, TransformerConfig):
-        reasons.append(f"model.architecture={config.architecture} (it runs transformers only)")
-    elif config.qk_norm:
-        # It would normalise the queries over the source before they are parted into heads.
-        reasons.append("model.qk_norm=true")
-    if reasons:
-        raise BundleError(
-            f"{folder} cannot be converted, since CTranslate2 does not know "
-            f"{' and '.join(reasons)}: use the engine torch"
-        )
+def _absolute(path: Path) -> Path:
+    """So that "." has a name, too."""
+    return Path(os.path.abspath(path))
 
 
 def _write(folder: Path, output: Path, quantization: str) -> None:
@@ -117,7 +108,8 @@ def _write(folder: Path, output: Path, quantization: str) -> None:
             shutil.copyfile(folder / name, output / name)
     config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config |= json.loads((output / "config.json").read_text(encoding="utf-8"))
-    config["ctranslate2"] = {"version": require_ctranslate2().__version__, "weights": quantization}
+    version = require_ctranslate2().__version__
+    config["ctranslate2"] = {"version": version, "layout": LAYOUT, "weights": quantization}
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     (output / "config.json").write_text(text, encoding="utf-8")
 
@@ -143,7 +135,7 @@ def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: Attention
         "rotary_interleave": True,
     }
     encoder = transformer_spec.TransformerEncoderSpec(config.encoder_layers, **options)
-    layer = max(alignment.layer, -config.decoder_layers)  # as `AttentionHead.name`
+    layer = alignment.index(config.decoder_layers)
     if alignment.head is not None:
         aligning = model.decoder[layer]
         assert isinstance(aligning, DecoderLayer)
@@ -238,7 +230,8 @@ def _set_positions(part: Any, positions: nn.Module | None, config: TransformerCo
     """Give the table of absolute positions; CTranslate2's own sinusoids start at 1, unmixed."""
     if positions is None:
         return
-    length = -(-config.max_length // MULTIPLE) * MULTIPLE
+    # An output of the greatest length is scored with an end mark behind it.
+    length = -(-(config.max_length + 1) // MULTIPLE) * MULTIPLE
     table_LD = sinusoidal_table(length, config.d_model)
     if isinstance(positions, LearnedPositions):
         table_LD = torch.zeros(length, config.d_model)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import UserError
-from seq2seq.inference.bundle_folder import read_config
 from seq2seq.inference.engine import Engine
 
 
@@ -78,12 +77,8 @@ def _of_ctranslate2(paths: Sequence[str | Path], device: str, precision: str) ->
             "engine torch for their ensemble, or average them"
         )
     choose_device(device, precision)  # a mistake is told before anything is converted
-    folder = exported(Path(paths[0]))
-    config = read_config(folder / "config.json")
+    engine = CTranslate2Engine(exported(Path(paths[0])), device, precision)
+    first = engine.bundle
     return Loaded(
-        CTranslate2Engine(folder, device, precision),
-        Vocabularies.load(folder),
-        config.decode,
-        config.normalise,
-        config.normalise_target,
+        engine, engine.vocabularies, first.decode, first.normalise, first.normalise_target
     )

@@ -216,7 +216,7 @@ def test_what_ends_in_the_last_step_is_found_beside_what_it_cuts_off(tmp_path):
 
 @pytest.mark.parametrize("workers", [1, 2, 16])
 @pytest.mark.parametrize("changes", [{}, {"beam": 1, "n_best": 1}, {"batch_tokens": 60}], ids=str)
-def test_batches_hold_each_sentence_once_and_keep_workers_busy(changes, workers):
+def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
     config = replace(DECODE, **changes)
     asked = requests(40, seed=1)
     asked += [replace(request, prefix=(5,)) for request in requests(3)]
@@ -227,11 +227,20 @@ def test_batches_hold_each_sentence_once_and_keep_workers_busy(changes, workers)
         assert len({tasks[row].request.prefix for row in rows}) == 1
         lengths = [len(tasks[row].request.source) + 1 for row in rows]
         assert len(rows) == 1 or len(rows) * max(lengths) * config.width <= config.batch_tokens
-    if config.batch_tokens > 1000:  # else memory alone counts
-        others = [rows for rows in batches if not tasks[rows[0]].request.prefix]
-        assert len(batches) >= min(workers, 14)
-        assert (len(others) == 1) == (workers == 1)
-        assert max(map(len, others)) - min(map(len, others)) <= workers
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 16])
+@pytest.mark.parametrize("count", [1, 7, 40, 129, 257, 1000])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_workers_get_equal_shares(beam, count, workers):
+    config = replace(DECODE, beam=beam, n_best=1)
+    tasks = [ctranslate2_engine._Task(Request([5, 6, 7]), (0, 9)) for _ in range(count)]
+    batches = list(ctranslate2_engine._batches(tasks, config, False, workers))
+    shares = [0] * workers
+    for rows in batches:  # whoever is free takes the next
+        shares[shares.index(min(shares))] += len(rows)
+    rounds = -(-len(batches) // workers)
+    assert max(shares) <= -(-count // workers) + rounds
+    assert rounds <= 1 + ctranslate2_engine.BATCHES_PER_WORKER  # and few, which are faster
 
 
 def test_no_empty_output_takes_the_place_of_what_the_limit_cut_off(tmp_path):
@@ -252,10 +261,10 @@ def test_large_vocabularies_are_scored_in_small_batches(pair, monkeypatch):
         assert b == pytest.approx(a, abs=1e-4)
 
 
-def test_cores_are_counted_where_affinity_is_not_known(monkeypatch):
+def test_there_is_a_thread_for_each_core_where_affinity_is_not_known(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.delattr(ctranslate2_device.os, "sched_getaffinity", raising=False)
-    assert ctranslate2_device.cores() == os.cpu_count()
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert ctranslate2_device.threads() == os.cpu_count()
 
 
 def test_coverage_ranks_what_has_ended_by_our_formula(pair):
@@ -351,6 +360,26 @@ def test_rules_hold_and_scores_are_of_the_whole_model(pair):
             assert one.log_prob == pytest.approx(forced(ours, request, one), abs=1e-3)
 
 
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+def test_rules_hold_up_to_the_limit_of_the_model(positions, tmp_path):
+    """What the limit cuts off is scored, too, and aligned."""
+    model = talkative(4, ending=-8.0, positions=positions, max_length=16)
+    ours, theirs = engines(model, tmp_path)
+    config = replace(DECODE, max_extra=1000, no_repeat_ngram=2)
+    found = theirs.search(requests(), config)
+    for request, hypotheses in zip(requests(), found, strict=True):
+        for one in hypotheses:
+            assert (len(one.tokens), one.finished) == (16, False)
+            own, _ = token_log_probs(ours, request, one)
+            assert one.log_prob == pytest.approx(sum(own), abs=1e-3)
+    pairs = [
+        (request.source, one.tokens) for request, [one, *_] in zip(requests(), found, strict=True)
+    ]
+    for (source, target), weights in zip(pairs, theirs.attention(pairs), strict=True):
+        assert weights.shape == (len(target) + 1, len(source) + 1)
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-5)
+
+
 def test_samples_are_drawn_from_the_likeliest_tokens(pair):
     ours, theirs = pair
     config = replace(DECODE, strategy="sample", n_best=20, top_k=2)
@@ -370,13 +399,13 @@ def token_log_probs(engine: TorchEngine, request: Request, found) -> tuple[list,
     """Log probabilities of an output's tokens, and how many tokens were likelier than each."""
     [model] = engine.models
     source = torch.tensor([[*request.source, EOS]])
-    target = torch.tensor([[BOS, *found.tokens]])
+    labels = torch.tensor([*found.tokens, EOS])[: len(found.tokens) + found.finished]
+    target = torch.tensor([[BOS, *labels[:-1].tolist()]])
     with torch.inference_mode():
         hidden = model(source, torch.ones_like(source, dtype=torch.bool), target)
         rows = model.project(hidden)[0].log_softmax(dim=-1)
-    labels = torch.tensor([*found.tokens, EOS])[: len(found.tokens) + found.finished]
-    own = rows[: len(labels)].gather(1, labels[:, None])
-    return own[:, 0].tolist(), (rows[: len(labels)] > own).sum(dim=1).tolist()
+    own = rows.gather(1, labels[:, None])
+    return own[:, 0].tolist(), (rows > own).sum(dim=1).tolist()
 
 
 def test_cold_samples_are_the_greedy_output_and_mbr_gets_all_of_them(pair):
@@ -450,6 +479,40 @@ def test_a_translator_runs_on_a_bundle_converted_once_or_on_what_was_exported(
     assert len(list((tmp_path / "cache" / "ctranslate2").iterdir())) == 2
 
 
+def test_threads_may_convert_a_bundle_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path / "cache"))
+    bundle = save(talkative(), tmp_path / "bundle")
+    with ThreadPoolExecutor(4) as pool:
+        folders = set(pool.map(exported, [bundle] * 4))
+    assert set((tmp_path / "cache" / "ctranslate2").iterdir()) == folders
+    assert CTranslate2Engine(folders.pop(), "cpu").search(requests(), DECODE)
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_what_to_do(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file", encoding="utf-8")
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(RunError, match="name another cache with SEQ2SEQ_CACHE, or give a model"):
+        exported(save(talkative(), tmp_path / "bundle"))
+
+
+def test_what_another_version_exported_is_refused(tmp_path):
+    made = export(save(talkative(), tmp_path / "bundle"))
+    config = json.loads((made / "config.json").read_text(encoding="utf-8"))
+    config["ctranslate2"]["layout"] -= 1
+    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(BundleError, match="another version of seq2seq: export the bundle again"):
+        CTranslate2Engine(made, "cpu")
+
+
+def test_a_model_without_room_on_the_device_is_not_called_damaged(folder, monkeypatch):
+    def full(*_, **__):
+        raise RuntimeError("CUDA failed with error out of memory")
+
+    monkeypatch.setattr(ctranslate2, "Translator", full)
+    with pytest.raises(UserError, match=r"no room on cpu.*use the precision int8, or"):
+        CTranslate2Engine(folder, "cpu")
+
+
 def test_a_bundle_in_16_bits_is_converted_as_one_of_32_with_the_same_weights(tmp_path):
     half = load_bundle(save(talkative(), tmp_path / "half"))
     half.save(tmp_path / "half", dtype=torch.float16)
@@ -458,10 +521,13 @@ def test_a_bundle_in_16_bits_is_converted_as_one_of_32_with_the_same_weights(tmp
     assert made[0].read_bytes() == made[1].read_bytes()
 
 
-def test_models_that_ctranslate2_cannot_run_are_refused_by_the_setting(tmp_path):
+def test_models_that_ctranslate2_cannot_run_are_refused_by_the_setting(tmp_path, caplog):
     save(talkative(qk_norm=True), tmp_path / "normed")
     with pytest.raises(BundleError, match=r"not know model\.qk_norm=true: use the engine torch"):
         export(tmp_path / "normed")
+    with caplog.at_level("WARNING"), pytest.raises(BundleError, match=r"model\.qk_norm=true"):
+        exported(tmp_path / "normed")
+    assert not caplog.messages  # of converting
     config = RecurrentConfig(**RECURRENT_SIZES)
     save(RecurrentModel(config, BYTES), tmp_path / "recurrent", alignment=AttentionHead())
     with pytest.raises(BundleError, match=r"model\.architecture=rnn_attention \(it runs"):
@@ -470,8 +536,13 @@ def test_models_that_ctranslate2_cannot_run_are_refused_by_the_setting(tmp_path)
 
 
 def test_a_bundle_that_is_the_current_folder_is_exported_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
     monkeypatch.chdir(save(talkative(), tmp_path / "bundle"))
     assert export(".") == tmp_path / "bundle-ctranslate2-float32"
+    monkeypatch.chdir(empty := tmp_path / "empty")
+    with pytest.raises(RunError, match=f"{empty} exists already: choose another folder with"):
+        export(tmp_path / "bundle", Path(), force=True)
+    assert empty.is_dir()
 
 
 def test_an_output_that_exists_is_replaced_when_asked_and_if_it_is_a_model(tmp_path):
@@ -522,10 +593,10 @@ def test_a_newer_format_of_ours_is_reported(folder, tmp_path):
 
 def test_devices_and_precisions_that_are_not_there_are_reported(folder, monkeypatch):
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 0)
-    with pytest.raises(UserError, match="cuda was asked for, but ctranslate2 sees no GPU here"):
+    with pytest.raises(UserError, match=r"but ctranslate2 finds no such GPU: use cpu$"):
         CTranslate2Engine(folder, "cuda")
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 2)
-    with pytest.raises(UserError, match="sees 2 GPU here: use cuda:0 to cuda:1, or cpu"):
+    with pytest.raises(UserError, match=r"finds no such GPU: use cpu, cuda:0, cuda:1$"):
         CTranslate2Engine(folder, "cuda:2")
     for name in ("foo", "cpu:x", "cuda:", ""):
         with pytest.raises(UserError, match=f"device '{name}' is not known: use auto, cpu or cuda"):
