@@ -17,10 +17,10 @@ from seq2seq.errors import ConfigError, DataError
 from seq2seq.lines import bounded, decoded
 
 if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait for it
+    from seq2seq.data.corpus import Pair
     from seq2seq.inference.scoring import PairScore
     from seq2seq.inference.translator import Translator
 
-Pair = tuple[str, str]
 
 BLOCK = 512  # pairs that are scored together
 REPORTED = 10  # pairs without a score that are named; more are counted

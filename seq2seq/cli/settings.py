@@ -66,12 +66,7 @@ def hydra_command(
         folders: settings that name a folder although a config group has the same name, as
             `model` does when a trained one is evaluated; Hydra would look for a YAML file.
     """
-    if not (ROOT / "configs").is_dir():
-        fail(
-            f"the package in {ROOT} is a copy without configs/, and changes to the clone would do "
-            "nothing. Install it so that the clone itself runs: pip install -e .",
-            RunError.exit_code,
-        )
+    _require_clone()
     given = _take_folders(folders)
     started = False
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
@@ -114,6 +109,15 @@ def hydra_command(
             sweep.report()
     if sweep is not None and sweep.failed():
         fail(f"{sweep.failed()} of the runs failed", 1)
+
+
+def _require_clone() -> None:
+    if not (ROOT / "configs").is_dir():
+        fail(
+            f"the package in {ROOT} is a copy without configs/, and changes to the clone would do "
+            "nothing. Install it so that the clone itself runs: pip install -e .",
+            RunError.exit_code,
+        )
 
 
 def _train_alone(

@@ -23,13 +23,13 @@ from datasets.packaged_modules.cache.cache import Cache
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from seq2seq.config import CorpusConfig
+from seq2seq.data.corpus import Pair
 from seq2seq.errors import DataError, nearest
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 5.0  # seconds that the hub has to connect, and as many to answer
 BATCH = 1000  # rows in memory at once
-Pair = tuple[str, str]
 Opened: TypeAlias = datasets.Dataset | datasets.IterableDataset
 
 

@@ -294,7 +294,7 @@ class Preparation:
         for source, paths in zip(self.sources, parts, strict=True):
             kept[source.member] = kept.get(source.member, 0) + sum(map(_kept, paths))
         if not all(kept.values()):
-            check_chosen(self.sources)
+            check_chosen(self.sources, self.data)
         self._check_kept(sum(kept.values()))
         for member, pairs in kept.items():
             if pairs == 0:

@@ -99,7 +99,7 @@ class HubSource:
         return [columns, hub.fingerprint(hub.open_split(self.corpus, self.split))]
 
     def looks(self) -> list[Any]:
-        return [self.name, self.corpus.hub_config, self.corpus.hub_revision]
+        return [self.name, self.corpus.hub_revision]
 
     def text_bytes(self) -> int:
         from seq2seq.data import hub
@@ -167,11 +167,11 @@ def load_pairs(config: DataConfig, split: str) -> list[Pair]:
     sources = find_sources(config, split)
     pairs = [pair for source in sources for pair in source.pairs()]
     if not pairs:
-        check_chosen(sources)
+        check_chosen(sources, config)
     return pairs
 
 
-def check_chosen(sources: Sequence[Source]) -> None:
+def check_chosen(sources: Sequence[Source], config: DataConfig) -> None:
     """Tell of a member without text if that is the fault of its `where`.
 
     Raises:
@@ -186,9 +186,10 @@ def check_chosen(sources: Sequence[Source]) -> None:
                 break
             reasons.append(reason)
         else:
+            setting = f"data.members.{member}" if member in config.members else "data"
             raise DataError(
-                f"data.where (or data.members.{member}.where) chooses no row. Give values that its "
-                f"columns have, in {'; in '.join(reasons[:3])}"
+                f"{setting}.where chooses no row. Give values that its columns have, in "
+                f"{'; in '.join(reasons[:3])}"
             )
 
 

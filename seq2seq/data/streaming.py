@@ -99,7 +99,7 @@ class StreamedBatches(IterableDataset[Batch]):
             UserError: the text or the vocabulary cannot be read, or weights are not whole.
         """
         found = find_sources(data, "train")
-        check_chosen(found)
+        check_chosen(found, data)
         sources = [source for source in found for _ in range(_repeats(data, source.member))]
         evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
         cleaner = Cleaner(cleaning, chain.from_iterable(evaluation.values()))

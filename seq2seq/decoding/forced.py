@@ -15,14 +15,14 @@ from torch import Tensor
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.tokenizer import PAD
-from seq2seq.decoding.request import Pair
+from seq2seq.decoding.request import IdPair
 from seq2seq.model.translation_model import TranslationModel
 
 
 @torch.inference_mode()
 def forced_log_probs(
     models: Sequence[TranslationModel],
-    pairs: Sequence[Pair],
+    pairs: Sequence[IdPair],
     batch_tokens: int = 8192,
 ) -> list[list[float]]:
     """Log probabilities of the tokens of each target, its end mark last.

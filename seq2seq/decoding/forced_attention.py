@@ -13,7 +13,7 @@ import torch
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.collate import collate
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.decoding.request import Pair
+from seq2seq.decoding.request import IdPair
 from seq2seq.model.attention_maps import attention_maps, cross_attentions
 from seq2seq.model.translation_model import TranslationModel
 
@@ -21,7 +21,7 @@ from seq2seq.model.translation_model import TranslationModel
 @torch.inference_mode()
 def forced_attention(
     model: TranslationModel,
-    pairs: Sequence[Pair],
+    pairs: Sequence[IdPair],
     head: AttentionHead,
     batch_tokens: int = 8192,
 ) -> list[np.ndarray]:
@@ -47,7 +47,7 @@ def forced_attention(
 @torch.inference_mode()
 def forced_maps(
     model: TranslationModel,
-    pairs: Sequence[Pair],
+    pairs: Sequence[IdPair],
     modules: Sequence[str],
     batch_tokens: int = 8192,
 ) -> Iterator[tuple[int, list[np.ndarray]]]:

@@ -9,7 +9,7 @@ from seq2seq.decoding.marks import check_tokens
 from seq2seq.decoding.terms import Terms
 from seq2seq.errors import RequestError
 
-Pair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
+IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
         for source, target in found.pairs()
     ]
     if not rows:
-        check_chosen(corpus)
+        check_chosen(corpus, config.data)
     _require_text([target for _, target, _ in rows], f"data={config.data.name} {config.split}")
     sources, references, corpora = (list(column) for column in zip(*rows, strict=True))
     return sources, references, corpora

@@ -96,13 +96,14 @@ class TrainingText:
     Attributes:
         name: of where it is.
         pairs: how many; None if nobody counted.
-        read: gives them.
+        files: corpora as they were given, or prepared parts.
+        columns: of corpora; None = the files are prepared parts.
     """
 
     name: str
     pairs: int | None
     files: list[Path]
-    columns: tuple[str, str] | None = None  # of files as they were given; None = prepared parts
+    columns: tuple[str, str] | None = None
 
     def read(self) -> Iterator[Pair]:
         """All pairs that training reads once in an epoch."""

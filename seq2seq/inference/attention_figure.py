@@ -14,7 +14,7 @@ import numpy as np
 
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced_attention import forced_maps
-from seq2seq.decoding.request import Pair
+from seq2seq.decoding.request import IdPair
 from seq2seq.errors import UserError
 from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
@@ -90,7 +90,7 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
     _write(path, sentences, AttentionHead(layer, head.head), CAPTION + left_out)
 
 
-def _require_room(ids: Sequence[Pair], limit: int) -> None:
+def _require_room(ids: Sequence[IdPair], limit: int) -> None:
     """Raise UserError unless the model can read each pair."""
     if not ids or not all(all(pair) for pair in ids):
         raise UserError("a figure of attention needs a text and its translation: one is empty")

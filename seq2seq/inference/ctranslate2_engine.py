@@ -30,7 +30,7 @@ from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.lengths import normalised, output_limits
-from seq2seq.decoding.request import Pair, Request, check_requests
+from seq2seq.decoding.request import IdPair, Request, check_requests
 from seq2seq.errors import BundleError, ConfigError, UserError
 from seq2seq.inference.bundle_folder import read_config
 from seq2seq.inference.ctranslate2_device import choose_device, threads
@@ -114,7 +114,7 @@ class CTranslate2Engine:
         results = [_hypotheses(outputs, config) for outputs in found]
         return ranked_by_cover(self, requests, results, config) if config.coverage else results
 
-    def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
+    def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         """Log probabilities of the tokens of each target, its end mark last."""
         if not pairs:
             return []
@@ -127,7 +127,7 @@ class CTranslate2Engine:
         )
         return [result.log_probs for result in found]
 
-    def attention(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
+    def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
         """Weights (T, S) of the layer that aligns by default, the mean of its heads.
 
         CTranslate2 keeps them while it decodes, so the target is given as a prefix.

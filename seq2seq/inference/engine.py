@@ -11,7 +11,7 @@ import numpy as np
 from seq2seq.config import DecodeConfig
 from seq2seq.decoding.coverage import ranked_by_coverage
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import Pair, Request
+from seq2seq.decoding.request import IdPair, Request
 
 Progress = Callable[[int], object] | None
 
@@ -31,11 +31,11 @@ class Engine(Protocol):
         """Hypotheses for each request, best first; those beyond `config.n_best` came for free."""
         ...
 
-    def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
+    def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         """Log probabilities of the tokens of each target, its end mark last."""
         ...
 
-    def attention(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
+    def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
         """For each pair how much each target token looked at each source token.
 
         Returns:

@@ -8,7 +8,7 @@ import numpy as np
 
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced_attention import forced_maps
-from seq2seq.decoding.request import Pair
+from seq2seq.decoding.request import IdPair
 from seq2seq.inference.lexical_links import lexical_links
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.model.translation_model import TranslationModel
@@ -16,7 +16,7 @@ from seq2seq.model.translation_model import TranslationModel
 PAIRS = 500  # are enough to choose a head: agreements then vary by one percent
 
 
-def choose_head(model: TranslationModel, pairs: Sequence[Pair]) -> AttentionHead:
+def choose_head(model: TranslationModel, pairs: Sequence[IdPair]) -> AttentionHead:
     """The head, or mean of a layer's heads, whose strongest weights agree best with links that
     mere counting finds in these pairs (`lexical_links`).
 
@@ -37,7 +37,7 @@ def choose_head(model: TranslationModel, pairs: Sequence[Pair]) -> AttentionHead
     return AttentionHead(int(layer), None if mean else int(head))
 
 
-def agreements(model: TranslationModel, pairs: Sequence[Pair]) -> np.ndarray:
+def agreements(model: TranslationModel, pairs: Sequence[IdPair]) -> np.ndarray:
     """Share of lexical links that each head agrees with (layers, H + 1); the means stand last."""
     links = lexical_links(*zip(*pairs, strict=True))
     modules = cross_attentions(model)

@@ -14,7 +14,7 @@ from seq2seq.decoding.ensemble import Ensemble
 from seq2seq.decoding.forced import forced_log_probs
 from seq2seq.decoding.forced_attention import forced_attention
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import Pair, Request
+from seq2seq.decoding.request import IdPair, Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.static_step import graph_step
 from seq2seq.decoding.step import StepModel
@@ -68,10 +68,10 @@ class TorchEngine:
         )
         return ranked_by_cover(self, requests, found, config) if config.coverage else found
 
-    def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
+    def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         return forced_log_probs(self.models, pairs)
 
-    def attention(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
+    def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
         each = zip(self.models, self.heads, strict=True)
         of_models = [forced_attention(model, pairs, head) for model, head in each]
         return [np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)]
