@@ -13,6 +13,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import UserError, nearest
 from seq2seq.inference.alignment import Links, align_words, bare_words
+from seq2seq.inference.capitals import in_capitals_of, in_small_letters
 from seq2seq.inference.engine import Engine, Progress
 from seq2seq.inference.given import readable, readable_list, readable_pairs, refuse_single_text
 from seq2seq.inference.items import Item, find_items
@@ -127,7 +128,8 @@ class Translator:
             split: lines and sentences are translated one by one, and joined as they were; else
                 each text at once, as the lines of a corpus.
             protect: tags, list markers and outer space come back in their places; numbers, links
-                and placeholders as they were (`items.py`), unless a term replaces them.
+                and placeholders as they were (`items.py`), unless a term replaces them; and what
+                is all in capitals in capitals (`capitals.py`).
             rescue: what is degenerate is translated again in other ways (`rescue.py`).
             typography: apostrophes, quotation marks and spaces as French is printed.
             terms: target phrases for source phrases, such as `{"house": "demeure"}`.
@@ -154,7 +156,8 @@ class Translator:
         )
         texts = readable_list("texts", texts)
         layouts = [self._layout(text, split, protect) for text in texts]
-        pieces = [piece for layout in layouts for piece in layout.pieces]
+        given = [piece for layout in layouts for piece in layout.pieces]
+        pieces = [in_small_letters(piece) if protect else piece for piece in given]
         taken = [take_tags(p, self.as_read) if protect else (self.as_read(p), []) for p in pieces]
         starts = {0, *accumulate(len(layout.pieces) for layout in layouts)}
         begun = readable(prefix)
@@ -183,6 +186,8 @@ class Translator:
             found = restore_tags(self.engine, self.vocabularies, taken, found)
         if align:
             found = self._aligned(pieces, found)
+        if protect:
+            found = [in_capitals_of(*each) for each in zip(given, found, strict=True)]
         if typography:
             found = [[printed(one) for one in own] for own in found]
         each = iter(found)
@@ -263,7 +268,7 @@ class Translator:
         limit, encode = self.engine.max_length, self.vocabularies.source.encode
 
         def length(piece: str) -> int:
-            read = self.as_read(piece)
+            read = self.as_read(in_small_letters(piece) if protect else piece)
             # A token has a byte at least. Most texts are short enough in any case: cutting them
             # into tokens, which the search does again, takes much longer than counting bytes.
             most = len(read.encode()) + 1 if read else 0

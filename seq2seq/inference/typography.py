@@ -11,8 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from seq2seq.inference.items import find_items
-from seq2seq.inference.tags import TAG, stand_in
+from seq2seq.inference.prose import in_prose
 from seq2seq.inference.translation import Translation
 
 NARROW, NO_BREAK = "\u202f", "\xa0"
@@ -37,18 +36,13 @@ def french_typography(text: str) -> str:
 
     Tags, URLs, addresses, placeholders, entities and code stay as they are.
     """
-    kept = [match.span() for match in TAG.finditer(text)]
-    kept += [(item.start, item.end) for item in find_items(text) if item.kind != "number"]
-    mark = stand_in(text)  # for each of them: the rules see a letter and leave it alone
-    originals = []
-    for start, end in sorted(_outermost(kept), reverse=True):
-        originals.append(text[start:end])
-        text = text[:start] + mark + text[end:]
+    return in_prose(text, _typeset)
+
+
+def _typeset(prose: str) -> str:
     for pattern, replacement in _RULES:
-        text = pattern.sub(replacement, text)
-    first, *rest = text.split(mark)
-    pairs = zip(reversed(originals), rest, strict=True)
-    return first + "".join(original + after for original, after in pairs)
+        prose = pattern.sub(replacement, prose)
+    return prose
 
 
 def printed(one: Translation) -> Translation:
@@ -75,12 +69,3 @@ def _word_of_each(text: str) -> list[int]:
     """For each character that is no space the number of its word, as `str.split` finds them."""
     words = enumerate(text.replace("…", "...").split())
     return [number for number, word in words for _ in word]
-
-
-def _outermost(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans without those that begin inside another."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if not found or start >= found[-1][1]:
-            found.append((start, end))
-    return found
