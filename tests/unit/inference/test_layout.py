@@ -62,10 +62,10 @@ def test_text_of_other_scripts_stays_and_is_noted(text, layout):
 def test_many_tags_around_a_piece_are_read_in_no_time():
     count = 8000
     text = "<b>" * count + "word" + "</b>" * count
-    start = time.perf_counter()
+    start = time.process_time()
     tags = _Tags(text)
     assert _trimmed(text, (0, len(text)), tags) == (3 * count, 3 * count + 4)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_without_splitting_and_protection_a_text_is_one_piece():
