@@ -74,9 +74,9 @@ def test_what_a_translation_lost(source, target, missing):
 
 @pytest.mark.parametrize("text", ["%" + "0" * 50_000, "www.a.fr" + ")" * 50_000, "%.0" * 20_000])
 def test_long_texts_are_read_in_no_time(text):
-    start = time.perf_counter()
+    start = time.process_time()
     find_items(text)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_a_number_of_many_digits_is_a_sequence_of_digits():

@@ -41,9 +41,9 @@ def test_partners():
 
 
 def test_many_tags_that_nothing_closes_are_read_in_no_time():
-    start = time.perf_counter()
+    start = time.process_time()
     assert partners(["<a>"] * 8000 + ["</b>"] * 8000) == {}
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_elements_deep_inside_others_come_back():
