@@ -210,19 +210,22 @@ class _Writer:
         """Units of each element, none twice, from left to right."""
         taken: list[Span] = []
         placed = []
-        # What encloses nothing comes last, lest it end up inside another.
-        for element in sorted(elements, key=lambda element: element.start == element.end):
+        # What encloses no unit comes last, lest it end up inside another.
+        for element in sorted(elements, key=lambda element: not self._inside(element)):
             span = self._span(element, low, high, taken)
             if span[0] < span[1]:
                 taken.append(span)
             placed.append((span, element))
         return sorted(placed, key=lambda pair: pair[0])
 
+    def _inside(self, element: Element) -> list[int]:
+        """The units of the source that an element encloses."""
+        spans = enumerate(self.source_units)
+        return [i for i, (a, b) in spans if a < element.end and element.start < b]
+
     def _span(self, element: Element, low: int, high: int, taken: Sequence[Span]) -> Span:
         """The units that belong to an element; start = end if it stands before a unit."""
-        inside = [
-            i for i, (a, b) in enumerate(self.source_units) if a < element.end and element.start < b
-        ]
+        inside = self._inside(element)
         free = [i for i in range(low, high) if not any(a <= i < b for a, b in taken)]
         if inside and free:
             shares_T = self.weights_TS[:, inside].sum(axis=1)

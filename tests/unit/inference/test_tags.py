@@ -40,6 +40,14 @@ def test_partners():
     assert partners(tags) == {0: 3, 3: 0, 6: 7, 7: 6}
 
 
+def test_what_encloses_a_space_only_stands_in_no_other_element():
+    clean, tags = take_tags("a<b><i> </i><u>é.</u></b>dog", spaces)
+    weights = np.array([[0.0, 1.0, 2.0, 1.0], [1.0, 2.0, 2.0, 2.0]])
+    result = put_tags(tags, clean, "un un", weights)
+    assert TAG.sub("", result) == "un un"
+    assert "<i></i>" in result
+
+
 def test_many_tags_that_nothing_closes_are_read_in_no_time():
     start = time.process_time()
     assert partners(["<a>"] * 8000 + ["</b>"] * 8000) == {}
