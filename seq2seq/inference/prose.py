@@ -18,12 +18,13 @@ def in_prose(text: str, change: Callable[[str], str]) -> str:
     kept = [match.span() for match in TAG.finditer(text)]
     kept += [(item.start, item.end) for item in find_items(text) if item.kind != "number"]
     mark = stand_in(text)
-    originals = []
-    for start, end in sorted(_outermost(kept), reverse=True):
+    prose, originals, at = [], [], 0
+    for start, end in _outermost(kept):
+        prose.append(text[at:start])
         originals.append(text[start:end])
-        text = text[:start] + mark + text[end:]
-    first, *rest = change(text).split(mark)
-    pairs = zip(reversed(originals), rest, strict=True)
+        at = end
+    first, *rest = change(mark.join([*prose, text[at:]])).split(mark)
+    pairs = zip(originals, rest, strict=True)
     return first + "".join(original + after for original, after in pairs)
 
 
