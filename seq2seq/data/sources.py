@@ -158,6 +158,11 @@ def text_bytes(sources: Sequence[Source]) -> int:
     return sum(sizes.values())
 
 
+def without_variants(sources: Sequence[Source]) -> list[FileSource | HubSource]:
+    """Where the pairs of training text are as they were written, each once."""
+    return [one.source if isinstance(one, VariedSource) else one for one in sources]
+
+
 def load_pairs(config: DataConfig, split: str) -> list[Pair]:
     """All pairs of a split, as they stand in the files.
 
@@ -179,9 +184,8 @@ def check_chosen(sources: Sequence[Source], config: DataConfig) -> None:
     """
     for member in dict.fromkeys(source.member for source in sources):
         reasons = []
-        for source in (source for source in sources if source.member == member):
-            plain = source.source if isinstance(source, VariedSource) else source
-            reason = plain.unmatched() if isinstance(plain, FileSource) else None
+        for source in without_variants([one for one in sources if one.member == member]):
+            reason = source.unmatched() if isinstance(source, FileSource) else None
             if reason is None:
                 break
             reasons.append(reason)

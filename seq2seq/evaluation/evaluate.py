@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from seq2seq import __version__
 from seq2seq.config import EvaluateConfig
-from seq2seq.data.sources import check_chosen, find_sources
+from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
 from seq2seq.evaluation.findings import Texts, by_count, by_length, find, one_line
@@ -163,7 +163,7 @@ def _translate(config: EvaluateConfig) -> _Made:
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
     """Sources, references, and of which corpus of a mixture each is."""
-    corpus = find_sources(config.data, config.split)
+    corpus = without_variants(find_sources(config.data, config.split))
     rows = [
         (one_line(source), one_line(target), found.member)
         for found in corpus

@@ -8,6 +8,7 @@ from seq2seq.errors import BundleError
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 GENERAL = "general"  # the one that is taken where none is named
+PARTS = ("config.json", "bundle", "checkpoints")  # one of them is in each bundle and run
 
 
 def shipped_model(name: str = GENERAL) -> Path | None:
@@ -20,13 +21,16 @@ def shipped_model(name: str = GENERAL) -> Path | None:
 def model_folder(name: str | Path) -> Path:
     """The folder that is called so; else that of the shipped model of this name.
 
+    A folder of something else, say of data, does not hide the shipped one.
+
     Raises:
         BundleError: there is neither.
     """
-    if Path(name).is_dir():
-        return Path(name)
-    if shipped := shipped_model(str(name)):
+    folder, shipped = Path(name), shipped_model(str(name))
+    if shipped and not any((folder / part).exists() for part in PARTS):
         return shipped
+    if folder.is_dir():
+        return folder
     known = ", ".join(sorted(file.parent.name for file in PRETRAINED.glob("*/config.json")))
     absent = "" if known or str(name) != GENERAL else f"; the shipped model is not in {PRETRAINED}"
     raise BundleError(

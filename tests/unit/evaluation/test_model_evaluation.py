@@ -179,6 +179,14 @@ def test_the_members_of_a_mixture_are_groups(run, corpus):
     assert groups[0].scores == groups[1].scores
 
 
+def test_training_text_is_translated_as_it_was_written(run, corpus):
+    """Without the variants that training adds to it."""
+    data = replace(corpus, variants={"capitals": 1})
+    evaluate(settings(run, data, split="train", training_text="none"))
+    found = read_lines(run / "evaluation" / "files-train" / "sources.txt")
+    assert found == [TEXTS[0], TEXTS[1], "a man"]
+
+
 def test_an_empty_test_set_is_refused_before_anything_is_translated(run, tmp_path):
     write_lines(tmp_path / "empty" / "test.tsv", ["en\tfr"])
     with pytest.raises(DataError, match="data=files test holds no reference to compare with"):
