@@ -82,6 +82,9 @@ def test_a_name_is_that_of_a_shipped_model_unless_a_folder_is_called_so(general,
     monkeypatch.setenv("SEQ2SEQ_MODEL", "general")
     assert find_model(None, runs) == (general, "from SEQ2SEQ_MODEL")
     Path("general").mkdir()
+    Path("general", "train.tsv").write_text("a\tb\n")  # a folder of data
+    assert find_model("general", runs) == (general, "named")
+    Path("general", "bundle").mkdir()  # one of a model, whose errors tell what it lacks
     assert find_model("general", runs) == (Path("general"), "named")
 
 

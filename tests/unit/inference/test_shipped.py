@@ -55,14 +55,6 @@ def test_a_program_gets_it_by_name_or_without_whatever_lies_near(general):
     assert [one.text for one in found] != expected
 
 
-def test_a_folder_of_data_of_its_name_does_not_hide_it(general):
-    Path("general").mkdir()
-    Path("general", "train.tsv").write_text("a\tb\n")
-    assert shipped.model_folder("general") == general
-    shutil.rmtree(general)
-    assert shipped.model_folder("general") == Path("general")  # whose error tells what it lacks
-
-
 def test_without_it_a_program_is_told_so(general):
     shutil.rmtree(general)
     with pytest.raises(BundleError, match=f"the shipped model is not in {general.parent}$"):
