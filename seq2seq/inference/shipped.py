@@ -8,7 +8,7 @@ from seq2seq.errors import BundleError
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 GENERAL = "general"  # the one that is taken where none is named
-PARTS = ("config.json", "bundle", "checkpoints")  # one of them is in each bundle and run
+PARTS = ("config.json", "config.yaml", "bundle")  # one of them is in each bundle and run
 
 
 def shipped_model(name: str = GENERAL) -> Path | None:

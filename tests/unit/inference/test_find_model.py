@@ -76,7 +76,7 @@ def test_then_the_model_that_the_package_ships(general, runs, tmp_path):
     assert find_model(None, runs)[0] != general
 
 
-def test_a_name_is_that_of_a_shipped_model_unless_a_folder_is_called_so(general, runs, monkeypatch):
+def test_a_name_is_that_of_a_shipped_model_unless_another_is_called_so(general, runs, monkeypatch):
     assert find_model("general", runs) == (general, "named")
     assert bundle_folder("general") == bundle_folder(Path("general")) == general
     monkeypatch.setenv("SEQ2SEQ_MODEL", "general")
