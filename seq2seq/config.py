@@ -298,6 +298,8 @@ class DataConfig(CorpusConfig):
 
     members: dict[str, CorpusConfig] = field(default_factory=dict)  # corpora of a mixture
     weights: dict[str, float] = field(default_factory=dict)  # times per epoch; 1 if not named
+    final_weights: dict[str, float] = field(default_factory=dict)  # of the last final_steps
+    final_steps: int = 0  # updates at the end of a run whose members weigh as final_weights say
     temperature: float = 1.0  # share ~ size ** (1 / temperature); 1 = every pair once
     streaming: bool = False  # read while training instead of preparing first
     cache: str | None = None  # prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq
@@ -360,16 +362,37 @@ class DataConfig(CorpusConfig):
                 f"data.variants={self.variants} does nothing, since the members of "
                 f"data={self.name} have variants of their own: set data.members.NAME.variants"
             )
-        for name, weight in self.weights.items():
-            if name not in members:
-                yield f"data.weights.{name} weighs no member: {nearest(name, members)}"
-            elif not 0 < weight < math.inf:
-                yield (
-                    f"data.weights.{name}={weight} is how often each pair is seen in an epoch: "
-                    "give a positive number; to leave a member out, mix without it (docs/data.md)"
-                )
+        for setting in ("weights", "final_weights"):
+            for name, weight in getattr(self, setting).items():
+                if name not in members:
+                    yield f"data.{setting}.{name} weighs no member: {nearest(name, members)}"
+                elif not 0 < weight < math.inf:
+                    yield (
+                        f"data.{setting}.{name}={weight} is how often each pair is seen in an "
+                        "epoch: give a positive number; to leave a member out, mix without it "
+                        "(docs/data.md)"
+                    )
         if self.weights and self.temperature != 1:
             yield "data.weights and data.temperature both decide the mixture: give one of them"
+        yield from self._final_problems()
+
+    def _final_problems(self) -> Iterator[str]:
+        yield from at_least("data.final_steps", self.final_steps, 0)
+        if self.final_weights and not self.final_steps:
+            yield (
+                "data.final_weights are those of a run's last data.final_steps updates, and these "
+                "are 0: say how many, such as data.final_steps=500"
+            )
+        if self.final_steps > 0 and not self.final_weights:
+            yield (
+                f"data.final_steps={self.final_steps} does nothing without other weights for these "
+                "updates: give them, +data.final_weights.NAME=NUMBER, or leave it out"
+            )
+        if self.final_steps > 0 and self.streaming:
+            yield (
+                f"data.final_steps={self.final_steps} does not go with data.streaming=true, which "
+                "reads its members by one set of weights: leave one of them out"
+            )
 
 
 def _corpus(member: CorpusConfig | Mapping[str, Any]) -> CorpusConfig:
@@ -792,6 +815,11 @@ class TrainConfig(Checked):
                         "is: give a number of steps, or leave data.streaming out"
                     )
         optim, total = self.optim, steps(self.trainer.max_steps)
+        if total is not None and self.data.final_steps >= total:
+            yield (
+                f"data.final_steps={self.data.final_steps} leaves nothing of trainer.max_steps="
+                f"{total} for data.weights: lower the first or raise the second"
+            )
         warmup = steps(optim.warmup_steps)
         if total is None or warmup is None:
             return

@@ -363,8 +363,9 @@ def _unknown(key: str, text: str, schema: type[Any]) -> str:
         "variants": "+data.variants.NAME=SHARE",
         "members": "+data@data.members.NAME=files data.members.NAME.path=FOLDER",
         "weights": "+data.weights.NAME=NUMBER",
+        "final_weights": "+data.final_weights.NAME=NUMBER",
     }
-    named = re.match(r"data\.(?:members\.[^.]+\.)?(where|variants|members|weights)(?![^.])", key)
+    named = re.match(rf"data\.(?:members\.[^.]+\.)?({'|'.join(add)})(?![^.])", key)
     if named and "data.members" in valid:
         example = add[named[1]].replace("data.", named[0].removesuffix(named[1]), 1)
         return f"{named[0]} takes names of your choice; add one with a plus: {example}"

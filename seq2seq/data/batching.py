@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -181,3 +183,28 @@ class TrainingBatches:
             position -= self._sizes[epoch]
             epoch += 1
         return {"epoch": epoch, "batch": position}
+
+
+class TwoParts:
+    """A stream of batches up to a place, then another: a run's last steps on other weights.
+
+    The text that matters most is best seen last, while the rate falls (Hu et al. 2024, MiniCPM,
+    section 5). Each part goes on from its own place: a run that is lengthened returns to the first.
+
+    Args:
+        main: from where it stands.
+        final: likewise.
+        left: batches of all ranks until the second begins.
+    """
+
+    def __init__(self, main: TrainingBatches, final: TrainingBatches, left: int):
+        self.main, self.final, self.left = main, final, left
+
+    def __iter__(self) -> Iterator[Rows]:
+        yield from islice(self.main, self.left // self.main.world_size)
+        yield from self.final
+
+    def place(self, used: int) -> dict[str, Any]:
+        """Where both stand after all ranks together have used some batches."""
+        of_main = min(used, self.left)
+        return {**self.main.place(of_main), "final": self.final.place(used - of_main)}

@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
-from seq2seq.data.batching import Budget, Rows, TrainingBatches, token_batches
+from seq2seq.data.batching import Budget, Rows, TrainingBatches, TwoParts, token_batches
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.mixture import Member, weigh_members
@@ -68,9 +68,9 @@ class TranslationData(L.LightningDataModule):
         self.budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
         self.most_train, self.most_val, self.val_on_train = train_pairs, val_pairs, val_on_train
         self.val_pairs: list[Pair] = []
-        self._batches: TrainingBatches | StreamedBatches | None = None
+        self._batches: TrainingBatches | TwoParts | StreamedBatches | None = None
         self._first_step = 0  # of the trainer, when the stream of batches was opened
-        self._place: dict[str, int] | None = None  # in a checkpoint
+        self._place: dict[str, Any] | None = None  # in a checkpoint
 
     def prepare(self, vocabularies: Vocabularies | None = None) -> None:
         """Clean and tokenise, or find that done; once, before the trainer starts.
@@ -148,6 +148,7 @@ class TranslationData(L.LightningDataModule):
         self.usable = self._usable(longest, shortest, "train")[: self.most_train]
         if self.most_train is not None:  # then the members and their weights play no part
             self.mixture: list[Member] = [Member(self.data.name, 0, len(self.usable))]
+            self.final_mixture = self.mixture
             return
         members = []
         for name, first, last in prepared.members:
@@ -159,6 +160,7 @@ class TranslationData(L.LightningDataModule):
                 )
             members.append((name, first, last))
         self.mixture = weigh_members(self.data, members)
+        self.final_mixture = weigh_members(self.data, members, self.data.final_weights)
 
     def _usable(self, longest: np.ndarray, shortest: np.ndarray, split: str) -> np.ndarray:
         """Rows of the pairs that the model can take; the others are counted."""
@@ -203,6 +205,11 @@ class TranslationData(L.LightningDataModule):
             self._batches = self.streamed.at(self._place, rank, world)
             return DataLoader(self._batches, batch_size=None, pin_memory=self._on_gpu)
         self._batches = self._training_batches(rank, world)
+        if trainer and self.data.final_steps:
+            left = max(0, trainer.max_steps - self.data.final_steps - self._first_step)
+            left *= trainer.accumulate_grad_batches * world
+            final = self._training_batches(rank, world, final=True)
+            self._batches = TwoParts(self._batches, final, left)
         dataset = TrainingPairs(self.shards, self.budget.multiple)
         return self._loader(dataset, self._batches)
 
@@ -210,17 +217,20 @@ class TranslationData(L.LightningDataModule):
     def _on_gpu(self) -> bool:
         return self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
 
-    def _training_batches(self, rank: int = 0, world_size: int = 1) -> TrainingBatches:
+    def _training_batches(
+        self, rank: int = 0, world_size: int = 1, *, final: bool = False
+    ) -> TrainingBatches:
+        """Those of the run's main part, or of its last steps, from where each stands."""
         return TrainingBatches(
             [shards.lengths for shards in self.shards],
             self.budget,
             self.seed,
-            self.mixture,
+            self.final_mixture if final else self.mixture,
             usable=self.usable,
             rank=rank,
             world_size=world_size,
             longest_first=self.data.longest_first,
-            place=self._place,
+            place=(self._place or {}).get("final") if final else self._place,
         )
 
     def epoch(self) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,18 +40,28 @@ class Member:
         return self.first + rows
 
 
-def weigh_members(data: DataConfig, members: Sequence[tuple[str, int, int]]) -> list[Member]:
+def weigh_members(
+    data: DataConfig,
+    members: Sequence[tuple[str, int, int]],
+    changed: Mapping[str, float] | None = None,
+) -> list[Member]:
     """How often each corpus of a mixture is seen in an epoch.
 
     By `data.weights`; or by `data.temperature`, which makes a corpus of n pairs a share of
     n ** (1 / temperature) while an epoch keeps its size (Devlin 2018; Arivazhagan et al. 2019).
+
+    Args:
+        data: with these settings.
+        members: name, first row, last row.
+        changed: weights that count instead, by name; the others stay.
     """
+    named = {**data.weights, **(changed or {})}
     sizes = np.array([last - first for _, first, last in members], float)
     shares = sizes ** (1 / data.temperature)
     weights = np.ones(len(sizes))
     if data.temperature != 1:
         weights = shares / shares.sum() * sizes.sum() / np.maximum(sizes, 1)
     return [
-        Member(name, first, last, data.weights.get(name, float(weight)))
+        Member(name, first, last, named.get(name, float(weight)))
         for (name, first, last), weight in zip(members, weights, strict=True)
     ]

@@ -17,14 +17,15 @@ def choose_device(name: str = "auto") -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name != "cpu":
-        if not (match := re.fullmatch("cuda(?::([0-9]{1,4}))?", name)):
-            raise UserError(f"device {name!r} is not known: use auto, cpu or cuda")
-        if not torch.cuda.is_available():
-            raise UserError(f"device {name} was asked for, but torch sees no GPU here: use cpu")
-        if int(match[1] or 0) >= (gpus := torch.cuda.device_count()):
-            raise UserError(
-                f"device {name} was asked for, but torch sees {gpus} here: use a number from 0 to "
-                f"{gpus - 1}, as in cuda:0"
-            )
+    if name in ("cpu", "cpu:0"):
+        return torch.device("cpu")
+    if not (match := re.fullmatch("cuda(?::([0-9]{1,4}))?", name)):
+        raise UserError(f"device {name!r} is not known: use auto, cpu or cuda")
+    if not torch.cuda.is_available():
+        raise UserError(f"device {name} was asked for, but torch sees no GPU here: use cpu")
+    if int(match[1] or 0) >= (gpus := torch.cuda.device_count()):
+        raise UserError(
+            f"device {name} was asked for, but torch sees {gpus} here: use a number from 0 to "
+            f"{gpus - 1}, as in cuda:0"
+        )
     return torch.device(name)

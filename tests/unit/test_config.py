@@ -43,6 +43,7 @@ CONFIGS = ROOT / "configs"
 OPTIONS = sorted((file.parent.name, file.stem) for file in CONFIGS.glob("*/*.yaml"))
 ACROSS = [option for option in OPTIONS if option[0] in ("experiment", "debug")]  # several groups
 GROUPS = [option for option in OPTIONS if option not in ACROSS]
+MIXED: dict[str, Any] = {"train": None, "members": {"a": CorpusConfig()}}
 SCHEMAS: dict[str, type[Any]] = {"train": TrainConfig, "evaluate": EvaluateConfig}
 
 
@@ -362,6 +363,33 @@ def test_members_may_take_the_folder_of_the_mixture():
         (TokenizerConfig, {"symbols": ["<a>", "<a>"]}, r"symbols names one of them twice"),
         (TrainConfig, {"data": DataConfig(length_multiple=7)}, r"length_multiple=7 would pad"),
         (DataConfig, {"weights": {"a": 2}}, r"data\.weights\.a weighs no member"),
+        (
+            DataConfig,
+            {"final_weights": {"a": 2}, "final_steps": 9},
+            r"data\.final_weights\.a weighs no member",
+        ),
+        (
+            DataConfig,
+            {**MIXED, "final_weights": {"a": -1}, "final_steps": 9},
+            r"data\.final_weights\.a=-1 is how often each pair is seen",
+        ),
+        (DataConfig, {**MIXED, "final_weights": {"a": 2}}, r"and these are 0: say how many"),
+        (DataConfig, {"final_steps": 9}, r"final_steps=9 does nothing without other weights"),
+        (DataConfig, {"final_steps": -1}, r"data\.final_steps=-1 is too small"),
+        (
+            DataConfig,
+            {**MIXED, "final_weights": {"a": 2}, "final_steps": 9, "streaming": True},
+            r"final_steps=9 does not go with data\.streaming=true",
+        ),
+        (
+            TrainConfig,
+            {
+                "data": DataConfig(**MIXED, final_weights={"a": 3}, final_steps=9),
+                "trainer": TrainerConfig(max_steps=9),
+                "optim": OptimConfig(warmup_steps=1),
+            },
+            r"final_steps=9 leaves nothing of trainer\.max_steps=9",
+        ),
         (
             DataConfig,
             {"train": None, "members": {"a": CorpusConfig()}, "weights": {"a": 0}},

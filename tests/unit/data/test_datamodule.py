@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import torch
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
 from seq2seq.data import report_page
+from seq2seq.data.batching import Budget
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
@@ -51,6 +53,19 @@ def make(folder: Path, train=TRAIN, val=VAL, *, max_length=80, cleaning=None, **
 def prepared(folder: Path, *args, **settings) -> TranslationData:
     data = make(folder, *args, **settings)
     data.prepare()
+    return data
+
+
+def mixed(folder: Path, weights: dict[str, float], **settings) -> TranslationData:
+    """Two members, a and b, in folders of their own."""
+    for name, pairs in (("a", TRAIN[:12]), ("b", TRAIN[12:])):
+        (folder / name).mkdir(exist_ok=True)
+        make(folder / name, pairs)
+    data = make(folder)
+    members = {name: CorpusConfig(path=str(folder / name)) for name in "ab"}
+    data.data = DataConfig(
+        train=None, val=None, test=None, members=members, weights=weights, **settings
+    )
     return data
 
 
@@ -262,16 +277,67 @@ def test_opening_a_loader_leaves_the_random_state_alone(tmp_path):
 
 @pytest.mark.parametrize("weights", [{}, {"a": 2.5, "b": 0.5}])
 def test_the_size_of_an_epoch_is_that_of_the_batches_that_are_made(tmp_path, weights):
-    data = make(tmp_path)
-    for name, pairs in (("a", TRAIN[:12]), ("b", TRAIN[12:])):
-        (tmp_path / name).mkdir()
-        make(tmp_path / name, pairs)
-    if weights:
-        members = {name: CorpusConfig(path=str(tmp_path / name)) for name in weights}
-        data.data = DataConfig(train=None, val=None, test=None, members=members, weights=weights)
+    data = mixed(tmp_path, weights) if weights else make(tmp_path)
     data.prepare()
     batches, tokens = data.epoch()
     epochs = [key.epoch for key in islice(data.train_dataloader().sampler, batches + 1)]
     assert epochs == [0] * batches + [1]
     made = islice(data.train_dataloader(), batches)
     assert sum(int((batch.labels != 0).sum()) for batch in made) == tokens
+
+
+def finishing(folder: Path, **settings) -> TranslationData:
+    """A mixture in small batches, whose last 4 steps are mostly of its first member."""
+    settings = settings or {"final_weights": {"a": 9}, "final_steps": 4}
+    data = mixed(folder, {}, **settings)
+    data.budget = Budget(64)
+    data.prepare()
+    return data
+
+
+def test_the_last_steps_are_of_the_final_weights(tmp_path):
+    """Those before them are as ever."""
+    data = finishing(tmp_path)
+    size = len([rows for pool in data._training_batches(final=True).epoch(0) for rows in pool])
+    data.data.final_steps = size
+    found = take(data, 5 + size, world_size=1, max_steps=5 + size)
+    assert found[:5] == take(finishing(tmp_path, final_steps=0), 5, world_size=1)
+    source, first = data.vocabularies.source, {text for text, _ in TRAIN[:12]}
+    last = Counter(text for batch, _, _ in found[5:] for text in source.decode(batch))
+    assert last == {text: 9 if text in first else 1 for text, _ in TRAIN}
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (2, 2), (2, 1), (1, 2)])
+@pytest.mark.parametrize("steps", [1, 5, 6, 8])
+def test_a_run_that_ends_on_other_weights_goes_on_exactly(before, after, steps, tmp_path):
+    """Stopped before the last 4 of 10 steps, where they begin, or within them.
+
+    By another number of ranks with as many batches to a step.
+    """
+    whole = take(finishing(tmp_path), 50, world_size=1, max_steps=6 * 2 * before + 4)
+    data = finishing(tmp_path)
+    take(data, 2 * steps, world_size=before, accumulate_grad_batches=2, max_steps=10)
+    data.trainer.global_step = steps
+    state, resumed = data.state_dict(), []
+    for rank in range(after):
+        fresh = finishing(tmp_path)
+        fresh.load_state_dict(state)
+        ranks = {"world_size": after, "accumulate_grad_batches": 2 * before // after}
+        resumed.append(take(fresh, 6, global_step=steps, global_rank=rank, max_steps=10, **ranks))
+    merged = [batch for step in zip(*resumed, strict=True) for batch in step]
+    used = steps * 2 * before
+    assert merged == whole[used : used + 6 * after]
+
+
+def test_a_run_that_is_lengthened_returns_to_its_weights(tmp_path):
+    """To where it had left them; the final part then goes on, too."""
+    data = finishing(tmp_path)
+    first = take(data, 10, world_size=1, max_steps=10)
+    data.trainer.global_step = 10
+    longer = finishing(tmp_path)
+    longer.load_state_dict(data.state_dict())
+    again = take(longer, 12, global_step=10, max_steps=20)
+    plain = take(finishing(tmp_path, final_steps=0), 12, world_size=1)
+    assert first[:6] + again[:6] == plain
+    both = take(finishing(tmp_path), 16, world_size=1, max_steps=10)
+    assert first[6:] + again[6:] == both[6:]

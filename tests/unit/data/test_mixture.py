@@ -27,6 +27,14 @@ def test_weights_are_times_per_epoch():
     assert [member.size for member in weigh_members(config, MEMBERS)] == [250, 10_000]
 
 
+def test_changed_weights_leave_the_others():
+    config = DataConfig(train=None, members={"small": {}, "large": {}}, weights={"small": 2.5})
+    assert [member.size for member in weigh_members(config, MEMBERS, {"large": 0.5})] == [
+        250,
+        5_000,
+    ]
+
+
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 5.0])
 def test_a_share_is_a_power_of_the_size(temperature):
     small, large = shares(temperature=temperature)
