@@ -298,8 +298,8 @@ class DataConfig(CorpusConfig):
 
     members: dict[str, CorpusConfig] = field(default_factory=dict)  # corpora of a mixture
     weights: dict[str, float] = field(default_factory=dict)  # times per epoch; 1 if not named
-    final_weights: dict[str, float] = field(default_factory=dict)  # of the last final_steps
-    final_steps: int = 0  # updates at the end of a run whose members weigh as final_weights say
+    final_weights: dict[str, float] = field(default_factory=dict)  # weights in the last final_steps
+    final_steps: int | None = None  # updates at the end of a run; 0 = none
     temperature: float = 1.0  # share ~ size ** (1 / temperature); 1 = every pair once
     streaming: bool = False  # read while training instead of preparing first
     cache: str | None = None  # prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq
@@ -362,7 +362,7 @@ class DataConfig(CorpusConfig):
                 f"data.variants={self.variants} does nothing, since the members of "
                 f"data={self.name} have variants of their own: set data.members.NAME.variants"
             )
-        for setting in ("weights", "final_weights"):
+        for setting in ("weights", "final_weights") if self.final_steps else ("weights",):
             for name, weight in getattr(self, setting).items():
                 if name not in members:
                     yield f"data.{setting}.{name} weighs no member: {nearest(name, members)}"
@@ -377,21 +377,24 @@ class DataConfig(CorpusConfig):
         yield from self._final_problems()
 
     def _final_problems(self) -> Iterator[str]:
+        if self.final_steps is None:
+            if self.final_weights:
+                yield (
+                    "data.final_weights count in the last updates of a run: say in how many, such "
+                    "as data.final_steps=500, or data.final_steps=0 for none"
+                )
+            return
         yield from at_least("data.final_steps", self.final_steps, 0)
-        if self.final_weights and not self.final_steps:
-            yield (
-                "data.final_weights are those of a run's last data.final_steps updates, and these "
-                "are 0: say how many, such as data.final_steps=500"
-            )
         if self.final_steps > 0 and not self.final_weights:
             yield (
                 f"data.final_steps={self.final_steps} does nothing without other weights for these "
-                "updates: give them, +data.final_weights.NAME=NUMBER, or leave it out"
+                "updates: give them, +data.final_weights.NAME=NUMBER, or set data.final_steps=0"
             )
         if self.final_steps > 0 and self.streaming:
             yield (
                 f"data.final_steps={self.final_steps} does not go with data.streaming=true, which "
-                "reads its members by one set of weights: leave one of them out"
+                "reads its members by one set of weights: set data.final_steps=0, or leave "
+                "streaming out"
             )
 
 
@@ -815,10 +818,10 @@ class TrainConfig(Checked):
                         "is: give a number of steps, or leave data.streaming out"
                     )
         optim, total = self.optim, steps(self.trainer.max_steps)
-        if total is not None and self.data.final_steps >= total:
+        if total is not None and total <= (self.data.final_steps or 0):
             yield (
                 f"data.final_steps={self.data.final_steps} leaves nothing of trainer.max_steps="
-                f"{total} for data.weights: lower the first or raise the second"
+                f"{total} for the steps before them: lower the first (0 = none) or raise the second"
             )
         warmup = steps(optim.warmup_steps)
         if total is None or warmup is None:

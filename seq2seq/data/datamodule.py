@@ -148,7 +148,6 @@ class TranslationData(L.LightningDataModule):
         self.usable = self._usable(longest, shortest, "train")[: self.most_train]
         if self.most_train is not None:  # then the members and their weights play no part
             self.mixture: list[Member] = [Member(self.data.name, 0, len(self.usable))]
-            self.final_mixture = self.mixture
             return
         members = []
         for name, first, last in prepared.members:
@@ -205,7 +204,7 @@ class TranslationData(L.LightningDataModule):
             self._batches = self.streamed.at(self._place, rank, world)
             return DataLoader(self._batches, batch_size=None, pin_memory=self._on_gpu)
         self._batches = self._training_batches(rank, world)
-        if trainer and self.data.final_steps:
+        if trainer and self.data.final_steps and self.most_train is None:
             left = max(0, trainer.max_steps - self.data.final_steps - self._first_step)
             left *= trainer.accumulate_grad_batches * world
             final = self._training_batches(rank, world, final=True)
@@ -221,6 +220,9 @@ class TranslationData(L.LightningDataModule):
         self, rank: int = 0, world_size: int = 1, *, final: bool = False
     ) -> TrainingBatches:
         """Those of the run's main part, or of its last steps, from where each stands."""
+        place = self._place
+        if final:  # not from epoch 0, whose part of members below 1 a short run has just seen
+            place = (place or {}).get("final", {"epoch": 1, "batch": 0})
         return TrainingBatches(
             [shards.lengths for shards in self.shards],
             self.budget,
@@ -230,7 +232,7 @@ class TranslationData(L.LightningDataModule):
             rank=rank,
             world_size=world_size,
             longest_first=self.data.longest_first,
-            place=(self._place or {}).get("final") if final else self._place,
+            place=place,
         )
 
     def epoch(self) -> tuple[int, int]:

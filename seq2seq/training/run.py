@@ -366,7 +366,7 @@ def _announce(
     parameters = sum(parameter.numel() for parameter in model.parameters())
     sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(data.vocabularies.sizes))
     t = config.trainer
-    processes = t.devices * t.num_nodes
+    processes, final = t.devices * t.num_nodes, config.data.final_steps
     lines = [
         f"data        {config.data.name}: {data.summary()}, {sizes} subwords",
         *([f"prepared    {data.prepared.folder / 'report.html'}"] if data.prepared else []),
@@ -376,6 +376,7 @@ def _announce(
         f"steps       {t.max_steps:,} of {config.data.max_tokens:,} tokens, both sides together"
         + (f" x {t.accumulate} batches" if t.accumulate > 1 else "")
         + (f" x {processes} processes" if processes > 1 else ""),
+        *([f"last steps  {final:,} of them with data.final_weights"] if final else []),
         *([] if config.dry_run else [f"results in  {run_dir}"]),
     ]
     if config.data.name == "starter":

@@ -136,7 +136,14 @@ def test_every_preset_across_groups_sets_what_it_says(group, name):
 def test_debugging_goes_with_every_model_corpus_and_schedule(debug, group):
     for name in [name for of, name in GROUPS if of == group]:
         composed(f"debug={debug}", f"{group}={name}")
-    composed(f"debug={debug}", "experiment=demo")
+    for name in [name for group, name in ACROSS if group == "experiment"]:
+        composed(f"debug={debug}", f"experiment={name}")
+
+
+def test_the_end_of_an_experiment_can_be_left_out():
+    final = "+data.final_weights.short=9", "data.final_steps=9"
+    assert composed("data=general", *final).data.final_steps == 9
+    assert composed("data=starter", *final, "data.final_steps=0").data.final_steps == 0
 
 
 @pytest.mark.parametrize("name", [name for group, name in GROUPS if group == "data"])
@@ -373,7 +380,7 @@ def test_members_may_take_the_folder_of_the_mixture():
             {**MIXED, "final_weights": {"a": -1}, "final_steps": 9},
             r"data\.final_weights\.a=-1 is how often each pair is seen",
         ),
-        (DataConfig, {**MIXED, "final_weights": {"a": 2}}, r"and these are 0: say how many"),
+        (DataConfig, {**MIXED, "final_weights": {"a": 2}}, r"say in how many, such as"),
         (DataConfig, {"final_steps": 9}, r"final_steps=9 does nothing without other weights"),
         (DataConfig, {"final_steps": -1}, r"data\.final_steps=-1 is too small"),
         (

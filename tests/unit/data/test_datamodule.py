@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -341,3 +342,22 @@ def test_a_run_that_is_lengthened_returns_to_its_weights(tmp_path):
     assert first[:6] + again[:6] == plain
     both = take(finishing(tmp_path), 16, world_size=1, max_steps=10)
     assert first[6:] + again[6:] == both[6:]
+
+
+def test_the_last_steps_read_on_where_a_weight_is_less_than_one(tmp_path):
+    data = mixed(tmp_path, {"b": 0.5}, final_weights={"a": 9}, final_steps=4)
+    data.prepare()
+    seen = []
+    for batches in (data._training_batches(), data._training_batches(final=True)):
+        rows = np.concatenate(next(batches.epoch(batches.start["epoch"])))
+        seen.append(set(rows[rows >= 12].tolist()))
+    assert not seen[0] & seen[1]
+    assert seen[0] | seen[1] == set(range(12, len(TRAIN)))
+
+
+def test_the_first_pairs_alone_have_no_other_end(tmp_path):
+    few = [finishing(tmp_path), finishing(tmp_path, final_steps=0)]
+    for data in few:
+        data.most_train = 8
+        data.prepare()
+    assert take(few[0], 20, world_size=1, max_steps=10) == take(few[1], 20, world_size=1)
