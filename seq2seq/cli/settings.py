@@ -189,9 +189,9 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     for name, part in sections(schema).items():
         if name == "model":
             part = _kind_of_model(parts[name])
-        valid = [field.name for field in dataclasses.fields(part)]
-        unknown = [key for key in parts[name] if key not in valid]
-        problems += [f"there is no setting {name}.{key}: {nearest(key, valid)}" for key in unknown]
+        problems += _added(name, part, parts[name])
+        for member, own in parts[name].get("members", {}).items():
+            problems += _added(f"{name}.members.{member}", CorpusConfig, own)
         parts[name] = unchecked(part, parts[name])
         problems += parts[name].problems()
     problems += unchecked(schema, parts).problems()
@@ -202,6 +202,14 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
             members: dict[str, Any] = part.members  # still plain dicts
             part.members = {key: CorpusConfig(**member) for key, member in members.items()}
     return schema(**parts)
+
+
+def _added(name: str, part: type[Any], values: dict[str, Any]) -> Iterator[str]:
+    """What a plus has added to a section that has no such setting."""
+    valid = [field.name for field in dataclasses.fields(part)]
+    for key in values:
+        if key not in valid:
+            yield f"there is no setting {name}.{key}: {nearest(key, valid)}"
 
 
 def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:

@@ -196,6 +196,13 @@ def test_models_of_the_paper_have_its_sizes(name, sizes):
     assert m.norm == "post"
 
 
+def test_a_setting_that_members_of_a_mixture_lack_is_refused():
+    why = r"there is no setting data\.members\.short\.weights: choose one of: .*'?hub'?"
+    with pytest.raises(ConfigError, match=why) as error:
+        composed("data=general", "+data.members.short.weights.x=9")
+    assert len(error.value.problems) == 1
+
+
 def test_the_command_line_wins_over_files():
     settings = composed("experiment=demo", "model.dropout=0.25", "tokenizer.vocab_size=999")
     assert (settings.model.dropout, settings.tokenizer.vocab_size) == (0.25, 999)
