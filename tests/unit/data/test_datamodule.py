@@ -299,7 +299,7 @@ def finishing(folder: Path, **settings) -> TranslationData:
 def test_the_last_steps_are_of_the_final_weights(tmp_path):
     """Those before them are as ever."""
     data = finishing(tmp_path)
-    size = len([rows for pool in data._training_batches(final=True).epoch(0) for rows in pool])
+    size = sum(len(pool) for pool in data._training_batches(final=True).epoch(1))
     data.data.final_steps = size
     found = take(data, 5 + size, world_size=1, max_steps=5 + size)
     assert found[:5] == take(finishing(tmp_path, final_steps=0), 5, world_size=1)
@@ -349,8 +349,8 @@ def test_the_last_steps_read_on_where_a_weight_is_less_than_one(tmp_path):
     data.prepare()
     seen = []
     for batches in (data._training_batches(), data._training_batches(final=True)):
-        rows = np.concatenate(next(batches.epoch(batches.start["epoch"])))
-        seen.append(set(rows[rows >= 12].tolist()))
+        used = np.concatenate(next(batches.epoch(batches.start["epoch"])))
+        seen.append(set(used[used >= 12].tolist()))
     assert not seen[0] & seen[1]
     assert seen[0] | seen[1] == set(range(12, len(TRAIN)))
 
