@@ -306,7 +306,7 @@ CONFIGS: dict[str, tuple[str, ...]] = {
         "model=tiny", "model.norm=pre", "model.positions=rotary", "model.activation=swiglu",
         "model.n_kv_heads=2", "model.head_dim=16", "model.qk_norm=true", "model.kernel=reference",
         "model.word_dropout=0.1", "model.attention_dropout=0.1", "model.tie_embeddings=decoder",
-        "tokenizer.joint=false", "tokenizer.dropout=0.1", "tokenizer.symbols=[<name>]",
+        "tokenizer.joint=false", "tokenizer.dropout=0.1", 'tokenizer.symbols=["<name>"]',
         "data.longest_first=true", "data.num_workers=2", "data.length_multiple=8",
         "+data.variants.plain=0.1", "optim.r_drop=1", "optim.ema=0.99", "optim.weight_decay=0.01",
         "trainer.max_steps=20epochs", "trainer.val_every_n_steps=1epochs", "trainer.accumulate=2",
