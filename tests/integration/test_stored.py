@@ -241,8 +241,11 @@ def test_json_of_translate_has_its_fields() -> None:
 
 
 @pytest.mark.slow
-def test_json_of_other_commands_has_its_fields(tmp_path: Path) -> None:
-    """In the way in which the inventory was made."""
+def test_json_of_other_commands_has_its_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found in the way in which the inventory was made."""
+    monkeypatch.syspath_prepend(STORED)
     from inventory import written
 
     before, now = INVENTORY["written"], written(tmp_path)

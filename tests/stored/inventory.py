@@ -1,6 +1,8 @@
 """Writes `inventory.json`: what users can name in revision 8b3eb09. It ran only there (`make.py`).
 
-`python tests/stored/inventory.py FILE` writes the same of today's code, to look at the difference.
+The same of today's code, to look at the difference:
+
+    PYTHONPATH=.:tests/reference python tests/stored/inventory.py FILE
 """
 
 from __future__ import annotations
@@ -15,11 +17,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "reference")]
-
-from stored import COMMANDS, files_of, json_fields, options_of, run, schemas, yaml_keys
+from stored import (
+    COMMANDS,
+    ROOT,
+    STORED,
+    files_of,
+    json_fields,
+    options_of,
+    run,
+    schemas,
+    yaml_keys,
+)
 
 import seq2seq
 from seq2seq.errors import UserError
@@ -29,6 +37,8 @@ TINY = (
     "tokenizer.vocab_size=300",
 )  # fmt: skip
 SIZES = ("model.n_heads=2", "model.d_ff=32", "model.encoder_layers=1", "model.decoder_layers=1")
+
+DRY = r"^ {0,2}(\w[\w.*]*(?: \w+)?)(?:  |$)"  # first words of a line
 
 # Commands of a user's mistakes, and what they end with.
 EXITS: dict[str, list[str]] = {
@@ -131,7 +141,7 @@ def golden() -> list[str]:
 
 def written(work: Path) -> dict[str, Any]:
     """Fields and files that commands write, found by running them."""
-    run_dir, tests = work / "run", HERE / "corpus"
+    run_dir, tests = work / "run", STORED / "corpus"
     settings = (*TINY, *SIZES, f"run_dir={run_dir}", "trainer=cpu", "logger=csv")
     _must(run(
         "scripts/train.py", "model=tiny", *settings, "trainer.max_steps=12", "optim.ema=0.9",
@@ -173,12 +183,12 @@ def written(work: Path) -> dict[str, Any]:
         "files of a run": names,
         "files of an evaluation": files_of(record.parent),
         "files of a bundle": files_of(bundle),
-        "files of a bundle with two vocabularies": files_of(HERE / "bundles" / "separate"),
-        "files of a CTranslate2 folder": files_of(HERE / "ctranslate2"),
+        "files of a bundle with two vocabularies": files_of(STORED / "bundles" / "separate"),
+        "files of a CTranslate2 folder": files_of(STORED / "ctranslate2"),
         "metrics (of a run with all of them)": header.split(","),
         "scores of an evaluation": [one["name"] for one in fields["evaluation.json"]["scores"]],
         "json": {name: sorted(json_fields(value)) for name, value in fields.items()},
-        "dry run": sorted(set(re.findall(r"^ {0,2}(\w[\w.*]*(?: \w+)?)(?:  |$)", dry.stdout, re.M))),
+        "dry run": sorted(set(re.findall(DRY, dry.stdout, re.MULTILINE))),
     }
 
 
@@ -213,8 +223,12 @@ def inventory(work: Path) -> dict[str, Any]:
 def write(path: Path, found: dict[str, Any]) -> None:
     """One line for each leaf group, so that a difference can be read."""
     text = json.dumps(found, indent=1, ensure_ascii=False, default=_plain)
-    text = re.sub(r"\[\s+((?:[^\[\]{}]{1,120}?))\s+\]", lambda m: "[" + re.sub(r"\s*\n\s*", " ", m[1]) + "]", text)
+    text = re.sub(r"\[\s+([^\[\]{}]{1,120}?)\s+\]", _in_one_line, text)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+def _in_one_line(found: re.Match[str]) -> str:
+    return "[" + re.sub(r"\s*\n\s*", " ", found[1]) + "]"
 
 
 def _plain(value: Any) -> Any:

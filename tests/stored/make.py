@@ -3,19 +3,17 @@
 The folder is a net: what users had made with that revision must go on working. So its contents are
 never made anew by later code, and this file is kept to be read, not to be run:
 
-    git worktree add ../old 8b3eb09 && cp -r tests/stored ../old/tests && cd ../old
-    OMP_NUM_THREADS=1 python tests/stored/make.py [PART ...]     # all parts, or some, in order
+    git worktree add ../old 8b3eb09 && cp -r tests/stored ../old/tests
+    cp tests/reference/stored.py ../old/tests/reference && cd ../old
+    PYTHONPATH=.:tests/reference OMP_NUM_THREADS=1 python tests/stored/make.py [PART ...]
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}  # before torch is loaded
-
 import gzip
 import itertools
 import json
+import os
 import re
 import shutil
 import signal
@@ -27,21 +25,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "reference")]
-
 import safetensors.torch
 import torch
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 from odd_strings import odd_strings
-from stored import digest, encode, flat, last_weights, losses, machine, replay, sums
+from stored import ROOT, digest, encode, flat, last_weights, losses, machine, replay, sums
+from stored import STORED as HERE
 
 from seq2seq import Translator
 
 CORPUS = HERE / "corpus"
-REVISION = "8b3eb09"
 TRAIN_PAIRS = 4000
 
 # Settings of every model here. The corpus is named by a path from the root of the clone.
@@ -366,7 +360,7 @@ def make_composed() -> None:
     text = yaml.safe_dump({"default": default, "changes": changes}, sort_keys=False,
                           allow_unicode=True)  # fmt: skip
     (HERE / "composed.yaml").write_text(
-        "# `python scripts/train.py --cfg job --resolve`, and by what each preset differs from it.\n"
+        "# `train.py --cfg job --resolve`, and by what each preset differs from it.\n"
         + text,
         encoding="utf-8",
     )
@@ -443,6 +437,7 @@ PARTS: dict[str, Callable[[], None]] = {
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         WORK = Path(folder)
-        ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "SEQ2SEQ_CACHE": f"{folder}/cache"}
+        given = {"PYTHONPATH": str(ROOT), "SEQ2SEQ_CACHE": f"{folder}/cache", "HF_HUB_OFFLINE": "1"}
+        ENVIRONMENT = {**os.environ, **given}
         for part in sys.argv[1:] or PARTS:
             PARTS[part]()
