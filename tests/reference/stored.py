@@ -263,7 +263,7 @@ COMMANDS = {  # with options; the others are given name=value
             "score", "ship",
         )
     },
-    "evaluate.py --check": ("scripts/evaluate.py", "--check"),
+    "evaluate.py --check": ("scripts/evaluate.py", "--check", "RECORD"),
 }  # fmt: skip
 
 

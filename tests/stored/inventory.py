@@ -12,6 +12,7 @@ import importlib
 import json
 import pkgutil
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -155,7 +156,8 @@ def written(work: Path) -> dict[str, Any]:
     [record] = run_dir.glob("evaluation/*/evaluation.json")
     bundle = run_dir / "bundle"
     compared = work / "compared.json"
-    _must(run("scripts/compare.py", record, record, "--output", compared))
+    other = shutil.copytree(record.parent, work / "other")
+    _must(run("scripts/compare.py", record, other, "--output", compared))
     samples = (run_dir / "samples.jsonl").read_text().splitlines()
     fields = {
         "bundle/config.json": json.loads((bundle / "config.json").read_text()),
