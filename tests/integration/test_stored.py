@@ -34,7 +34,8 @@ CONFIGS = sorted(path.parent.name for path in (STORED / "configs").glob("*/confi
 QUICK = {"everything", "experiment_general", "model_base_gqa", "model_rnn_attention", "older",
          "precision_bf16-mixed", "streaming", "trainer_fsdp"}  # fmt: skip
 SCORES = 1e-4  # nats that a score may differ by: other processors round otherwise
-# Relative difference of weights after some dozens of steps on another processor.
+HERE = stored.same_machine(EXPECTED["interrupted"]["machine"])  # on the processor of the stored
+# Difference of weights after some dozens of steps on another processor.
 ROUNDING = 2e-3
 
 
@@ -59,11 +60,14 @@ def test_bundles_translate_as_they_did(bundle: str) -> None:
         pytest.importorskip("ctranslate2")
     folder = STORED / ("ctranslate2" if engine == "ctranslate2" else f"bundles/{bundle}")
     translator = Translator.load(folder, "cpu", engine=engine, precision="float32")
-    wrong = []
+    wrong, drawn = [], []
     for line, now in zip(lines, stored.replay(translator, lines), strict=True):
-        found = list(stored.differences(line["answer"], now["answer"], SCORES))
-        wrong += [f"{line['call']} {line['keywords']} {line['source']!r}: {found}"] if found else []
+        if found := list(stored.differences(line["answer"], now["answer"], SCORES)):
+            # On another processor a sample may fall on the other side of a limit.
+            chance = "strategy" in line["keywords"] and not HERE
+            (drawn if chance else wrong).append(f"{line['keywords']} {line['source']!r}: {found}")
     assert not wrong, f"{len(wrong)} of {len(lines)} differ:\n" + "\n".join(wrong[:5])
+    assert len(drawn) <= 5, "\n".join(drawn)
 
 
 def test_the_stored_outputs_are_worth_comparing() -> None:
@@ -110,7 +114,7 @@ def test_an_interrupted_run_ends_as_one_that_was_never_stopped(resumed: Path) ->
     bundle = safetensors.torch.load_file(resumed / "bundle" / "model.safetensors")
     last = stored.last_weights(resumed)
     assert bundle.keys() == before.keys()
-    if stored.machine() == expected["machine"]:
+    if stored.same_machine(expected["machine"]):
         assert stored.digest(bundle) == expected["bundle_sha256"]
         assert stored.digest(last) == expected["weights_sha256"]
     for name, value in before.items():
@@ -118,7 +122,8 @@ def test_an_interrupted_run_ends_as_one_that_was_never_stopped(resumed: Path) ->
     now = stored.sums(last)
     assert now.keys() == expected["weights"].keys()
     for name, (_, squares) in expected["weights"].items():
-        assert now[name][1] == pytest.approx(squares, rel=ROUNDING), name
+        # Adam moves the biases of keys, whose gradient is 0, by what was rounded.
+        assert now[name][1] == pytest.approx(squares, rel=ROUNDING, abs=ROUNDING), name
     summary = json.loads((resumed / "summary.json").read_text())
     assert {**summary, "seconds": 0}.keys() == expected["summary"].keys()
     for key in ("steps", "stopped_early", "best_step"):
@@ -154,7 +159,7 @@ def test_200_steps_of_tiny_are_the_same_to_the_bit(tmp_path: Path) -> None:
     result = stored.run(*arguments, f"run_dir={tmp_path / 'run'}")
     assert result.returncode == 0, result.stdout + result.stderr
     weights, losses = stored.last_weights(tmp_path / "run"), stored.losses(tmp_path / "run")
-    if stored.machine() == expected["machine"]:
+    if stored.same_machine(expected["machine"]):
         assert losses == expected["losses"]
         assert stored.digest(weights) == expected["sha256"]
     assert len(losses) == len(expected["losses"]) == 200

@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
@@ -188,16 +189,20 @@ def losses(run_dir: Path) -> list[list[str]]:
 
 def machine() -> dict[str, str]:
     """What decides the last bits of a float32 run on one thread of a CPU."""
-    import lightning
-
     models = re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     return {
         "processor": models[0] if models else platform.processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,
-        "lightning": lightning.__version__,
+        "lightning": version("lightning"),
         "python": platform.python_version(),
     }
+
+
+def same_machine(other: Mapping[str, str]) -> bool:
+    """Whether float32 runs can be expected to be equal to the bit."""
+    ours = machine()
+    return all(ours[name] == other[name] for name in ("processor", "instructions", "torch"))
 
 
 # What users can name
