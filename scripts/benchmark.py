@@ -6,9 +6,13 @@ Prints one JSON line for each measurement; what else there is to say goes to the
 import logging
 import sys
 
+from seq2seq.benchmarks.settings import (
+    DataBenchmarkConfig,
+    DecodeBenchmarkConfig,
+    TrainBenchmarkConfig,
+)
 from seq2seq.cli.report import fail
 from seq2seq.cli.settings import hydra_command
-from seq2seq.config import DataBenchmarkConfig, DecodeBenchmarkConfig, TrainBenchmarkConfig
 from seq2seq.errors import ConfigError, nearest
 
 

@@ -1,7 +1,7 @@
 """Compare attention variants: python scripts/compare_attention.py [model=base] [runs=[A,B]]."""
 
+from seq2seq.benchmarks.settings import CompareConfig
 from seq2seq.cli.settings import hydra_command
-from seq2seq.config import CompareConfig
 
 
 def main(config: CompareConfig) -> None:

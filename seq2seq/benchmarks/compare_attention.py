@@ -18,7 +18,8 @@ from tqdm import tqdm
 
 from seq2seq.benchmarks.attention_calls import measure_calls
 from seq2seq.benchmarks.models import Work, measure_model
-from seq2seq.config import KERNELS, CompareConfig, ModelConfig, RecurrentConfig, TransformerConfig
+from seq2seq.benchmarks.settings import CompareConfig
+from seq2seq.config import KERNELS, ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.errors import RunError
 from seq2seq.evaluation.record import records_of
 from seq2seq.inference.bundle_folder import BundleConfig, bundle_folder, read_config

@@ -23,7 +23,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from seq2seq.config import DataBenchmarkConfig
+from seq2seq.benchmarks.settings import DataBenchmarkConfig
 from seq2seq.data.batching import Budget, TrainingBatches, padding_share
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.collate import Batch

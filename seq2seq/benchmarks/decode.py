@@ -22,7 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.config import DecodeBenchmarkConfig, DecodeConfig
+from seq2seq.benchmarks.settings import DecodeBenchmarkConfig
+from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search

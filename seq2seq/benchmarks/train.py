@@ -23,8 +23,9 @@ import numpy as np
 import torch
 
 from seq2seq.benchmarks.models import median_seconds
+from seq2seq.benchmarks.settings import TrainBenchmarkConfig
 from seq2seq.callbacks.ema import EMA
-from seq2seq.config import PRECISIONS, TrainBenchmarkConfig
+from seq2seq.config import PRECISIONS
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.errors import ConfigError, RunError
@@ -189,8 +190,7 @@ def _in_a_process(config: TrainBenchmarkConfig, setting: Setting, accelerator: s
                 raise
             raise RunError(
                 f"training with {setting} needs more memory than there is: lower "
-                f"data.max_tokens={config.data.max_tokens}, or raise "
-                f"trainer.split={config.trainer.split}"
+                f"data.max_tokens={config.data.max_tokens}"
             ) from error
 
 
@@ -228,9 +228,8 @@ def train_steps(
         training.optim,
         t.gradient_clip,
         training.data.max_tokens,
-        t.spike,
-        t.split,
-        setting.compile,
+        t.max_loss_spike,
+        compile=setting.compile,
     )
     ema = [EMA(training.optim.ema)] if training.optim.ema else []
     batches = (config.warmup_steps + config.steps) * t.accumulate

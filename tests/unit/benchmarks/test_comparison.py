@@ -11,7 +11,8 @@ from seq2seq.benchmarks import attention_calls
 from seq2seq.benchmarks import compare_attention as module
 from seq2seq.benchmarks.compare_attention import compare_attention
 from seq2seq.benchmarks.models import Work, measure_model
-from seq2seq.config import CompareConfig, DecodeConfig, TransformerConfig
+from seq2seq.benchmarks.settings import CompareConfig
+from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError

@@ -7,7 +7,8 @@ import torch
 from tiny import random_ids, restless_transformer
 
 from seq2seq.benchmarks.decode import STAGES, Setting, TimedStep, fixed_length, measure, summary
-from seq2seq.config import DecodeBenchmarkConfig, DecodeConfig, TransformerConfig
+from seq2seq.benchmarks.settings import DecodeBenchmarkConfig
+from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.transformer_step import step_model

@@ -12,6 +12,7 @@ from tiny_training import tiny_batch, tiny_task
 from torch.testing import assert_close
 
 from seq2seq.benchmarks import train as module
+from seq2seq.benchmarks.settings import TrainBenchmarkConfig
 from seq2seq.benchmarks.train import (
     PARTS,
     Measured,
@@ -31,7 +32,6 @@ from seq2seq.config import (
     OptimConfig,
     RecurrentConfig,
     TokenizerConfig,
-    TrainBenchmarkConfig,
     TrainerConfig,
     TransformerConfig,
 )
