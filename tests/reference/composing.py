@@ -6,16 +6,16 @@ from typing import Any
 
 import hydra
 import pytest
-from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
-from seq2seq.benchmarks.settings import (
+from benchmarks.settings import (
     CompareConfig,
     DataBenchmarkConfig,
     DecodeBenchmarkConfig,
     TrainBenchmarkConfig,
 )
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
 from seq2seq.cli.settings import ROOT, _explain, build, register
 from seq2seq.config import AverageConfig, EvaluateConfig, PrepareConfig, TrainConfig
 
