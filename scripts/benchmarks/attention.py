@@ -1,4 +1,4 @@
-"""Attention variants side by side: two tables, printed and as CSV files."""
+"""Attention variants side by side: a table, printed and as a CSV file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from benchmarks.attention_calls import measure_calls
 from benchmarks.measuring import in_own_process, median_seconds
 from benchmarks.settings import CompareConfig
 from seq2seq.config import KERNELS, ModelConfig, OptimConfig, RecurrentConfig, TransformerConfig
@@ -46,7 +45,7 @@ class Compared(NamedTuple):
 
 
 def compare_attention(config: CompareConfig) -> None:
-    """Run `scripts/compare_attention.py`: print two tables and write them.
+    """Run `scripts/compare_attention.py`: print a table and write it.
 
     Raises:
         UserError: a run cannot be read, or nothing can be written.
@@ -58,10 +57,6 @@ def compare_attention(config: CompareConfig) -> None:
     print(f"{describe_device('gpu' if device == 'cuda' else 'cpu')}, torch {torch.__version__}")
     bar = tqdm(models, desc="models", unit="model", disable=None)
     _write(folder / "models.csv", [row_of(model, config, device) for model in bar])
-    if config.calls:
-        measured = measure_calls(device, config.repeats)
-        calls = list(tqdm(measured, "calls", unit="case", disable=None))
-        _write(folder / "calls.csv", calls)
 
 
 def _output_folder(output: str | None) -> Path:

@@ -108,8 +108,7 @@ class CompareConfig(Checked):
     length: int = setting(24, "longest sentence in tokens", at_least=2, at_most=2**16)
     vocab_size: int = setting(8000, "subwords of the variants", at_least=4, at_most=2**16)
     repeats: int = setting(5, "measurements of each; the median counts", at_least=1, at_most=2**16)
-    calls: bool = setting(True, "also time single calls of attention")
-    output: str | None = setting(None, "folder of tables and figure; null = runs/attention-<time>")
+    output: str | None = setting(None, "folder of the table; null = runs/attention-<time>")
     device: str = setting("auto", "where the model runs", choices=DEVICES)
 
     def rules(self) -> Iterator[str]:

@@ -83,10 +83,10 @@ class Checks:
     only_with: tuple[str, tuple[str, ...]] | None = None
     instead: str = ""
 
-    def problems(self, settings: Checked, key: str) -> Iterator[str]:
+    def problems(self, owner: Checked, key: str) -> Iterator[str]:
         """Yield what is wrong with one of the settings, by the name of its field."""
-        section = f"{settings.section}." if settings.section else ""
-        name, value = f"{section}{key}", getattr(settings, key)
+        section = f"{owner.section}." if owner.section else ""
+        name, value = f"{section}{key}", getattr(owner, key)
         items = [item for item in (value if isinstance(value, list) else [value])
                  if item is not None]
         for item in items:
@@ -99,9 +99,9 @@ class Checks:
                 yield f"{name}={item} {why}"
         if self.distinct and len(set(items)) < len(items):
             yield f"{name} names one of them twice: {', '.join(map(str, items))}"
-        if self.only_with is not None and value != getattr(type(settings), key):
+        if self.only_with is not None and value != getattr(type(owner), key):
             other, valid = self.only_with
-            if (given := getattr(settings, other)) not in valid:
+            if (given := getattr(owner, other)) not in valid:
                 yield (f"{name}={value} belongs to {section}{other}={' or '.join(valid)}, and "
                        f"this is {given}: leave it out")
 
@@ -152,8 +152,11 @@ def unchecked(schema: type[Settings], values: Mapping[str, Any]) -> Settings:
 def changes_of(schema: type[Settings]) -> type[Any]:
     """The same settings, of which some are given and the others are None."""
     types = get_type_hints(schema)
-    none = [(one.name, types[one.name] | None, None)
-            for one in fields(schema)]  # type: ignore[arg-type]  # subclasses are dataclasses
+    none = [
+        (one.name, types[one.name] | None,
+         field(default=None, metadata={"meaning": one.metadata["meaning"]}))
+        for one in fields(schema)  # type: ignore[arg-type]  # subclasses are dataclasses
+    ]  # fmt: skip
     return make_dataclass(f"{schema.__name__}Changes", none, bases=(Checked,))
 
 

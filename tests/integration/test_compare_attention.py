@@ -4,7 +4,7 @@ import csv
 
 SMALL = (
     "model=tiny", "model.d_model=32", "model.n_heads=2", "sentences=3", "length=8", "repeats=1",
-    "calls=false", "vocab_size=50",
+    "vocab_size=50",
 )  # fmt: skip
 
 

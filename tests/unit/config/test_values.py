@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
-from composing import composed
+from composing import SCHEMAS, composed
 
+from seq2seq.cli.settings import sections
 from seq2seq.config import (
+    ARCHITECTURES,
     AverageConfig,
     CheckpointConfig,
     CleaningConfig,
@@ -254,6 +257,43 @@ def test_an_impossible_value_is_refused_with_its_reason(schema, values, text):
     with pytest.raises(ConfigError, match=text) as error:
         schema(**values)
     assert len(error.value.problems) == 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.0])
+def test_a_share_is_a_number_from_0_to_below_1(value):
+    with pytest.raises(ConfigError, match=rf"optim\.ema={value} is too (small|large): it must be"):
+        OptimConfig(ema=value)
+    OptimConfig(ema=0.0)
+
+
+def test_a_bound_without_an_upper_end_still_needs_a_finite_number():
+    with pytest.raises(ConfigError, match=r"optim\.r_drop=inf sets no limit: give a finite number"):
+        OptimConfig(r_drop=float("inf"))
+
+
+def test_each_item_of_a_list_is_checked():
+    with pytest.raises(ConfigError) as error:
+        CleaningConfig(filters=["emty", "damagd"])
+    assert [problem.split(" is not known")[0] for problem in error.value.problems] == [
+        "cleaning.filters=emty", "cleaning.filters=damagd"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), [("groups", 2), ("coverage", 0.1)])
+def test_settings_of_beam_search_need_it(key, value):
+    why = rf"decode\.{key}={value} belongs to decode\.strategy=beam, and this is sample: leave"
+    with pytest.raises(ConfigError, match=why):
+        DecodeConfig(strategy="sample", **{key: value})
+    DecodeConfig(strategy="beam", beam=4, **{key: value})
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values())
+def test_every_setting_says_what_it_means(schema):
+    for part in (schema, *sections(schema).values(), *ARCHITECTURES.values()):
+        assert part.__doc__
+        for one in fields(part):
+            grouped = one.name in sections(part) or one.name == "architecture"
+            assert grouped or one.metadata["meaning"]
 
 
 def test_a_batch_must_hold_the_longest_sentence():
