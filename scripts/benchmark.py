@@ -5,35 +5,18 @@ Prints one JSON line for each measurement; what else there is to say goes to the
 
 import logging
 import sys
+from importlib import import_module
+
+from benchmarks.settings import DataBenchmarkConfig, DecodeBenchmarkConfig, TrainBenchmarkConfig
 
 from seq2seq.cli.report import fail
 from seq2seq.cli.settings import hydra_command
-from seq2seq.config import DataBenchmarkConfig, DecodeBenchmarkConfig, TrainBenchmarkConfig
 from seq2seq.errors import ConfigError, nearest
 
-
-def data(config: DataBenchmarkConfig) -> None:
-    from seq2seq.benchmarks.data import benchmark_data
-
-    benchmark_data(config)
-
-
-def train(config: TrainBenchmarkConfig) -> None:
-    from seq2seq.benchmarks.train import benchmark_train
-
-    benchmark_train(config)
-
-
-def decode(config: DecodeBenchmarkConfig) -> None:
-    from seq2seq.benchmarks.decode import benchmark_decode
-
-    benchmark_decode(config)
-
-
 BENCHMARKS = {
-    "data": (DataBenchmarkConfig, data),
-    "train": (TrainBenchmarkConfig, train),
-    "decode": (DecodeBenchmarkConfig, decode),
+    "data": DataBenchmarkConfig,
+    "train": TrainBenchmarkConfig,
+    "decode": DecodeBenchmarkConfig,
 }
 
 if __name__ == "__main__":
@@ -45,4 +28,8 @@ if __name__ == "__main__":
         fail(f"benchmark {name!r} is not known: {nearest(name, BENCHMARKS)}", ConfigError.exit_code)
     # Before `hydra_command` would send it to stdout.
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    hydra_command(f"benchmark_{name}", *BENCHMARKS[name])
+
+    def run(config: object) -> None:
+        getattr(import_module(f"benchmarks.{name}"), f"benchmark_{name}")(config)  # loads torch
+
+    hydra_command(f"benchmark_{name}", BENCHMARKS[name], run)

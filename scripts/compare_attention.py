@@ -1,11 +1,12 @@
 """Compare attention variants: python scripts/compare_attention.py [model=base] [runs=[A,B]]."""
 
+from benchmarks.settings import CompareConfig
+
 from seq2seq.cli.settings import hydra_command
-from seq2seq.config import CompareConfig
 
 
 def main(config: CompareConfig) -> None:
-    from seq2seq.benchmarks.compare_attention import compare_attention  # torch loads here
+    from benchmarks.attention import compare_attention  # torch loads here
 
     compare_attention(config)
 

@@ -81,7 +81,7 @@ class BadSteps(L.Callback):
             )
         return (
             "The state before it is saved. To go on behind these sentences: "
-            f"python scripts/train.py resume={self.run_dir} trainer.on_bad_step=skip"
+            f"python scripts/train.py resume={self.run_dir} trainer.on_loss_spike=skip"
         )
 
     def _write(self, step: int, rank: int, bad: BadStep) -> str:

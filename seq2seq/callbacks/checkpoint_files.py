@@ -24,7 +24,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch import nn
 
 from seq2seq import __version__
-from seq2seq.config import may_change
+from seq2seq.config import may_change, migrated
 from seq2seq.disk import sync
 from seq2seq.errors import RunError
 
@@ -151,7 +151,7 @@ def check_settings(path: Path, entry: dict[str, Any], settings: dict[str, Any]) 
     Raises:
         RunError: names each setting that differs, then and now.
     """
-    then, now = _flat(entry["settings"]), _flat(settings)
+    then, now = _flat(migrated(entry["settings"])), _flat(settings)
     changed = []
     for key, value in then.items():
         new = now.get(key, "gone")

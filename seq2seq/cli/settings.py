@@ -39,8 +39,10 @@ from seq2seq.config import (
     TrainConfig,
     TransformerConfig,
     may_change,
+    migrated,
     unchecked,
 )
+from seq2seq.config.renames import refusal
 from seq2seq.errors import ConfigError, RunError, UserError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
@@ -209,7 +211,8 @@ def _added(name: str, part: type[Any], values: dict[str, Any]) -> Iterator[str]:
     valid = [field.name for field in dataclasses.fields(part)]
     for key in values:
         if key not in valid:
-            yield f"there is no setting {name}.{key}: {nearest(key, valid)}"
+            unknown = f"there is no setting {name}.{key}: {nearest(key, valid)}"
+            yield refusal(f"{name}.{key}") or unknown
 
 
 def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
@@ -229,7 +232,8 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
             "such as runs/starter-base-20260101-120000"
         )
     try:
-        stored = OmegaConf.load(file)
+        written: Any = OmegaConf.to_container(OmegaConf.load(file))
+        stored: Any = OmegaConf.create(migrated(written))
         # Runs of before there was a choice do not name it.
         architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
         if architecture not in ARCHITECTURES:
@@ -239,7 +243,7 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
             )
         typed = OmegaConf.structured(TrainConfig(model=ARCHITECTURES[architecture]()))
         stored = OmegaConf.merge(typed, stored)
-    except (OmegaConfBaseException, OSError, ValueError) as error:
+    except (OmegaConfBaseException, OSError, TypeError, ValueError) as error:
         raise RunError(f"resume={folder}: {file} cannot be read: {error}") from error
     for key in map(_key_of, _overrides()):
         if key == "resume":
@@ -355,6 +359,8 @@ def keys_of(schema: type[Any]) -> Iterator[str]:
 
 def _unknown(key: str, text: str, schema: type[Any]) -> str:
     """What is wrong with a setting that OmegaConf refused in `text`."""
+    if (renamed := refusal(key)) is not None:
+        return renamed
     valid = list(keys_of(schema))
     if f"object_type={ModelConfig.__name__}" in text:
         presets = " or ".join(f"_{name}" for name in ARCHITECTURES)
@@ -401,6 +407,9 @@ def _explain(error: Exception, schema: type[Any]) -> str:
     key = given.lstrip("+~").split("=")[0]
     untyped = "is not a subclass of CorpusConfig" in f"{text} {cause}"
     if "Could not override" in text or "not in '" in text or "not in struct" in text or untyped:
+        in_file = re.search(r"In '([^']+)'.*full_key: (\S+)", text, re.DOTALL)
+        if in_file and not key:
+            return f"{in_file[1]}.yaml: {_unknown(in_file[2], text, schema)}"
         return _unknown(key, f"{text} {cause}", schema)
     if isinstance(error, OverrideParseException):
         return (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq import __version__
-from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig
+from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig, migrated
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, UserError, nearest
@@ -95,7 +95,7 @@ def read_config(path: Path) -> BundleConfig:
     Raises:
         BundleError: it is missing, foreign, damaged or of another format.
     """
-    config = _read_json(path)
+    config = migrated(_read_json(path))
     try:
         sizes = dict(config["model"])
         # Bundles of before there was a choice do not name it.
@@ -108,7 +108,7 @@ def read_config(path: Path) -> BundleConfig:
             model=ARCHITECTURES[architecture](**sizes),
             vocab_sizes=(int(source), int(target)),
             decode=DecodeConfig(**config["decode"]),
-            training=dict(config["training"]),
+            training=_training(dict(config["training"])),
             # Bundles of before there was a choice read texts as they are.
             normalise=CleaningConfig(normalise=list(config.get("normalise", []))).normalise,
             # Before one was chosen on validation data, there was the default.
@@ -116,6 +116,12 @@ def read_config(path: Path) -> BundleConfig:
         )
     except (KeyError, TypeError, ValueError, OverflowError, UserError) as error:
         raise BundleError(f"{path} does not describe a model of this project: {error}") from error
+
+
+def _training(stored: dict[str, Any]) -> dict[str, Any]:
+    """How a bundle was trained, its settings by the names of today."""
+    settings = stored.get("config")
+    return stored | {"config": migrated(settings)} if isinstance(settings, dict) else stored
 
 
 def _read_json(path: Path) -> dict[str, Any]:

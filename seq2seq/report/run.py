@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from seq2seq.config import migrated
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError, UserError
 from seq2seq.evaluation.record import NAME, Evaluation, Score
@@ -86,7 +87,7 @@ def read_run(folder: Path, name: str) -> Run:
             f"{folder} is no run, since it holds no config.yaml: give the folder that training "
             "wrote, such as runs/NAME"
         )
-    settings = _read(folder / "config.yaml", yaml.safe_load, dict)
+    settings = migrated(_read(folder / "config.yaml", yaml.safe_load, dict))
     for part in ("model", "data", "trainer"):
         if not isinstance(settings.get(part), dict):
             raise RunError(f"{folder / 'config.yaml'} is damaged, it has no {part}: restore it")

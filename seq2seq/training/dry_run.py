@@ -99,7 +99,7 @@ def _measure(
         raise RunError(
             f"out of memory with a batch of {batch.source.size(0)} pairs, {_shapes_of(batch)}: "
             f"lower data.max_tokens={config.data.max_tokens} and raise trainer.accumulate="
-            f"{t.accumulate}, or raise trainer.split={t.split}, or choose a smaller model"
+            f"{t.accumulate} by the same factor, or choose a smaller model"
         ) from error
     return measured
 
@@ -258,8 +258,6 @@ def _memory(config: TrainConfig, task: TranslationTask, measured: Measure) -> It
         "EMA": weights if config.optim.ema else 0,
         "activations": measured.saved,
     }
-    if config.trainer.split > 1:
-        yield f"(of {config.trainer.split} parts; activations of one of them come on top)"
     for name, size in {**parts, "together": sum(parts.values())}.items():
         yield f"{name:12}{size / MIB:>10,.0f} MiB"
     where = "of the GPU" if task.device.type == "cuda" else "of the process, libraries included"

@@ -53,7 +53,7 @@ class Guard:
         elif not math.isfinite(norm):
             reason = f"the gradient norm is {norm}"
         elif self.good >= WARM_UP and nll > self.average + self.spike:
-            reason = f"the loss jumped by more than trainer.spike={self.spike:g}"
+            reason = f"the loss jumped by more than trainer.max_loss_spike={self.spike:g}"
         else:
             self.good, self.in_a_row = self.good + 1, 0
             self.average += (nll - self.average) / min(self.good, REMEMBERED)

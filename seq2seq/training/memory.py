@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,8 +12,6 @@ from seq2seq.config import TrainConfig
 from seq2seq.data.collate import Batch
 from seq2seq.errors import RunError
 from seq2seq.training.hardware import peak_memory
-
-log = logging.getLogger(__name__)
 
 # torch.OutOfMemoryError is what CUDA's allocator raises; others are a mere RuntimeError.
 MESSAGES = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
@@ -29,16 +25,10 @@ def ran_out(error: BaseException) -> bool:
 
 
 class OutOfMemory(RunError):
-    """Memory ran out.
-
-    Attributes:
-        can_halve: whether computing a batch in more parts would need less.
-    """
+    """Memory ran out."""
 
     def __init__(self, batch: Batch | None, config: TrainConfig, run_dir: Path, accelerator: str):
         t = config.trainer
-        self.run_dir = run_dir
-        self.can_halve = batch is not None and t.split < batch.source.size(0)
         go_on = f"To go on: python scripts/train.py resume={run_dir}"
         # Weights that training starts from say how large the model is.
         smaller = [] if config.init_from else ["a smaller model"]
@@ -53,16 +43,10 @@ class OutOfMemory(RunError):
             )
             return
         sentences, source_length = batch.source.shape
-        parts = f", computed in {t.split} parts" if t.split > 1 else ""
         text = (
             f"out of memory with a batch of {sentences} sentences x {source_length} source x "
-            f"{batch.labels.size(1)} target tokens{parts} ({used})."
+            f"{batch.labels.size(1)} target tokens ({used}). {go_on} where more memory is free."
         )
-        if self.can_halve:
-            text += (
-                f" {go_on} trainer.split={2 * t.split}, which computes a batch in parts "
-                "(trainer.halve_on_oom=true finds the number by itself)."
-            )
         changes = "; or ".join(
             [
                 f"lower data.max_tokens={config.data.max_tokens} and raise trainer.accumulate="
@@ -83,17 +67,3 @@ def _peak_and_total(accelerator: str) -> tuple[int, int]:
 
 def _gib(peak: int, total: int) -> str:
     return f"up to {peak / 2**30:.1f} of {total / 2**30:.1f} GiB"
-
-
-def in_more_parts(config: TrainConfig, error: OutOfMemory) -> TrainConfig:
-    """Settings that go on with the run, with twice as many parts.
-
-    Raises:
-        OutOfMemory: the error itself, if that was not asked for or cannot help.
-    """
-    t = config.trainer
-    alone = t.devices * t.num_nodes == 1  # other processes would wait for this one
-    if not (t.halve_on_oom and alone and error.can_halve):
-        raise error
-    log.warning("out of memory: going on with trainer.split=%d", 2 * t.split)
-    return replace(config, resume=str(error.run_dir), trainer=replace(t, split=2 * t.split))

@@ -90,7 +90,7 @@ def hidden_matrices(model: nn.Module) -> set[Tensor]:
 
 def make_schedule(optimizer: Optimizer, config: OptimConfig, total_steps: int) -> LambdaLR:
     """The schedule of a run of so many steps; the lengths of `config` are steps too."""
-    warmup, final = config.warmup_steps, config.final_lr
+    warmup, final = config.warmup_steps, config.final_lr_ratio
     decay = config.decay_length(total_steps)
     shares: dict[str, Callable[[int], float]] = {
         "inverse_sqrt": lambda step: inverse_sqrt(step, warmup),

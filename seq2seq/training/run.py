@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import math
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import torch
 from lightning.pytorch.loggers import Logger, WandbLogger
 
 from seq2seq.callbacks.averaging import Averaging
@@ -60,7 +58,7 @@ from seq2seq.training.hardware import (
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loggers import make_loggers, require_tensorboard
-from seq2seq.training.memory import OutOfMemory, in_more_parts, ran_out
+from seq2seq.training.memory import OutOfMemory, ran_out
 from seq2seq.training.origin import note_start
 from seq2seq.training.run_folder import (
     LogFile,
@@ -83,19 +81,8 @@ def train(config: TrainConfig) -> float:
     Raises:
         UserError: something the user gave cannot be used.
         Interrupted: a signal stopped it; its state is saved.
-        OutOfMemory: and `trainer.halve_on_oom` does not help.
+        OutOfMemory: a batch or a validation does not fit.
     """
-    while True:
-        try:
-            return _train(config)
-        except OutOfMemory as error:
-            with LogFile(error.run_dir / "train.log"):
-                config = in_more_parts(config, error)
-        gc.collect()  # what the run held that is given up
-        torch.cuda.empty_cache()
-
-
-def _train(config: TrainConfig) -> float:
     accelerator = choose_accelerator(config.trainer)
     precision = choose_precision(config.trainer, accelerator, config.model)
     check_processes(config.trainer, precision)
@@ -122,8 +109,7 @@ def _train(config: TrainConfig) -> float:
             config.optim,
             config.trainer.gradient_clip,
             config.data.max_tokens,
-            spike=config.trainer.spike,
-            split=config.trainer.split,
+            spike=config.trainer.max_loss_spike,
             compile=config.trainer.compile,
         )
         if config.dry_run:
@@ -314,7 +300,7 @@ def _make_trainer(
         settings,
         config.seed,
     )
-    bad_steps = BadSteps(run_dir, bleu.vocabularies, t.on_bad_step == "stop", checkpoints)
+    bad_steps = BadSteps(run_dir, bleu.vocabularies, t.on_loss_spike == "stop", checkpoints)
     stopwatch = Stopwatch()
     throughput = Throughput(stopwatch, passes=2 if config.optim.r_drop else 1)
     # The order counts: what is validated and kept is the average, what is saved the raw weights.

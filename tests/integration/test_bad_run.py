@@ -6,17 +6,17 @@ import json
 
 from conftest import TOY, WORDS
 
-DIVERGES = ("optim.lr=0.5", "optim.warmup_steps=30", "trainer.spike=0.5", "logger=csv",
+DIVERGES = ("optim.lr=0.5", "optim.warmup_steps=30", "trainer.max_loss_spike=0.5", "logger=csv",
             "decode=greedy", "trainer.val_every_n_steps=1000")
 
 
 def test_a_jump_of_the_loss_stops_a_run_that_can_go_on_behind_it(script, toy_corpus, tmp_path):
     run_dir = tmp_path / "run"
     result = script("train", *TOY, *DIVERGES, f"data.path={toy_corpus}", f"run_dir={run_dir}",
-                    "trainer.max_steps=200", "trainer.on_bad_step=stop")
+                    "trainer.max_steps=200", "trainer.on_loss_spike=stop")
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "was left out: the loss jumped by more than trainer.spike=0.5" in result.stderr
-    assert f"resume={run_dir} trainer.on_bad_step=skip" in result.stderr
+    assert "was left out: the loss jumped by more than trainer.max_loss_spike=0.5" in result.stderr
+    assert f"resume={run_dir} trainer.on_loss_spike=skip" in result.stderr
     assert "Traceback" not in result.stderr
     [kept] = (run_dir / "bad_steps").iterdir()
     content = json.loads(kept.read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ def test_a_jump_of_the_loss_stops_a_run_that_can_go_on_behind_it(script, toy_cor
     step = content["step"]
     assert (run_dir / "checkpoints" / f"step-{step:08d}.ckpt").is_file()
 
-    result = script("train", f"resume={run_dir}", "trainer.on_bad_step=skip", "trainer.spike=100",
-                    f"trainer.max_steps={step + 3}")
+    result = script("train", f"resume={run_dir}", "trainer.on_loss_spike=skip",
+                    "trainer.max_loss_spike=100", f"trainer.max_steps={step + 3}")
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"resuming    after step {step}" in result.stdout

@@ -23,7 +23,7 @@ def test_a_sweep_trains_each_combination_and_goes_on_after_a_mistake(script, toy
     command = ("-m", *TOY, *SHORT, f"data.path={toy_corpus}", f"run_dir={sweep}")
     result = script("train", *command, "model.word_dropout=0,1.5,0.1")
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "error: run 1 (model.word_dropout=1.5): model.word_dropout=1.5 is no probability" in (
+    assert "error: run 1 (model.word_dropout=1.5): model.word_dropout=1.5 is too large" in (
         result.stderr
     )
     assert "error: 1 of the runs failed" in result.stderr
@@ -36,7 +36,7 @@ def test_a_sweep_trains_each_combination_and_goes_on_after_a_mistake(script, toy
     table = result.stdout.partition("run  best BLEU  settings\n")[2].splitlines()
     assert sorted(line.split()[0] for line in table[:3]) == ["0", "1", "2"]
     assert table[2].split() == ["1", "failed", "model.word_dropout=1.5"]
-    assert table[3].startswith("run 1 failed: model.word_dropout=1.5 is no probability")
+    assert table[3].startswith("run 1 failed: model.word_dropout=1.5 is too large")
     again = script("train", *command, "model.word_dropout=0,0.1")
     assert again.returncode == 1
     assert "already holds a sweep" in again.stderr
@@ -91,7 +91,7 @@ def test_why_a_job_failed_is_said_here_and_not_only_in_its_log(script, tmp_path)
                     f"run_dir={tmp_path / 'sweep'}")
     assert result.returncode == 1
     for number, value in enumerate(("1.5", "1.6")):
-        assert f"run {number} failed: model.word_dropout={value} is no probability" in result.stdout
+        assert f"run {number} failed: model.word_dropout={value} is too large" in result.stdout
     assert "Traceback" not in result.stderr
 
 

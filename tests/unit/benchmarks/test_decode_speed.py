@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from benchmarks.decode import STAGES, Setting, TimedStep, fixed_length, measure, summary
+from benchmarks.settings import DecodeBenchmarkConfig
 from tiny import random_ids, restless_transformer
 
-from seq2seq.benchmarks.decode import STAGES, Setting, TimedStep, fixed_length, measure, summary
-from seq2seq.config import DecodeBenchmarkConfig, DecodeConfig, TransformerConfig
+from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.transformer_step import step_model

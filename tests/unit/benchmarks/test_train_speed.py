@@ -1,6 +1,6 @@
 import json
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import count, islice
 from types import SimpleNamespace
 
@@ -8,30 +8,20 @@ import lightning as L
 import pytest
 import torch
 import torch.nn.functional as F
+from benchmarks import measuring, steps
+from benchmarks import train as module
+from benchmarks.settings import TrainBenchmarkConfig
+from benchmarks.steps import PARTS, Step, StepTimer, open_data, train_steps
+from benchmarks.train import Measured, Setting, benchmark_train, choose_settings, measure, summary
 from tiny_training import tiny_batch, tiny_task
 from torch.testing import assert_close
 
-from seq2seq.benchmarks import train as module
-from seq2seq.benchmarks.train import (
-    PARTS,
-    Measured,
-    Setting,
-    Step,
-    StepTimer,
-    benchmark_train,
-    choose_settings,
-    measure,
-    open_data,
-    summary,
-    train_steps,
-)
 from seq2seq.config import (
     CleaningConfig,
     DataConfig,
     OptimConfig,
     RecurrentConfig,
     TokenizerConfig,
-    TrainBenchmarkConfig,
     TrainerConfig,
     TransformerConfig,
 )
@@ -66,7 +56,7 @@ def config(toy_corpus):
 
 
 def first_batches(config, number):
-    return list(islice(open_data(config).train_dataloader(), number))
+    return list(islice(open_data(config.training()).train_dataloader(), number))
 
 
 def test_the_first_batches_of_training_are_counted(config):
@@ -83,7 +73,7 @@ def test_the_first_batches_of_training_are_counted(config):
     ]
     assert all(step.flops > 0 for step in measured.steps)
     assert all(set(step.seconds) == set(PARTS) for step in measured.steps)
-    sizes = open_data(config).vocabularies.sizes
+    sizes = open_data(config.training()).vocabularies.sizes
     assert measured.parameters == sum(p.numel() for p in build_model(MODEL, *sizes).parameters())
     assert measured.matmul_tflops > 0
     assert measured.peak_memory > 2**26  # of a process that has loaded torch
@@ -93,11 +83,11 @@ def test_the_first_batches_of_training_are_counted(config):
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
     config = replace(config, trainer=TrainerConfig(accumulate=accumulate, gradient_clip=0.5))
-    trained, timer = train_steps(config, FP32, "cpu")
-    assert len(timer.steps()) == 4
+    trained, found = train_steps(config.training(), 4, "cpu", "32-true")
+    assert len(found) == 4
 
     L.seed_everything(config.seed, verbose=False)
-    model = build_model(MODEL, *open_data(config).vocabularies.sizes)
+    model = build_model(MODEL, *open_data(config.training()).vocabularies.sizes)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), eps=1e-4, weight_decay=0)
     batches = first_batches(config, 4 * accumulate)
     for step, rate in enumerate((1 / 3, 2 / 3, 1, (3 / 4) ** 0.5)):
@@ -123,12 +113,11 @@ def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
 
 def test_all_time_belongs_to_one_part_of_one_step(config, monkeypatch):
     ticks = count()
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
-    steps = train_steps(config, FP32, "cpu")[1].steps()
-    assert [step.seconds for step in steps] == [dict.fromkeys(PARTS, 1.0)] * 4
-    config = replace(config, trainer=TrainerConfig(accumulate=3))
-    steps = train_steps(config, FP32, "cpu")[1].steps()
-    assert [step.seconds for step in steps] == [dict.fromkeys(PARTS, 3.0)] * 4
+    monkeypatch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+    for accumulate in (1, 3):
+        training = replace(config.training(), trainer=TrainerConfig(accumulate=accumulate))
+        found = train_steps(training, 4, "cpu", "32-true")[1]
+        assert [step.seconds for step in found] == [dict.fromkeys(PARTS, float(accumulate))] * 4
 
 
 def test_a_gpu_is_timed_by_events_of_its_stream(monkeypatch):
@@ -169,11 +158,11 @@ def test_the_summary_is_of_the_steps_of_all_turns(config):
         ]
         return Measured("NVIDIA H100", 7, False, steps, memory, product)
 
-    setting = replace(FP32, precision="bf16-mixed")
+    setting = FP32._replace(precision="bf16-mixed")
     found = summary(config, setting, "gpu", [turn(8, 2**20, 1, 2), turn(4, 2**22, 4, 8, 5)])
     assert found == {
         "model": "base",
-        **asdict(setting),
+        **setting._asdict(),
         "device": "NVIDIA H100",
         "parameters": 7,
         "steps": 5,
@@ -200,25 +189,25 @@ def test_the_summary_is_of_the_steps_of_all_turns(config):
 
 def test_the_moving_average_and_r_drop_are_part_of_a_step(config, monkeypatch):
     plain, averaged = [], []
-    flops = train_steps(config, FP32, "cpu")[1].steps()[0].flops
-    monkeypatch.setattr(module.EMA, "on_train_batch_end", lambda *_: averaged.append(len(plain)))
+    flops = train_steps(config.training(), 4, "cpu", "32-true")[1][0].flops
+    monkeypatch.setattr(steps.EMA, "on_train_batch_end", lambda *_: averaged.append(len(plain)))
     monkeypatch.setattr(StepTimer, "_lap", lambda self, part: plain.append(part))
     doubled = replace(config, optim=replace(config.optim, ema=0.9, r_drop=1.0))
-    timer = train_steps(doubled, FP32, "cpu")[1]
+    found = train_steps(doubled.training(), 4, "cpu", "32-true")[1]
     assert averaged == [3, 7, 11, 15]  # before the mark that ends a step
-    assert timer.steps()[0].flops == 2 * flops
+    assert found[0].flops == 2 * flops
 
 
 def test_settings_take_turns_and_each_gets_a_line(config, monkeypatch, capsys):
     config = replace(config, kernels=["sdpa", "reference"], precisions=["32-true"], threads=[1])
     seen = []
 
-    def in_this_process(config, setting, accelerator):
+    def in_this_process(measure, config, setting, accelerator, **_):
         seen.append(setting.kernel)
         steps = [Step(1, 1, 2, 1.0, dict.fromkeys(PARTS, 0.25))]
         return Measured("CPU", 1, False, steps, 2**20, 1.0)
 
-    monkeypatch.setattr(module, "_in_a_process", in_this_process)
+    monkeypatch.setattr(module, "in_own_process", in_this_process)
     benchmark_train(config)
     assert seen == ["sdpa", "reference"] * 2
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -287,16 +276,16 @@ def test_settings_that_cannot_work_are_named(config):
     "error", [BrokenProcessPool("killed"), torch.OutOfMemoryError("CUDA out of memory")]
 )
 def test_too_little_memory_is_said_in_words(config, monkeypatch, error):
-    monkeypatch.setattr(module, "ProcessPoolExecutor", lambda *_: Failing(error))
-    said = r"32-true, sdpa kernel, 1 threads needs more memory .* data\.max_tokens=512"
+    monkeypatch.setattr(measuring, "ProcessPoolExecutor", lambda *_: Failing(error))
+    said = r"precision=32-true, .*threads=1 needs more memory .* data\.max_tokens=512"
     with pytest.raises(RunError, match=said):
-        module._in_a_process(config, FP32, "cpu")
+        benchmark_train(replace(config, precisions=["32-true"], threads=[1]))
 
 
-def test_bugs_keep_their_traceback(config, monkeypatch):
-    monkeypatch.setattr(module, "ProcessPoolExecutor", lambda *_: Failing(RuntimeError("a bug")))
+def test_bugs_keep_their_traceback(monkeypatch):
+    monkeypatch.setattr(measuring, "ProcessPoolExecutor", lambda *_: Failing(RuntimeError("a bug")))
     with pytest.raises(RuntimeError, match="a bug"):
-        module._in_a_process(config, FP32, "cpu")
+        measuring.in_own_process(measure, name="training", remedy="wait")
 
 
 class Failing:

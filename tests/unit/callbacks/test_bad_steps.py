@@ -90,7 +90,7 @@ def test_a_run_that_stops_is_saved_first_and_says_how_to_go_on(hook, vocabularie
     assert run.checkpoints.wanted
     with pytest.raises(RunError, match="step 7 was left out: the loss is nan") as raised:
         getattr(run.callback, hook)()
-    assert f"resume={tmp_path} trainer.on_bad_step=skip" in str(raised.value)
+    assert f"resume={tmp_path} trainer.on_loss_spike=skip" in str(raised.value)
 
 
 def test_many_bad_steps_in_a_row_end_a_run_that_would_skip_them(vocabularies, tmp_path):

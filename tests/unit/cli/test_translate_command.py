@@ -461,7 +461,7 @@ MISTAKES = [
     ("--beam 0 x", 2, "--beam 0 is too small: it must be at least 1"),
     ("--n-best 5 --beam 2 x", 2, "--n-best 5 needs as many hypotheses (--beam 2)"),
     ("--beam 5 --diverse 2 --n-best 2 x", 2, "--diverse 2 must divide --beam 5"),
-    ("--top-p 2 --sample x", 2, "--top-p 2.0 is a probability"),
+    ("--top-p 2 --sample x", 2, "--top-p 2.0 is too large: it must be at most 1"),
     ("--temperature 0 --sample x", 2, "must be above 0; for 0 use --beam 1"),
     ("--length-penalty nan x", 2, "--length-penalty nan is too small"),
     ("--max-length 0 x", 2, "--max-length 0 leaves no room"),

@@ -105,7 +105,7 @@ def test_a_jump_is_more_than_so_much_above_the_average(losses, jump):
         average += (nll - average) / min(count, REMEMBERED)
     assert guard.average == pytest.approx(average)
     fault = guard.fault(average + jump, 1.0)
-    assert (fault == "the loss jumped by more than trainer.spike=5") == (jump > 5.0)
+    assert (fault == "the loss jumped by more than trainer.max_loss_spike=5") == (jump > 5.0)
 
 
 def test_the_average_is_the_plain_mean_at_first_and_follows_later():

@@ -1,4 +1,4 @@
-"""Batches in parts are the same batches; running out of memory is explained, and survived."""
+"""Batches in parts are the same batches; running out of memory is explained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiny_training import Recorder, tiny_batch, tiny_fit, tiny_task
 
 from seq2seq.config import OptimConfig, TrainConfig, TrainerConfig, may_change
 from seq2seq.data.collate import Batch
-from seq2seq.training.memory import OutOfMemory, in_more_parts, ran_out
+from seq2seq.training.memory import OutOfMemory, ran_out
 from seq2seq.training.task import TranslationTask
 
 CPU_MESSAGE = (
@@ -102,16 +102,10 @@ def batch(rows: int) -> Batch:
     return Batch(ids, ids[:, :3], ids[:, :3], 0, 0)
 
 
-def out_of_memory(trainer: TrainerConfig, rows: int = 8) -> tuple[TrainConfig, OutOfMemory]:
-    config = TrainConfig(trainer=trainer)
-    return config, OutOfMemory(batch(rows), config, Path("runs/x"), "cpu")
-
-
 def test_the_message_says_what_the_batch_was_and_what_to_lower():
-    _, error = out_of_memory(TrainerConfig(split=2, accumulate=4))
-    text = str(error)
-    assert "a batch of 8 sentences x 5 source x 3 target tokens, computed in 2 parts" in text
-    assert "resume=runs/x trainer.split=4" in text
+    config = TrainConfig(trainer=TrainerConfig(accumulate=4))
+    text = str(OutOfMemory(batch(8), config, Path("runs/x"), "cpu"))
+    assert "a batch of 8 sentences x 5 source x 3 target tokens (" in text
     for hint in ("data.max_tokens=", "trainer.accumulate=4", "smaller model", "precision", "GiB"):
         assert hint in text
 
@@ -132,29 +126,3 @@ def test_a_model_that_training_starts_from_cannot_be_smaller(rows):
         text = str(OutOfMemory(rows, config, Path("runs/x"), "cpu"))
         assert ("a smaller model" in text) == smaller
         assert "To go on: python scripts/train.py resume=runs/x " in text  # works for both
-
-
-def test_halving_doubles_the_parts_until_each_has_one_sentence():
-    config, _ = out_of_memory(TrainerConfig(halve_on_oom=True))
-    for parts in (2, 4, 8):
-        config = in_more_parts(config, OutOfMemory(batch(5), config, Path("runs/x"), "cpu"))
-        assert config.trainer.split == parts
-        assert config.resume == "runs/x"
-    last = OutOfMemory(batch(5), config, Path("runs/x"), "cpu")
-    assert "resume=runs/x" not in str(last)  # more parts would not help
-    with pytest.raises(OutOfMemory):
-        in_more_parts(config, last)
-
-
-@pytest.mark.parametrize(
-    "trainer",
-    [
-        TrainerConfig(),
-        TrainerConfig(halve_on_oom=True, devices=2),
-        TrainerConfig(halve_on_oom=True, num_nodes=2),
-    ],
-)
-def test_nothing_is_halved_unasked_or_behind_the_back_of_other_processes(trainer):
-    config, error = out_of_memory(trainer)
-    with pytest.raises(OutOfMemory):
-        in_more_parts(config, error)

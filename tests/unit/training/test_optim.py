@@ -117,7 +117,7 @@ def rates(config: OptimConfig, total: int) -> list[float]:
 
 
 def both(warmup: int, decay: int, total: int, final: float) -> dict[str, list[float]]:
-    common = {"lr": 1.0, "warmup_steps": warmup, "final_lr": final}
+    common = {"lr": 1.0, "warmup_steps": warmup, "final_lr_ratio": final}
     return {
         "cosine": rates(OptimConfig(schedule="cosine", **common), total),
         "wsd": rates(OptimConfig(schedule="wsd", decay_steps=decay, **common), total),

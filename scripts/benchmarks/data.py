@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from seq2seq.config import DataBenchmarkConfig
+from benchmarks.measuring import median_seconds
+from benchmarks.settings import DataBenchmarkConfig
 from seq2seq.data.batching import Budget, TrainingBatches, padding_share
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.collate import Batch
@@ -37,7 +38,6 @@ from seq2seq.errors import DataError
 
 SIDES = ("source", "target")
 
-
 def benchmark_data(config: DataBenchmarkConfig) -> None:
     """Run `scripts/benchmark.py data`: print one JSON line for each measurement.
 
@@ -45,81 +45,58 @@ def benchmark_data(config: DataBenchmarkConfig) -> None:
         DataError: the corpus cannot be read, or nothing of it is usable.
     """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     datasets.disable_progress_bars()
     with tempfile.TemporaryDirectory() as folder:
         for measured in _measure(config, Path(folder)):
             print(json.dumps(measured), flush=True)
-    torch.set_num_threads(threads)
 
 
 def _measure(config: DataBenchmarkConfig, folder: Path) -> Iterator[dict[str, Any]]:
-    raw = list(islice(_pairs(config), config.pairs))
+    seconds = partial(median_seconds, repeats=config.repeats, warm_up=0)
+    sources = find_sources(config.data, "train")
+    raw = list(islice(chain.from_iterable(source.pairs() for source in sources), config.pairs))
     cleaner = Cleaner(config.cleaning)
-    cleaned = [cleaner(*pair) for pair in raw]
-    pairs = [(source, target) for source, target, reason in cleaned if reason is None]
+    pairs = [pair[:2] for pair in (cleaner(*pair) for pair in raw) if pair[2] is None]
     if not pairs:
         raise DataError(f"data={config.data.name} has no usable train pair")
-    repeats = config.repeats
-    seconds = _median(repeats, lambda: [cleaner(*pair) for pair in raw])
-    yield {"what": "clean", "pairs_per_second": round(len(raw) / seconds)}
+    cleaning = seconds(lambda: [cleaner(*pair) for pair in raw])
+    yield {"what": "clean", "pairs_per_second": round(len(raw) / cleaning)}
 
     vocabularies = Vocabularies.train(lambda: iter(pairs), config.tokenizer)
-    ours = _median(repeats, lambda: _tokenise(pairs, vocabularies, folder / "ids.arrow"))
-    plain = _median(repeats, lambda: _map(pairs, vocabularies, folder))
-    for name, seconds in (("seq2seq", ours), ("datasets.map", plain)):
-        yield {"what": "tokenise", "by": name, "pairs_per_second": round(len(pairs) / seconds)}
-
-    shards = Shards([folder / "ids.arrow"])
-    usable = np.flatnonzero(shards.lengths.max(axis=1) <= config.max_length)
-    budget = Budget(config.data.max_tokens, config.data.max_sentences, config.data.length_multiple)
-    batches = TrainingBatches([shards.lengths], budget, config.seed, usable=usable)
-    epoch = [batch for pool in batches.epoch(0) for batch in pool]
-    pairs_of = TrainingPairs([shards], budget.multiple)
-    ours = _median(
-        repeats,
-        lambda: _drain(islice(DataLoader(pairs_of, sampler=batches, batch_size=None), len(epoch))),
-    )
-    ids = _map(pairs, vocabularies, folder)
-    sentences = round(len(usable) / len(epoch))
-    order = usable[np.argsort(shards.lengths[usable].max(axis=1), kind="stable")]
-    plain_batches = [order[i : i + sentences].tolist() for i in range(0, len(order), sentences)]
-    plain = _median(
-        repeats,
-        lambda: _drain(DataLoader(ids, batch_sampler=plain_batches, collate_fn=_collate)),
-    )
-    tokens = int(shards.lengths[usable, 1].astype(np.int64).sum())
-    shares = (
-        padding_share(shards.lengths, epoch, budget.multiple),
-        padding_share(shards.lengths, [np.array(batch) for batch in plain_batches]),
-    )
-    for name, seconds, count, share in (
-        ("seq2seq", ours, len(epoch), shares[0]),
-        ("plain loader", plain, len(plain_batches), shares[1]),
+    for name, tokenise in (
+        ("seq2seq", lambda: _tokenise(pairs, vocabularies, folder / "ids.arrow")),
+        ("datasets.map", lambda: _map(pairs, vocabularies, folder)),
     ):
-        yield {
-            "what": "load an epoch",
-            "by": name,
-            "target_tokens_per_second": round(tokens / seconds),
-            "batches": count,
-            "padding_share": round(share, 4),
-        }
+        rate = round(len(pairs) / seconds(tokenise))
+        yield {"what": "tokenise", "by": name, "pairs_per_second": rate}
+
+    shards, multiple = Shards([folder / "ids.arrow"]), config.data.length_multiple
+    usable = np.flatnonzero(shards.lengths.max(axis=1) <= config.max_length)
+    budget = Budget(config.data.max_tokens, config.data.max_sentences, multiple)
+    sampler = TrainingBatches([shards.lengths], budget, config.seed, usable=usable)
+    ours = [batch for pool in sampler.epoch(0) for batch in pool]
+    sentences = round(len(usable) / len(ours))
+    order = usable[np.argsort(shards.lengths[usable].max(axis=1), kind="stable")]
+    plain = [order[i : i + sentences] for i in range(0, len(order), sentences)]
+    ids, rows_of = _map(pairs, vocabularies, folder), TrainingPairs([shards], multiple)
+    tokens = int(shards.lengths[usable, 1].astype(np.int64).sum())
+    by_hand = [batch.tolist() for batch in plain]
+    for name, batches, share, load in (
+        ("seq2seq", ours, padding_share(shards.lengths, ours, multiple),
+         lambda: islice(DataLoader(rows_of, sampler=sampler, batch_size=None), len(ours))),
+        ("plain loader", plain, padding_share(shards.lengths, plain),
+         lambda: DataLoader(ids, batch_sampler=by_hand, collate_fn=_collate)),
+    ):  # fmt: skip
+        rate = round(tokens / seconds(partial(drained, load)))
+        what = {"what": "load an epoch", "by": name, "target_tokens_per_second": rate}
+        yield what | {"batches": len(batches), "padding_share": round(share, 4)}
 
 
-def _pairs(config: DataBenchmarkConfig) -> Iterator[Pair]:
-    for source in find_sources(config.data, "train"):
-        yield from source.pairs()
-
-
-def _median(repeats: int, work: Callable[[], object]) -> float:
-    """Seconds that the work takes."""
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+def drained(load: Callable[[], Iterable[Batch]]) -> None:
+    """Take all batches of a loader."""
+    for _ in load():
+        pass
 
 
 def _tokenise(pairs: list[Pair], vocabularies: Vocabularies, path: Path) -> None:
@@ -133,13 +110,13 @@ def _map(pairs: list[Pair], vocabularies: Vocabularies, folder: Path) -> dataset
     """What most projects do: the library's tokenizer in a batched `map`."""
     columns = map(list, zip(*pairs, strict=True))
     texts = datasets.Dataset.from_dict(dict(zip(SIDES, columns, strict=True)))
-    backends = (vocabularies.source.backend, vocabularies.target.backend)
+    backends = dict(zip(SIDES, (vocabularies.source, vocabularies.target), strict=True))
 
     def encode(rows: dict[str, list[str]]) -> dict[str, list[list[int]]]:
-        encoded = {}
-        for side, backend in zip(SIDES, backends, strict=True):
-            encoded[side] = [e.ids for e in backend.encode_batch_fast(rows[side])]
-        return encoded
+        return {
+            side: [found.ids for found in tokenizer.backend.encode_batch_fast(rows[side])]
+            for side, tokenizer in backends.items()
+        }
 
     file = folder / f"map-{time.monotonic_ns()}.arrow"
     return texts.map(encode, batched=True, cache_file_name=str(file), load_from_cache_file=False)
@@ -153,11 +130,4 @@ def _collate(rows: list[dict[str, list[int]]]) -> Batch:
         pad_sequence(side, batch_first=True, padding_value=PAD)
         for side in (sources, inputs, labels)
     )
-    return Batch(
-        source, target_in, padded_labels, sum(map(len, sources)), sum(map(len, labels))
-    )
-
-
-def _drain(batches: Iterable[Batch]) -> None:
-    for _ in batches:
-        pass
+    return Batch(source, target_in, padded_labels, sum(map(len, sources)), sum(map(len, labels)))

@@ -1,28 +1,27 @@
 """How fast a model translates on this machine, and where the time of a batch goes.
 
 Random weights and random sources, with outputs of a fixed length, so that all that is compared
-does the same work. Each measurement has a process of its own, so that the peak of memory is its
-own, and settings take turns, so that a busy machine hits all alike.
+does the same work.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-import multiprocessing
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.config import DecodeBenchmarkConfig, DecodeConfig
+from benchmarks.measuring import described, in_own_process, in_turns, seconds_of
+from benchmarks.settings import DecodeBenchmarkConfig
+from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
@@ -34,15 +33,12 @@ from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.training.hardware import peak_memory
 
-log = logging.getLogger(__name__)
-
 # What is left of a batch is the search itself.
 STAGES = ("encode", "decoder", "projection", "reorder")
 SHORTEST, LONGEST = 8, 24  # tokens of the sources
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One of the combinations that are compared."""
 
     precision: str
@@ -50,11 +46,6 @@ class Setting:
     batch: int
     workers: int
     cuda_graphs: bool = False
-
-    def __str__(self) -> str:
-        graphs = ", CUDA graphs" if self.cuda_graphs else ""
-        batches = f"beam {self.beam}, batches of {self.batch}, {self.workers} workers"
-        return f"{self.precision}, {batches}{graphs}"
 
 
 @dataclass
@@ -80,19 +71,14 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     """
     device = choose_device(config.device)
     precisions = [choose_precision(name, device) for name in config.precisions]
-    settings = [
-        Setting(*values)
-        for values in product(
-            precisions, config.beams, config.batches, config.workers, config.cuda_graphs
-        )
-    ]
-    found: dict[Setting, list[Measured]] = {setting: [] for setting in settings}
-    turns = [setting for _ in range(config.repeats) for setting in found]
-    for turn, setting in enumerate(turns, 1):
-        log.info("measuring   %d of %d: %s", turn, len(turns), setting)
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            found[setting].append(process.submit(measure, config, setting).result())
-    for setting, measured in found.items():
+    lists = (precisions, config.beams, config.batches, config.workers, config.cuda_graphs)
+
+    def one(setting: Setting) -> Measured:
+        name, remedy = f"decoding with {described(setting)}", "lower batches= or beams="
+        return in_own_process(measure, config, setting, name=name, remedy=remedy)
+
+    settings = [Setting(*values) for values in product(*lists)]
+    for setting, measured in in_turns(settings, config.repeats, one).items():
         print(json.dumps(summary(config, setting, measured)), flush=True)
 
 
@@ -105,31 +91,33 @@ def measure(config: DecodeBenchmarkConfig, setting: Setting) -> Measured:
     step = graph_step if setting.cuda_graphs else step_model
     timed = TimedStep(step(prepared(model, setting.precision)), device)
     rng = np.random.default_rng(config.seed)
+    translate = partial(
+        search,
+        timed,
+        config=fixed_length(setting, config.length),
+        max_length=config.model.max_length,
+        device=device,
+        workers=setting.workers,
+    )
     sentences = setting.batch * setting.workers
-    seconds = []
-    for call in range(config.warmup_calls + config.calls):
-        if call == config.warmup_calls:
-            timed.seconds = dict.fromkeys(STAGES, 0.0)
+
+    def call() -> float:
         requests = [
             Request(rng.integers(EOS + 1, config.vocab_size, length).tolist())
             for length in rng.integers(SHORTEST, LONGEST, sentences, endpoint=True)
         ]
         # Sources are random, so a budget of tokens cuts batches of about that many sentences.
-        started = time.perf_counter()
-        search(
-            timed,
-            requests,
-            fixed_length(setting, config.length),
-            max_length=config.model.max_length,
-            device=device,
-            workers=setting.workers,
-        )
-        seconds.append(time.perf_counter() - started)
-    return Measured(seconds[config.warmup_calls :], timed.seconds, peak_memory(device.type))
+        return seconds_of(lambda: translate(requests))
+
+    for _ in range(config.warmup_calls):
+        call()
+    timed.seconds = dict.fromkeys(STAGES, 0.0)
+    seconds = [call() for _ in range(config.calls)]
+    return Measured(seconds, timed.seconds, peak_memory(device.type))
 
 
 def fixed_length(setting: Setting, length: int) -> DecodeConfig:
-    """Settings under which each output has so many tokens: only the last may be an end mark."""
+    """Settings under which each output has so many tokens: only the last may be an end token."""
     return DecodeConfig(
         beam=setting.beam,
         min_length=length,
@@ -163,7 +151,7 @@ class TimedStep:
         with self.stage("encode"):
             return TimedState(self.model.start(source_BS), self)
 
-    def step(self, tokens_R: Tensor, state: TimedState) -> Tensor:
+    def step(self, tokens_R: Tensor, state: Any) -> Tensor:
         with self.stage("decoder"):
             hidden_RD = self.model.hidden(tokens_R, state.state)
         with self.stage("projection"):
@@ -172,18 +160,17 @@ class TimedStep:
 
 
 class TimedState:
-    """The state of a timed step model."""
+    """The state of a timed step model; all that a search asks of it is a reordering."""
 
     def __init__(self, state: Any, step: TimedStep):
         self.state, self.step = state, step
 
-    def reorder(self, rows: Tensor) -> None:
-        with self.step.stage("reorder"):
-            self.state.reorder(rows)
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def timed(*arguments: Tensor) -> None:
+            with self.step.stage("reorder"):
+                getattr(self.state, name)(*arguments)
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
-        with self.step.stage("reorder"):
-            self.state.select(sentences, rows)
+        return timed
 
 
 def summary(
@@ -192,16 +179,13 @@ def summary(
     """One line of the output."""
     seconds = np.array([second for one in measured for second in one.seconds])
     sentences = setting.batch * setting.workers
-    whole = float(seconds.sum())
-    stages = {
-        name: sum(one.stages[name] for one in measured) / setting.workers / whole
-        for name in STAGES
-    }
+    whole = float(seconds.sum()) * setting.workers
+    stages = {name: sum(one.stages[name] for one in measured) / whole for name in STAGES}
     slow, median, fast = np.quantile(sentences / seconds, [0.25, 0.5, 0.75]).tolist()
     return {
         "model": config.model.name,
         "vocab_size": config.vocab_size,
-        **vars(setting),
+        **setting._asdict(),
         "threads_per_worker": 1 if setting.workers > 1 else torch.get_num_threads(),
         "output_tokens": config.length,
         "sentences_per_second": round(median, 2),

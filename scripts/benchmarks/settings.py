@@ -1,0 +1,119 @@
+"""Settings of the benchmarks (`configs/benchmark_*.yaml`, `configs/compare_attention.yaml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from seq2seq.config import (
+    KERNELS,
+    PRECISIONS,
+    Checked,
+    CleaningConfig,
+    DataConfig,
+    ModelConfig,
+    OptimConfig,
+    TokenizerConfig,
+    TrainConfig,
+    TrainerConfig,
+    TransformerConfig,
+    unchecked,
+)
+from seq2seq.config.checked import group, setting, settings
+from seq2seq.config.commands import DEVICES
+
+
+@settings()
+class DataBenchmarkConfig(Checked):
+    """All settings of `scripts/benchmark.py data`."""
+
+    data: DataConfig = group(DataConfig)
+    cleaning: CleaningConfig = group(CleaningConfig)
+    tokenizer: TokenizerConfig = group(TokenizerConfig)
+    pairs: int = setting(50_000, "of the corpus, from its beginning", at_least=1)
+    max_length: int = setting(256, "longest sentence in tokens; others are left out", at_least=8)
+    repeats: int = setting(3, "measurements of each; the median counts", at_least=1)
+    seed: int = setting(1, "of the order of sentences", at_least=0)
+
+
+@settings()
+class TrainBenchmarkConfig(Checked):
+    """All settings of `scripts/benchmark.py train`: each combination of the lists is measured."""
+
+    model: ModelConfig = group(TransformerConfig)
+    data: DataConfig = group(DataConfig)
+    cleaning: CleaningConfig = group(CleaningConfig)
+    tokenizer: TokenizerConfig = group(TokenizerConfig)
+    optim: OptimConfig = group(OptimConfig)
+    trainer: TrainerConfig = group(TrainerConfig)
+    precisions: list[str] = setting(
+        [], "none = trainer.precision; where that is auto, each that this device has",
+        choices=PRECISIONS[1:],
+    )  # fmt: skip
+    kernels: list[str] = setting([], "none = model.kernel", choices=KERNELS)
+    compile: list[bool] = setting([], "none = trainer.compile")
+    threads: list[int] = setting([], "none = as many as torch takes", at_least=1)
+    warmup_steps: int = setting(3, "steps that do not count, in each measurement", at_least=0)
+    steps: int = setting(10, "steps that count, in each measurement", at_least=1)
+    repeats: int = setting(3, "measurements of each setting, in turns", at_least=1)
+    seed: int = setting(1, "of everything that is drawn", at_least=0)
+
+    def rules(self) -> Iterator[str]:
+        if self.kernels and not isinstance(self.model, TransformerConfig):
+            yield f"kernels: model={self.model.name} has no choice of kernels: leave it out"
+        if self.trainer.devices * self.trainer.num_nodes != 1:
+            yield "trainer.devices, trainer.num_nodes: one device is measured; leave them out"
+        yield from unchecked(TrainConfig, vars(TrainConfig()) | self._training()).rules()
+
+    def training(self) -> TrainConfig:
+        """Those of the run whose steps are measured."""
+        return TrainConfig(**self._training())
+
+    def _training(self) -> dict[str, Any]:
+        parts = ("model", "data", "cleaning", "tokenizer", "optim", "trainer", "seed")
+        return {name: getattr(self, name) for name in parts}
+
+
+@settings()
+class DecodeBenchmarkConfig(Checked):
+    """All settings of `scripts/benchmark.py decode`: each combination of the lists is measured."""
+
+    model: ModelConfig = group(TransformerConfig)  # of random weights
+    vocab_size: int = setting(8000, "subwords", at_least=8)
+    precisions: list[str] = setting(["float32"], "see inference/precision.py")
+    beams: list[int] = setting([1, 5], "hypotheses of a sentence", at_least=1)
+    batches: list[int] = setting([1, 64], "sentences decoded together", at_least=1)
+    workers: list[int] = setting([1], "batches at once, a thread each", at_least=1)
+    cuda_graphs: list[bool] = setting([False], "replay captured steps, on a GPU")
+    length: int = setting(20, "tokens of each output", at_least=1)
+    warmup_calls: int = setting(2, "calls that do not count, in each measurement", at_least=0)
+    calls: int = setting(10, "calls that count, in each measurement", at_least=1)
+    repeats: int = setting(3, "measurements of each setting, in turns", at_least=1)
+    device: str = setting("auto", "where the model runs", choices=DEVICES)
+    seed: int = setting(1, "of weights and sentences")
+
+    def rules(self) -> Iterator[str]:
+        most = self.model.max_length
+        if self.length > most:
+            yield f"length={self.length} is more than the model takes (model.max_length={most})"
+
+
+@settings()
+class CompareConfig(Checked):
+    """All settings of `scripts/compare_attention.py`."""
+
+    model: ModelConfig = group(TransformerConfig)  # sizes that variants share
+    runs: Any = setting([], "trained runs to compare instead of variants")
+    sentences: int = setting(64, "sentences of a batch", at_least=1, at_most=2**16)
+    length: int = setting(24, "longest sentence in tokens", at_least=2, at_most=2**16)
+    vocab_size: int = setting(8000, "subwords of the variants", at_least=4, at_most=2**16)
+    repeats: int = setting(5, "measurements of each; the median counts", at_least=1, at_most=2**16)
+    output: str | None = setting(None, "folder of the table; null = runs/attention-<time>")
+    device: str = setting("auto", "where the model runs", choices=DEVICES)
+
+    def rules(self) -> Iterator[str]:
+        if not isinstance(self.model, TransformerConfig):
+            yield (
+                f"model={self.model.name} has no heads to vary: choose a transformer, such as "
+                "model=base; the recurrent model is compared with each"
+            )

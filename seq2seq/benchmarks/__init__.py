@@ -1,1 +1,0 @@
-"""Measurements of speed and memory; see `scripts/compare_attention.py`."""

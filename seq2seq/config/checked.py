@@ -1,0 +1,174 @@
+"""What a setting is: its default, its meaning and the values that it may have, in one place.
+
+    @settings("optim")
+    class OptimConfig(Checked):
+        beta1: float = setting(0.9, "decay of AdamW's first moment", at_least=0, below=1)
+
+Each class is a dataclass. Making one checks every value, then the class's own `rules`; all
+problems come together, in one `ConfigError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
+
+from seq2seq.errors import ConfigError, nearest
+from seq2seq.length import Length
+
+Value = TypeVar("Value")
+Settings = TypeVar("Settings", bound="Checked")
+
+
+class Checked:
+    """Base of all settings: refuses impossible values when it is made.
+
+    Attributes:
+        section: what stands before the names of its settings, such as `optim`.
+    """
+
+    section: ClassVar[str] = ""
+
+    def problems(self) -> Iterator[str]:
+        """Yield one sentence for each value and each combination that cannot work."""
+        for one in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            if "checks" in one.metadata:
+                yield from one.metadata["checks"].problems(self, one.name)
+        yield from self.rules()
+
+    def rules(self) -> Iterator[str]:
+        """Yield one sentence for each combination of values that cannot work."""
+        yield from ()
+
+    def __post_init__(self) -> None:
+        if problems := list(self.problems()):
+            raise ConfigError(problems)
+
+
+@dataclass_transform()
+def settings(section: str = "") -> Callable[[type[Settings]], type[Settings]]:
+    """Make a dataclass of settings; `section` is what stands before their names."""
+
+    def make(kind: type[Settings]) -> type[Settings]:
+        kind.section = section
+        return dataclass(kind)
+
+    return make
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The values that a setting may have; for a list, those that each item may have.
+
+    Attributes:
+        at_least, above, at_most, below: bounds of a number; with a lower one it is finite.
+        choices: the words to choose from.
+        length: it is a length, such as 4000 or 2epochs.
+        distinct: no item of the list may come twice.
+        only_with: another setting of the class and those of its values without which this one
+            would do nothing.
+        instead: what to do about a number that is out of bounds, if there is more to say.
+    """
+
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    choices: tuple[str, ...] = ()
+    length: bool = False
+    distinct: bool = False
+    only_with: tuple[str, tuple[str, ...]] | None = None
+    instead: str = ""
+
+    def problems(self, owner: Checked, key: str) -> Iterator[str]:
+        """Yield what is wrong with one of the settings, by the name of its field."""
+        section = f"{owner.section}." if owner.section else ""
+        name, value = f"{section}{key}", getattr(owner, key)
+        items = [item for item in (value if isinstance(value, list) else [value])
+                 if item is not None]
+        for item in items:
+            if self.choices and item not in self.choices:
+                yield f"{name}={item} is not known: {nearest(str(item), self.choices)}"
+            if self.length and length_of(item) is None:
+                yield (f"{name}={item} is no length: give a number of steps, such as 4000, or "
+                       "2epochs, or 50Mtokens")
+            if why := self._out_of_bounds(item):
+                yield f"{name}={item} {why}"
+        if self.distinct and len(set(items)) < len(items):
+            yield f"{name} names one of them twice: {', '.join(map(str, items))}"
+        if self.only_with is not None and value != getattr(type(owner), key):
+            other, valid = self.only_with
+            if (given := getattr(owner, other)) not in valid:
+                yield (f"{name}={value} belongs to {section}{other}={' or '.join(valid)}, and "
+                       f"this is {given}: leave it out")
+
+    def _out_of_bounds(self, value: Any) -> str | None:
+        # Written so that NaN is refused too.
+        if self.at_least is not None and not value >= self.at_least:
+            return f"is too small: it must be at least {self.at_least}{self.instead}"
+        if self.above is not None and not value > self.above:
+            return f"is too small: it must be above {self.above}{self.instead}"
+        if self.at_most is not None and not value <= self.at_most:
+            return f"is too large: it must be at most {self.at_most}{self.instead}"
+        if self.below is not None and not value < self.below:
+            return f"is too large: it must be below {self.below}{self.instead}"
+        finite = self.at_least is not None or self.above is not None
+        return "sets no limit: give a finite number" if finite and value == math.inf else None
+
+
+SHARE = {"at_least": 0, "below": 1}
+
+
+def setting(default: Value, meaning: str, **checks: Any) -> Value:
+    """A field of a settings class: its default, its meaning, and `checks` as in `Checks`.
+
+    A setting whose default is None may be left out.
+    """
+    if default is None and ("at_least" in checks or "above" in checks):
+        checks["instead"] = ", or null"
+    metadata = {"meaning": meaning, "checks": Checks(**checks)}
+    if isinstance(default, list | dict):
+        made: Any = field(default_factory=lambda: copy(default), metadata=metadata)
+    else:
+        made = field(default=default, metadata=metadata)
+    return made  # type: ignore[no-any-return]  # the dataclass makes it one
+
+
+def group(kind: type[Value]) -> Value:
+    """A field that holds a whole group of settings; the docstring of `kind` is its meaning."""
+    return field(default_factory=kind)
+
+
+def unchecked(schema: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """A settings object whose problems can still be asked for, however bad its values are."""
+    made = object.__new__(schema)
+    vars(made).update(values)
+    return made
+
+
+def changes_of(schema: type[Settings]) -> type[Any]:
+    """The same settings, of which some are given and the others are None."""
+    types = get_type_hints(schema)
+    none = [
+        (one.name, types[one.name] | None,
+         field(default=None, metadata={"meaning": one.metadata["meaning"]}))
+        for one in fields(schema)  # type: ignore[arg-type]  # subclasses are dataclasses
+    ]  # fmt: skip
+    return make_dataclass(f"{schema.__name__}Changes", none, bases=(Checked,))
+
+
+def length_of(value: Any) -> Length | None:
+    """A length, such as 4000 or 2epochs; None for what is none."""
+    try:
+        return Length.parse(value)
+    except ValueError:
+        return None
+
+
+def steps_of(value: Any) -> int | None:
+    """A length that is given in steps; None for other units, and for what is no length."""
+    found = length_of(value)
+    return int(found.count) if found is not None and found.unit == "steps" else None

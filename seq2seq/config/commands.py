@@ -1,0 +1,171 @@
+"""All settings of each command that Hydra composes (`configs/<command>.yaml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from seq2seq.config import rules
+from seq2seq.config.checked import Checked, group, setting, settings
+from seq2seq.config.checkpoint import CheckpointConfig
+from seq2seq.config.cleaning import CleaningConfig
+from seq2seq.config.data import DataConfig
+from seq2seq.config.decode import DecodeChanges, DecodeConfig
+from seq2seq.config.logger import LoggerConfig
+from seq2seq.config.model import ModelConfig, TransformerConfig
+from seq2seq.config.optim import OptimConfig
+from seq2seq.config.tokenizer import TokenizerConfig
+from seq2seq.config.trainer import TrainerConfig
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@settings()
+class TrainConfig(Checked):
+    """All settings of `scripts/train.py`."""
+
+    model: ModelConfig = group(TransformerConfig)
+    data: DataConfig = group(DataConfig)
+    cleaning: CleaningConfig = group(CleaningConfig)
+    tokenizer: TokenizerConfig = group(TokenizerConfig)
+    optim: OptimConfig = group(OptimConfig)
+    decode: DecodeConfig = group(DecodeConfig)
+    trainer: TrainerConfig = group(TrainerConfig)
+    checkpoint: CheckpointConfig = group(CheckpointConfig)
+    logger: LoggerConfig = group(LoggerConfig)
+    seed: int = setting(1, "of everything that is drawn", at_least=0, at_most=2**32 - 1)
+    run_dir: str | None = setting(None, "folder of the run; null = runs/<data>-<model>-<time>")
+    resume: str | None = setting(None, "folder of a run to continue")
+    init_from: str | None = setting(
+        None, "run, bundle or shipped model (general) to fine-tune: its weights come first"
+    )
+    dry_run: bool = setting(False, "build all of it, say what it would take, and stop")
+
+    def rules(self) -> Iterator[str]:
+        yield from rules.sentences_fit_batches(self.data, self.model)
+        yield from rules.vocabularies_fit_embeddings(self.tokenizer, self.model)
+        yield from rules.lengths_are_known(self.lengths(), self.data)
+        yield from rules.schedule_fits_run(self.optim, self.trainer, self.data)
+        yield from rules.sharded_weights_suffice(self.trainer, self.optim, self.checkpoint)
+        yield from rules.headings_are_english(self.data, self.cleaning)
+
+    def lengths(self) -> dict[str, Any]:
+        """All lengths of training that are set, by name."""
+        names = {
+            "trainer.max_steps": self.trainer.max_steps,
+            "trainer.val_every_n_steps": self.trainer.val_every_n_steps,
+            "optim.warmup_steps": self.optim.warmup_steps,
+            "optim.decay_steps": self.optim.decay_steps,
+        }
+        return {name: value for name, value in names.items() if value is not None}
+
+
+@settings()
+class PrepareConfig(Checked):
+    """All settings of `scripts/prepare_data.py`."""
+
+    data: DataConfig = group(DataConfig)
+    cleaning: CleaningConfig = group(CleaningConfig)
+    tokenizer: TokenizerConfig = group(TokenizerConfig)
+    tasks: int = setting(
+        1, "tasks of a cluster that clean one corpus together, one part each", at_least=1
+    )
+    task: int = setting(0, "which of them this is", at_least=0)
+
+    def rules(self) -> Iterator[str]:
+        if self.task >= self.tasks >= 1:
+            yield f"task={self.task} does not exist: tasks={self.tasks} are counted from 0"
+        if self.data.streaming:
+            yield "data.streaming=true needs no preparation: leave it out here"
+        yield from rules.headings_are_english(self.data, self.cleaning)
+
+
+@settings()
+class AverageConfig(Checked):
+    """All settings of `scripts/average_checkpoints.py`."""
+
+    run: str | None = setting(None, "run that was made with checkpoint.average=N")
+    average: int = setting(5, "so many of its snapshots", at_least=2)
+    by: str = setting("last", "last, or best by validation BLEU", choices=("last", "best"))
+    inputs: list[str] = setting([], "bundles or runs to average instead")
+    output: str | None = setting(None, "folder of the new bundle")
+
+    def rules(self) -> Iterator[str]:
+        if (self.run is None) == (not self.inputs):
+            yield (
+                "what shall be averaged? Give either run=FOLDER (a run made with "
+                "checkpoint.average=N) or inputs=[FOLDER,FOLDER,...] (bundles or runs)"
+            )
+        if len(self.inputs) == 1:
+            yield f"inputs=[{self.inputs[0]}] is one model only: an average needs two and more"
+        if self.output is None:
+            yield "output= is missing: name the folder of the new bundle, output=runs/averaged"
+
+
+@settings()
+class EvaluateConfig(Checked):
+    """All settings of `scripts/evaluate.py`: either a model translates a test set, or translations
+    that are there are scored (`hypothesis` and `reference`)."""
+
+    model: str | None = setting(None, "folder of a run or of a bundle; or general, the shipped one")
+    data: DataConfig = group(DataConfig)
+    split: str = setting("test", "part of the corpus", choices=("train", "val", "test"))
+    decode: Any = group(DecodeChanges)  # none given = as the run was validated
+    precision: str | None = setting(None, "of the model; null = float32, as in validation")
+    device: str = setting("auto", "where the model runs", choices=DEVICES)
+    hypothesis: str | None = setting(None, "translations, a file of lines; it may be packed")
+    reference: str | None = setting(None, "what they are compared with, line by line")
+    source: str | None = setting(None, "what was translated; for breakdowns, faults and COMET")
+    output: str | None = setting(None, "folder, null = <model>/evaluation; or FILE.json")
+    language: str | None = setting(None, "of the translations; null = the model's, or fr")
+    training_text: Any = setting(
+        "auto",
+        "text that the test set is compared with: auto = the model's, if it is in the cache and of "
+        "modest size; all = of any size; none; or files, named as in data.train",
+    )
+    comet: str | None = setting(None, "a COMET model, FOLDER/checkpoints/model.ckpt")
+    comet_command: str = setting("comet-score", "of unbabel-comet, which is installed elsewhere")
+
+    def rules(self) -> Iterator[str]:
+        files = [name for name in ("hypothesis", "reference", "source") if getattr(self, name)]
+        if self.model is None and not files:
+            yield (
+                "model= is missing: name the folder of a run or a bundle, for example "
+                "model=runs/demo; or translations to score, hypothesis=FILE reference=FILE"
+            )
+        elif self.model is not None and files:
+            yield (
+                f"model= translates a test set, and {files[0]}= is for translations that are "
+                "there: give one of them"
+            )
+        elif files and not {"hypothesis", "reference"} <= set(files):
+            yield f"{files[0]}= alone cannot be scored: give hypothesis=FILE reference=FILE"
+        record = str(self.output or "").endswith(".json")
+        if self.output is not None and record != (self.model is None):
+            kind = "a file, output=FILE.json" if self.model is None else "a folder, output=FOLDER"
+            yield f"output={self.output}: the results of this go to {kind}"
+        if self.comet is not None and files and self.source is None:
+            yield "comet= reads what was translated, too: give source=FILE"
+        if self.comet is None and self.comet_command != EvaluateConfig.comet_command:
+            yield f"comet_command={self.comet_command} does nothing without comet=MODEL.ckpt"
+        if ".." in self.data.name.split("/"):
+            yield f"data.name={self.data.name} names a folder of results: leave .. out"
+        if self.model is None and files:
+            yield from self._idle()
+
+    def _idle(self) -> Iterator[str]:
+        """Settings that do nothing for translations that are there, as far as that can be told:
+        `data` has a default in configs/, and its columns are those of `training_text`, too."""
+        changes = {f"decode.{name}": value for name, value in vars(self.decode).items()}
+        for name in ("split", "precision", "device"):
+            value = getattr(self, name)
+            changes[name] = None if value == getattr(EvaluateConfig, name) else value
+        named = self.training_text not in ("auto", "all", "none")
+        if not named and self.data.name not in (DataConfig.name, "starter"):
+            changes["data"] = self.data.name
+        if self.training_text == "all" or (named and self.source is None):
+            changes["training_text"] = self.training_text
+        for name, value in changes.items():
+            if value is not None:
+                needed = "source=FILE" if name == "training_text" and named else "model=FOLDER"
+                yield f"{name}={value} does nothing without {needed}: leave it out"

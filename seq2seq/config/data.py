@@ -1,0 +1,192 @@
+"""Where parallel text is, how corpora are mixed and cut into batches (`data.*`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from seq2seq.config.checked import Checked, setting, settings, unchecked
+from seq2seq.errors import nearest
+
+VARIANTS = ("capitals", "plain", "heading")
+
+
+@settings("data")
+class CorpusConfig(Checked):
+    """Where parallel text is. It comes from one of these:
+
+    - files: `train`, `val` and `test` each name a file, a glob, the stem of files inside `path`
+      (`val` finds `val.parquet`, `val.tsv.gz`, `val.en` + `val.fr`, ...), or a list of these;
+    - the hub, when `path` is null: `hub` names a data set, `train` and the others its splits;
+    - `urls`, when `path` is null: files that are fetched once, and named as above;
+    - `sacrebleu`, when `path` is null: `test` and the others name its test sets.
+    """
+
+    name: str = setting("files", "names the corpus in folders and reports")
+    path: str | None = setting(None, "folder that train, val and test are looked up in")
+    origin: str | None = setting(None, "where the corpus can be had; named when it is missing")
+    hub: str | None = setting(None, "data set of the Hugging Face hub, or a folder laid out so")
+    hub_config: str | None = setting(None, "configuration of the data set, such as en-fr")
+    hub_revision: str | None = setting(None, "branch, tag or commit of the data set")
+    urls: list[str] = setting([], "files that are fetched into the cache")
+    sacrebleu: bool = setting(False, "train, val and test name sets of sacrebleu: wmt14/full")
+    train: Any = setting("train", "training text; null = none")
+    val: Any = setting("val", "validation text; null = none")
+    test: Any = setting("test", "test text; null = none")
+    source_column: str = setting("en", "column of the source; a number for TSV without header")
+    target_column: str = setting("fr", "column of the target; a number for TSV without header")
+    where: dict[str, list[str]] = setting(
+        {}, "rows that are read, by values of other columns: {source: [tatoeba]}; {} = all"
+    )
+    variants: dict[str, float] = setting(
+        {}, "share of the training pairs that come again in capitals, plain (without capital and "
+        "full stop) or as a heading; see seq2seq/data/variants.py"
+    )  # fmt: skip
+
+    def rules(self) -> Iterator[str]:
+        if self.source_column == self.target_column:
+            yield (
+                f"data.source_column and data.target_column are both {self.source_column!r}: "
+                "a model that copies needs no training; name two columns"
+            )
+        if self.hub and self.urls:
+            yield "data.hub and data.urls both say where the corpus is: give one of them"
+        if self.sacrebleu and (self.hub or self.urls):
+            yield "data.sacrebleu=true and another place both say where the corpus is: give one"
+        if self.where and self.path is None and (self.hub or self.sacrebleu):
+            yield (
+                "data.where chooses rows of files, and this corpus has none: leave it out, or "
+                "download the files and name their folder, data.path=FOLDER"
+            )
+        for column, values in dict[str, Any](self.where).items():
+            if isinstance(values, str):  # whose characters would be the values
+                yield f"data.where.{column}={values} is one text: give a list, [{values}]"
+            elif not values:
+                yield f"data.where.{column}=[] chooses no row: give values, or leave it out"
+        for name, share in self.variants.items():
+            if name not in VARIANTS:
+                yield f"data.variants={name} is not known: {nearest(name, VARIANTS)}"
+            if not 0 <= share <= 1:
+                yield (
+                    f"data.variants.{name}={share} is a share of the pairs: give a number from 0 "
+                    "(none) to 1 (all)"
+                )
+
+
+@settings("data")
+class DataConfig(CorpusConfig):
+    """A corpus, or several of them mixed, and how it is prepared and cut into batches."""
+
+    members: dict[str, CorpusConfig] = setting({}, "corpora of a mixture, by names of your choice")
+    weights: dict[str, float] = setting({}, "how often each member comes in an epoch; 1 if unnamed")
+    final_weights: dict[str, float] = setting({}, "weights in the last final_steps")
+    final_steps: int | None = setting(None, "updates at the end; 0 = none", at_least=0)
+    temperature: float = setting(1.0, "share of a member ~ size ** (1 / this)", at_least=1)
+    streaming: bool = setting(False, "read while training instead of preparing first")
+    cache: str | None = setting(
+        None, "folder of prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq"
+    )
+    processes: int | None = setting(None, "that prepare; null = one per core", at_least=1)
+    max_tokens: int = setting(8192, "padded source + target positions of a batch", at_least=2)
+    max_sentences: int | None = setting(None, "pairs of a batch; null = any number", at_least=1)
+    length_multiple: int = setting(1, "pad lengths to multiples; 8 suits tensor cores", at_least=1)
+    longest_first: bool = setting(False, "largest batch first: shows too little memory at once")
+    num_workers: int = setting(0, "processes that make batches beside the training", at_least=0)
+
+    def rules(self) -> Iterator[str]:
+        yield from super().rules()
+        yield from self._mixture_rules()
+        if self.temperature != 1 and not self.members:
+            yield (
+                f"data.temperature={self.temperature} weighs the members of a mixture, and "
+                f"data={self.name} has none: leave it out"
+            )
+        if self.streaming and self.longest_first:
+            yield (
+                "data.longest_first=true needs all lengths before training starts, which "
+                "data.streaming=true does not know: leave one of them out"
+            )
+        if self.streaming and self.num_workers:
+            yield (
+                f"data.num_workers={self.num_workers} does nothing with data.streaming=true, "
+                "which tokenises in threads of its own: leave one of them out"
+            )
+
+    def corpora(self) -> dict[str, CorpusConfig]:
+        """The members of the mixture, even while they are dicts that are still to be checked."""
+        return {
+            name: one
+            if isinstance(one, CorpusConfig)
+            else unchecked(CorpusConfig, {**vars(CorpusConfig()), **one})
+            for name, one in dict[str, Any](self.members).items()
+        }
+
+    def _mixture_rules(self) -> Iterator[str]:
+        members = self.corpora()
+        for name, corpus in members.items():
+            for problem in corpus.problems():
+                yield problem.replace("data.", f"data.members.{name}.")
+        if members and self.train is not None:
+            yield (
+                f"data.train={self.train} and data.members both name the training text: "
+                "set data.train=null to mix the members"
+            )
+        if members and self.val is None and self.test is None:
+            yield from self._idle_place(members)
+        if members and self.variants:
+            yield (
+                f"data.variants={self.variants} does nothing, since the members of "
+                f"data={self.name} have variants of their own: set data.members.NAME.variants"
+            )
+        yield from _weight_rules("weights", self.weights, members)
+        if self.weights and self.temperature != 1:
+            yield "data.weights and data.temperature both decide the mixture: give one of them"
+        yield from self._final_rules(members)
+
+    def _idle_place(self, members: Mapping[str, CorpusConfig]) -> Iterator[str]:
+        """Places of the mixture itself that none of its members is looked up in."""
+        default = CorpusConfig()
+        for name in ("path", "hub", "urls", "source_column", "target_column", "where"):
+            shared = {corpus.path for corpus in members.values()} if name == "path" else ()
+            value = getattr(self, name)
+            if value != getattr(default, name) and value not in shared:
+                yield (
+                    f"data.{name}={value} does nothing, since the members of data={self.name} say "
+                    "where its text is: choose another corpus, such as data=files, or set "
+                    f"data.members.NAME.{name}"
+                )
+
+    def _final_rules(self, members: Mapping[str, CorpusConfig]) -> Iterator[str]:
+        if self.final_steps is None and self.final_weights:
+            yield (
+                "data.final_weights count in the last updates of a run: say in how many, such "
+                "as data.final_steps=500, or data.final_steps=0 for none"
+            )
+        if not self.final_steps or self.final_steps < 0:
+            return
+        yield from _weight_rules("final_weights", self.final_weights, members)
+        if not self.final_weights:
+            yield (
+                f"data.final_steps={self.final_steps} does nothing without other weights for these "
+                "updates: give them, +data.final_weights.NAME=NUMBER, or set data.final_steps=0"
+            )
+        if self.streaming:
+            yield (
+                f"data.final_steps={self.final_steps} does not go with data.streaming=true, which "
+                "reads its members by one set of weights: set data.final_steps=0, or leave "
+                "streaming out"
+            )
+
+
+def _weight_rules(
+    setting: str, weights: Mapping[str, float], members: Mapping[str, CorpusConfig]
+) -> Iterator[str]:
+    for name, weight in weights.items():
+        if name not in members:
+            yield f"data.{setting}.{name} weighs no member: {nearest(name, members)}"
+        elif not 0 < weight < math.inf:
+            yield (
+                f"data.{setting}.{name}={weight} is how often each pair is seen in an epoch: give "
+                "a positive number; to leave a member out, mix without it (docs/data.md)"
+            )

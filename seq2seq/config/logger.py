@@ -1,0 +1,22 @@
+"""Where curves go (`logger.*`)."""
+
+from __future__ import annotations
+
+from seq2seq.config.checked import Checked, setting, settings
+
+
+@settings("logger")
+class LoggerConfig(Checked):
+    """Where curves go, beside `<run>/metrics`; what is kept of each validation."""
+
+    kind: str = setting(
+        "wandb", "where to: wandb, tensorboard, csv, or none",
+        choices=("wandb", "tensorboard", "csv", "none"),
+    )  # fmt: skip
+    project: str = setting("seq2seq", "W&B project")
+    group: str | None = setting(None, "group of W&B runs; null = the run's sweep, if any")
+    upload_bundle: bool = setting(True, "the bundle becomes a W&B artifact at the end")
+    samples: int = setting(
+        10, "sentences in samples.jsonl, and as many of the worst; 0 = no such file. Of more than "
+        "20, some have no picture in W&B", at_least=0
+    )  # fmt: skip

@@ -1,0 +1,53 @@
+"""The optimiser, its schedule and the loss (`optim.*`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seq2seq.config.checked import SHARE, Checked, setting, settings
+
+
+@settings("optim")
+class OptimConfig(Checked):
+    """The optimiser, its schedule after a linear warm-up, and what is added to the loss.
+
+    Lengths are steps (updates of the weights) or text such as 2epochs or 50Mtokens.
+    """
+
+    optimizer: str = setting(
+        "adamw",
+        "adamw, or muon: Muon for matrices of the layers, AdamW for the rest",
+        choices=("adamw", "muon"),
+    )
+    schedule: str = setting(
+        "inverse_sqrt",
+        "inverse_sqrt (the paper, section 5.3), cosine, or wsd (warm-up, stable, decay)",
+        choices=("inverse_sqrt", "cosine", "wsd"),
+    )
+    lr: float | None = setting(
+        None, "peak learning rate; null = the paper's (d_model * warmup_steps) ** -0.5", above=0
+    )
+    warmup_steps: Any = setting(4000, "length in which the rate rises to its peak", length=True)
+    decay_steps: Any = setting(
+        None, "length at the end in which the rate falls; null = a fifth of all", length=True,
+        only_with=("schedule", ("wsd",)),
+    )  # fmt: skip
+    final_lr_ratio: float = setting(
+        0.0, "share of the peak that is left at the end", **SHARE,
+        only_with=("schedule", ("cosine", "wsd")),
+    )  # fmt: skip
+    beta1: float = setting(0.9, "AdamW: decay of the first moment", **SHARE)
+    beta2: float = setting(0.98, "AdamW: decay of the second moment", **SHARE)
+    eps: float = setting(1e-9, "AdamW: keeps it from dividing by zero", above=0)
+    weight_decay: float = setting(0.0, "on matrices, never on biases and norms", at_least=0)
+    label_smoothing: float = setting(0.1, "probability that all labels share", **SHARE)
+    r_drop: float = setting(
+        0.0, "weight of R-Drop (Liang et al. 2021), which doubles each batch; 0 = off", at_least=0
+    )
+    ema: float = setting(
+        0.0, "decay of the average of weights that is evaluated and shipped; 0 = off", **SHARE
+    )
+
+    def decay_length(self, total_steps: int) -> int:
+        """Steps in which wsd falls; `decay_steps` is a number of steps, or None."""
+        return self.decay_steps or max(1, round(total_steps / 5))

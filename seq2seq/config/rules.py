@@ -1,0 +1,131 @@
+"""Rules between groups of settings: what does not go together, and what a resumed run may change.
+
+Each rule yields a sentence for each combination that cannot work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
+from typing import Any
+
+from seq2seq.config.checked import length_of, steps_of
+from seq2seq.config.checkpoint import CheckpointConfig
+from seq2seq.config.cleaning import CleaningConfig
+from seq2seq.config.data import DataConfig
+from seq2seq.config.model import ModelConfig
+from seq2seq.config.optim import OptimConfig
+from seq2seq.config.tokenizer import TokenizerConfig
+from seq2seq.config.trainer import TrainerConfig
+
+RESUMABLE = (  # settings that may change when a run goes on
+    *("trainer.*", "checkpoint.*", "logger.*"),
+    *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
+    "decode.batch_tokens",  # memory of the search
+)
+FIXED = ("trainer.train_pairs", "trainer.val_pairs", "trainer.val_on_train")  # but for these
+
+
+def may_change(key: str) -> bool:
+    """Whether a setting may have another value when a run goes on."""
+    return key not in FIXED and any(fnmatch(key, pattern) for pattern in RESUMABLE)
+
+
+def sentences_fit_batches(data: DataConfig, model: ModelConfig) -> Iterator[str]:
+    """A batch must hold the longest pair, padded."""
+    if data.max_tokens < 2 * model.max_length:
+        yield (
+            f"data.max_tokens={data.max_tokens} cannot hold one pair of sentences of "
+            f"model.max_length={model.max_length} tokens each: raise the first or lower the second"
+        )
+    if model.max_length % data.length_multiple:
+        yield (
+            f"data.length_multiple={data.length_multiple} would pad sentences beyond "
+            f"model.max_length={model.max_length}: make the second a multiple of the first"
+        )
+
+
+def vocabularies_fit_embeddings(tokenizer: TokenizerConfig, model: ModelConfig) -> Iterator[str]:
+    """Only one vocabulary has one matrix of embeddings."""
+    if not tokenizer.joint and model.tie_embeddings == "all":
+        yield (
+            "tokenizer.joint=false makes two vocabularies, which cannot share the embeddings "
+            "of model.tie_embeddings=all: set model.tie_embeddings=decoder"
+        )
+
+
+def lengths_are_known(lengths: Mapping[str, Any], data: DataConfig) -> Iterator[str]:
+    """A stream has no known epoch to count in.
+
+    Args:
+        lengths: of training, by name, such as `trainer.max_steps`.
+        data: the text.
+    """
+    for name, value in lengths.items() if data.streaming else ():
+        found = length_of(value)
+        if found is not None and found.unit != "steps":
+            yield (
+                f"{name}={value}: with data.streaming=true nobody knows how long an epoch "
+                "is: give a number of steps, or leave data.streaming out"
+            )
+
+
+def schedule_fits_run(
+    optim: OptimConfig, trainer: TrainerConfig, data: DataConfig
+) -> Iterator[str]:
+    """The parts of a run must fit into it, as far as their lengths are steps already."""
+    total, warmup = steps_of(trainer.max_steps), steps_of(optim.warmup_steps)
+    if total is not None and total <= (data.final_steps or 0):
+        yield (
+            f"data.final_steps={data.final_steps} leaves nothing of trainer.max_steps={total} for "
+            "the steps before them: lower the first (0 = none) or raise the second"
+        )
+    if total is None or warmup is None:
+        return
+    if optim.schedule == "cosine" and warmup >= total:
+        yield (
+            f"optim.warmup_steps={warmup} leaves nothing of trainer.max_steps={total} for "
+            "optim.schedule=cosine to fall in: lower the first or raise the second"
+        )
+    if optim.schedule == "wsd" and (optim.decay_steps is None or steps_of(optim.decay_steps)):
+        decay = steps_of(optim.decay_steps) or optim.decay_length(total)
+        if warmup + decay > total:
+            yield (
+                f"optim.schedule=wsd needs {warmup} steps of warm-up and {decay} of decay, "
+                f"which trainer.max_steps={total} cannot hold: lower optim.warmup_steps or "
+                "optim.decay_steps, or train longer"
+            )
+
+
+def sharded_weights_suffice(
+    trainer: TrainerConfig, optim: OptimConfig, checkpoint: CheckpointConfig
+) -> Iterator[str]:
+    """FSDP leaves each process a part of each weight."""
+    if trainer.strategy != "fsdp":
+        return
+    if optim.ema or checkpoint.average:
+        name = "optim.ema" if optim.ema else "checkpoint.average"
+        yield (
+            f"{name} needs whole weights in each process, and trainer.strategy=fsdp leaves "
+            "only a part there: use trainer.strategy=ddp, or leave it out"
+        )
+    if optim.optimizer == "muon":
+        yield (
+            "optim.optimizer=muon makes whole matrices orthogonal, and trainer.strategy=fsdp "
+            "leaves each process only some rows of them: use trainer.strategy=ddp, or "
+            "optim.optimizer=adamw"
+        )
+
+
+def headings_are_english(data: DataConfig, cleaning: CleaningConfig) -> Iterator[str]:
+    """Headings are capitalised as in English."""
+    if cleaning.languages[:1] == ["en"]:
+        return
+    members = {f"data.members.{name}": corpus for name, corpus in data.corpora().items()}
+    for name, corpus in {"data": data, **members}.items():
+        if corpus.variants.get("heading"):
+            yield (
+                f"{name}.variants.heading writes the source as English headings are written, and "
+                f"cleaning.languages={cleaning.languages} makes it French: set "
+                f"{name}.variants.heading=0"
+            )

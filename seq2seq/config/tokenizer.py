@@ -1,0 +1,40 @@
+"""The subword vocabulary (`tokenizer.*`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seq2seq.config.checked import SHARE, Checked, setting, settings
+
+BYTE_VOCABULARY = 259  # 256 bytes and three special tokens
+
+
+@settings("tokenizer")
+class TokenizerConfig(Checked):
+    """Subword vocabulary; every text can be encoded in it, since its parts go down to bytes."""
+
+    kind: str = setting("bpe", "how subwords are chosen", choices=("bpe", "unigram", "byte"))
+    vocab_size: int = setting(8000, "of each vocabulary, symbols apart", at_least=BYTE_VOCABULARY)
+    joint: bool = setting(True, "one vocabulary for both languages; false = one for each")
+    symbols: list[str] = setting([], "texts that are never split, such as <name>", distinct=True)
+    sample: int = setting(1_000_000, "most pairs that it is learned from", at_least=1)
+    dropout: float = setting(
+        0.0, "share of merges left out in training", **SHARE, only_with=("kind", ("bpe",))
+    )
+    dropout_variants: int = setting(8, "segmentations; each epoch takes the next", at_least=1)
+    path: str | None = setting(
+        None,
+        "a ready tokenizer.json, or a folder with those of both languages, instead of learning: "
+        "kind, vocab_size, joint, symbols and sample then say nothing",
+    )
+
+    def rules(self) -> Iterator[str]:
+        if self.kind == "byte" and self.vocab_size != BYTE_VOCABULARY:
+            yield (
+                f"tokenizer.vocab_size={self.vocab_size}: tokenizer.kind=byte has "
+                f"{BYTE_VOCABULARY} tokens, one for each byte and three special tokens: set "
+                f"tokenizer.vocab_size={BYTE_VOCABULARY}"
+            )
+        for symbol in self.symbols:
+            if not symbol.strip() or symbol != symbol.strip():
+                yield f"tokenizer.symbols: {symbol!r} must be text without spaces at its ends"

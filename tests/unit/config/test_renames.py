@@ -1,0 +1,120 @@
+"""Settings that once had another name: stored ones are read, given ones are refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+import yaml
+from composing import compose, composed
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from seq2seq.callbacks.checkpoint_files import check_settings
+from seq2seq.cli.settings import ROOT, _explain, _resumed, keys_of
+from seq2seq.config import TrainConfig, migrated
+from seq2seq.config.renames import REMOVED, RENAMED
+from seq2seq.errors import ConfigError, RunError
+from seq2seq.inference.bundle_folder import read_config
+from seq2seq.report.run import read_run
+
+OLD = {  # what a run of before the renames may have stored, but for defaults
+    "optim.final_lr": 0.2,
+    "trainer.on_bad_step": "stop",
+    "trainer.spike": 7.5,
+    "trainer.split": 4,
+    "trainer.halve_on_oom": True,
+}
+
+
+def as_before(settings: TrainConfig) -> dict[str, Any]:
+    """Settings as a run of before the renames stored them, with the values of `OLD`."""
+    stored = asdict(settings)
+    for key in RENAMED.values():
+        section, _, name = key.partition(".")
+        del stored[section][name]
+    for key, value in OLD.items():
+        section, _, name = key.partition(".")
+        stored[section][name] = value
+    return stored
+
+
+@pytest.fixture
+def stored() -> dict[str, Any]:
+    settings = TrainConfig()
+    settings.optim.schedule = "cosine"
+    return as_before(settings)
+
+
+def value_of(settings: Any, key: str) -> Any:
+    section, _, name = key.partition(".")
+    return settings[section][name]
+
+
+def test_every_old_name_is_tested_and_every_new_one_exists():
+    assert set(OLD) == {*RENAMED, *REMOVED}
+    keys = set(keys_of(TrainConfig))
+    assert set(RENAMED.values()) <= keys
+    assert not set(OLD) & keys
+
+
+def test_stored_settings_get_the_names_of_today_and_keep_their_values_and_order(stored):
+    before = json.dumps(stored)
+    found = migrated(stored)
+    assert json.dumps(stored) == before
+    for old, new in RENAMED.items():
+        assert value_of(found, new) == OLD[old]
+    flat = {f"{section}.{name}" for section in ("optim", "trainer") for name in found[section]}
+    assert not flat & set(OLD)
+    assert {**found, "optim": 0, "trainer": 0} == {**stored, "optim": 0, "trainer": 0}
+    assert migrated(found) == found
+    assert migrated({"model": {"final_lr": 1}, "trainer": None}) == {
+        "model": {"final_lr": 1}, "trainer": None
+    }  # fmt: skip
+
+
+def test_an_interrupted_run_goes_on_with_its_values(stored, tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
+    monkeypatch.setattr("seq2seq.cli.settings._overrides", lambda: [])
+    found = _resumed(compose(), str(tmp_path))
+    for old, new in RENAMED.items():
+        assert value_of(found, new) == OLD[old]
+    check_settings(tmp_path, {"settings": stored}, found | {"resume": None})
+    found["optim"]["final_lr_ratio"] = 0.0
+    with pytest.raises(RunError, match=r"optim\.final_lr_ratio was 0\.2, and is 0\.0 now"):
+        check_settings(tmp_path, {"settings": stored}, found)
+
+
+def test_a_report_and_a_bundle_know_them_by_the_names_of_today(stored, tmp_path):
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
+    settings = read_run(tmp_path, "x").settings
+    shutil.copy(ROOT / "docs" / "decoding_model" / "config.json", tmp_path)
+    bundle = json.loads((tmp_path / "config.json").read_text())
+    bundle["training"]["config"] = stored
+    (tmp_path / "config.json").write_text(json.dumps(bundle))
+    trained = read_config(tmp_path / "config.json").training["config"]
+    for found in (settings, trained):
+        assert {new: value_of(found, new) for new in RENAMED.values()} == {
+            new: OLD[old] for old, new in RENAMED.items()
+        }
+        assert not {"split", "halve_on_oom"} & set(found["trainer"])
+
+
+@pytest.mark.parametrize("key", OLD)
+@pytest.mark.parametrize("by", ["argument", "added argument", "file"])
+def test_an_old_name_that_is_given_is_refused_with_the_new_one(key, by, tmp_path):
+    overrides = [f"{key}={OLD[key]}"] if by == "argument" else [f"+{key}={OLD[key]}"]
+    if by == "file":
+        section, _, name = key.partition(".")
+        (tmp_path / "experiment").mkdir()
+        text = f"# @package _global_\n{section}: {{{name}: {OLD[key]}}}\n"
+        (tmp_path / "experiment" / "mine.yaml").write_text(text)
+        overrides = ["experiment=mine", f"hydra.searchpath=[file://{tmp_path}]"]
+    with pytest.raises((HydraException, OmegaConfBaseException, ConfigError)) as error:
+        composed(*overrides)
+    said = _explain(error.value, TrainConfig)
+    new = f"is now {RENAMED[key]}" if key in RENAMED else f"is gone: {REMOVED[key]}"
+    assert said == f"{'experiment/mine.yaml: ' if by == 'file' else ''}{key} {new}"
