@@ -420,7 +420,10 @@ def headings_of_french(data: DataConfig, cleaning: CleaningConfig) -> Iterator[s
 
 
 VARIANTS = ("capitals", "plain", "heading")
-NORMALISATIONS = ("nfc", "controls", "spaces", "quotes", "french_spacing")
+NORMALISATIONS = (
+    "nfc", "controls", "spaces", "quotes", "marks", "guillemets", "french_spacing",
+)  # fmt: skip
+OF_FRENCH = ("guillemets", "french_spacing")  # for the French side only
 FILTERS = (
     "empty",
     "damaged",
@@ -430,6 +433,7 @@ FILTERS = (
     "markup",
     "symbols",
     "wrong_language",
+    "quotation",
     "leakage",
     "duplicate",
 )
@@ -444,7 +448,9 @@ class CleaningConfig(Checked):
 
     languages: list[str] = field(default_factory=lambda: ["en", "fr"])  # of source and target
     normalise: list[str] = field(default_factory=lambda: ["nfc", "controls", "spaces"])
-    filters: list[str] = field(default_factory=lambda: list(FILTERS))  # in this order
+    filters: list[str] = field(  # in this order
+        default_factory=lambda: [name for name in FILTERS if name != "quotation"]
+    )
     max_words: int = 200  # too_long: on either side
     max_characters: int = 2000  # too_long: on either side
     max_ratio: float = 3.0  # length_ratio: between the characters of the two sides ...
@@ -456,7 +462,7 @@ class CleaningConfig(Checked):
     def steps(self, side: int) -> list[str]:
         """The normalisation of the source (0) or the target (1)."""
         french = self.languages[side] == "fr"
-        return [step for step in self.normalise if step != "french_spacing" or french]
+        return [step for step in self.normalise if step not in OF_FRENCH or french]
 
     def problems(self) -> Iterator[str]:
         if sorted(self.languages) != ["en", "fr"]:
