@@ -256,8 +256,8 @@ class CorpusConfig(Checked):
     # Rows of files that are read, by values of other columns (numbers as text), such as
     # {source: [tatoeba]}; {} = all
     where: dict[str, list[str]] = field(default_factory=dict)
-    # Share of the training pairs that come again in capitals, without capital and full stop
-    # (plain), or as a heading; see seq2seq/data/variants.py
+    # Share of the training pairs that come again in another form: in capitals, with slips, with
+    # placeholders; see seq2seq/data/variants.py
     variants: dict[str, float] = field(default_factory=dict)
 
     def problems(self) -> Iterator[str]:
@@ -419,7 +419,10 @@ def headings_of_french(data: DataConfig, cleaning: CleaningConfig) -> Iterator[s
             )
 
 
-VARIANTS = ("capitals", "plain", "heading")
+VARIANTS = (
+    "capitals", "plain", "heading", "unmarked", "chat", "joined", "typos", "symbols", "placeholders",
+    "tags", "terms",
+)  # fmt: skip
 NORMALISATIONS = (
     "nfc", "controls", "spaces", "quotes", "marks", "guillemets", "french_spacing",
 )  # fmt: skip

@@ -10,7 +10,8 @@ import pytest
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.sources import find_sources, load_pairs
 from seq2seq.data.streaming import StreamedBatches
-from seq2seq.data.variants import VARIANTS, capitals, heading, plain
+from seq2seq.config import VARIANTS
+from seq2seq.data.noise import capitals, heading, plain
 
 MANY = [(f"We see {n} dogs.", f"Nous voyons {n} chiens.") for n in range(3000)]
 
