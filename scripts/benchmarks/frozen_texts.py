@@ -1,0 +1,221 @@
+"""Judge a model on the frozen texts (tests/frozen/README.md).
+
+python scripts/benchmarks/frozen_texts.py translate [--model DIR] [--plain] [--output FILE]
+python scripts/benchmarks/frozen_texts.py sheet OLD NEW [--seed N] [--sheet FILE] [--key FILE]
+python scripts/benchmarks/frozen_texts.py leaks FILE... [--columns en fr]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from seq2seq.cli.model_options import add_model_options, model_problems
+from seq2seq.cli.report import prepare_streams, run_command
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.lines import lines_of
+
+FROZEN = Path(__file__).resolve().parents[2] / "tests/frozen"
+HEADERS = {"everyday": ("kind", "en", "fr"), "symbols": ("kind", "en", "fr", "symbols")}
+OUTPUT = ("set", "kind", "en", "fr", "output", "lost")
+SHEET = ("line", "set", "kind", "en", "fr", "first", "second", "first_right", "second_right")
+# Named in reports of users, and in other marks among the texts that any learner needs.
+NAMED = {"See you tomorrow 👍", "Thanks ❤️", "Happy New Year 🎉🎉", 'I am "hungry".', '"mine"'}
+
+SAME = str.maketrans("‘’ʼ′“”″−", "''''\"\"\"-", "\ufe0f")
+SPACE = "\u2423"  # ␣
+DOUBLE = r'"[^"]+"|«[^»]+»'
+PAIRS = {"«»": DOUBLE, "‹›": rf"(?<!\w)'\S.*?'(?!\w)|‹[^›]+›|{DOUBLE}"}
+
+
+class Text(NamedTuple):
+    """A frozen text. `symbols` in the notation of the README, empty for everyday texts."""
+
+    set: str
+    kind: str
+    en: str
+    fr: str
+    symbols: str = ""
+
+
+def frozen_texts() -> list[Text]:
+    """All of them, everyday texts first."""
+    return [
+        Text(name, *row)
+        for name, header in HEADERS.items()
+        for row in table(FROZEN / f"{name}.tsv", header)
+    ]
+
+
+def table(path: Path, header: Sequence[str]) -> list[list[str]]:
+    """Rows of a tab-separated file.
+
+    Raises:
+        DataError: it cannot be read, has other columns, or a row has fewer or more.
+    """
+    first, *rows = [line.split("\t") for line in lines_of(path)] or [[]]
+    if first != list(header):
+        raise DataError(f"{path}: its first line is not {' '.join(header)}: give another file")
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise DataError(f"{path}, line {number}: {len(row)} columns, not {len(header)}")
+    return rows
+
+
+def lost(symbols: str, french: str) -> list[str]:
+    """The items of `symbols` that a translation does not hold, or not often enough."""
+    text = " ".join(unicodedata.normalize("NFC", french).translate(SAME).split())
+    text = re.sub(r"[nN][°º]", "n°", text)
+    return [
+        item
+        for item, number in Counter(symbols.split()).items()
+        if len(re.findall("|".join(map(_pattern, _alternatives(item))), text)) < number
+    ]
+
+
+def _alternatives(item: str) -> list[str]:
+    return [item] if item == "|" else item.split("|")
+
+
+def _pattern(symbol: str) -> str:
+    """A regular expression for one alternative; whole words and numbers only."""
+    if symbol in PAIRS:
+        return f"(?:{PAIRS[symbol]})"
+    parts: list[str] = []
+    for match in re.finditer(r"\\(.)|(?<=\d)([.,])(?=\d)|(.)", symbol.translate(SAME)):
+        escaped, mark, plain = match.groups()
+        if mark:
+            parts.append("[.,]" if mark == "." else "[ .,]?")
+        else:
+            parts.append(" ?" if plain == SPACE else re.escape(escaped or plain))
+    start = r"(?<!\w)(?<!\d[.,])" if symbol[0].isdecimal() else r"(?<!\w)" * symbol[0].isalpha()
+    end = r"(?!\w)(?![.,]\d)" if symbol[-1].isdecimal() else r"(?!\w)" * symbol[-1].isalpha()
+    return start + "".join(parts) + end
+
+
+def leak_key(text: str) -> str:
+    """What a text and its variants have in common: their letters; fewer than three, the text."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    letters = "".join(c for c in text if unicodedata.category(c)[0] in "LM" and c != "\ufe0f")
+    return letters if len(letters) > 2 else "".join(text.split())
+
+
+def leaks(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Those of the texts that may not be trained on, each with the frozen one that it is."""
+    barred = {leak_key(one.en): one.en for one in frozen_texts()}
+    found = ((text, barred.get(leak_key(text), "")) for text in texts)
+    return [(text, own) for text, own in found if own and (own not in NAMED or text == own)]
+
+
+def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    lines = ["\t".join(row) + "\n" for row in (header, *rows)]
+    try:
+        path.write_text("".join(lines), encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}. Name another file") from error
+
+
+def translate(options: argparse.Namespace) -> None:
+    """Print chrF2 of both sets, and how many lines of symbols keep them all, by kind."""
+    if problems := list(model_problems(options)):
+        raise ConfigError(problems)
+    if options.output and not options.output.resolve().parent.is_dir():
+        raise DataError(f"--output {options.output}: there is no such folder. Make it first")
+    from seq2seq.evaluation.metrics import corpus_scores
+    from seq2seq.inference.shipped import GENERAL, model_folder
+    from seq2seq.inference.translator import Translator
+
+    texts = frozen_texts()
+    translator = Translator.load(
+        [model_folder(name) for name in options.model or [GENERAL]], options.device,
+        engine=options.engine, precision=options.precision,
+    )  # fmt: skip
+    run = translator.translate_corpus if options.plain else translator.translate
+    outputs = [one.text for one in run([text.en for text in texts])]
+    missing = [lost(text.symbols, output) for text, output in zip(texts, outputs, strict=True)]
+    for name in HEADERS:
+        pairs = [(o, t.fr) for o, t in zip(outputs, texts, strict=True) if t.set == name]
+        [score] = corpus_scores([o for o, _ in pairs], [fr for _, fr in pairs], ["chrF2"], "fr")
+        print(f"{name}: chrF2 {score.value:.1f} ({score.signature})")
+    kept = [(t.kind, not gone) for t, gone in zip(texts, missing, strict=True) if t.symbols]
+    for kind in ("", *dict.fromkeys(kind for kind, _ in kept)):
+        own = [good for each, good in kept if kind in ("", each)]
+        share = f"{sum(own):4} of {len(own):3} = {sum(own) / len(own):6.1%}"
+        print(f"{kind or 'all symbols survive':20} {share}")
+    if options.output:
+        rows = zip(texts, outputs, missing, strict=True)
+        write(options.output, OUTPUT, [(*t[:4], o, " ".join(gone)) for t, o, gone in rows])
+
+
+def sheet(options: argparse.Namespace) -> None:
+    """Write two outputs side by side, in random order in each line, and apart which is which."""
+    both = [table(path, OUTPUT) for path in (options.old, options.new)]
+    if [row[:4] for row in both[0]] != [row[:4] for row in both[1]]:
+        raise DataError("the two outputs are not of the same texts: translate with both anew")
+    draw, rows, key = random.Random(options.seed), [], []
+    for number, (old, new) in enumerate(zip(*both, strict=True), 1):
+        swapped = draw.random() < 0.5
+        first, second = (new[4], old[4]) if swapped else (old[4], new[4])
+        rows.append((str(number), *old[:4], first, second if second != first else "=", "", ""))
+        key.append((str(number), *(("new", "old") if swapped else ("old", "new"))))
+    write(options.sheet, SHEET, rows)
+    write(options.key, ("line", "first", "second"), key)
+    print(f"{options.sheet}: put 1 or 0 into the last two columns; {options.key} says which is new")
+
+
+def list_leaks(options: argparse.Namespace) -> None:
+    """Print what may not be trained on; exit code 1 if there is any."""
+    from seq2seq.data.corpus import read_pairs
+
+    count = 0
+    for path in options.files:
+        if not path.is_file():
+            raise DataError(f"cannot read {path}: there is no such file. Correct the name")
+        for text, own in leaks(en for en, _ in read_pairs([path], tuple(options.columns))):
+            print(f"{path}\t{text}\t{own}")
+            count += 1
+    sys.exit(1 if count else 0)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parts = made.add_subparsers(required=True, metavar="PART")
+    part = parts.add_parser("translate", help="translate them with a model, and score that")
+    add_model_options(part.add_argument)
+    part.add_argument("--plain", action="store_true", help="the model alone: whole lines, nothing "
+        "protected, nothing translated again")  # fmt: skip
+    part.add_argument("--output", type=Path, metavar="FILE", help="a table of the translations")
+    part.set_defaults(run=translate)
+    part = parts.add_parser("sheet", help="two such tables as a sheet for blind judging")
+    part.add_argument("old", type=Path)
+    part.add_argument("new", type=Path)
+    part.add_argument("--seed", type=int, default=0, help="of the order (default: 0)")
+    part.add_argument("--sheet", type=Path, default=Path("sheet.tsv"))
+    part.add_argument("--key", type=Path, default=Path("key.tsv"))
+    part.set_defaults(run=sheet)
+    part = parts.add_parser("leaks", help="list texts of training files that are frozen ones")
+    part.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    part.add_argument("--columns", nargs=2, default=("en", "fr"), metavar=("SOURCE", "TARGET"))
+    part.set_defaults(run=list_leaks)
+    return made
+
+
+def main() -> None:
+    options = parser().parse_args()
+    prepare_streams()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    run_command(main)
