@@ -222,7 +222,7 @@ def _detector() -> LanguageIdentifier:
     return detector
 
 
-_QUOTED = re.compile("[\"“”«»„]|''|(?<![\\w'])['‘](?=\\w)")
+_QUOTED = re.compile("[\"“”«»„]|''|(?<![\\w'⟧])['‘](?=\\w)")
 _DIALOGUE = re.compile("-*[—–-] ?(?=[^\\W\\d])")  # a dash before what somebody says
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,16 +64,29 @@ def varied(name: str, pair: Pair, before: Pair, seed: int, links: WordLinks | No
 
 
 @dataclass(frozen=True)
+class MemberLinks:
+    """Word links of a corpus of several files, learned from the first when they are needed."""
+
+    source: FileSource | HubSource
+
+    @cached_property
+    def learned(self) -> WordLinks:
+        return WordLinks(self.source.pairs())
+
+
+@dataclass(frozen=True)
 class VariedSource:
     """A source of training text, some of whose pairs come a second time in another form.
 
     Attributes:
         source: where the pairs are.
         shares: how many of them have each variant, by its name.
+        links: shared by the sources of a corpus.
     """
 
     source: FileSource | HubSource
     shares: Mapping[str, float]
+    links: MemberLinks
 
     @property
     def member(self) -> str:
@@ -84,8 +98,7 @@ class VariedSource:
 
     def pairs(self, streaming: bool = False) -> Iterator[Pair]:
         shares = {name: share for name, share in self.shares.items() if share}
-        needed = any(name in _LINKED for name in shares)
-        links = WordLinks(self.source.pairs(streaming)) if needed else None
+        links = self.links.learned if any(name in _LINKED for name in shares) else None
         before = ("", "")
         for pair in self.source.pairs(streaming):
             yield pair

@@ -17,9 +17,13 @@ import numpy as np
 
 ROUNDS = 5
 FREQUENT = 100  # words of each side that say too little to be linked
-LINKS = 4_000_000  # possible links of a sample at most; about 0.4 GB while they are counted
+LINKS = 3_000_000  # possible links of a sample at most; about 0.3 GB while they are counted
 LIKELY = 0.02  # product of both probabilities that makes a link
-_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+# Whole ones: neither the "couldn" of "couldn't" nor the "hui" of "aujourd'hui".
+_WORD = re.compile(
+    r"(?:aujourd['’]hui|quelqu['’]un|(?<![\w-])(?=([^\W\d_]{2,}(?:-[^\W\d_]+)*))\1)(?![\w-]|['’]\w)",
+    re.IGNORECASE,
+)
 Span = tuple[int, int]  # of characters, the second is the first behind it
 
 
@@ -116,7 +120,7 @@ def _sample(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+    return [match[0] for match in _WORD.finditer(text.lower())]
 
 
 def _content(texts: Sequence[Sequence[str]]) -> dict[str, int]:
