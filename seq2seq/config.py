@@ -420,8 +420,8 @@ def headings_of_french(data: DataConfig, cleaning: CleaningConfig) -> Iterator[s
 
 
 VARIANTS = (
-    "capitals", "plain", "heading", "unmarked", "chat", "joined", "typos", "symbols", "placeholders",
-    "tags", "terms",
+    "capitals", "plain", "heading", "unmarked", "chat", "joined", "typos", "symbols",
+    "placeholders", "tags", "terms",
 )  # fmt: skip
 NORMALISATIONS = (
     "nfc", "controls", "spaces", "quotes", "marks", "guillemets", "french_spacing",

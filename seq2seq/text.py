@@ -98,8 +98,8 @@ def _half_quoted(match: re.Match[str]) -> str:
 
 
 def french_spacing(text: str) -> str:
-    """One plain space before ? ! : ; %, signs of currencies and °C, and inside guillemets, as French
-    typography wants it."""
+    """One plain space before ? ! : ; %, signs of currencies and °C, and inside guillemets, as
+    French typography wants it."""
     if not _FRENCH_MARKS.search(text):
         return text
     text = _UNITS.sub(" ", text)

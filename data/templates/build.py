@@ -3,9 +3,9 @@
     python data/templates/build.py            # writes the file
     python data/templates/build.py --check    # exits with 1 if it is out of date
 
-A frame is a line `English<TAB>French` in frames/*.tsv. {price} is a slot: a kind of filler (fillers.py),
-or a list in lists/. {price2} is another price. Only the standard library is needed, and the file is the
-same each time: each frame has a random generator of its own.
+A frame is a line `English<TAB>French` in frames/*.tsv. {price} is a slot: a kind of filler
+(fillers.py), or a list in lists/. {price2} is another price. Only the standard library is needed,
+and the file is the same each time: each frame has a random generator of its own.
 """
 
 from __future__ import annotations

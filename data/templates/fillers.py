@@ -1,9 +1,9 @@
-"""What the slots of a frame are filled with: a function for each kind, which draws an English text and
-its French.
+"""What the slots of a frame are filled with: a function for each kind, which draws an English text
+and its French.
 
 French writes numbers with a comma and spaces (1 234,56), signs of currencies and units behind the
-number and apart (30 £, 20 %, 5 °C), times with an h (15 h 30), and the first of a month as 1er. Names,
-addresses, codes, versions and dates in figures stay as they are.
+number and apart (30 £, 20 %, 5 °C), times with an h (15 h 30), and the first of a month as 1er.
+Names, addresses, codes, versions and dates in figures stay as they are.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pathlib import Path
 
 Filler = tuple[str, str]
 LISTS = Path(__file__).parent / "lists"
-MONTHS = list(zip(
-    "January February March April May June July August September October November December".split(),
-    "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split(),
-    strict=True,
-))  # fmt: skip
+MONTHS = [
+    ("January", "janvier"), ("February", "février"), ("March", "mars"), ("April", "avril"),
+    ("May", "mai"), ("June", "juin"), ("July", "juillet"), ("August", "août"),
+    ("September", "septembre"), ("October", "octobre"), ("November", "novembre"),
+    ("December", "décembre"),
+]  # fmt: skip
 CURRENCIES = (("£", "£"), ("$", "$"), ("€", "€"), ("¥", "¥"))
 UNITS = {
     "length": "km m cm mm miles feet|pieds inches|pouces metres|mètres kilometres|kilomètres",
@@ -30,9 +31,16 @@ UNITS = {
     "power": "W kW V kWh MHz Hz mAh",
     "area": "m² km² hectares cm² acres ha",
 }
-DOMAINS = "example.com example.org example.net mail.example.com shop.example.com test.org".split()
-EXTENSIONS = "pdf docx xlsx png jpg txt zip csv html py mp3 mp4 json yaml md".split()
-EMOJI = "😀 😂 😊 😍 😘 😉 😎 😢 😭 😅 🙂 🙈 🥰 🤔 🤣 ❤️ 💕 💪 👍 👏 🙏 👋 🎉 🎂 🎁 ✨ 🔥 ☀️ 🌧️ ❄️ 🌸 ⭐ ✅ ⚠️ 🚀".split()
+_DOMAINS = "example.com example.org example.net mail.example.com shop.example.com test.org"
+_EXTENSIONS = "pdf docx xlsx png jpg txt zip csv html py mp3 mp4 json yaml md"
+_STEMS = "report invoice photo notes budget IMG_ draft data config main letter cv slides backup"
+_EMOJI = """
+    😀 😂 😊 😍 😘 😉 😎 😢 😭 😅 🙂 🙈 🥰 🤔 🤣 ❤️ 💕 💪 👍 👏 🙏 👋 🎉 🎂
+    🎁 ✨ 🔥 ☀️ 🌧️ ❄️ 🌸 ⭐ ✅ ⚠️ 🚀
+"""
+DOMAINS, EXTENSIONS, STEMS, EMOJI = (
+    words.split() for words in (_DOMAINS, _EXTENSIONS, _STEMS, _EMOJI)
+)
 
 
 def number(value: float, places: int = 0) -> Filler:
@@ -94,7 +102,7 @@ def figures(draw: random.Random) -> Filler:
     """A date in figures, which stays as it is: nobody can tell day and month apart."""
     day, month, year = draw.randint(1, 28), draw.randint(1, 12), draw.randint(1990, 2030)
     return _same(draw.choice((f"{day:02}/{month:02}/{year}", f"{year}-{month:02}-{day:02}",
-                              f"{day:02}.{month:02}.{year}", f"{month}/{day}/{year % 100:02}")))  # fmt: skip
+                              f"{day:02}.{month:02}.{year}", f"{month}/{day}/{year % 100:02}")))
 
 
 def month(draw: random.Random) -> Filler:
@@ -138,10 +146,12 @@ def year(draw: random.Random) -> Filler:
 
 
 def code(draw: random.Random) -> Filler:
-    letters = "".join(draw.choice("ABCDEFGHJKLMNPRSTUVXZ") for _ in range(draw.choice((1, 2, 2, 3))))
+    letters = "".join(
+        draw.choice("ABCDEFGHJKLMNPRSTUVXZ") for _ in range(draw.choice((1, 2, 2, 3)))
+    )
     digits = draw.randint(10, 99999)
-    return _same(draw.choice((f"{letters}{digits}", f"{letters}-{digits}", f"#{digits}", str(digits),
-                              f"{digits}-{letters}", f"{letters}/{digits}")))  # fmt: skip
+    return _same(draw.choice((f"{letters}{digits}", f"{letters}-{digits}", f"#{digits}",
+                              str(digits), f"{digits}-{letters}", f"{letters}/{digits}")))
 
 
 def phone(draw: random.Random) -> Filler:
@@ -153,46 +163,56 @@ def phone(draw: random.Random) -> Filler:
     return _same(draw.choice((
         f"0{draw.randint(1, 9)} {rest}", f"+33 {draw.randint(1, 9)} {rest}",
         f"+44 20 {three[1]} {draw.randint(1000, 9999)}", f"({three[0]}) 555-{three[1]}",
-        f"555-{three[1]}", f"0800 {three[0]} {draw.randint(100, 999)}", f"+1 {three[0]}-555-{three[1]}",
+        f"555-{three[1]}", f"0800 {three[0]} {draw.randint(100, 999)}",
+        f"+1 {three[0]}-555-{three[1]}",
     )))  # fmt: skip
 
 
 def version(draw: random.Random) -> Filler:
     numbers = ".".join(str(draw.randint(0, 20)) for _ in range(draw.choice((2, 2, 3))))
-    name = draw.choice(("Python", "iOS", "Android", "Firefox", "Linux", "Node.js", "PHP", "Ubuntu", "v", ""))
+    name = draw.choice(
+        ("Python", "iOS", "Android", "Firefox", "Linux", "Node.js", "PHP", "Ubuntu", "v", "")
+    )
     return _same(f"{name}{' ' * (name not in ('v', ''))}{numbers}")
 
 
 def email(draw: random.Random) -> Filler:
-    first, last = draw.choice(listed("names"))[0].lower(), draw.choice(listed("surnames"))[0].lower()
-    user = draw.choice((first, f"{first}.{last}", f"{first[0]}.{last}", f"{last}{draw.randint(1, 99)}",
-                        "info", "contact", "support", "hello", "jobs", "press"))  # fmt: skip
+    first, last = (
+        draw.choice(listed("names"))[0].lower(),
+        draw.choice(listed("surnames"))[0].lower(),
+    )
+    user = draw.choice((first, f"{first}.{last}", f"{first[0]}.{last}",
+                        f"{last}{draw.randint(1, 99)}", "info", "contact", "support", "hello",
+                        "jobs", "press"))  # fmt: skip
     return _same(f"{user}@{draw.choice(DOMAINS)}")
 
 
 def url(draw: random.Random) -> Filler:
     path = draw.choice(("", "/", "/help", "/en/faq", "/login", f"/blog/{draw.randint(10, 999)}",
-                        "/search?q=test", f"/p/{draw.randint(100, 9999)}#top", "/docs/start.html"))  # fmt: skip
+                        "/search?q=test", f"/p/{draw.randint(100, 9999)}#top", "/docs/start.html"))
     start = draw.choice(("https://www.", "http://", "https://", "www.", ""))
     return _same(f"{start}{draw.choice(DOMAINS)}{path}")
 
 
 def file(draw: random.Random) -> Filler:
-    stem = draw.choice(("report", "invoice", "photo", "notes", "budget", "IMG_", "draft", "data", "config",
-                        "main", "letter", "cv", "slides", "backup"))  # fmt: skip
-    tail = draw.choice(("", "", str(draw.randint(1, 2999)), f"_v{draw.randint(2, 9)}", "-final", "(1)"))
+    stem = draw.choice(STEMS)
+    tail = draw.choice(
+        ("", "", str(draw.randint(1, 2999)), f"_v{draw.randint(2, 9)}", "-final", "(1)")
+    )
     return _same(f"{stem}{tail}.{draw.choice(EXTENSIONS)}")
 
 
 def path(draw: random.Random) -> Filler:
     name = file(draw)[0]
-    return _same(draw.choice((f"/home/user/{name}", f"C:\\Users\\Public\\{name}", f"~/Downloads/{name}",
-                              f"/etc/{name}", f"src/{name}", "/var/log", "~/.config")))  # fmt: skip
+    return _same(draw.choice((f"/home/user/{name}", f"C:\\Users\\Public\\{name}",
+                              f"~/Downloads/{name}", f"/etc/{name}", f"src/{name}", "/var/log",
+                              "~/.config")))  # fmt: skip
 
 
 def handle(draw: random.Random) -> Filler:
     name = draw.choice(listed("names"))[0].lower()
-    return _same(f"@{name}{draw.choice(('', '', '_fr', str(draw.randint(1, 99)), '.photo', '_official'))}")
+    tail = draw.choice(("", "", "_fr", str(draw.randint(1, 99)), ".photo", "_official"))
+    return _same(f"@{name}{tail}")
 
 
 def emoji(draw: random.Random) -> Filler:

@@ -4,12 +4,12 @@ Three uses of tokens that nobody types (`SYMBOLS`, for `tokenizer.symbols`):
 
     I paid ⟦1⟧ to ⟦2⟧.                              J'ai payé ⟦1⟧ à ⟦2⟧.
     Click⟦1⟧ Start⟦2⟧ to begin.                     Cliquez sur⟦1⟧ Démarrer⟦2⟧ pour commencer.
-    The⟦term⟧ old house⟦as⟧ vieille demeure⟦/term⟧ is empty.     La vieille demeure est vide.
+    The⟦term⟧ old mill⟦as⟧ vieux moulin⟦/term⟧ works.  Le vieux moulin tourne.
 
-A placeholder stands for a word or more (an amount, a name, an address), and then has spaces as that
-would have. As a tag it opens or closes something, and then stands before the space, so that the words
-inside are the same tokens as anywhere else; so do the marks of a term. Numbers go from 1 to 8, each
-stands once on either side.
+A placeholder stands for a word or more (an amount, a name, an address), and then has spaces as
+that would have. As a tag it opens or closes something, and then stands before the space, so that
+the words inside are the same tokens as anywhere else; so do the marks of a term. Numbers go from
+1 to 8, each stands once on either side.
 
 Text that holds one of the two brackets itself must be `escaped` before it meets a model.
 """
@@ -60,7 +60,10 @@ def _once(text: str) -> dict[str, Span]:
 
 def _joined(first: Phrase, second: Phrase, source: str, target: str) -> Phrase | None:
     """Both as one, where one space alone is between them on both sides, as in "John Smith"."""
-    for text, a, b in ((source, first.source, second.source), (target, first.target, second.target)):
+    for text, a, b in (
+        (source, first.source, second.source),
+        (target, first.target, second.target),
+    ):
         if b[0] != a[1] + 1 or text[a[1]] != " ":
             return None
     return Phrase((first.source[0], second.source[1]), (first.target[0], second.target[1]))
@@ -88,8 +91,12 @@ def tags(source: str, target: str, draw: random.Random, links: WordLinks) -> Pai
     numbers = iter(_numbers(2 * len(chosen), draw))
     marks = [(one, next(numbers), next(numbers)) for one in chosen]
     return (
-        _replaced(source, [(_with_space(source, one.source), f"{a}{{}}{b}") for one, a, b in marks]),
-        _replaced(target, [(_with_space(target, one.target), f"{a}{{}}{b}") for one, a, b in marks]),
+        _replaced(
+            source, [(_with_space(source, one.source), f"{a}{{}}{b}") for one, a, b in marks]
+        ),
+        _replaced(
+            target, [(_with_space(target, one.target), f"{a}{{}}{b}") for one, a, b in marks]
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 """Sentence pairs as people type them: in capitals, without marks, as a heading, with slips.
 
-All functions take a source and a target and give both; only `typos` leaves the target as it is, since
-a translator should understand slips, not make them.
+All functions take a source and a target and give both; only `typos` leaves the target as it is,
+since a translator should understand slips, not make them.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def joined(before: Pair, pair: Pair) -> Pair:
 
 
 def typos(source: str, target: str, draw: random.Random) -> Pair:
-    """A source with a slip or, in longer ones, two: letters swapped, left out, doubled, or beside the
-    right one on the keyboard; an apostrophe left out."""
+    """A source with a slip or, in longer ones, two: letters swapped, left out, doubled, or beside
+    the right one on the keyboard; an apostrophe left out."""
     slips = 1 + (len(source) > 60 and draw.random() < 0.5)
     for _ in range(slips):
         source = _slip(source, draw)

@@ -1,7 +1,7 @@
 """Sentence pairs with the symbols that people type, put into both sides at the same place.
 
-Corpora hardly have them: of 1.7 million pairs of English and French text, 28 have a euro sign, 20 an
-arrow, and few an emoji. What a model has never seen it cannot copy.
+Corpora hardly have them: of 1.7 million pairs of English and French text, 28 have a euro sign, 20
+an arrow, and few an emoji. What a model has never seen it cannot copy.
 """
 
 from __future__ import annotations
@@ -12,26 +12,36 @@ from collections.abc import Callable, Sequence
 
 from seq2seq.data.annotations import shared_spans
 from seq2seq.data.corpus import Pair
-from seq2seq.data.word_links import Phrase, WordLinks
+from seq2seq.data.word_links import WordLinks
 
 # The most frequent first.
-EMOJI = (
-    "😂 ❤️ 😍 🤣 😊 🙏 😘 😭 😁 👍 😅 👏 😄 🔥 💔 💖 😢 🤔 😆 🙄 💪 😉 ☺️ 👌 🤗 💜 😔 😎 😇 🌹 🤦 🎉 💞 ✌️ ✨ 🤷 "
-    "😱 😌 🌸 🙌 😋 💗 💚 😏 💛 🙂 💓 🤩 😀 🖤 😃 💯 🙈 👇 🎶 😒 🤭 ❣️ 😜 💋 👀 😪 😑 💥 🙋 😞 😩 😡 🤪 👊 "
-    "🥰 🎂 🎁 🎄 🎈 🥳 🍀 ☀️ 🌞 ⛅ 🌧️ ❄️ ⭐ 🌟 🌈 🌍 🌊 🏖️ ✈️ 🚗 🚆 🚲 🏠 🏡 🏃 ⚽ 🏀 🎾 🏆 🥇 🍕 🍔 🍟 🍰 🍫 "
-    "🍎 🍓 🍷 🍺 🍻 🥂 ☕ 🍵 🐶 🐱 🐰 🦊 🐻 🐼 🦁 🐷 🐸 🐵 🐔 🐧 🦋 🐟 🌻 🌷 🌲 📷 📞 📱 💻 📧 ✉️ 📅 📌 📍 📎 "
-    "✏️ 📚 📖 💡 🔑 🔒 🔔 ⏰ ⌛ 💰 💶 💳 🛒 🛍️ 📦 ✅ ❌ ❗ ❓ ⚠️ ♻️ 🆕 🆗 ➡️ ⬅️ ⬆️ ⬇️ 👉 👈 👆 👋 🤝 ✋ 🤞 🙃 😴 🤒 "
-    "🤢 🤯 😳 😬 🤐 🥺 😤 😠 🤬 😈 💀 👻 👽 🤖 💩 😷 👶 👧 👨 👩 👵 👴 👮 🎅 👑 👗 👟 🎓 💍 💄 🎤 🎧 🎸 🎬 🎮 🚀 "
-    "🇫🇷 🇬🇧 🇺🇸 🇨🇦 🇩🇪 🇪🇸 🇮🇹 🇪🇺 👨‍👩‍👧 👩‍💻 👨‍🍳 🤷‍♀️ 🤦‍♂️ 👍🏻 👍🏽 👏🏼 🙏🏾 💪🏿 ❤️‍🔥 🏳️‍🌈 1️⃣ 2️⃣ 3️⃣ ▶️ ⏸️ ☎️ ☔ ⚡ ♥ ★ ☆ ☺"
-).split()
+_EMOJI = """
+    😂 ❤️ 😍 🤣 😊 🙏 😘 😭 😁 👍 😅 👏 😄 🔥 💔 💖 😢 🤔 😆 🙄 💪 😉 ☺️ 👌
+    🤗 💜 😔 😎 😇 🌹 🤦 🎉 💞 ✌️ ✨ 🤷 😱 😌 🌸 🙌 😋 💗 💚 😏 💛 🙂 💓 🤩
+    😀 🖤 😃 💯 🙈 👇 🎶 😒 🤭 ❣️ 😜 💋 👀 😪 😑 💥 🙋 😞 😩 😡 🤪 👊 🥰 🎂
+    🎁 🎄 🎈 🥳 🍀 ☀️ 🌞 ⛅ 🌧️ ❄️ ⭐ 🌟 🌈 🌍 🌊 🏖️ ✈️ 🚗 🚆 🚲 🏠 🏡 🏃 ⚽
+    🏀 🎾 🏆 🥇 🍕 🍔 🍟 🍰 🍫 🍎 🍓 🍷 🍺 🍻 🥂 ☕ 🍵 🐶 🐱 🐰 🦊 🐻 🐼 🦁
+    🐷 🐸 🐵 🐔 🐧 🦋 🐟 🌻 🌷 🌲 📷 📞 📱 💻 📧 ✉️ 📅 📌 📍 📎 ✏️ 📚 📖 💡
+    🔑 🔒 🔔 ⏰ ⌛ 💰 💶 💳 🛒 🛍️ 📦 ✅ ❌ ❗ ❓ ⚠️ ♻️ 🆕 🆗 ➡️ ⬅️ ⬆️ ⬇️ 👉
+    👈 👆 👋 🤝 ✋ 🤞 🙃 😴 🤒 🤢 🤯 😳 😬 🤐 🥺 😤 😠 🤬 😈 💀 👻 👽 🤖 💩
+    😷 👶 👧 👨 👩 👵 👴 👮 🎅 👑 👗 👟 🎓 💍 💄 🎤 🎧 🎸 🎬 🎮 🚀 🇫🇷 🇬🇧 🇺🇸
+    🇨🇦 🇩🇪 🇪🇸 🇮🇹 🇪🇺 👨‍👩‍👧 👩‍💻 👨‍🍳 🤷‍♀️ 🤦‍♂️ 👍🏻 👍🏽 👏🏼 🙏🏾 💪🏿 ❤️‍🔥 🏳️‍🌈 1️⃣ 2️⃣ 3️⃣ ▶️ ⏸️ ☎️ ☔
+    ⚡ ♥ ★ ☆ ☺
+"""
+EMOJI = _EMOJI.split()
 RANGES = ((0x1F300, 0x1F650), (0x1F680, 0x1F6F0), (0x1F900, 0x1FA00), (0x2600, 0x2700),
           (0x2190, 0x2200), (0x25A0, 0x2600), (0x2200, 0x2270), (0x20A0, 0x20C0))  # fmt: skip
-FACES = ":) :-) ;) ;-) :D :-D :( :-( :P :p XD xD ^^ <3 :/ :o ♥ :'( (y) B-)".split()  # noqa: SIM905
-BULLETS = "• - * → ✓ ✔ – — + ► ‣ · > >> ☐ ☑ ● ○ ■ # ## ✅ 👉 ⇒ 1. 2. 3. 1) 2) a) b) (1) (a)".split()  # noqa: SIM905
-HASHTAGS = ("#love #happy #travel #Paris #London #news #sport #foodie #music #NowPlaying #tbt "
-            "#MondayMotivation #weekend #TeamWork #climate #COP28 #JO2024 #photo #art #books").split()
-HANDLES = "@anna @max_22 @the.real.lea @Support @BBCNews @lemonde @jp @NASA @user123 @team".split()  # noqa: SIM905
-TRADE = "® ™ ©".split()  # noqa: SIM905
+_FACES = ":) :-) ;) ;-) :D :-D :( :-( :P :p XD xD ^^ <3 :/ :o ♥ :'( (y) B-)"
+_BULLETS = "• - * → ✓ ✔ – — + ► ‣ · > >> ☐ ☑ ● ○ ■ # ## ✅ 👉 ⇒ 1. 2. 3. 1) 2) a) b) (1) (a)"
+_HASHTAGS = (
+    "#love #happy #travel #Paris #London #news #sport #foodie #music #NowPlaying #tbt "
+    "#MondayMotivation #weekend #TeamWork #climate #COP28 #JO2024 #photo #art #books"
+)
+_HANDLES = "@anna @max_22 @the.real.lea @Support @BBCNews @lemonde @jp @NASA @user123 @team"
+BULLETS, FACES, HASHTAGS, HANDLES = (
+    words.split() for words in (_BULLETS, _FACES, _HASHTAGS, _HANDLES)
+)
+TRADE = ("®", "™", "©")
 
 _END = re.compile(r"\s*(?:[.!?]|\.\.\.)$")
 _INNER = re.compile(r"(?<=[.!?]) (?=[^\W\d_])")  # where the next sentence begins
@@ -53,7 +63,11 @@ def _emoji(draw: random.Random) -> str:
 def _several(draw: random.Random) -> str:
     count = draw.choice((1, 1, 1, 1, 2, 3))
     one = _emoji(draw)
-    return one * count if draw.random() < 0.5 else one + "".join(_emoji(draw) for _ in range(count - 1))
+    return (
+        one * count
+        if draw.random() < 0.5
+        else one + "".join(_emoji(draw) for _ in range(count - 1))
+    )
 
 
 def _emoji_behind(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
@@ -106,8 +120,11 @@ def _signed(source: str, target: str, draw: random.Random, links: WordLinks) -> 
         phrases = names
         one = draw.choice(phrases)
         name = source[slice(*one.source)]
-        marks = ([("@", ""), ("#", ""), ("", draw.choice(TRADE)), ('"', '"'), ("*", "*"), ("& ", "")]
-                 if name.isalpha() else [("#", ""), ("~", ""), ("(", ")"), ("± ", ""), ("≈ ", "")])
+        marks = (
+            [("@", ""), ("#", ""), ("", draw.choice(TRADE)), ('"', '"'), ("*", "*"), ("& ", "")]
+            if name.isalpha()
+            else [("#", ""), ("~", ""), ("(", ")"), ("± ", ""), ("≈ ", "")]
+        )
     elif phrases and '"' not in source + target and "«" not in target:
         one = draw.choice(phrases)
         marks = [('"', '"')] * 6 + [("*", "*"), ("**", "**"), ("_", "_"), ("(", ")"), ("#", "")]

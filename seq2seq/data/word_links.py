@@ -1,8 +1,8 @@
 """Which words of a sentence pair translate each other, by what a corpus says of them.
 
-IBM model 1 (Brown et al. 1993) in both directions over the content words of a sample; words of a pair
-are linked when each is the other's likeliest translation there. `inference/lexical_links.py` does this
-for tokens of a few hundred sentences; here the counts are sparse, for a whole corpus and with no model.
+IBM model 1 (Brown et al. 1993) in both directions over the content words of a sample; words of a
+pair are linked when each is the other's likeliest translation there. `inference/lexical_links.py`
+does this for tokens of a few hundred sentences; here the counts are sparse, for a whole corpus.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ class WordLinks:
         ]
         forward = _translation_table(sides[0], sides[1], self._width)
         width = len(self._numbers[0]) + 1
-        backward = {key % width * self._width + key // width: p
-                    for key, p in _translation_table(sides[1], sides[0], width).items()}
+        backward = {
+            key % width * self._width + key // width: p
+            for key, p in _translation_table(sides[1], sides[0], width).items()
+        }
         self._likely = {
             key: p * backward[key] for key, p in forward.items()
             if p * backward.get(key, 0) > LIKELY

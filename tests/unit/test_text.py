@@ -16,7 +16,8 @@ from seq2seq.text import STEPS, normaliser
 # Characters that the steps care about, so that they meet more often than by chance.
 TEXT = st.text(
     st.sampled_from(
-        "aé1 \t\n\r.…,:;?!'\"«»()[]/&\0\ufffd\xa0\xad\u2009\u200b\u200d\u2028\u0301’“”\x92\x85‑−%€👩🚀\ufe0f"
+        "aé1 \t\n\r.…,:;?!'\"«»()[]/&\0\ufffd\xa0\xad\u2009\u200b\u200d\u2028\u0301’“”\x92\x85"
+        "‑−%€👩🚀\ufe0f"
     )
     | st.characters(),
     max_size=30,
@@ -124,8 +125,16 @@ def test_steps_are_applied_in_the_order_given():
 
 @pytest.mark.parametrize(
     "text",
-    ["👩\u200d🚀", "❤\ufe0f\u200d🔥", "👨🏽\u200d🚀", "🏴\U000e0067\U000e0062\U000e007f", "👍🏽", "1\ufe0f⃣", "🇫🇷"],
-)  # fmt: skip
+    [
+        "👩\u200d🚀",
+        "❤\ufe0f\u200d🔥",
+        "👨🏽\u200d🚀",
+        "🏴\U000e0067\U000e0062\U000e007f",
+        "👍🏽",
+        "1\ufe0f⃣",
+        "🇫🇷",
+    ],
+)
 def test_an_emoji_of_several_characters_stays_whole(text):
     assert normaliser(NORMALISATIONS)(f"Oui {text} non") == f"Oui {text} non"
 

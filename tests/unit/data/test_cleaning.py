@@ -90,7 +90,7 @@ DIRTY = {
         "Я не знаю, откуда он пришёл к нам.",
     ],
 }
-DIRTY["quotation"] = ["“Oui.”", "Il dit « oui ».", "Le mot 'oui'", '"Oui', "— Oui.", "- Oui", "--Oui"]
+DIRTY["quotation"] = ["“Oui.”", "« Oui »", "Le mot 'oui'", '"Oui', "— Oui.", "- Oui", "--Oui"]
 CLEAN = {
     "quotation": ["L'un et l'autre, aujourd'hui", "- 5", "-5 °C", "— 1 —"],
     "empty": [".", "a"],

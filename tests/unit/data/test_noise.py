@@ -53,7 +53,9 @@ def test_slips_are_of_every_kind():
     assert {"We rmeember.", "We rmember.", "We reemember.", "We rrmember."} <= made
 
 
-@pytest.mark.parametrize("text", ["", "12 + 7", "See www.example.com/help", "@anna #travel", "of it"])
+@pytest.mark.parametrize(
+    "text", ["", "12 + 7", "See www.example.com/help", "@anna #travel", "of it"]
+)
 def test_addresses_numbers_and_short_words_have_no_slips(text):
     made = {typos(text, "", random.Random(seed))[0] for seed in range(100)}
     assert made == {text}

@@ -10,6 +10,7 @@ import pytest
 from test_word_links import PAIRS, links  # noqa: F401 - a fixture
 
 from seq2seq.data.symbols import EMOJI, symbols
+from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.text import normaliser
 
 SOME = [*PAIRS[:: len(PAIRS) // 10], ("Tom is 12.", "Tom a 12 ans."), ("Really?", "Vraiment ?"),
@@ -38,12 +39,16 @@ def test_words_stay(seed, links):  # noqa: F811
 
 
 def test_every_frequent_emoji_comes_up(links):  # noqa: F811
-    text = "".join(
-        symbols(*PAIRS[0], random.Random(seed), links)[0] for seed in range(12000)
-    )
+    text = "".join(symbols(*PAIRS[0], random.Random(seed), links)[0] for seed in range(12000))
     assert [one for one in EMOJI if one not in text] == []
 
 
 def test_emoji_are_there_once_and_in_their_normal_form():
     assert len(set(EMOJI)) == len(EMOJI)
     assert all(TARGET(one) == one for one in EMOJI)
+
+
+def test_every_emoji_can_be_spelt():
+    spelt = Tokenizer.train(["a b"], 300)
+    assert spelt.decode(spelt.encode(EMOJI)) == EMOJI
+    assert spelt.decode(spelt.encode(["É\U0010ffff⟦1⟧ 漢字"])) == ["É\U0010ffff⟦1⟧ 漢字"]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config import VARIANTS, CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data.noise import capitals, heading, plain
 from seq2seq.data.sources import find_sources, load_pairs
 from seq2seq.data.streaming import StreamedBatches
-from seq2seq.data.noise import capitals, heading, plain
 
 MANY = [(f"We see {n} dogs.", f"Nous voyons {n} chiens.") for n in range(3000)]
 
@@ -146,3 +146,21 @@ def test_a_stream_has_the_same_pairs(tmp_path):
             break
     assert len(expected) > 50
     assert sorted(seen) == expected
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_that_can_be_set_makes_pairs(name, tmp_path):
+    dogs = [(f"We see {n} dogs and Tom.", f"Nous voyons {n} chiens et Tom.") for n in range(300)]
+    write(tmp_path, train=dogs)
+    found = load_pairs(corpus(tmp_path, variants={name: 1.0}), "train")
+    assert found == load_pairs(corpus(tmp_path, variants={name: 1.0}), "train")
+    assert [pair for pair in found if pair in set(dogs)] == dogs
+    assert len(found) > 1.5 * len(dogs)
+
+
+def test_links_are_learned_from_the_first_file_of_a_corpus(tmp_path):
+    write(tmp_path, **{"train-1": MANY[:50], "train-2": MANY[50:100]})
+    sources = find_sources(corpus(tmp_path, train="train-*.tsv", variants={"terms": 1}), "train")
+    assert len(sources) == 2
+    assert sources[0].links is sources[1].links
+    assert sources[1].links.source == sources[0].source

@@ -29,7 +29,8 @@ def links():
 
 
 def test_words_are_linked_wherever_they_stand(links):
-    source, target = "the black dog sees the cat".split(), "le chien noir voit le chat".split()
+    pair = ("the black dog sees the cat", "le chien noir voit le chat")
+    source, target = (side.split() for side in pair)
     assert sorted(links.links(source, target)) == [(1, 2), (2, 1), (3, 3), (5, 5)]
     assert links.links([], []) == []
 
