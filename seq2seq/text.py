@@ -16,12 +16,27 @@ from functools import partial
 _WINDOWS = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
 _BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 _INVISIBLE = "\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
-_CONTROLS = re.compile(f"[\x01-\x1f\x7f-\x9f\u2028\u2029{_INVISIBLE}]")  # not NUL: it is damage
+_EMOJI = "\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
+# Not NUL, which is damage, and not the joiner of a compound emoji: of a man and a rocket it makes
+# an astronaut.
+_CONTROLS = re.compile(
+    f"(?!(?<=[{_EMOJI}])\u200d[{_EMOJI}])[\x01-\x1f\x7f-\x9f\u2028\u2029{_INVISIBLE}]"
+)
 
 _APOSTROPHES = re.compile("[\u2018-\u201b\u02bc\xb4\uff07]")
 _QUOTES = re.compile("[\u201c-\u201f\uff02]")
+_ONE_FORM = {"…": "...", "‐": "-", "‑": "-", "−": "-", "‒": "–", "―": "—"}
+_MANY_FORMS = re.compile("[…‐‑−‒―]")
 
-_FRENCH_MARKS = re.compile("[?!:;«»]")
+# A quotation begins after a space or an opening sign, and ends where no word goes on.
+_BEGINS = r"""(?<![^\s(\[{«'’/—–-])"(?=\s*[^\s"])"""
+_ENDS = r"""(?<=[^\s"])(\s*)"(?!\w)"""
+_QUOTATION = re.compile(rf"""{_BEGINS}([^"]*){_ENDS}""")
+# One that goes on in the next sentence, or comes from the one before; 5" are inches.
+_HALF = re.compile(r"""^"(?=\s*\w)|(?<=[^\s\d"])\s?"$""")
+
+_FRENCH_MARKS = re.compile("[?!:;«»%€$£¥°]")
+_UNITS = re.compile(r"(?<=\d)\s*(?=(?:[%€$£¥](?!\w)|°[CF]\b))")
 _INSIDE_GUILLEMETS = re.compile(r"(?<=«)\s*(?=[^\s])|(?<=[^\s])\s*(?=»)")
 # A mark ends a word and something is over after it; not so in 10:30, http://x?y, :) and (!).
 _HIGH_MARKS = re.compile(
@@ -65,10 +80,29 @@ def quotes(text: str) -> str:
     return text if text.isascii() else _QUOTES.sub('"', _APOSTROPHES.sub("'", text))
 
 
+def marks(text: str) -> str:
+    """Three full stops for an ellipsis, "-" for hyphens and minus, two lengths of dashes."""
+    return text if text.isascii() else _MANY_FORMS.sub(lambda match: _ONE_FORM[match[0]], text)
+
+
+def guillemets(text: str) -> str:
+    """French quotation marks for typewriter ones, where it is clear what they enclose."""
+    if '"' not in text:
+        return text
+    text = _QUOTATION.sub(r"«\1\2»", text)
+    return _HALF.sub(_half_quoted, text) if text.count('"') == 1 else text
+
+
+def _half_quoted(match: re.Match[str]) -> str:
+    return "»" if match.start() else "«"
+
+
 def french_spacing(text: str) -> str:
-    """One plain space before ? ! : ; and inside guillemets, as French typography wants it."""
+    """One plain space before ? ! : ; %, signs of currencies and °C, and inside guillemets, as
+    French typography wants it."""
     if not _FRENCH_MARKS.search(text):
         return text
+    text = _UNITS.sub(" ", text)
     return _HIGH_MARKS.sub(_spaced, _INSIDE_GUILLEMETS.sub(" ", text))
 
 
@@ -81,6 +115,8 @@ STEPS: dict[str, Callable[[str], str]] = {
     "controls": controls,
     "spaces": spaces,
     "quotes": quotes,
+    "marks": marks,
+    "guillemets": guillemets,
     "french_spacing": french_spacing,
 }
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from seq2seq.config.checked import SHARE, Checked, setting, settings
 
-NORMALISATIONS = ("nfc", "controls", "spaces", "quotes", "french_spacing")
+NORMALISATIONS = ("nfc", "controls", "spaces", "quotes", "marks", "guillemets", "french_spacing")
+OF_FRENCH = ("guillemets", "french_spacing")  # for the French side only
 FILTERS = (
     *("empty", "damaged", "too_long", "length_ratio", "identical", "markup", "symbols"),
-    *("wrong_language", "leakage", "duplicate"),
+    *("wrong_language", "quotation", "leakage", "duplicate"),
 )
 
 
@@ -28,7 +29,10 @@ class CleaningConfig(Checked):
         distinct=True,
     )
     filters: list[str] = setting(
-        [*FILTERS], "reasons to drop a pair, in this order", choices=FILTERS, distinct=True
+        [name for name in FILTERS if name != "quotation"],
+        "reasons to drop a pair, in this order",
+        choices=FILTERS,
+        distinct=True,
     )
     max_words: int = setting(200, "too_long: words on either side", at_least=1)
     max_characters: int = setting(2000, "too_long: characters on either side", at_least=1)
@@ -43,7 +47,7 @@ class CleaningConfig(Checked):
     def steps(self, side: int) -> list[str]:
         """The normalisation of the source (0) or the target (1)."""
         french = self.languages[side] == "fr"
-        return [step for step in self.normalise if step != "french_spacing" or french]
+        return [step for step in self.normalise if step not in OF_FRENCH or french]
 
     def rules(self) -> Iterator[str]:
         if sorted(self.languages) != ["en", "fr"]:

@@ -9,7 +9,10 @@ from typing import Any
 from seq2seq.config.checked import Checked, setting, settings, unchecked
 from seq2seq.errors import nearest
 
-VARIANTS = ("capitals", "plain", "heading")
+VARIANTS = (
+    *("capitals", "plain", "heading", "unmarked", "chat", "joined", "typos", "symbols"),
+    *("placeholders", "tags", "terms"),
+)
 
 
 @settings("data")
@@ -40,8 +43,8 @@ class CorpusConfig(Checked):
         {}, "rows that are read, by values of other columns: {source: [tatoeba]}; {} = all"
     )
     variants: dict[str, float] = setting(
-        {}, "share of the training pairs that come again in capitals, plain (without capital and "
-        "full stop) or as a heading; see seq2seq/data/variants.py"
+        {}, "share of the training pairs that come again in another form: in capitals, with "
+        "slips, with placeholders; see seq2seq/data/variants.py"
     )  # fmt: skip
 
     def rules(self) -> Iterator[str]:

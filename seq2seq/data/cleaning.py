@@ -222,6 +222,18 @@ def _detector() -> LanguageIdentifier:
     return detector
 
 
+_QUOTED = re.compile("[\"“”«»„]|''|(?<![\\w'⟧])['‘](?=\\w)")
+_DIALOGUE = re.compile("-*[—–-] ?(?=[^\\W\\d])")  # a dash before what somebody says
+
+
+def quotation(cleaner: Cleaner, source: str, target: str) -> bool:
+    """Speech that is marked on one side only, as in novels, where French has a dash or nothing for
+    the quotation marks of English: the model would learn to drop them, or to invent them."""
+    if (_QUOTED.search(source) is None) != (_QUOTED.search(target) is None):
+        return True
+    return (_DIALOGUE.match(source) is None) != (_DIALOGUE.match(target) is None)
+
+
 def leakage(cleaner: Cleaner, source: str, target: str) -> bool:
     """A side stands in validation or test: what was seen in training measures nothing."""
     keys = cleaner.evaluation
@@ -238,6 +250,7 @@ FILTERS: dict[str, Filter] = {
     "markup": markup,
     "symbols": symbols,
     "wrong_language": wrong_language,
+    "quotation": quotation,
     "leakage": leakage,
 }
 

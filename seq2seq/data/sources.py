@@ -17,7 +17,7 @@ import pyarrow.parquet
 from seq2seq.config import CorpusConfig, DataConfig
 from seq2seq.data.corpus import Pair, Where, find_files, kind_of, read_pairs, values_of
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
-from seq2seq.data.variants import VariedSource
+from seq2seq.data.variants import MemberLinks, VariedSource
 from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -236,7 +236,8 @@ def _sources_of(
         raise DataError(f"member {name}: {text}") from error
     if split != "train" or not corpus.variants:
         return [*plain]
-    return [VariedSource(source, corpus.variants) for source in plain]
+    links = MemberLinks(plain[0])
+    return [VariedSource(source, corpus.variants, links) for source in plain]
 
 
 def _plain_sources(

@@ -1,4 +1,5 @@
-"""Pairs as people also write them: in capitals, without a full stop, as a heading.
+"""Pairs as people also write them, and as translators are asked to keep things: in capitals, with
+slips, with symbols, with placeholders and given terms.
 
 Corpora are clean sentences, and a model that saw nothing else fails on what people type. A corpus
 with `variants` gives some of its training pairs twice: as they are, and in another form. Which
@@ -7,73 +8,70 @@ ones is decided by the text itself, so that it is the same in each epoch and on 
 
 from __future__ import annotations
 
-import re
-import string
+import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.data.annotations import placeholders, tags, terms
 from seq2seq.data.cleaning import pair_key
 from seq2seq.data.corpus import Pair
+from seq2seq.data.noise import capitals, chat, heading, joined, plain, typos, unmarked
+from seq2seq.data.symbols import symbols
+from seq2seq.data.word_links import WordLinks
 
 if TYPE_CHECKING:
     from seq2seq.data.sources import FileSource, HubSource
 
-# Words that English headings leave small, unless they stand first.
-_SMALL = "a an and as at but by for from in of on or the to with".split()  # noqa: SIM905
-# At the end, with the space that French puts before "!"; not that of "..." or "U.S.".
-_STOP = re.compile(r"(?<![.!\s])(?<!\.\w)\s*(?:!+|\.)$")
-_MARKS = string.punctuation + "«»…"
-
-
-def capitals(source: str, target: str) -> Pair:
-    """Everything in capitals, as in warnings and on forms."""
-    return source.upper(), target.upper()
-
-
-def plain(source: str, target: str) -> Pair:
-    """Without capital at the beginning and full stop at the end, as in chats."""
-    left, right = _without_stops(source, target)
-    return _small(left, target), _small(right, source)
-
-
-def heading(source: str, target: str) -> Pair:
-    """English Capitals Of Headings and no full stop; French headings are written like sentences."""
-    left, right = _without_stops(source, target)
-    words = enumerate(left.split(" "))
-    title = [w if n and w in _SMALL else w[:1].upper() + w[1:] for n, w in words]
-    return " ".join(title), right
-
-
-VARIANTS: dict[str, Callable[[str, str], Pair]] = {
+# By what they need beside the pair: nothing, a random generator, or that and word links.
+_FIXED: dict[str, Callable[[str, str], Pair]] = {
     "capitals": capitals,
     "plain": plain,
     "heading": heading,
+    "unmarked": unmarked,
+    "chat": chat,
+}
+_DRAWN: dict[str, Callable[[str, str, random.Random], Pair]] = {"typos": typos}
+_LINKED: dict[str, Callable[[str, str, random.Random, WordLinks], Pair]] = {
+    "symbols": symbols,
+    "placeholders": placeholders,
+    "tags": tags,
+    "terms": terms,
 }
 
 
-def _without_stops(source: str, target: str) -> Pair:
-    """Both without full stop or exclamation mark; as they are if one ends in something else, such
-    as ? or ..., as then the other would say less."""
-    bare = _STOP.sub("", source), _STOP.sub("", target)
-    for text, rest in zip((source, target), bare, strict=True):
-        if rest == text and not text[-1:].isalnum():
-            return source, target
-    return bare
+def varied(name: str, pair: Pair, before: Pair, seed: int, links: WordLinks | None) -> Pair:
+    """A pair in another form, or as it is where that form does not suit it.
+
+    Args:
+        name: of the form.
+        pair: source and target.
+        before: the pair before it in the corpus.
+        seed: decides what is random.
+        links: of the corpus; needed by some forms.
+    """
+    if name in _FIXED:
+        return _FIXED[name](*pair)
+    if name == "joined":
+        return joined(before, pair)
+    draw = random.Random(seed)
+    if name in _DRAWN:
+        return _DRAWN[name](*pair, draw)
+    assert links is not None
+    return _LINKED[name](*pair, draw, links)
 
 
-def _small(text: str, other: str) -> str:
-    """Without its first capital, but for I, abbreviations, and names, which both texts share."""
-    first = _words(text)[0]
-    is_name = first.strip(_MARKS) in (word.strip(_MARKS) for word in _words(other))
-    is_abbreviation = len(first) > 1 and not first[1:].islower()
-    keeps = first == "I" or is_name or is_abbreviation
-    return text if keeps and first not in ("A", "À") else text[:1].lower() + text[1:]
+@dataclass(frozen=True)
+class MemberLinks:
+    """Word links of a corpus of several files, learned from the first when they are needed."""
 
+    source: FileSource | HubSource
 
-def _words(text: str) -> list[str]:
-    return re.split("[ '’]", text)  # J'ai: J + ai
+    @cached_property
+    def learned(self) -> WordLinks:
+        return WordLinks(self.source.pairs())
 
 
 @dataclass(frozen=True)
@@ -83,10 +81,12 @@ class VariedSource:
     Attributes:
         source: where the pairs are.
         shares: how many of them have each variant, by its name.
+        links: shared by the sources of a corpus.
     """
 
     source: FileSource | HubSource
     shares: Mapping[str, float]
+    links: MemberLinks
 
     @property
     def member(self) -> str:
@@ -97,13 +97,17 @@ class VariedSource:
         return self.source.name
 
     def pairs(self, streaming: bool = False) -> Iterator[Pair]:
+        shares = {name: share for name, share in self.shares.items() if share}
+        links = self.links.learned if any(name in _LINKED for name in shares) else None
+        before = ("", "")
         for pair in self.source.pairs(streaming):
             yield pair
-            for name, share in self.shares.items():
-                if pair_key(*pair, salt=name) < share * 2**64:
-                    other = VARIANTS[name](*pair)
+            for name, share in shares.items():
+                if (key := pair_key(*pair, salt=name)) < share * 2**64:
+                    other = varied(name, pair, before, key, links)
                     if other != pair:
                         yield other
+            before = pair
 
     def identity(self, memory: Path) -> list[Any]:
         return [*self.source.identity(memory), dict(self.shares)]

@@ -28,7 +28,7 @@ from seq2seq import Translator
 GONE: dict[tuple[str, str], str] = {}
 
 INVENTORY: dict[str, Any] = json.loads((STORED / "inventory.json").read_text(encoding="utf-8"))
-EXPECTED: dict[str, Any] = json.loads((STORED / "runs" / "expected.json").read_text())
+EXPECTED: dict[str, Any] = json.loads((STORED / "interrupted_runs" / "expected.json").read_text())
 OUTPUTS = stored.read_lines(STORED / "outputs.jsonl")
 CONFIGS = sorted(path.parent.name for path in (STORED / "configs").glob("*/config.yaml"))
 QUICK = {"everything", "experiment_general", "model_base_gqa", "model_rnn_attention", "older",
@@ -99,7 +99,7 @@ def test_a_stored_bundle_is_written_again_as_it_is(tmp_path: Path) -> None:
 @pytest.fixture(scope="module", params=EXPECTED)
 def resumed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_dir = tmp_path_factory.mktemp("stored") / request.param
-    shutil.copytree(STORED / "runs" / request.param, run_dir)
+    shutil.copytree(STORED / "interrupted_runs" / request.param, run_dir)
     result = stored.run("scripts/train.py", f"resume={run_dir}")
     assert result.returncode == 0, result.stdout + result.stderr
     step = EXPECTED[request.param]["goes_on_after_step"]
@@ -110,7 +110,7 @@ def resumed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_an_interrupted_run_ends_as_one_that_was_never_stopped(resumed: Path) -> None:
     """To the bit on the processor that it was begun on, and closely on others."""
     expected = EXPECTED[resumed.name]
-    before = safetensors.torch.load_file(STORED / "runs" / f"{resumed.name}.safetensors")
+    before = safetensors.torch.load_file(STORED / "interrupted_runs" / f"{resumed.name}.safetensors")
     bundle = safetensors.torch.load_file(resumed / "bundle" / "model.safetensors")
     last = stored.last_weights(resumed)
     assert bundle.keys() == before.keys()

@@ -245,7 +245,7 @@ def make_runs() -> None:
     for name, settings in RUNS.items():
         whole = WORK / f"{name}_whole"
         command("scripts/train.py", *settings, f"run_dir={whole}")
-        target = HERE / "runs" / name
+        target = HERE / "interrupted_runs" / name
         step = stopped(target, settings, *STOPS[name])
         min((target / "checkpoints").glob("*.ckpt")).unlink()  # two are kept, one is enough
         for file in target.rglob("*"):
@@ -253,7 +253,7 @@ def make_runs() -> None:
                 text = file.read_text(encoding="utf-8").replace(f"{ROOT}/", "")
                 text = re.sub(rf"{ROOT}|{sys.executable}", ".", text).replace(f"{WORK}/", "cache/")
                 file.write_text(text, encoding="utf-8")
-        shutil.copy(whole / "bundle" / "model.safetensors", HERE / "runs" / f"{name}.safetensors")
+        shutil.copy(whole / "bundle" / "model.safetensors", HERE / "interrupted_runs" / f"{name}.safetensors")
         last = last_weights(whole)
         bundle = safetensors.torch.load_file(whole / "bundle" / "model.safetensors")
         expected[name] = {
@@ -266,7 +266,7 @@ def make_runs() -> None:
             "weights": sums(last),
             "summary": json.loads((whole / "summary.json").read_text()) | {"seconds": 0},
         }
-    write_json(HERE / "runs" / "expected.json", expected)
+    write_json(HERE / "interrupted_runs" / "expected.json", expected)
 
 
 def stopped(run_dir: Path, settings: tuple[str, ...], step: int, number: signal.Signals) -> int:

@@ -17,6 +17,7 @@ from seq2seq.text import STEPS, normaliser
 TEXT = st.text(
     st.sampled_from(
         "aé1 \t\n\r.…,:;?!'\"«»()[]/&\0\ufffd\xa0\xad\u2009\u200b\u200d\u2028\u0301’“”\x92\x85"
+        "‑−%€👩🚀\ufe0f"
     )
     | st.characters(),
     max_size=30,
@@ -75,8 +76,17 @@ def test_spaces_does_what_split_and_join_do(text):
         ("controls", "e\u200b\u0301", "é"),  # what was NFC stays so
         ("controls", "l\x92\x9cuvre \x96 ici", "l’œuvre – ici"),  # Windows-1252 read as Latin-1
         ("controls", "lâ\x80\x99été", "lâ€™été"),  # for the filter `damaged`
+        ("controls", "a\u200db 👩\u200d c\u200d🚀 👍\u200d\u200d🚀", "ab 👩 c🚀 👍🚀"),
         ("spaces", "\xa0a\u202f b\u2009\u3000c ", "a b c"),
         ("quotes", "l’été ‘so’ “on” „ja“ «\xa0oui\xa0»", "l'été 'so' \"on\" \"ja\" «\xa0oui\xa0»"),
+        ("marks", "Oui… 3−2, co‑opérer ‒ ou ― non", "Oui... 3-2, co-opérer – ou — non"),
+        ("guillemets", 'Il dit "oui", puis "non". "Ah!"', "Il dit «oui», puis «non». «Ah!»"),
+        ("guillemets", "\" Qui ? \", ou l'\"Europe\" (\"UE\")", "« Qui ? », ou l'«Europe» («UE»)"),
+        ("guillemets", '"Les dix meilleurs', "«Les dix meilleurs"),
+        ("guillemets", 'et ils viennent."', "et ils viennent.»"),
+        ("guillemets", 'un 5" et un écran de 27"', 'un 5" et un écran de 27"'),
+        ("guillemets", 'a" b "c', 'a" b "c'),
+        ("french_spacing", "5% de 30€, 3 $, 20°C, US$5", "5 % de 30 €, 3 $, 20 °C, US$5"),
         ("french_spacing", "Quoi? Non! Si; voilà:", "Quoi ? Non ! Si ; voilà :"),
         ("french_spacing", "Quoi\u202f?\xa0Oui  !", "Quoi ?\xa0Oui !"),
         ("french_spacing", "Quoi?! Vraiment???", "Quoi ?! Vraiment ???"),
@@ -101,6 +111,7 @@ def test_what_a_step_changes(step, text, expected):
         "std::vector, c:\\dossier",
         "(!) [?] ?",
         "Dupont &amp; fils &#233; ici",
+        "http://x/a%20b",
     ],
 )
 def test_french_spacing_leaves_other_uses_of_the_marks_alone(text):
@@ -110,6 +121,22 @@ def test_french_spacing_leaves_other_uses_of_the_marks_alone(text):
 def test_steps_are_applied_in_the_order_given():
     assert normaliser(["controls", "spaces"])("a\t\tb") == "a b"
     assert normaliser(["spaces", "controls"])("\u200b a") == " a"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "👩\u200d🚀",
+        "❤\ufe0f\u200d🔥",
+        "👨🏽\u200d🚀",
+        "🏴\U000e0067\U000e0062\U000e007f",
+        "👍🏽",
+        "1\ufe0f⃣",
+        "🇫🇷",
+    ],
+)
+def test_an_emoji_of_several_characters_stays_whole(text):
+    assert normaliser(NORMALISATIONS)(f"Oui {text} non") == f"Oui {text} non"
 
 
 @pytest.mark.parametrize("languages", [["en", "fr"], ["fr", "en"]])

@@ -90,7 +90,9 @@ DIRTY = {
         "Я не знаю, откуда он пришёл к нам.",
     ],
 }
+DIRTY["quotation"] = ["“Oui.”", "« Oui »", "Le mot 'oui'", '"Oui', "— Oui.", "- Oui", "--Oui"]
 CLEAN = {
+    "quotation": ["L'un et l'autre, aujourd'hui", "- 5", "-5 °C", "— 1 —"],
     "empty": [".", "a"],
     "damaged": [
         "Œuvre, ÂGE, âge, SÃO PAULO, JOÃO, «\xa0été\xa0» – l’île… naïve ÿ €",
@@ -117,6 +119,15 @@ def test_what_only_looks_alike_is_kept(name, text):
     assert not dropped(name, GOOD[0], text)
     if name != "wrong_language":
         assert not dropped(name, text, GOOD[1])
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [("“Yes,” he said.", "« Oui », dit-il."), ("the 'lost' ones", "les « perdus »"),
+     ("— Yes.", "– Oui."), ("'I do'", '"Oui"')],
+)  # fmt: skip
+def test_speech_that_both_sides_mark_is_kept(pair):
+    assert not dropped("quotation", *pair)
 
 
 @given(TEXT.filter(lambda text: text.isascii() and "\0" not in text))

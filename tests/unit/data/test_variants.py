@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config import VARIANTS, CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data.noise import capitals, heading, plain
 from seq2seq.data.sources import find_sources, load_pairs
 from seq2seq.data.streaming import StreamedBatches
-from seq2seq.data.variants import VARIANTS, capitals, heading, plain
 
 MANY = [(f"We see {n} dogs.", f"Nous voyons {n} chiens.") for n in range(3000)]
 
@@ -80,21 +80,24 @@ def test_heading(pair, expected):
     assert heading(*pair) == expected
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+FORMS = {"capitals": capitals, "plain": plain, "heading": heading}
+
+
+@pytest.mark.parametrize("name", FORMS)
 def test_about_so_many_pairs_follow_themselves_in_another_form(name, tmp_path):
     write(tmp_path, train=MANY)
     found = load_pairs(corpus(tmp_path, variants={name: 0.1}), "train")
     assert found == load_pairs(corpus(tmp_path, variants={name: 0.1}), "train")
     assert [pair for pair in found if pair in set(MANY)] == MANY
     others = [(one, other) for one, other in pairwise(found) if other not in set(MANY)]
-    assert all(other == VARIANTS[name](*one) for one, other in others)
+    assert all(other == FORMS[name](*one) for one, other in others)
     assert 240 < len(others) < 360  # five standard deviations of 300 are 82
 
 
 def test_each_variant_draws_for_itself(tmp_path):
     write(tmp_path, train=MANY)
     both = load_pairs(corpus(tmp_path, variants={"capitals": 0.5, "plain": 0.5}), "train")
-    chosen = [{pair for pair in MANY if VARIANTS[name](*pair) in set(both)}
+    chosen = [{pair for pair in MANY if FORMS[name](*pair) in set(both)}
               for name in ("capitals", "plain")]
     assert 600 < len(chosen[0] & chosen[1]) < 900  # a quarter of 3,000
 
@@ -143,3 +146,21 @@ def test_a_stream_has_the_same_pairs(tmp_path):
             break
     assert len(expected) > 50
     assert sorted(seen) == expected
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_that_can_be_set_makes_pairs(name, tmp_path):
+    dogs = [(f"We see {n} dogs and Tom.", f"Nous voyons {n} chiens et Tom.") for n in range(300)]
+    write(tmp_path, train=dogs)
+    found = load_pairs(corpus(tmp_path, variants={name: 1.0}), "train")
+    assert found == load_pairs(corpus(tmp_path, variants={name: 1.0}), "train")
+    assert [pair for pair in found if pair in set(dogs)] == dogs
+    assert len(found) > 1.5 * len(dogs)
+
+
+def test_links_are_learned_from_the_first_file_of_a_corpus(tmp_path):
+    write(tmp_path, **{"train-1": MANY[:50], "train-2": MANY[50:100]})
+    sources = find_sources(corpus(tmp_path, train="train-*.tsv", variants={"terms": 1}), "train")
+    assert len(sources) == 2
+    assert sources[0].links is sources[1].links
+    assert sources[1].links.source == sources[0].source

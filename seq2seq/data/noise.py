@@ -1,0 +1,114 @@
+"""Sentence pairs as people type them: in capitals, without marks, as a heading, with slips.
+
+All functions take a source and a target and give both; only `typos` leaves the target as it is,
+since a translator should understand slips, not make them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+
+from seq2seq.data.corpus import Pair
+
+# Words that English headings leave small, unless they stand first.
+_SMALL = "a an and as at but by for from in of on or the to with".split()  # noqa: SIM905
+# At the end, with the space that French puts before "!"; not that of "..." or "U.S.".
+_STOP = re.compile(r"(?<![.!\s])(?<!\.\w)\s*(?:!+|\.)$")
+_QUESTION = re.compile(r"(?<=\w)\s*\?$")
+_MARKS = string.punctuation + "«»…"
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of a keyboard
+_TYPED = re.compile(r"(?<![\w@#/.-])[A-Za-z][a-z]{3,}(?![\w@/-]|\.\w)")  # no part of an address
+
+
+def capitals(source: str, target: str) -> Pair:
+    """Everything in capitals, as in warnings and on forms."""
+    return source.upper(), target.upper()
+
+
+def plain(source: str, target: str) -> Pair:
+    """Without capital at the beginning and full stop at the end, as in chats."""
+    left, right = _without_stops(source, target)
+    return _small(left, target), _small(right, source)
+
+
+def unmarked(source: str, target: str) -> Pair:
+    """Without the mark at the end, a question mark that both sides have included."""
+    left, right = _QUESTION.sub("", source), _QUESTION.sub("", target)
+    both = left != source and right != target
+    return (left, right) if both else _without_stops(source, target)
+
+
+def chat(source: str, target: str) -> Pair:
+    """Without the mark at the end, and without capital at the beginning."""
+    left, right = unmarked(source, target)
+    return _small(left, target), _small(right, source)
+
+
+def heading(source: str, target: str) -> Pair:
+    """English Capitals Of Headings and no full stop; French headings are written like sentences."""
+    left, right = _without_stops(source, target)
+    words = enumerate(left.split(" "))
+    title = [w if n and w in _SMALL else w[:1].upper() + w[1:] for n, w in words]
+    return " ".join(title), right
+
+
+def joined(before: Pair, pair: Pair) -> Pair:
+    """Two pairs of whole sentences as one message; the second alone if one of them is none."""
+    if all(side[-1:] in (".", "!", "?") for side in (*before, *pair)):
+        return f"{before[0]} {pair[0]}", f"{before[1]} {pair[1]}"
+    return pair
+
+
+def typos(source: str, target: str, draw: random.Random) -> Pair:
+    """A source with a slip or, in longer ones, two: letters swapped, left out, doubled, or beside
+    the right one on the keyboard; an apostrophe left out."""
+    slips = 1 + (len(source) > 60 and draw.random() < 0.5)
+    for _ in range(slips):
+        source = _slip(source, draw)
+    return source, target
+
+
+def _slip(text: str, draw: random.Random) -> str:
+    if draw.random() < 0.2 and (found := re.search(r"(?<=\w)['’](?=(?:t|s|m|re|ve|ll|d)\b)", text)):
+        return text[: found.start()] + text[found.end() :]
+    words = list(_TYPED.finditer(text))
+    if not words:
+        return text
+    word = draw.choice(words)
+    at = draw.randrange(word.start() + 1, word.end())  # first letters are seldom wrong
+    letter, kind = text[at], draw.randrange(4)
+    if kind == 0 and at + 1 < word.end():
+        return text[:at] + text[at + 1] + letter + text[at + 2 :]
+    if kind == 1:
+        return text[:at] + text[at + 1 :]
+    if kind == 2:
+        return text[:at] + letter + text[at:]
+    row = next(row for row in _ROWS if letter in row)
+    place = row.index(letter)
+    return text[:at] + draw.choice(row[max(place - 1, 0) : place] + row[place + 1 : place + 2]) \
+        + text[at + 1 :]  # fmt: skip
+
+
+def _without_stops(source: str, target: str) -> Pair:
+    """Both without full stop or exclamation mark; as they are if one ends in something else, such
+    as ? or ..., as then the other would say less."""
+    bare = _STOP.sub("", source), _STOP.sub("", target)
+    for text, rest in zip((source, target), bare, strict=True):
+        if rest == text and not text[-1:].isalnum():
+            return source, target
+    return bare
+
+
+def _small(text: str, other: str) -> str:
+    """Without its first capital, but for I, abbreviations, and names, which both texts share."""
+    first = _words(text)[0]
+    is_name = first.strip(_MARKS) in (word.strip(_MARKS) for word in _words(other))
+    is_abbreviation = len(first) > 1 and not first[1:].islower()
+    keeps = first == "I" or is_name or is_abbreviation
+    return text if keeps and first not in ("A", "À") else text[:1].lower() + text[1:]
+
+
+def _words(text: str) -> list[str]:
+    return re.split("[ '’]", text)  # J'ai: J + ai

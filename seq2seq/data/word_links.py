@@ -1,0 +1,158 @@
+"""Which words of a sentence pair translate each other, by what a corpus says of them.
+
+IBM model 1 (Brown et al. 1993) in both directions over the content words of a sample; words of a
+pair are linked when each is the other's likeliest translation there. `inference/lexical_links.py`
+does this for tokens of a few hundred sentences; here the counts are sparse, for a whole corpus.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ROUNDS = 5
+FREQUENT = 100  # words of each side that say too little to be linked
+LINKS = 3_000_000  # possible links of a sample at most; about 0.3 GB while they are counted
+LIKELY = 0.02  # product of both probabilities that makes a link
+# Whole ones: neither the "couldn" of "couldn't" nor the "hui" of "aujourd'hui".
+_WORD = re.compile(
+    r"(?:aujourd['’]hui|quelqu['’]un|(?<![\w-])(?=([^\W\d_]{2,}(?:-[^\W\d_]+)*))\1)(?![\w-]|['’]\w)",
+    re.IGNORECASE,
+)
+Span = tuple[int, int]  # of characters, the second is the first behind it
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Some words of the source and their translation, by the places of their characters."""
+
+    source: Span
+    target: Span
+
+
+class WordLinks:
+    """Translations of content words, learned from pairs.
+
+    Args:
+        pairs: parallel sentences; as many as `LINKS` allows are read.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        texts = [(_words(source), _words(target)) for source, target in _sample(pairs)]
+        self._numbers = [_content([pair[side] for pair in texts]) for side in (0, 1)]
+        self._width = len(self._numbers[1]) + 1
+        sides = [
+            [[numbers[w] for w in pair[side] if w in numbers] for pair in texts]
+            for side, numbers in enumerate(self._numbers)
+        ]
+        forward = _translation_table(sides[0], sides[1], self._width)
+        width = len(self._numbers[0]) + 1
+        backward = {
+            key % width * self._width + key // width: p
+            for key, p in _translation_table(sides[1], sides[0], width).items()
+        }
+        self._likely = {
+            key: p * backward[key] for key, p in forward.items()
+            if p * backward.get(key, 0) > LIKELY
+        }  # fmt: skip
+
+    def links(self, source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
+        """Pairs of places (s, t) of words that translate each other."""
+        left, right = (
+            [numbers.get(word.lower()) for word in side]
+            for numbers, side in zip(self._numbers, (source, target), strict=True)
+        )
+        scores = {
+            (s, t): self._likely[key] * math.exp(-2 * abs(s / len(left) - t / len(right)))
+            for s, i in enumerate(left) if i is not None
+            for t, j in enumerate(right)
+            if j is not None and (key := i * self._width + j) in self._likely
+        }  # fmt: skip
+        best: dict[tuple[str, int], tuple[float, tuple[int, int]]] = {}
+        for link, score in scores.items():
+            for end in (("s", link[0]), ("t", link[1])):
+                best[end] = max(best.get(end, (0.0, link)), (score, link))
+        return [link for link in scores if best["s", link[0]][1] == best["t", link[1]][1] == link]
+
+    def phrases(self, source: str, target: str, longest: int = 3) -> list[Phrase]:
+        """Words that stand together on both sides and translate each other and nothing else.
+
+        Args:
+            source, target: a pair.
+            longest: source words of a phrase, at most; one more of the target.
+        """
+        left, right = list(_WORD.finditer(source)), list(_WORD.finditer(target))
+        links = self.links([w[0] for w in left], [w[0] for w in right])
+        places = sorted({s for s, _ in links})
+        found = []
+        for first in places:
+            for last in (place for place in places if first <= place < first + longest):
+                inside = [t for s, t in links if first <= s <= last]
+                start, end = min(inside), max(inside)
+                other = any(start <= t <= end and not first <= s <= last for s, t in links)
+                loose = end - start - len(inside) + 1, last - first - len(inside) + 1
+                if other or end - start > longest or max(loose) > 1:
+                    continue
+                phrase = Phrase(
+                    (left[first].start(), left[last].end()),
+                    (right[start].start(), right[end].end()),
+                )
+                if _is_together(source, phrase.source) and _is_together(target, phrase.target):
+                    found.append(phrase)
+        return found
+
+
+def _is_together(text: str, span: Span) -> bool:
+    return not re.search(r"[^\w\s'’-]|\d", text[slice(*span)])
+
+
+def _sample(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    possible = 0
+    for source, target in pairs:
+        # About half of the words are content.
+        possible += (source.count(" ") + 1) * (target.count(" ") + 1) // 3
+        if possible > LINKS:
+            return
+        yield source, target
+
+
+def _words(text: str) -> list[str]:
+    return [match[0] for match in _WORD.finditer(text.lower())]
+
+
+def _content(texts: Sequence[Sequence[str]]) -> dict[str, int]:
+    """A number for each word that is neither among the most frequent nor seen only once."""
+    counts = Counter(word for text in texts for word in text)
+    words = [word for word, count in counts.most_common()[FREQUENT:] if count > 1]
+    return {word: number for number, word in enumerate(words)}
+
+
+def _translation_table(
+    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
+) -> dict[int, float]:
+    """p(target word | source word), by source * width + target; small ones are left out."""
+    keys, sizes = [], []
+    for source, target in zip(sources, targets, strict=True):
+        if source and target:
+            row = np.array(source, np.int64) * width
+            keys.append((np.array(target, np.int64)[:, None] + row).ravel())
+            sizes += [len(source)] * len(target)  # each target word chooses one source word
+    if not keys:
+        return {}
+    kinds, places = np.unique(np.concatenate(keys), return_inverse=True)
+    del keys
+    starts = np.cumsum([0, *sizes[:-1]])
+    words = kinds // width
+    probs = np.ones(len(kinds))
+    for _ in range(ROUNDS):
+        shares = probs[places]
+        shares /= np.repeat(np.add.reduceat(shares, starts), sizes)
+        counts = np.bincount(places, shares, len(kinds))
+        probs = counts / np.bincount(words, counts)[words]
+    kept = probs > LIKELY
+    return dict(zip(kinds[kept].tolist(), probs[kept].tolist(), strict=True))
