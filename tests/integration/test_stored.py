@@ -24,7 +24,7 @@ from stored import ROOT, STORED
 from seq2seq import Translator
 
 # What has gone on purpose since: the part of the inventory and the name, and what took its place.
-# A setting of a run goes into `seq2seq.config.RENAMED` instead, where stored runs find it.
+# A setting of a run goes into `seq2seq/config/renames.py` instead, where stored runs find it.
 GONE: dict[tuple[str, str], str] = {}
 
 INVENTORY: dict[str, Any] = json.loads((STORED / "inventory.json").read_text(encoding="utf-8"))

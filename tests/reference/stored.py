@@ -94,9 +94,9 @@ def architectures() -> Mapping[str, type[Any]]:
 
 def renamed() -> dict[str, str | None]:
     """Settings that have another name now, by their old one; None where a setting has gone."""
-    import seq2seq.config
+    from seq2seq.config.renames import REMOVED, RENAMED
 
-    return dict(getattr(seq2seq.config, "RENAMED", {}))
+    return {**RENAMED, **dict.fromkeys(REMOVED)}
 
 
 def last_weights(run_dir: Path) -> dict[str, torch.Tensor]:
