@@ -181,9 +181,9 @@ class TimedState:
         with self.step.stage("reorder"):
             self.state.reorder(rows)
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         with self.step.stage("reorder"):
-            self.state.select(sentences, rows)
+            self.state.keep(sentences, rows)
 
 
 def summary(

@@ -1,28 +1,27 @@
 """Beam search: keep the N likeliest unfinished hypotheses of each sentence.
 
-Shapes: B unfinished sentences, M beams they have now (1 at the start, then N), L tokens so far,
-V vocabulary, K likeliest tokens of each beam, C candidates. Rows of the model are sentence-major:
-row b * M + m is beam m of sentence b. The model works on its device; one transfer per step brings
-the likeliest tokens to the CPU, where everything is decided, in NumPy.
+All is decided on the device of the model, for all sentences at once; one transfer of a few bytes
+per step tells the program what has ended.
+
+Shapes: B unfinished sentences, G groups of their beams; M beams they have now (1 at the start, then
+N), R = B x M rows of the model (row b * M + m is beam m of sentence b), L tokens so far, V
+vocabulary; K likeliest tokens of a beam, C extensions of a sentence to choose from, E outputs.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.config import DecodeConfig
-from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.lengths import best_possible
-from seq2seq.decoding.processors import InputMarks, Past, Processor, ranks
-from seq2seq.decoding.required import RequiredTerms, by_turns
+from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.decoding.constraints import Constraint, History, NoInputMarks, apply_constraints
+from seq2seq.decoding.hypothesis import Finished, Hypothesis, length_divisor, rows_of
+from seq2seq.decoding.lexical_constraints import RequiredTerms, round_robin
 from seq2seq.decoding.step import State, StepModel
 
 
@@ -31,176 +30,169 @@ def beam_search(
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,
-    processors: Sequence[Processor] = (InputMarks(),),
-    spare: bool = False,
+    constraints: Sequence[Constraint] = (NoInputMarks(),),
+    return_all_finished: bool = False,
 ) -> list[list[Hypothesis]]:
     """Up to `config.n_best` hypotheses for each source (B, S), best first.
 
-    With `spare` all that have ended by then; the search does not go on for them.
+    With `return_all_finished` all that have ended by then; the search does not go on for them.
 
-    As in fairseq, an end mark counts only among the N best candidates of a step, and a
-    sentence is done once N hypotheses have ended, or earlier when a bound on all
-    continuations (see `lengths.best_possible`) shows that the results are final.
+    As in fairseq, an end mark counts only among the N best candidates of a step, and a sentence is
+    done once N hypotheses have ended, or earlier when no continuation can change the results (see
+    `_Progress.done`).
 
     With `config.groups` the beams are groups that are searched one after another at each step,
     each like a beam of its own, with `config.diversity` taken off a token for each time an
     earlier group has just chosen it (Vijayakumar et al. 2018).
 
-    With `RequiredTerms` among the processors, beams are shared between hypotheses that have met
-    more and fewer tokens of the terms (see `required.py`).
+    With `RequiredTerms` among the constraints, beams are shared between hypotheses that have met
+    more and fewer tokens of the terms (see `lexical_constraints.py`).
     """
-    terms = next((rule for rule in processors if isinstance(rule, RequiredTerms)), None)
-    sentences = [_Sentence(i, limit, config) for i, limit in enumerate(limits)]
-    results: list[list[Hypothesis]] = [[] for _ in limits]
+    device, groups = source_BS.device, config.groups
+    beams = _Beams.empty(len(limits), device)
+    rule = _StopRule(limits, config, device)
+    finished = Finished(config)
     state = model.start(source_BS)
-    alive = _Beams.empty(len(sentences))
-    last_R = source_BS.new_full((len(sentences),), BOS)
+    last_R = source_BS.new_full((len(limits),), BOS)
     while True:
-        past = alive.past([sentence.index for sentence in sentences])
-        top = _likeliest(model.step(last_R, state), 2 * config.beam, processors, past, terms)
-        banks = None if terms is None else terms.banks(past, top.tokens)
-        chosen, ended = _extensions(alive, top, config, banks)
-        for b, group, parent, log_prob in ended:
-            sentences[b].end(group, alive, b, parent, log_prob)
-        rows_BN, alive = _extended(alive, chosen)
-
-        going = [b for b, s in enumerate(sentences) if not s.done(alive, b)]
-        if len(going) < len(sentences):
-            for b in sorted(set(range(len(sentences))) - set(going)):
-                results[sentences[b].index] = sentences[b].best(alive, b, spare)
-            if not going:
+        extensions, met_BC = _expand(model.step(last_R, state), beams, config, constraints)
+        going_on, ends = _choose(extensions, met_BC, beams.width, config)
+        longer = beams.extended(going_on)
+        ended_BN, done_B, moved = _on_host(rule.ended(ends, beams), rule.done(longer), going_on)
+        if ended_BN.any():
+            finished.add(*beams.outputs(ends, ended_BN, groups))
+        beams, rows_R = longer, going_on.rows.flatten()
+        if done_B.any():
+            finished.add(*beams.cut_off(done_B, groups))
+            if done_B.all():
                 break
-            sentences = [sentences[b] for b in going]
-            rows_BN, alive = rows_BN[going], alive.of(going)
-            state.select(*(torch.tensor(i).to(source_BS.device) for i in (going, rows_BN.ravel())))
-        elif not np.array_equal(rows_BN.ravel(), np.arange(rows_BN.size)):
-            state.reorder(torch.from_numpy(rows_BN.ravel()).to(source_BS.device))
-        last_R = torch.from_numpy(alive.tokens[..., -1].ravel()).to(source_BS.device)
-    return results
+            kept_B, kept_R = rows_of(~done_B, beams.width, device)
+            beams, rows_R = beams.at(kept_B, kept_R), rows_R[kept_R]
+            rule.keep(kept_B)
+            state.keep(kept_B, rows_R)
+        elif moved:
+            state.reorder(rows_R)
+        last_R = beams.tokens_RL[:, -1]
+    found = finished.of_owners(len(limits) * (groups + 1))
+    wanted = None if return_all_finished or config.coverage else config.n_best
+    return [
+        _best_first(found[i : i + groups], found[i + groups])[:wanted]
+        for i in range(0, len(found), groups + 1)
+    ]
 
 
-@dataclass
-class _Beams:
+class _Extensions(NamedTuple):
+    """Hypotheses with one more token, to choose from; all (B, C).
+
+    Attributes:
+        rows: of the hypotheses that are extended.
+        tokens: by what.
+        log_probs: of these tokens, by the model.
+        totals: what the extensions are ranked by.
+    """
+
+    rows: Tensor
+    tokens: Tensor
+    log_probs: Tensor
+    totals: Tensor
+
+    def at(self, places_BX: Tensor) -> _Extensions:
+        return _Extensions(*(column.gather(1, places_BX) for column in self))
+
+
+class _Beams(NamedTuple):
     """The unfinished hypotheses of each sentence.
 
     Attributes:
-        tokens: (B, M, L).
-        log_probs: of the model, for each token.
-        totals: what beams are ranked by (B, M): sums of `log_probs`, unless rules changed them.
+        sentence_R: place of its source in the batch.
+        tokens_RL, log_probs_RL: of the model.
+        totals_BM: what they are ranked by: sums of `log_probs_RL`, unless rules changed them.
     """
 
-    tokens: np.ndarray
-    log_probs: np.ndarray
-    totals: np.ndarray
+    sentence_R: Tensor
+    tokens_RL: Tensor
+    log_probs_RL: Tensor
+    totals_BM: Tensor
 
     @classmethod
-    def empty(cls, sentences: int) -> _Beams:
-        none = (sentences, 1, 0)
-        return cls(np.empty(none, np.int64), np.empty(none), np.zeros(none[:2]))
+    def empty(cls, sentences: int, device: torch.device) -> _Beams:
+        return cls(
+            sentence_R=torch.arange(sentences, device=device),
+            tokens_RL=torch.empty(sentences, 0, dtype=torch.long, device=device),
+            log_probs_RL=torch.empty(sentences, 0, dtype=torch.double, device=device),
+            totals_BM=torch.zeros(sentences, 1, dtype=torch.double, device=device),
+        )
 
     @property
     def width(self) -> int:
-        return int(self.totals.shape[1])
+        return self.totals_BM.size(1)
 
-    def past(self, sentences: list[int]) -> Past:
-        """As rules look at it."""
-        rows = self.tokens.reshape(self.totals.size, self.tokens.shape[2])
-        return Past(rows, np.repeat(sentences, self.width))
+    @property
+    def sums_BM(self) -> Tensor:
+        """Log probabilities of the hypotheses."""
+        return self.log_probs_RL.sum(dim=1).view_as(self.totals_BM)
 
-    def of(self, sentences: list[int]) -> _Beams:
-        return _Beams(*(array[sentences] for array in vars(self).values()))
+    def longer(self, rows_E: Tensor, tokens_E: Tensor, log_probs_E: Tensor) -> list[Tensor]:
+        """Sentences, tokens and log probabilities of these hypotheses with one more token."""
+        tokens_EL = torch.cat([self.tokens_RL[rows_E], tokens_E[:, None]], dim=1)
+        log_probs_EL = torch.cat([self.log_probs_RL[rows_E], log_probs_E[:, None]], dim=1)
+        return [self.sentence_R[rows_E], tokens_EL, log_probs_EL]
 
+    def extended(self, by: _Extensions) -> _Beams:
+        return _Beams(*self.longer(*(column.flatten() for column in by[:3])), by.totals)
 
-@dataclass
-class _Top:
-    """The K likeliest next tokens of each row, in no order; all (R, K)."""
-
-    tokens: np.ndarray
-    log_probs: np.ndarray
-    ranks: np.ndarray
-
-
-@dataclass
-class _Chosen:
-    """How each sentence goes on; all (B, N), best first within a group."""
-
-    parents: np.ndarray  # beam that is extended
-    tokens: np.ndarray
-    log_probs: np.ndarray
-    totals: np.ndarray
+    def at(self, places_B: Tensor, rows_R: Tensor) -> _Beams:
+        """Of some sentences only."""
+        return _Beams(*(part[rows_R] for part in self[:3]), self.totals_BM[places_B])
 
 
-@dataclass
-class _Sentence:
-    """What is known of one sentence while its search goes on."""
+    def outputs(self, ends: _Extensions, ended_BN: Tensor, groups: int) -> list[Tensor]:
+        """Owners, tokens and log probabilities of what has ended."""
+        places_E = ended_BN.flatten().nonzero()[:, 0].to(self.tokens_RL.device)
+        sentence_E, *output = self.longer(*(column.flatten()[places_E] for column in ends[:3]))
+        ends_each = ended_BN.size(1)
+        group_E = places_E % ends_each // (ends_each // groups)
+        return [sentence_E * (groups + 1) + group_E, *output]
 
-    index: int  # place among the sources
-    limit: int  # output limit in tokens, end mark included
-    config: DecodeConfig
-    results: dict[int, list[Hypothesis]] = field(default_factory=lambda: defaultdict(list))
-    full: set[int] = field(default_factory=set)  # groups that have enough results
-
-    def end(self, group: int, alive: _Beams, b: int, beam: int, log_prob: float) -> None:
-        """A hypothesis ends here, unless its group had enough before this step."""
-        if group not in self.full:
-            log_probs = [*alive.log_probs[b, beam].tolist(), log_prob]
-            result = Hypothesis.of(alive.tokens[b, beam].tolist(), log_probs, self.config, True)
-            self.results[group].append(result)
-
-    def done(self, alive: _Beams, b: int) -> bool:
-        """Whether to stop: at the limit, with N results, or when nothing better can come."""
-        config, size = self.config, self.config.beam // self.config.groups
-        self.full |= {group for group, found in self.results.items() if len(found) >= size}
-        if alive.tokens.shape[2] >= self.limit or len(self.full) == config.groups:
-            return True
-        if np.isneginf(alive.totals[b]).all():  # rules left nothing to say
-            return True
-        found = list(chain.from_iterable(self.results.values()))
-        if len(found) < config.n_best or config.groups > 1 or config.coverage:
-            return False
-        scores = sorted((result.score for result in found), reverse=True)
-        best_alive = float(alive.log_probs[b].sum(axis=1).max())
-        return scores[config.n_best - 1] >= best_possible(best_alive, self.limit, config)
-
-    def best(self, alive: _Beams, b: int, spare: bool) -> list[Hypothesis]:
-        """The results, best first, each once; ties keep the order in which they ended."""
-        found = list(chain.from_iterable(self.results.values()))
-        if not found:  # cut off by the limit: better than nothing, and marked so
-            log_probs = alive.log_probs[b, 0].tolist()
-            return [Hypothesis.of(alive.tokens[b, 0].tolist(), log_probs, self.config, False)]
-        unique: dict[tuple[int, ...], Hypothesis] = {}
-        for result in found:
-            unique.setdefault(tuple(result.tokens), result)  # groups may agree
-        ranked = sorted(unique.values(), key=lambda result: -result.score)
-        # What finds the best by coverage looks at all of them.
-        return ranked if spare or self.config.coverage else ranked[: self.config.n_best]
+    def cut_off(self, done_B: Tensor, groups: int) -> list[Tensor]:
+        """The same of the first hypotheses of sentences that are done: better than nothing."""
+        rows_E = self.width * done_B.nonzero()[:, 0].to(self.tokens_RL.device)
+        sentence_E, *output = (part[rows_E] for part in self[:3])
+        return [sentence_E * (groups + 1) + groups, *output]
 
 
-def _likeliest(
+def _expand(
     log_probs_RV: Tensor,
-    count: int,
-    processors: Sequence[Processor],
-    past: Past,
-    terms: RequiredTerms | None = None,
-) -> _Top:
-    """The best tokens of each row, on the CPU: one transfer, which waits for the model.
+    beams: _Beams,
+    config: DecodeConfig,
+    constraints: Sequence[Constraint],
+) -> tuple[_Extensions, Tensor | None]:
+    """The likeliest tokens of each hypothesis, in the order of their ids.
 
-    Tokens of terms that are wanted next are among them, however unlikely they are.
+    Tokens of terms that are wanted next are among them, however unlikely they are; and the second
+    result is how many tokens of terms each extension has met (B, C).
     """
-    ranks_RV = first_RV = ranks(log_probs_RV, processors, past)
-    if terms is not None and (wanted := terms.wanted(past)):
-        first_RV = ranks_RV.clone()
-        rows, tokens = zip(*wanted, strict=True)
-        first_RV[rows, tokens] = torch.inf
-        count += max(Counter(rows).values())
-    top_RK = largest(first_RV, min(count, ranks_RV.size(1)))
-    rank = ranks_RV.gather(1, top_RK)
-    own = rank if ranks_RV is log_probs_RV else log_probs_RV.gather(1, top_RK)
-    numbers = (values.float().view(torch.int32) for values in (own, rank))
-    packed = torch.stack([top_RK.int(), *numbers]).cpu().numpy()
-    own_RK, rank_RK = packed[1:].view(np.float32).astype(np.float64)
-    own_RK[np.isneginf(rank_RK)] = -np.inf
-    return _Top(packed[0].astype(np.int64), own_RK, rank_RK)
+    history = History(beams.tokens_RL, beams.sentence_R, beams.width)
+    ranks_RV = apply_constraints(log_probs_RV, constraints, history)
+    tokens_RK = largest(ranks_RV, min(2 * config.beam, ranks_RV.size(1)))
+    terms = next((rule for rule in constraints if isinstance(rule, RequiredTerms)), None)
+    if terms is not None:
+        wanted_RP, which_RP = terms.wanted(history)
+        new_RP = which_RP & (wanted_RP[..., None] != tokens_RK[:, None]).all(dim=2)
+        # Padding, which is impossible, fills up: a search must not depend on other sentences' terms.
+        tokens_RK = torch.cat([tokens_RK, wanted_RP.where(new_RP, PAD)], dim=1)
+    tokens_RK = tokens_RK.sort(dim=1).values
+    ranks_RK = ranks_RV.gather(1, tokens_RK).double()
+    log_probs_RK = ranks_RK
+    if ranks_RV is not log_probs_RV:
+        own_RK = log_probs_RV.gather(1, tokens_RK).double()
+        log_probs_RK = own_RK.masked_fill(ranks_RK == -torch.inf, -torch.inf)
+    rows_RK = torch.arange(len(tokens_RK), device=tokens_RK.device)[:, None].expand_as(tokens_RK)
+    totals_RK = beams.totals_BM.view(-1, 1) + ranks_RK
+    columns = (rows_RK, tokens_RK, log_probs_RK, totals_RK)
+    extensions = _Extensions(*(column.reshape(len(beams.totals_BM), -1) for column in columns))
+    met_BC = None if terms is None else terms.constraints_met(history, tokens_RK)
+    return extensions, None if met_BC is None else met_BC.view_as(extensions.tokens)
 
 
 def largest(x_RV: Tensor, count: int) -> Tensor:
@@ -220,79 +212,117 @@ def largest(x_RV: Tensor, count: int) -> Tensor:
     return places_RC.gather(1, best)
 
 
-def _extensions(
-    alive: _Beams, top: _Top, config: DecodeConfig, banks_RK: np.ndarray | None = None
-) -> tuple[_Chosen, list[tuple[int, int, int, float]]]:
-    """The best extensions that go on, and the ends: sentence, group, beam, log probability.
+def _choose(
+    extensions: _Extensions, met_BC: Tensor | None, width: int, config: DecodeConfig
+) -> tuple[_Extensions, _Extensions]:
+    """The best extensions that go on (B, N), and those among which an end mark counts.
 
     Args:
-        alive: what is extended.
-        top: by what.
+        extensions: of `width` beams, one beam after another.
+        met_BC: constraints that each extension has met; see `round_robin`.
+        width: M.
         config: beams, groups and their diversity.
-        banks_RK: of each extension; see `required.by_turns`.
     """
-    sentences, width = alive.totals.shape
-    shape = (sentences, width, -1)
-    tokens, log_probs, changes = (a.reshape(shape) for a in (top.tokens, top.log_probs, top.ranks))
-    totals = alive.totals[..., None] + changes
-    size, own = config.beam // config.groups, width // config.groups
-    chosen: list[_Chosen] = []
-    ended: list[tuple[int, int, int, float]] = []
+    size = config.beam // config.groups
+    parts = config.groups if width > 1 else 1  # at the start all groups share the empty hypothesis
+    own = extensions.tokens.size(1) // parts
+    going_on: list[_Extensions] = []
+    ends: list[_Extensions] = []
     for group in range(config.groups):
-        # At the start all groups share the one empty hypothesis.
-        beams = np.arange(own * group, own * (group + 1)) if own else np.zeros(1, np.int64)
-        ranked = totals[:, beams].reshape(sentences, -1)
-        if chosen:
-            before = np.concatenate([one.tokens for one in chosen], axis=1)  # in this step
-            here = tokens[:, beams].reshape(sentences, -1)
-            ranked = ranked - config.diversity * (here[..., None] == before[:, None]).sum(axis=2)
-        banks = None if banks_RK is None else banks_RK.reshape(shape)[:, beams]
-        best, more = _best(ranked, tokens[:, beams], log_probs[:, beams], beams, size, banks)
-        chosen.append(best)
-        ended += [(b, group, beam, log_prob) for b, beam, log_prob in more]
-    columns = zip(*(vars(one).values() for one in chosen), strict=True)
-    return _Chosen(*(np.concatenate(column, axis=1) for column in columns)), ended
+        columns = slice(group % parts * own, (group % parts + 1) * own)
+        some = _Extensions(*(column[:, columns] for column in extensions))
+        if going_on:
+            said_BX = torch.cat([one.tokens for one in going_on], dim=1)  # in this step
+            times_BC = (some.tokens[..., None] == said_BX[:, None]).sum(dim=2)
+            some = some._replace(totals=some.totals - config.diversity * times_BC)
+        # Ties go to the first beam and token, as they stand, lest they depend on the batch.
+        order_BC = (-some.totals).argsort(dim=1, stable=True)
+        if met_BC is not None:
+            order_BC = round_robin(order_BC, met_BC[:, columns], some.totals.isfinite())
+        # Twice as many as go on: enough even if the end mark of every beam is among them.
+        best = some.at(order_BC[:, : 2 * size])
+        ends.append(_Extensions(*(column[:, :size] for column in best)))
+        found = best.tokens.size(1)
+        number = min(size, found - min(width // parts, found - 1))  # fewer if there are not so many
+        going_on.append(best.at((best.tokens == EOS).argsort(dim=1, stable=True)[:, :number]))
+    return _joined(going_on), _joined(ends)
 
 
-def _best(
-    ranked_BC: np.ndarray,
-    tokens_BMK: np.ndarray,
-    log_probs_BMK: np.ndarray,
-    beams: np.ndarray,
-    size: int,
-    banks_BMK: np.ndarray | None = None,
-) -> tuple[_Chosen, list[tuple[int, int, float]]]:
-    """Choose among the extensions of some beams: `size` that go on, and ends among the best."""
-    sentences, width, kinds = tokens_BMK.shape
-    tokens_BC, log_probs_BC = (a.reshape(sentences, -1) for a in (tokens_BMK, log_probs_BMK))
-    parents_BC = np.broadcast_to(beams.repeat(kinds), tokens_BC.shape)
-    # Ties are broken by beam and token, lest they depend on the batch.
-    order_BC = np.lexsort((tokens_BC, parents_BC, -ranked_BC))
-    if banks_BMK is not None:
-        banks_BC = banks_BMK.reshape(sentences, -1)
-        order_BC = by_turns(order_BC, banks_BC, np.isfinite(ranked_BC))
-    # Twice as many as go on: enough even if the end mark of every beam is among them.
-    order_BC = order_BC[:, : 2 * size]
-    columns = (parents_BC, tokens_BC, log_probs_BC, ranked_BC)
-    best = _Chosen(*(np.take_along_axis(column, order_BC, axis=1) for column in columns))
-    end_BC = best.tokens == EOS
-    ended = [
-        (int(b), int(best.parents[b, c]), float(best.log_probs[b, c]))
-        for b, c in np.argwhere(end_BC[:, :size] & np.isfinite(best.totals[:, :size]))
-    ]
-    found = order_BC.shape[1]
-    going = min(size, found - min(width, found - 1))  # fewer if there are not so many
-    going_BN = np.argsort(end_BC, axis=1, kind="stable")[:, :going]
-    going_columns = (np.take_along_axis(c, going_BN, axis=1) for c in vars(best).values())
-    return _Chosen(*going_columns), ended
+def _joined(parts: list[_Extensions]) -> _Extensions:
+    """Those of all groups."""
+    if len(parts) == 1:
+        return parts[0]
+    return _Extensions(*(torch.cat(columns, dim=1) for columns in zip(*parts, strict=True)))
 
 
-def _extended(alive: _Beams, chosen: _Chosen) -> tuple[np.ndarray, _Beams]:
-    """Rows of the parents (B, N), and the hypotheses with one more token."""
-    parents = chosen.parents[..., None]
-    tokens, log_probs = (
-        np.concatenate([np.take_along_axis(old, parents, axis=1), new[..., None]], axis=2)
-        for old, new in ((alive.tokens, chosen.tokens), (alive.log_probs, chosen.log_probs))
-    )
-    rows_BN = alive.width * np.arange(len(parents))[:, None] + chosen.parents
-    return rows_BN, _Beams(tokens, log_probs, chosen.totals)
+def _on_host(
+    ended_BN: Tensor, done_B: Tensor, going_on: _Extensions
+) -> tuple[Tensor, Tensor, bool]:
+    """What ended, what is done, whether a row moves: the one time that a step waits for a GPU."""
+    rows_R = going_on.rows.flatten()
+    moved = (rows_R != torch.arange(len(rows_R), device=rows_R.device)).any()
+    told = torch.cat([ended_BN.flatten(), done_B, moved[None]]).cpu()
+    sizes = (ended_BN.numel(), len(done_B), 1)
+    ended, done_B, moved = told.split(sizes)
+    return ended.view_as(ended_BN), done_B, bool(moved)
+
+
+def _best_first(groups: list[list[Hypothesis]], cut_off: list[Hypothesis]) -> list[Hypothesis]:
+    """What ended, each once; ties keep the order in which they did. Else what the limit cut off."""
+    unique: dict[tuple[int, ...], Hypothesis] = {}
+    for one in chain.from_iterable(groups):
+        unique.setdefault(tuple(one.tokens), one)  # groups may agree
+    return sorted(unique.values(), key=lambda one: -one.score) or cut_off
+
+
+class _StopRule:
+    """Which sentences are done.
+
+    Args:
+        limits: of each output in tokens, end mark included.
+        config: beams, groups, results that are wanted, and how they are scored.
+        device: of the model.
+    """
+
+    def __init__(self, limits: Sequence[int], config: DecodeConfig, device: torch.device):
+        self._config, self._size = config, config.beam // config.groups
+        # With several groups or coverage, what is best is known at the end alone.
+        self._early = config.groups == 1 and not config.coverage
+        divisors = [length_divisor(limit, config) for limit in limits]
+        self._limits_B = torch.tensor(limits, device=device)
+        self._divisors_B = torch.tensor(divisors, dtype=torch.double, device=device)
+        self._count_BG = self._limits_B.new_zeros(len(limits), config.groups)
+        self._best_Bn = self._divisors_B.new_full((len(limits), config.n_best), -torch.inf)
+
+    def ended(self, ends: _Extensions, beams: _Beams) -> Tensor:
+        """Which of these are results: end marks, unless their group had enough before this step."""
+        new_BN = (ends.tokens == EOS) & ends.totals.isfinite()
+        new_BGN = new_BN.unflatten(1, (self._config.groups, -1))
+        new_BGN &= self._count_BG[..., None] < self._size
+        self._count_BG += new_BGN.sum(dim=2)
+        if self._early:
+            log_probs_BN = beams.sums_BM.flatten()[ends.rows] + ends.log_probs
+            scores_BN = log_probs_BN / length_divisor(beams.tokens_RL.size(1) + 1, self._config)
+            scores_BN = scores_BN.masked_fill(~new_BN, -torch.inf)
+            all_BX = torch.cat([self._best_Bn, scores_BN], dim=1)
+            self._best_Bn = all_BX.topk(self._config.n_best, dim=1).values
+        return new_BN
+
+    def done(self, beams: _Beams) -> Tensor:
+        """Whether to stop (B,): at the limit, with N results, or when nothing better can come.
+
+        More tokens can only lower a log probability (<= 0), and each divisor grows with length, so
+        that the one of the largest length allowed brings it nearest to zero: no continuation of a
+        hypothesis has a score above its log probability divided for the limit.
+        """
+        done_B = self._limits_B <= beams.tokens_RL.size(1)
+        done_B |= (self._count_BG >= self._size).all(dim=1)
+        done_B |= (beams.totals_BM == -torch.inf).all(dim=1)  # constraints left nothing to say
+        if self._early:
+            done_B |= self._best_Bn[:, -1] >= beams.sums_BM.amax(dim=1) / self._divisors_B
+        return done_B
+
+    def keep(self, places_B: Tensor) -> None:
+        """Only these sentences go on."""
+        for name in ("_limits_B", "_divisors_B", "_count_BG", "_best_Bn"):
+            setattr(self, name, getattr(self, name)[places_B])

@@ -1,12 +1,16 @@
-"""What is asked of a search: a source, and what its translation must hold."""
+"""What is asked of a search: a source, what its translation must hold, how long it may be."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2seq.decoding.marks import check_tokens
-from seq2seq.decoding.terms import Terms
+import torch
+
+from seq2seq.config import DecodeConfig
+from seq2seq.decoding.constraints import History, check_no_marks
+from seq2seq.decoding.lexical_constraints import RequiredTerms
 from seq2seq.errors import RequestError
 
 IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
@@ -32,6 +36,23 @@ class Request:
 
 class RoomError(RequestError):
     """What is asked of a translation does not fit into its limit; less of it may."""
+
+
+def output_limits(
+    source_length: int, config: DecodeConfig, model_limit: int, ratio: float = 1.0
+) -> tuple[int, int]:
+    """Fewest output tokens before the end mark, and most with it, for a source.
+
+    Args:
+        source_length: its tokens, end mark included.
+        config: factors of the length that is to be expected.
+        model_limit: most tokens of the model.
+        ratio: target tokens per source token, as in the training corpus.
+    """
+    expected = ratio * source_length
+    most = min(math.ceil(config.max_ratio * expected) + config.max_extra, model_limit)
+    least = max(config.min_length, math.floor(config.min_ratio * expected))
+    return min(least, most - 1), most
 
 
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
@@ -69,17 +90,21 @@ def _needed(request: Request) -> int:
     Raises:
         ValueError: there is no such output.
     """
-    check_tokens("its prefix", [request.prefix])
-    check_tokens("a banned sequence", request.banned)
-    terms, prefix = Terms(request.required), tuple(request.prefix)
+    prefix, required = tuple(request.prefix), [tuple(term) for term in request.required]
+    check_no_marks("its prefix", [prefix])
+    check_no_marks("a banned sequence", request.banned)
+    missing = 0
+    if required:
+        history = History(torch.tensor([prefix], dtype=torch.long), torch.tensor([0]))
+        missing = int(RequiredTerms([required], [0]).missing(history).now_R)
     for banned in map(tuple, request.banned):
         if not banned:
             raise ValueError("a banned sequence is empty, and so every output would hold it")
-        forced = [("its prefix", prefix), *(("the required term", term) for term in terms.counts)]
+        forced = [("its prefix", prefix), *(("the required term", term) for term in required)]
         for name, tokens in forced:
             if any(tokens[i : i + len(banned)] == banned for i in range(len(tokens))):
                 raise ValueError(
                     f"the banned tokens {list(banned)} stand in {name} {list(tokens)}: leave one "
                     "of them out"
                 )
-    return len(prefix) + terms.missing(prefix) + 1
+    return len(prefix) + missing + 1
