@@ -10,39 +10,17 @@ vocabulary, C tokens of each hypothesis that a constraint is about.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.decoding.hypothesis import History
 
 Device = torch.device | str
 NO_TOKEN = -1  # fills up what is shorter than others; never an id
-
-
-class History(NamedTuple):
-    """The hypotheses being extended, as far as they are.
-
-    Attributes:
-        tokens_RL: their tokens, without the start mark.
-        sentence_R: which source of the batch each extends; those of one source are neighbours.
-        width: hypotheses of each source.
-    """
-
-    tokens_RL: Tensor
-    sentence_R: Tensor
-    width: int = 1
-
-    @property
-    def length(self) -> int:
-        return self.tokens_RL.size(1)
-
-    @property
-    def number_R(self) -> Tensor:
-        """Which of the hypotheses of its source each is, from 0."""
-        return torch.arange(len(self.sentence_R), device=self.sentence_R.device) % self.width
 
 
 class Constraint(Protocol):
@@ -73,6 +51,14 @@ def apply_constraints(
     for constraint in constraints:
         constraint(log_probs_RV, history)
     return log_probs_RV
+
+
+def own_log_probs(tokens_RC: Tensor, log_probs_RV: Tensor, ranks_RV: Tensor) -> Tensor:
+    """Of tokens (R, C) by the model; minus infinity for what constraints rule out."""
+    own_RC = log_probs_RV.gather(1, tokens_RC).double()
+    if ranks_RV is log_probs_RV:
+        return own_RC
+    return own_RC.masked_fill(ranks_RV.gather(1, tokens_RC) == -torch.inf, -torch.inf)
 
 
 class NoInputMarks:
@@ -143,8 +129,8 @@ class BannedSequences:
         different = sorted(set().union(*own))
         applies = [[sequence in some for sequence in different] for some in own]
         self.applies_BS = torch.tensor(applies, dtype=torch.bool, device=device)
-        aligned_SW = padded([one[::-1] for one in different], NO_TOKEN, device).flip(1)
-        self.begins_SW, self.last_S = aligned_SW[:, :-1], aligned_SW[:, -1]
+        self.begins_SW = padded([one[-2::-1] for one in different], NO_TOKEN, device).flip(1)
+        self.last_S = torch.tensor([one[-1] for one in different], dtype=torch.long, device=device)
 
     def __call__(self, log_probs_RV: Tensor, history: History) -> None:
         longest = self.begins_SW.size(1)

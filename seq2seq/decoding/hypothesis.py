@@ -1,6 +1,6 @@
-"""What a search returns, and how length enters its score.
+"""Hypotheses: while they are extended, and as a search returns them; how length enters scores.
 
-Shapes: E outputs, L tokens.
+Shapes: B sentences that are left, R hypotheses, N of each sentence, L tokens so far.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -54,35 +56,62 @@ class Hypothesis:
         return cls(list(words), log_prob, score, finished, list(log_probs))
 
 
-class Finished:
-    """Outputs that a search has done with; on its device until all are read at once.
+class History(NamedTuple):
+    """Hypotheses as far as they are, one a row, on the device of the model.
 
-    Args:
-        config: how they are scored.
+    Attributes:
+        tokens_RL: without the start mark.
+        log_probs_RL: of these tokens, by the model.
+        sentence_R: which source of the batch each extends; those of one source are neighbours.
+        width: hypotheses of each source.
     """
 
-    def __init__(self, config: DecodeConfig):
-        self._config = config
-        self._parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    tokens_RL: Tensor
+    log_probs_RL: Tensor
+    sentence_R: Tensor
+    width: int = 1
 
-    def add(self, owner_E: Tensor, tokens_EL: Tensor, log_probs_EL: Tensor) -> None:
-        """Outputs, with their end marks, and the number of whom each belongs to."""
-        self._parts.append((owner_E, tokens_EL, log_probs_EL))
+    @classmethod
+    def empty(cls, sentences: int, device: torch.device) -> History:
+        """One empty hypothesis for each source."""
+        tokens_RL = torch.empty(sentences, 0, dtype=torch.long, device=device)
+        return cls(tokens_RL, tokens_RL.double(), torch.arange(sentences, device=device))
 
-    def of_owners(self, count: int) -> list[list[Hypothesis]]:
-        """The hypotheses of each owner, in the order in which they were added."""
-        found: list[list[Hypothesis]] = [[] for _ in range(count)]
-        for part in self._parts:
-            for owner, tokens, log_probs in zip(*(x.tolist() for x in part), strict=True):
-                found[owner].append(Hypothesis.of(tokens, log_probs, self._config))
-        return found
+    @property
+    def length(self) -> int:
+        return self.tokens_RL.size(1)
+
+    def append(self, tokens_R: Tensor, log_probs_R: Tensor) -> History:
+        """Each has one more token."""
+        tokens_RL = torch.cat([self.tokens_RL, tokens_R[:, None]], dim=1)
+        log_probs_RL = torch.cat([self.log_probs_RL, log_probs_R[:, None]], dim=1)
+        return self._replace(tokens_RL=tokens_RL, log_probs_RL=log_probs_RL)
+
+    def at(self, rows_R: Tensor, width: int | None = None) -> History:
+        """Copies of some rows."""
+        parts = (self.tokens_RL, self.log_probs_RL, self.sentence_R)
+        tokens_RL, log_probs_RL, sentence_R = (part.index_select(0, rows_R) for part in parts)
+        return History(tokens_RL, log_probs_RL, sentence_R, width or self.width)
+
+    def rows_of(self, which_B: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Places of these sentences among those that are left, and of their hypotheses."""
+        rows_BN = np.arange(len(which_B) * self.width).reshape(-1, self.width)[which_B]
+        indices = (np.flatnonzero(which_B), rows_BN.ravel())
+        places_B, rows_R = (torch.from_numpy(i).to(self.tokens_RL.device) for i in indices)
+        return places_B, rows_R
 
 
-def rows_of(which_B: Tensor, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Places of these sentences of a batch, and of their hypotheses, as indices on a device."""
-    places_B = which_B.nonzero()[:, 0]
-    rows_BN = places_B[:, None] * width + torch.arange(width)
-    return places_B.to(device), rows_BN.flatten().to(device)
+def assembled(
+    parts: Sequence[History], sentences: int, config: DecodeConfig
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each sentence, in the order of the parts, which are all read from here."""
+    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    for part in parts:
+        columns = (part.sentence_R, part.tokens_RL, part.log_probs_RL)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for sentence, tokens, log_probs in rows:
+            found[sentence].append(Hypothesis.of(tokens, log_probs, config))
+    return found
 
 
 def normalised(log_prob: float, length: int, config: DecodeConfig) -> float:

@@ -21,14 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq.data.tokenizer import EOS, PAD
-from seq2seq.decoding.constraints import (
-    NO_TOKEN,
-    Device,
-    History,
-    check_no_marks,
-    keep_only,
-    padded,
-)
+from seq2seq.decoding.constraints import NO_TOKEN, Device, check_no_marks, keep_only, padded
+from seq2seq.decoding.hypothesis import History
 
 
 class Missing(NamedTuple):
@@ -99,11 +93,12 @@ class RequiredTerms:
 
     def _forced(self, history: History, ending_R: Tensor) -> Tensor:
         """Which outputs are completed from now on, or were before (R,)."""
+        sentences, width = len(self._forcing_BN), history.width
         if not self._forcing_BN.size(1):
-            self._forcing_BN = ending_R.new_zeros(len(self._forcing_BN), history.width)
-        place = (history.sentence_R, history.number_R)
-        self._forcing_BN[place] |= ending_R
-        return self._forcing_BN[place]
+            self._forcing_BN = ending_R.new_zeros(sentences, width)
+        number_R = torch.arange(len(ending_R), device=ending_R.device) % width
+        self._forcing_BN[history.sentence_R, number_R] |= ending_R
+        return self._forcing_BN[history.sentence_R, number_R]
 
     def wanted(self, history: History) -> tuple[Tensor, Tensor]:
         """Tokens of terms (R, P), and which of them bring a hypothesis nearer to its terms."""
@@ -137,10 +132,8 @@ class RequiredTerms:
 
         # Whether an output ends with the first 0, 1, ... tokens of a term ...
         tail_RW = F.pad(history.tokens_RL, (width, 0), value=PAD)[:, history.length :]
-        begun_RQW = torch.stack(
-            [(tail_RW[:, None, width - k :] == terms_RQW[..., :k]).all(dim=2) for k in range(width)],
-            dim=2,
-        )
+        tails = [tail_RW[:, None, width - k :] == terms_RQW[..., :k] for k in range(width)]
+        begun_RQW = torch.stack([tail.all(dim=2) for tail in tails], dim=2)
         open_RQW = begun_RQW & (left_RQ > 0)[..., None] & (size_W < lengths_RQ[..., None])
         now_R = other_R - (open_RQW * size_W).amax(dim=(1, 2))
         # ... and with one more, once a token has come next.

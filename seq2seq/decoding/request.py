@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.constraints import History, check_no_marks
+from seq2seq.decoding.constraints import check_no_marks
+from seq2seq.decoding.hypothesis import History
 from seq2seq.decoding.lexical_constraints import RequiredTerms
 from seq2seq.errors import RequestError
 
@@ -95,7 +96,8 @@ def _needed(request: Request) -> int:
     check_no_marks("a banned sequence", request.banned)
     missing = 0
     if required:
-        history = History(torch.tensor([prefix], dtype=torch.long), torch.tensor([0]))
+        tokens_RL = torch.tensor([prefix], dtype=torch.long)
+        history = History(tokens_RL, tokens_RL.double(), torch.tensor([0]))
         missing = int(RequiredTerms([required], [0]).missing(history).now_R)
     for banned in map(tuple, request.banned):
         if not banned:

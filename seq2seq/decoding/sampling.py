@@ -15,9 +15,9 @@ from torch.nn.functional import pad
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import PAD
-from seq2seq.decoding.constraints import Constraint, History, NoInputMarks
+from seq2seq.decoding.constraints import Constraint, NoInputMarks
 from seq2seq.decoding.greedy import extend
-from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.hypothesis import History, Hypothesis
 from seq2seq.decoding.step import State, StepModel
 
 BLOCK = 64  # ids that are neighbours when a token is drawn
@@ -46,7 +46,8 @@ def sample_search(
     on_device_BnL2 = torch.from_numpy(uniforms_BnL2).to(source_BS.device)
 
     def choose(ranks_RV: Tensor, history: History) -> Tensor:
-        uniforms_R2 = on_device_BnL2[history.sentence_R, history.number_R, history.length]
+        number_R = torch.arange(len(ranks_RV), device=ranks_RV.device) % count
+        uniforms_R2 = on_device_BnL2[history.sentence_R, number_R, history.length]
         below_RV = ranks_RV - ranks_RV.amax(dim=1, keepdim=True)  # so no temperature overflows
         probs_RV = truncated(torch.softmax(below_RV / config.temperature, dim=1), config)
         return drawn(probs_RV, uniforms_R2.to(probs_RV))
