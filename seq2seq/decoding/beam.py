@@ -67,7 +67,7 @@ def beam_search(
         new_BN, done_B = rule(ended_BN, best_B, longer.length)
 
         if new_BN.any():
-            new_E = torch.from_numpy(np.flatnonzero(new_BN)).to(rows_R.device)
+            new_E = torch.from_numpy(np.flatnonzero(new_BN)).to(rows_R.device, non_blocking=True)
             finished.append(_Extensions(*(c.flatten()[None, new_E] for c in ends)).of(history))
         history = longer
         if done_B.any():  # the first hypothesis, too, in case none ended

@@ -97,7 +97,8 @@ class History(NamedTuple):
         """Places of these sentences among those that are left, and of their hypotheses."""
         rows_BN = np.arange(len(which_B) * self.width).reshape(-1, self.width)[which_B]
         indices = (np.flatnonzero(which_B), rows_BN.ravel())
-        places_B, rows_R = (torch.from_numpy(i).to(self.tokens_RL.device) for i in indices)
+        device = self.tokens_RL.device
+        places_B, rows_R = (torch.from_numpy(i).to(device, non_blocking=True) for i in indices)
         return places_B, rows_R
 
 

@@ -50,7 +50,7 @@ def random_language(vocabulary: int, seed: int, sharpness: float = 1.0) -> Proba
 
 
 def log(probability: float) -> float:
-    return math.log(probability) if probability > 0 else -math.inf
+    return -math.inf if probability == 0 else math.log(probability)
 
 
 def all_outputs(language: Probabilities, source: Words, limit: int) -> list[Output]:

@@ -144,6 +144,21 @@ def test_ties_go_to_the_first_token_in_any_batch(strategy):
         assert all(own[0].tokens == [3] for own in together)
 
 
+@pytest.mark.parametrize("strategy", ["greedy", "beam", "gnmt", "diverse", "rules"])
+def test_what_is_no_number_in_one_sentence_changes_no_other(strategy):
+    language = random_language(8, 1)
+
+    def broken(source, words):
+        return [float("nan")] * 8 if len(source) == 2 and words else language(source, words)
+
+    requests = [Request([3] * i) for i in range(5)]
+    found = run(TableStep(broken), strategy, requests)
+    expected = run(TableStep(language), strategy, requests)
+    for i in (0, 1, 3, 4):
+        assert_same([found[i]], [expected[i]])
+    assert found[2]
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 999), source=st.lists(st.integers(3, 9), max_size=3))
 def test_no_beam_passes_one_as_large_as_the_space_and_larger_ones_equal_it(seed, source):
