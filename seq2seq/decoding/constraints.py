@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS, PAD
-from seq2seq.decoding.hypothesis import History
+from seq2seq.decoding.history import History
+from seq2seq.decoding.request import check_no_marks
 
 Device = torch.device | str
 NO_TOKEN = -1  # fills up what is shorter than others; never an id
@@ -210,13 +211,3 @@ def padded(sequences: Sequence[Sequence[int]], filler: int, device: Device) -> T
     longest = max(map(len, sequences), default=0)
     rows = [[*sequence, *[filler] * (longest - len(sequence))] for sequence in sequences]
     return torch.tensor(rows, dtype=torch.long, device=device).reshape(len(rows), longest)
-
-
-def check_no_marks(name: str, sequences: Sequence[Sequence[int]]) -> None:
-    """Raise ValueError if a sequence holds a mark: no constraint can put one into an output."""
-    for sequence in sequences:
-        if any(token in (PAD, BOS, EOS) for token in sequence):
-            raise ValueError(
-                f"{name} holds a mark (padding, start or end): {list(sequence)}. Give tokens of "
-                "text alone"
-            )

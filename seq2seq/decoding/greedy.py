@@ -19,7 +19,8 @@ from seq2seq.decoding.constraints import (
     apply_constraints,
     own_log_probs,
 )
-from seq2seq.decoding.hypothesis import History, Hypothesis, assembled
+from seq2seq.decoding.history import History, assembled
+from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.step import State, StepModel
 
 Choice = Callable[[Tensor, History], Tensor]  # ranks (R, V), what was before -> tokens (R,)

@@ -21,8 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq.data.tokenizer import EOS, PAD
-from seq2seq.decoding.constraints import NO_TOKEN, Device, check_no_marks, keep_only, padded
-from seq2seq.decoding.hypothesis import History
+from seq2seq.decoding.constraints import NO_TOKEN, Device, keep_only, padded
+from seq2seq.decoding.history import History
+from seq2seq.decoding.request import check_no_marks
 
 
 class Missing(NamedTuple):

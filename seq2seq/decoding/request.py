@@ -1,17 +1,17 @@
-"""What is asked of a search: a source, what its translation must hold, how long it may be."""
+"""What is asked of a search: a source, what its translation must hold, how long it may be.
+
+Other engines are asked, too, and start without torch.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.constraints import check_no_marks
-from seq2seq.decoding.hypothesis import History
-from seq2seq.decoding.lexical_constraints import RequiredTerms
+from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.errors import RequestError
 
 IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
@@ -94,11 +94,9 @@ def _needed(request: Request) -> int:
     prefix, required = tuple(request.prefix), [tuple(term) for term in request.required]
     check_no_marks("its prefix", [prefix])
     check_no_marks("a banned sequence", request.banned)
-    missing = 0
-    if required:
-        tokens_RL = torch.tensor([prefix], dtype=torch.long)
-        history = History(tokens_RL, tokens_RL.double(), torch.tensor([0]))
-        missing = int(RequiredTerms([required], [0]).missing(history).now_R)
+    check_no_marks("a required term", required)
+    if () in required:
+        raise ValueError("a required term is empty: leave it out")
     for banned in map(tuple, request.banned):
         if not banned:
             raise ValueError("a banned sequence is empty, and so every output would hold it")
@@ -109,4 +107,34 @@ def _needed(request: Request) -> int:
                     f"the banned tokens {list(banned)} stand in {name} {list(tokens)}: leave one "
                     "of them out"
                 )
-    return len(prefix) + missing + 1
+    return len(prefix) + missing_tokens(required, prefix) + 1
+
+
+def missing_tokens(required: Sequence[Sequence[int]], output: Sequence[int]) -> int:
+    """Fewest tokens that are sure to complete an output: those of all terms that it lacks.
+
+    Less those of the term that it ends in the middle of. `RequiredTerms` counts the same for all
+    hypotheses of a batch.
+    """
+    output = tuple(output)
+    left = Counter(tuple(term) for term in required)
+    for term in left:
+        places = (output[i : i + len(term)] for i in range(len(output)))
+        left[term] -= min(left[term], sum(place == term for place in places))
+    begun = (
+        size
+        for term, count in left.items()
+        for size in range(1, len(term))
+        if count and output[-size:] == term[:size]
+    )
+    return sum(count * len(term) for term, count in left.items()) - max(begun, default=0)
+
+
+def check_no_marks(name: str, sequences: Sequence[Sequence[int]]) -> None:
+    """Raise ValueError if a sequence holds a mark: no constraint can put one into an output."""
+    for sequence in sequences:
+        if any(token in (PAD, BOS, EOS) for token in sequence):
+            raise ValueError(
+                f"{name} holds a mark (padding, start or end): {list(sequence)}. Give tokens of "
+                "text alone"
+            )

@@ -17,7 +17,8 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import PAD
 from seq2seq.decoding.constraints import Constraint, NoInputMarks
 from seq2seq.decoding.greedy import extend
-from seq2seq.decoding.hypothesis import History, Hypothesis
+from seq2seq.decoding.history import History
+from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.step import State, StepModel
 
 BLOCK = 64  # ids that are neighbours when a token is drawn

@@ -18,7 +18,7 @@ from seq2seq.decoding.constraints import (
     RepetitionPenalty,
     apply_constraints,
 )
-from seq2seq.decoding.hypothesis import History
+from seq2seq.decoding.history import History
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import make_constraints, search
 from seq2seq.errors import RequestError

@@ -14,9 +14,9 @@ from test_constraints import STRATEGIES, strategies
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.hypothesis import History
+from seq2seq.decoding.history import History
 from seq2seq.decoding.lexical_constraints import RequiredTerms, round_robin
-from seq2seq.decoding.request import Request
+from seq2seq.decoding.request import Request, missing_tokens
 from seq2seq.decoding.search import search
 from seq2seq.errors import RequestError
 
@@ -75,17 +75,6 @@ def test_what_is_missing_by_hand():
     assert found == expected
 
 
-def lacking_by_loops(sequences, output):
-    """Tokens of the terms that an output lacks, less those of the one that it is writing."""
-    left = Counter(map(tuple, sequences))
-    for term in left:
-        places = (output[i : i + len(term)] for i in range(len(output)))
-        left[term] -= min(left[term], sum(tuple(place) == term for place in places))
-    begun = [k for term in left if left[term] for k in range(len(term))
-             if tuple(output[len(output) - k :]) == term[:k]]  # fmt: skip
-    return sum(count * len(term) for term, count in left.items()) - max(begun, default=0)
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     sentences=st.lists(TERMS, min_size=1, max_size=3).filter(any),
@@ -99,13 +88,13 @@ def test_what_a_batch_lacks_and_has_met_is_counted_as_by_loops(sentences, length
     history = History(tokens, tokens.double(), torch.arange(len(sentences)).repeat_interleave(2), 2)
     found = terms.missing(history).now_R.tolist()
     for lacking, row, b in zip(found, tokens.tolist(), history.sentence_R.tolist(), strict=True):
-        assert lacking == lacking_by_loops(sentences[b], row)
+        assert lacking == missing_tokens(sentences[b], row)
     candidates = torch.tensor([[3, 4, 5]]).expand(len(tokens), -1)
     met = terms.constraints_met(history, candidates).tolist()
     for own, row, b in zip(met, tokens.tolist(), history.sentence_R.tolist(), strict=True):
         for number, token in zip(own, (3, 4, 5), strict=True):
             all_tokens = sum(map(len, sentences[b]))
-            assert number <= all_tokens - lacking_by_loops(sentences[b], [*row, token])
+            assert number <= all_tokens - missing_tokens(sentences[b], [*row, token])
 
 
 # In a search
