@@ -1,4 +1,7 @@
-"""What a search returns."""
+"""What a search returns, and how length enters its score.
+
+Other engines make hypotheses, too, and start without torch.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.lengths import normalised
+from seq2seq.data.tokenizer import EOS
 
 
 @dataclass(frozen=True)
@@ -32,19 +35,34 @@ class Hypothesis:
 
     @classmethod
     def of(
-        cls,
-        tokens: Sequence[int],
-        log_probs: Sequence[float],
-        config: DecodeConfig,
-        finished: bool,
+        cls, output: Sequence[int], log_probs: Sequence[float], config: DecodeConfig
     ) -> Hypothesis:
-        """From the log probabilities of its tokens, that of the end mark among them.
+        """From the tokens that a search wrote; what follows an end mark does not count.
 
-        An impossible token is where rules left nothing to say: the output is cut off before it.
+        An impossible token is where constraints left nothing to say: the output is cut off there.
         """
         if -math.inf in log_probs:
-            cut = log_probs.index(-math.inf)
-            tokens, log_probs, finished = tokens[:cut], log_probs[:cut], False
+            output = output[: log_probs.index(-math.inf)]
+        finished = EOS in output
+        words = output[: output.index(EOS)] if finished else output
+        log_probs = log_probs[: len(words) + finished]
         log_prob = float(sum(log_probs))
         score = normalised(log_prob, max(1, len(log_probs)), config)
-        return cls(list(tokens), log_prob, score, finished, list(log_probs))
+        return cls(list(words), log_prob, score, finished, list(log_probs))
+
+
+def normalised(log_prob: float, length: int, config: DecodeConfig) -> float:
+    """Score of a hypothesis of `length` tokens, end mark included."""
+    return log_prob / length_divisor(length, config)
+
+
+def length_divisor(length: int, config: DecodeConfig) -> float:
+    """What a log probability is divided by; it is positive, and never falls as length grows.
+
+    `none` ranks by probability, which favours short outputs; `average` with an exponent of 1 by
+    the mean per token; `gnmt` divides by ((5 + length) / 6) ** exponent (Wu et al. 2016, eq. 14).
+    """
+    if config.length_norm == "none":
+        return 1.0
+    base = length if config.length_norm == "average" else (5 + length) / 6
+    return math.pow(base, config.length_penalty)

@@ -1,12 +1,17 @@
-"""What is asked of a search: a source, and what its translation must hold."""
+"""What is asked of a search: a source, what its translation must hold, how long it may be.
+
+Other engines are asked, too, and start without torch.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2seq.decoding.marks import check_tokens
-from seq2seq.decoding.terms import Terms
+from seq2seq.config import DecodeConfig
+from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.errors import RequestError
 
 IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
@@ -32,6 +37,23 @@ class Request:
 
 class RoomError(RequestError):
     """What is asked of a translation does not fit into its limit; less of it may."""
+
+
+def output_limits(
+    source_length: int, config: DecodeConfig, model_limit: int, ratio: float = 1.0
+) -> tuple[int, int]:
+    """Fewest output tokens before the end mark, and most with it, for a source.
+
+    Args:
+        source_length: its tokens, end mark included.
+        config: factors of the length that is to be expected.
+        model_limit: most tokens of the model.
+        ratio: target tokens per source token, as in the training corpus.
+    """
+    expected = ratio * source_length
+    most = min(math.ceil(config.max_ratio * expected) + config.max_extra, model_limit)
+    least = max(config.min_length, math.floor(config.min_ratio * expected))
+    return min(least, most - 1), most
 
 
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
@@ -69,17 +91,50 @@ def _needed(request: Request) -> int:
     Raises:
         ValueError: there is no such output.
     """
-    check_tokens("its prefix", [request.prefix])
-    check_tokens("a banned sequence", request.banned)
-    terms, prefix = Terms(request.required), tuple(request.prefix)
+    prefix, required = tuple(request.prefix), [tuple(term) for term in request.required]
+    check_no_marks("its prefix", [prefix])
+    check_no_marks("a banned sequence", request.banned)
+    check_no_marks("a required term", required)
+    if () in required:
+        raise ValueError("a required term is empty: leave it out")
     for banned in map(tuple, request.banned):
         if not banned:
             raise ValueError("a banned sequence is empty, and so every output would hold it")
-        forced = [("its prefix", prefix), *(("the required term", term) for term in terms.counts)]
+        forced = [("its prefix", prefix), *(("the required term", term) for term in required)]
         for name, tokens in forced:
             if any(tokens[i : i + len(banned)] == banned for i in range(len(tokens))):
                 raise ValueError(
                     f"the banned tokens {list(banned)} stand in {name} {list(tokens)}: leave one "
                     "of them out"
                 )
-    return len(prefix) + terms.missing(prefix) + 1
+    return len(prefix) + missing_tokens(required, prefix) + 1
+
+
+def missing_tokens(required: Sequence[Sequence[int]], output: Sequence[int]) -> int:
+    """Fewest tokens that are sure to complete an output: those of all terms that it lacks.
+
+    Less those of the term that it ends in the middle of. `RequiredTerms` counts the same for all
+    hypotheses of a batch.
+    """
+    output = tuple(output)
+    left = Counter(tuple(term) for term in required)
+    for term in left:
+        places = (output[i : i + len(term)] for i in range(len(output)))
+        left[term] -= min(left[term], sum(place == term for place in places))
+    begun = (
+        size
+        for term, count in left.items()
+        for size in range(1, len(term))
+        if count and output[-size:] == term[:size]
+    )
+    return sum(count * len(term) for term, count in left.items()) - max(begun, default=0)
+
+
+def check_no_marks(name: str, sequences: Sequence[Sequence[int]]) -> None:
+    """Raise ValueError if a sequence holds a mark: no constraint can put one into an output."""
+    for sequence in sequences:
+        if any(token in (PAD, BOS, EOS) for token in sequence):
+            raise ValueError(
+                f"{name} holds a mark (padding, start or end): {list(sequence)}. Give tokens of "
+                "text alone"
+            )

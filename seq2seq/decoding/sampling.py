@@ -15,9 +15,10 @@ from torch.nn.functional import pad
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import PAD
+from seq2seq.decoding.constraints import Constraint, NoInputMarks
 from seq2seq.decoding.greedy import extend
+from seq2seq.decoding.history import History
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.processors import InputMarks, Past, Processor
 from seq2seq.decoding.step import State, StepModel
 
 BLOCK = 64  # ids that are neighbours when a token is drawn
@@ -28,7 +29,7 @@ def sample_search(
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,
-    processors: Sequence[Processor] = (InputMarks(),),
+    constraints: Sequence[Constraint] = (NoInputMarks(),),
 ) -> list[list[Hypothesis]]:
     """`config.width` samples for each source (B, S), best first; equal ones stand as often.
 
@@ -43,14 +44,16 @@ def sample_search(
             draw = np.random.default_rng([config.seed, number, *source])
             uniforms_BnL2[b, number, :limit] = draw.random((limit, 2))
 
-    def choose(ranks_RV: Tensor, past: Past) -> Tensor:
-        number_R = np.arange(len(past.sentence_R)) % count
-        uniforms_R2 = uniforms_BnL2[past.sentence_R, number_R, past.tokens_RL.shape[1]]
+    on_device_BnL2 = torch.from_numpy(uniforms_BnL2).to(source_BS.device)
+
+    def choose(ranks_RV: Tensor, history: History) -> Tensor:
+        number_R = torch.arange(len(ranks_RV), device=ranks_RV.device) % count
+        uniforms_R2 = on_device_BnL2[history.sentence_R, number_R, history.length]
         below_RV = ranks_RV - ranks_RV.amax(dim=1, keepdim=True)  # so no temperature overflows
         probs_RV = truncated(torch.softmax(below_RV / config.temperature, dim=1), config)
-        return drawn(probs_RV, torch.from_numpy(uniforms_R2).to(probs_RV))
+        return drawn(probs_RV, uniforms_R2.to(probs_RV))
 
-    found = extend(model, source_BS, limits, config, processors, choose, count)
+    found = extend(model, source_BS, limits, config, constraints, choose, count)
     return [sorted(samples, key=lambda sample: -sample.score) for samples in found]
 
 

@@ -13,24 +13,24 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.collate import collate_source
 from seq2seq.decoding.beam import beam_search
-from seq2seq.decoding.greedy import greedy_search
-from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.lengths import output_limits
-from seq2seq.decoding.processors import (
+from seq2seq.decoding.constraints import (
     BannedSequences,
+    Constraint,
+    Device,
     ForcedPrefix,
-    InputMarks,
     MinLength,
+    NoInputMarks,
     NoRepeatNgram,
-    Processor,
     RepetitionPenalty,
 )
-from seq2seq.decoding.request import Request, check_requests
-from seq2seq.decoding.required import RequiredTerms
+from seq2seq.decoding.greedy import greedy_search
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.lexical_constraints import RequiredTerms
+from seq2seq.decoding.request import Request, check_requests, output_limits
 from seq2seq.decoding.sampling import sample_search
 from seq2seq.decoding.step import State, StepModel
 
-LEAST_LENGTH = 8  # tokens that a source counts as, lest a batch of short ones has too many rows
+COUNTED_LENGTH = 8  # tokens that a source counts as, lest a batch of short ones has too many rows
 
 Found = list[list[Hypothesis]]
 STRATEGIES = {"beam": beam_search, "greedy": greedy_search, "sample": sample_search}
@@ -43,10 +43,10 @@ def search(
     *,
     max_length: int,
     length_ratio: float = 1.0,
-    device: torch.device | str = "cpu",
+    device: Device = "cpu",
     progress: Callable[[int], object] | None = None,
     workers: int = 1,
-    spare: bool = False,
+    return_all_finished: bool = False,
 ) -> list[list[Hypothesis]]:
     """Search for the translations of sources.
 
@@ -60,7 +60,7 @@ def search(
         progress: called with the number of sentences that each batch finished.
         workers: batches that are searched at the same time on a CPU, by one thread each. They beat
             as many threads on one batch, which wait for each other at each operation.
-        spare: also return what else a beam search has found on its way.
+        return_all_finished: also return what else a beam search has found on its way.
 
     Returns:
         For each source its hypotheses, best first: `config.n_best`, or fewer where there are no
@@ -70,11 +70,11 @@ def search(
         RequestError: what is asked of a translation cannot be.
     """
     strategy: Callable[..., Found] = STRATEGIES[_strategy(config)]
-    if spare and strategy is beam_search:
-        strategy = partial(beam_search, spare=True)
+    if return_all_finished and strategy is beam_search:
+        strategy = partial(beam_search, return_all_finished=True)
     lengths = np.array([[len(request.source) + 1] * 2 for request in requests]).reshape(-1, 2)
     # A step makes a number for each token of the vocabulary and each hypothesis, however short.
-    counted = np.maximum(lengths, LEAST_LENGTH)
+    counted = np.maximum(lengths, COUNTED_LENGTH)
     results: list[list[Hypothesis]] = [[] for _ in requests]
     all_limits = [
         output_limits(length, config, max_length, length_ratio) for length in lengths[:, 0].tolist()
@@ -89,8 +89,8 @@ def search(
         batch = [requests[row] for row in rows]
         source_BS = collate_source([list(request.source) for request in batch]).to(device)
         limits = [all_limits[row] for row in rows]
-        processors = make_processors(batch, limits, config)
-        return strategy(model, source_BS, [most for _, most in limits], config, processors)
+        constraints = make_constraints(batch, limits, config, device)
+        return strategy(model, source_BS, [most for _, most in limits], config, constraints)
 
     for rows, found in _in_threads(search_batch, batches, workers):
         for row, hypotheses in zip(rows, found, strict=True):
@@ -100,28 +100,30 @@ def search(
     return results
 
 
-def make_processors(
-    requests: Sequence[Request], limits: Sequence[tuple[int, int]], config: DecodeConfig
-) -> list[Processor]:
-    """The rules that a batch of requests needs, whose outputs have these limits.
+def make_constraints(
+    requests: Sequence[Request],
+    limits: Sequence[tuple[int, int]],
+    config: DecodeConfig,
+    device: Device = "cpu",
+) -> list[Constraint]:
+    """Those that a batch of requests needs, whose outputs have these limits.
 
     Their order decides where they meet: what is forced comes before what merely should not be,
     which gives way.
     """
-    rules: list[Processor] = [InputMarks(), MinLength([least for least, _ in limits])]
+    made: list[Constraint] = [NoInputMarks(), MinLength([least for least, _ in limits], device)]
     if any(request.prefix for request in requests):
-        rules.append(ForcedPrefix([request.prefix for request in requests]))
+        made.append(ForcedPrefix([request.prefix for request in requests], device))
     if any(request.banned for request in requests):
-        rules.append(BannedSequences([request.banned for request in requests]))
+        made.append(BannedSequences([request.banned for request in requests], device))
     if any(request.required for request in requests):
-        terms = [request.required for request in requests]
-        insist = _strategy(config) != "beam"
-        rules.append(RequiredTerms(terms, [most for _, most in limits], insist))
+        terms, most = [request.required for request in requests], [most for _, most in limits]
+        made.append(RequiredTerms(terms, most, _strategy(config) != "beam", device))
     if config.no_repeat_ngram:
-        rules.append(NoRepeatNgram(config.no_repeat_ngram))
+        made.append(NoRepeatNgram(config.no_repeat_ngram))
     if config.repetition_penalty > 1:
-        rules.append(RepetitionPenalty(config.repetition_penalty))
-    return rules
+        made.append(RepetitionPenalty(config.repetition_penalty))
+    return made
 
 
 def _strategy(config: DecodeConfig) -> str:

@@ -133,9 +133,9 @@ class StaticState:
         if isinstance(self.held, Slot) and beams == self.beams:
             self.held.fill_past(self.held, rows, self.length)
         else:
-            self.select(torch.arange(self.sentences, device=rows.device), rows)
+            self.keep(torch.arange(self.sentences, device=rows.device), rows)
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         self.sentences, self.beams = len(sentences), len(rows) // len(sentences)
         shape = self._step.shape(self)
         held = self.held
@@ -153,7 +153,7 @@ class StaticState:
         if not isinstance(self.held, Slot) or self.length == self.held.shape.target:
             device = self.held.past.device
             sentences = torch.arange(self.sentences, device=device)
-            self.select(sentences, torch.arange(self.sentences * self.beams, device=device))
+            self.keep(sentences, torch.arange(self.sentences * self.beams, device=device))
         assert isinstance(self.held, Slot)
         return self.held
 

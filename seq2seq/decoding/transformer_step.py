@@ -105,7 +105,7 @@ class TransformerState:
         torch.index_select(past[used], 0, rows, out=new[used])
         self.past, self._spare = new, past if past.shape == shape else None
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         self.cross = [
             KeysValues(*(part.index_select(0, sentences) for part in of_layer))
             for of_layer in self.cross

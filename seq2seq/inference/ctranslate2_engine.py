@@ -28,9 +28,8 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.lengths import normalised, output_limits
-from seq2seq.decoding.request import IdPair, Request, check_requests
+from seq2seq.decoding.hypothesis import Hypothesis, normalised
+from seq2seq.decoding.request import IdPair, Request, check_requests, output_limits
 from seq2seq.errors import BundleError, ConfigError, UserError
 from seq2seq.inference.bundle_folder import read_config
 from seq2seq.inference.ctranslate2_device import choose_device, threads

@@ -64,7 +64,7 @@ class TorchEngine:
             device=self._device,
             progress=progress,
             workers=self._workers,
-            spare=True,
+            return_all_finished=True,
         )
         return ranked_by_cover(self, requests, found, config) if config.coverage else found
 

@@ -112,7 +112,7 @@ class LayerCache:
             torch.index_select(old[:, :, :used], 0, rows, out=new[:, :, :used])
         self._past, self._spare = spare, past if past.k.shape == shape else None
 
-    def select(self, sentences: Tensor) -> None:
+    def keep(self, sentences: Tensor) -> None:
         """Keep the sources of these sentences only."""
         if self.cross is not None:
             self.cross = KeysValues(*(part.index_select(0, sentences) for part in self.cross))
@@ -186,11 +186,11 @@ class DecoderCache:
         for layer in self.layers:
             layer.reorder(rows)
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         """Drop all sentences but these (B',), keeping the hypotheses `rows` (R',)."""
         self.source_allowed = self.source_allowed.index_select(0, sentences)
         for layer in self.layers:
-            layer.select(sentences)
+            layer.keep(sentences)
         self.reorder(rows)
 
     def reset(self) -> None:

@@ -93,7 +93,7 @@ class RecurrentState:
         """Make hypothesis i a copy of the old rows[i] (R,)."""
         self.hidden_RD = self.hidden_RD.index_select(0, rows)
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         """Drop all sentences but these (B',), keeping the hypotheses `rows` (R',)."""
         self.annotations_BSD = self.annotations_BSD.index_select(0, sentences)
         self.keys_BSA = self.keys_BSA.index_select(0, sentences)

@@ -50,7 +50,7 @@ def random_language(vocabulary: int, seed: int, sharpness: float = 1.0) -> Proba
 
 
 def log(probability: float) -> float:
-    return math.log(probability) if probability > 0 else -math.inf
+    return -math.inf if probability == 0 else math.log(probability)
 
 
 def all_outputs(language: Probabilities, source: Words, limit: int) -> list[Output]:
@@ -150,7 +150,7 @@ class TableState:
     def reorder(self, rows: Tensor) -> None:
         self.hypotheses = [self.hypotheses[row] for row in rows.tolist()]
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         self.sources = [self.sources[sentence] for sentence in sentences.tolist()]
         self.reorder(rows)
 
@@ -187,7 +187,7 @@ class RerunState:
     def reorder(self, rows: Tensor) -> None:
         self.hypotheses = self.hypotheses[rows]
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         self.sources = self.sources[sentences]
         self.reorder(rows)
 

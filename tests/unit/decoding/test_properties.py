@@ -11,8 +11,8 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate_source
 from seq2seq.data.tokenizer import PAD
 from seq2seq.decoding.beam import beam_search
+from seq2seq.decoding.constraints import ForcedPrefix, NoInputMarks, NoRepeatNgram
 from seq2seq.decoding.greedy import greedy_search
-from seq2seq.decoding.processors import ForcedPrefix, InputMarks, NoRepeatNgram
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.transformer_step import step_model
@@ -90,7 +90,7 @@ def test_more_padding_changes_nothing(strategy, make):
 def test_a_beam_of_one_is_greedy_under_rules_too(sources, seed, asked):
     config = DecodeConfig(beam=1, min_length=0)
     prefixes = [asked.get("prefix", [])] * len(sources)
-    rules = [InputMarks(), ForcedPrefix(prefixes), NoRepeatNgram(2)]
+    rules = [NoInputMarks(), ForcedPrefix(prefixes), NoRepeatNgram(2)]
     arguments = (collate_source(sources), [7] * len(sources), config, rules)
     step = TableStep(random_language(8, seed))
     assert_same(beam_search(step, *arguments), greedy_search(step, *arguments))
@@ -142,6 +142,21 @@ def test_ties_go_to_the_first_token_in_any_batch(strategy):
         assert own[0].tokens == together[requests.index(request)][0].tokens
     if strategy == "greedy":  # 3 is the first word, and the end mark comes before all words
         assert all(own[0].tokens == [3] for own in together)
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "beam", "gnmt", "diverse", "rules"])
+def test_what_is_no_number_in_one_sentence_changes_no_other(strategy):
+    language = random_language(8, 1)
+
+    def broken(source, words):
+        return [float("nan")] * 8 if len(source) == 2 and words else language(source, words)
+
+    requests = [Request([3] * i) for i in range(5)]
+    found = run(TableStep(broken), strategy, requests)
+    expected = run(TableStep(language), strategy, requests)
+    for i in (0, 1, 3, 4):
+        assert_same([found[i]], [expected[i]])
+    assert found[2]
 
 
 @settings(max_examples=25, deadline=None)

@@ -144,7 +144,7 @@ def test_what_else_a_beam_found_comes_for_free_and_changes_nothing():
     config = DecodeConfig(beam=4, min_length=0, max_extra=4)
     model = TableStep(random_language(9, 1))
     asked = search(model, sources, config, max_length=256)
-    spare = search(model, sources, config, max_length=256, spare=True)
+    spare = search(model, sources, config, max_length=256, return_all_finished=True)
     assert [found[:1] for found in spare] == asked
     assert max(map(len, spare)) > 1
     for found in spare:

@@ -78,7 +78,7 @@ def test_select_keeps_sources_and_hypotheses_together():
     pasts = [layer.append(*new_positions(6, 2)) for layer in layers]  # two beams each
     past_k = [k.clone() for k, _ in pasts]
     sentences, rows = torch.tensor([0, 2]), torch.tensor([1, 0, 4, 4])
-    cache.select(sentences, rows)
+    cache.keep(sentences, rows)
     assert torch.equal(cache.source_allowed, source_allowed[sentences])
     for layer, (cross_k, cross_v), k in zip(layers, sources, past_k, strict=True):
         assert torch.equal(layer.cross.k, cross_k[sentences])
@@ -146,7 +146,7 @@ def test_bytes_are_those_of_the_buffers_counted_by_hand():
     assert cache.bytes == cross + 2 * past
     both = DecoderCache([cache, layer_cache()], torch.ones(3, 1, 1, 4, dtype=torch.bool))
     assert both.bytes == 2 * cross + 2 * past
-    both.select(torch.tensor([1]), torch.tensor([2, 3]))
+    both.keep(torch.tensor([1]), torch.tensor([2, 3]))
     assert layer_bytes(both) == [(cross + 2 * past) // 3, cross // 3]
 
 
@@ -244,7 +244,7 @@ def test_padding_moves_with_its_hypothesis_when_beams_are_chosen(positions):
     sentences, rows = torch.tensor([0, 2]), torch.tensor([1, 0, 4, 4])
     state = model.start(source, source_real)
     model.decode_step(prefix, state, real)
-    state.select(sentences, rows)
+    state.keep(sentences, rows)
     assert torch.equal(state.real_RL, real[rows])
     state.reorder(torch.tensor([1, 0, 2, 3]))
     rows = rows[[1, 0, 2, 3]]

@@ -193,7 +193,7 @@ def test_a_search_may_exchange_and_drop_hypotheses_between_steps(kind):
     model.decode_step(second, cache)
     history = torch.cat([start[rows], second], dim=1)
     kept = torch.tensor([3, 2])
-    cache.select(torch.tensor([1]), kept)  # the first sentence is done
+    cache.keep(torch.tensor([1]), kept)  # the first sentence is done
     third = random_ids(9, 2, 1)
     stepped = model.decode_step(third, cache)
     history = torch.cat([history[kept], third], dim=1)

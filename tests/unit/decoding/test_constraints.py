@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,17 +10,17 @@ from naive_search import TableStep, random_language
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
-from seq2seq.decoding.processors import (
+from seq2seq.decoding.constraints import (
     BannedSequences,
     ForcedPrefix,
     MinLength,
     NoRepeatNgram,
-    Past,
     RepetitionPenalty,
-    ranks,
+    apply_constraints,
 )
+from seq2seq.decoding.history import History
 from seq2seq.decoding.request import Request
-from seq2seq.decoding.search import make_processors, search
+from seq2seq.decoding.search import make_constraints, search
 from seq2seq.errors import RequestError
 
 VOCABULARY = 7
@@ -36,7 +35,7 @@ STRATEGIES = {
 strategies = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
-def pasts(max_length: int = 8):
+def histories(max_length: int = 8):
     """Several hypotheses of equal length, of up to three sentences."""
     return st.integers(0, max_length).flatmap(
         lambda length: st.lists(
@@ -47,9 +46,9 @@ def pasts(max_length: int = 8):
     )
 
 
-def as_past(rows) -> Past:
-    tokens = np.array([tokens for _, tokens in rows], dtype=np.int64).reshape(len(rows), -1)
-    return Past(tokens, np.array([sentence for sentence, _ in rows]))
+def as_history(rows) -> History:
+    tokens = torch.tensor([tokens for _, tokens in rows], dtype=torch.long).reshape(len(rows), -1)
+    return History(tokens, tokens.double(), torch.tensor([sentence for sentence, _ in rows]))
 
 
 def log_probs_of(rows, seed: int = 0) -> torch.Tensor:
@@ -57,11 +56,11 @@ def log_probs_of(rows, seed: int = 0) -> torch.Tensor:
     return torch.log_softmax(torch.randn(len(rows), VOCABULARY, generator=draw), dim=1)
 
 
-def ruled_out(processor, rows) -> list[list[int]]:
+def ruled_out(constraint, rows) -> list[list[int]]:
     """The tokens that a hard rule makes impossible for each row; checks that others stay."""
     before = log_probs_of(rows)
     after = before.clone()
-    processor(after, as_past(rows))
+    constraint(after, as_history(rows))
     changed = after != before
     assert (after[changed] == -math.inf).all()
     return [row.nonzero()[:, 0].tolist() for row in changed]
@@ -70,7 +69,7 @@ def ruled_out(processor, rows) -> list[list[int]]:
 # Each rule alone
 
 
-@given(rows=pasts(), prefixes=st.lists(st.lists(TOKENS, max_size=5), min_size=3, max_size=3))
+@given(rows=histories(), prefixes=st.lists(st.lists(TOKENS, max_size=5), min_size=3, max_size=3))
 def test_a_prefix_leaves_its_next_token_alone(rows, prefixes):
     found = ruled_out(ForcedPrefix(prefixes), rows)
     for (sentence, tokens), gone in zip(rows, found, strict=True):
@@ -80,7 +79,7 @@ def test_a_prefix_leaves_its_next_token_alone(rows, prefixes):
 
 
 @given(
-    rows=pasts(),
+    rows=histories(),
     banned=st.lists(
         st.lists(st.lists(TOKENS, min_size=1, max_size=3), max_size=3), min_size=3, max_size=3
     ),
@@ -101,7 +100,7 @@ def repeats(tokens: list[int], size: int) -> bool:
     return len(set(grams)) < len(grams)
 
 
-@given(rows=pasts(), size=st.integers(1, 4))
+@given(rows=histories(), size=st.integers(1, 4))
 def test_no_ngram_occurs_again(rows, size):
     found = ruled_out(NoRepeatNgram(size), rows)
     for (_, tokens), gone in zip(rows, found, strict=True):
@@ -113,14 +112,14 @@ def test_no_ngram_occurs_again(rows, size):
 def test_no_repeated_ngram_gives_way_where_nothing_else_is_possible():
     log_probs = torch.full((2, VOCABULARY), -math.inf)
     log_probs[:, 4] = log_probs[1, 5] = -1.0
-    NoRepeatNgram(1)(log_probs, Past(np.array([[4], [4]]), np.array([0, 1])))
+    NoRepeatNgram(1)(log_probs, as_history([(0, [4]), (1, [4])]))
     assert (log_probs > -math.inf).nonzero().tolist() == [[0, 4], [1, 5]]
 
 
-@given(rows=pasts(), factor=st.floats(1, 3))
+@given(rows=histories(), factor=st.floats(1, 3))
 def test_the_penalty_multiplies_log_probabilities_of_used_tokens(rows, factor):
     before = log_probs_of(rows)
-    after = ranks(before, [RepetitionPenalty(factor)], as_past(rows))
+    after = apply_constraints(before, [RepetitionPenalty(factor)], as_history(rows))
     for r, (_, tokens) in enumerate(rows):
         for token in range(VOCABULARY):
             times = factor if token in tokens else 1
@@ -128,7 +127,7 @@ def test_the_penalty_multiplies_log_probabilities_of_used_tokens(rows, factor):
     assert torch.equal(before, log_probs_of(rows))  # scores stay those of the model
 
 
-@given(rows=pasts(), least=st.lists(st.integers(0, 9), min_size=3, max_size=3))
+@given(rows=histories(), least=st.lists(st.integers(0, 9), min_size=3, max_size=3))
 def test_too_short_an_output_does_not_end(rows, least):
     found = ruled_out(MinLength(least), rows)
     for (sentence, tokens), gone in zip(rows, found, strict=True):
@@ -256,10 +255,10 @@ def test_an_output_that_cannot_go_on_is_cut_off_there_without_marks(strategy):
 
 def test_only_the_rules_that_a_batch_needs_are_made():
     def kinds(request, **changes):
-        made = make_processors([Request([3]), request], [(0, 9)] * 2, DecodeConfig(**changes))
+        made = make_constraints([Request([3]), request], [(0, 9)] * 2, DecodeConfig(**changes))
         return [type(rule).__name__ for rule in made]
 
-    always = ["InputMarks", "MinLength"]
+    always = ["NoInputMarks", "MinLength"]
     assert kinds(Request([3])) == always
     assert kinds(Request([3], prefix=[4])) == [*always, "ForcedPrefix"]
     assert kinds(Request([3], banned=[[4]])) == [*always, "BannedSequences"]

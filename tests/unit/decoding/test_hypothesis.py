@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.lengths import best_possible, normalised, output_limits
+from seq2seq.data.tokenizer import EOS
+from seq2seq.decoding.hypothesis import Hypothesis, length_divisor, normalised
+from seq2seq.decoding.request import output_limits
 
 
 @pytest.mark.parametrize(
@@ -53,13 +55,28 @@ def test_what_a_log_probability_is_divided_by():
     penalty=st.floats(0, 3),
 )
 def test_no_continuation_passes_the_bound(log_prob, lost, lengths, norm, penalty):
+    """The proof that beam search may stop, see `beam._StopRule`."""
     length, limit = sorted(lengths)
     config = DecodeConfig(length_norm=norm, length_penalty=penalty)
+    assert 0 < length_divisor(length, config) <= length_divisor(limit, config)
     continued = normalised(log_prob - lost, length, config)
-    assert continued <= best_possible(log_prob, limit, config) + 1e-12
+    assert continued <= log_prob / length_divisor(limit, config) + 1e-12
 
 
-def test_the_bound_is_reached_by_a_sure_continuation_to_the_limit():
-    config = DecodeConfig(length_penalty=1.0)
-    assert best_possible(-3.0, 6, config) == normalised(-3.0, 6, config) == -0.5
-    assert math.isinf(best_possible(-math.inf, 6, config))
+def test_an_output_ends_at_its_end_mark_or_before_what_is_impossible():
+    config, inf = DecodeConfig(), math.inf
+    made = [
+        Hypothesis.of(output, log_probs, config)
+        for output, log_probs in (
+            ([5, 6, EOS, 7], [-1.0, -2.0, -3.0, -inf]),
+            ([5, 6, 7], [-1.0, -2.0, -3.0]),
+            ([5, EOS, 7], [-1.0, -inf, -3.0]),
+            ([5], [-inf]),
+        )
+    ]
+    assert made == [
+        Hypothesis([5, 6], -6.0, -2.0, True, [-1.0, -2.0, -3.0]),
+        Hypothesis([5, 6, 7], -6.0, -2.0, False, [-1.0, -2.0, -3.0]),
+        Hypothesis([5], -1.0, -1.0, False, [-1.0]),
+        Hypothesis([], 0.0, 0.0, False, []),
+    ]

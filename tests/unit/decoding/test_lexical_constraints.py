@@ -2,21 +2,22 @@
 
 import itertools
 import math
-import tracemalloc
 from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_search import TableStep, all_outputs, random_language
-from test_processors import STRATEGIES, strategies
+from test_constraints import STRATEGIES, strategies
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.request import Request
-from seq2seq.decoding.required import by_turns
+from seq2seq.decoding.history import History
+from seq2seq.decoding.lexical_constraints import RequiredTerms, round_robin
+from seq2seq.decoding.request import Request, missing_tokens
 from seq2seq.decoding.search import search
-from seq2seq.decoding.terms import Terms
 from seq2seq.errors import RequestError
 
 VOCABULARY = 6
@@ -41,31 +42,59 @@ def all_strings(alphabet, length):
 # What is missing
 
 
+def missing(sequences, output):
+    """How many tokens complete an output, and how many once each of three has come next."""
+    tokens = torch.tensor([output], dtype=torch.long)
+    history = History(tokens, tokens.double(), torch.tensor([0]))
+    now, tokens, after, other = RequiredTerms([sequences], [99]).missing(history)
+    known = dict(zip(tokens[0].tolist(), after[0].tolist(), strict=True))
+    return now.item(), {token: known.get(token, other.item()) for token in (3, 4, 5)}
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     output=st.lists(st.integers(3, 5), max_size=5),
-    sequences=st.lists(st.lists(st.integers(3, 5), min_size=1, max_size=3), max_size=2),
+    sequences=st.lists(st.lists(st.integers(3, 5), min_size=1, max_size=3), min_size=1, max_size=2),
 )
 def test_so_many_tokens_as_are_missing_always_complete_an_output(output, sequences):
-    terms, output = Terms(sequences), tuple(output)
-    missing = terms.missing(output)
-    assert (missing == 0) == holds(output, sequences)
-    assert any(holds((*output, *more), sequences) for more in all_strings((3, 4, 5), missing))
-    progress = terms.progress(output)
-    assert progress.now == missing
-    for token in (3, 4, 5):
-        after = terms.missing((*output, token))
-        assert progress.after.get(token, progress.other) >= after
-        if token in progress.after:
-            assert progress.after[token] == after
-    assert not missing or min(progress.after.values()) < missing  # there is always a way on
+    output = tuple(output)
+    now, after = missing(sequences, output)
+    assert (now == 0) == holds(output, sequences)
+    assert any(holds((*output, *more), sequences) for more in all_strings((3, 4, 5), now))
+    for token, left in after.items():
+        assert left >= missing(sequences, (*output, token))[0]
+        if any(token in sequence for sequence in sequences) and now:
+            assert left == missing(sequences, (*output, token))[0]
+    assert not now or min(after.values()) < now  # there is always a way on
 
 
 def test_what_is_missing_by_hand():
-    terms = Terms([[3, 4], [3, 4], [5]])
     expected = {(): 5, (3,): 4, (3, 4): 3, (3, 5): 4, (3, 4, 3, 4): 1, (5, 3, 4, 3): 1,
                 (3, 4, 5, 3, 4): 0}  # fmt: skip
-    assert {output: terms.missing(output) for output in expected} == expected
+    found = {output: missing([[3, 4], [3, 4], [5]], output)[0] for output in expected}
+    assert found == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sentences=st.lists(TERMS, min_size=1, max_size=3).filter(any),
+    length=st.integers(0, 6),
+    seed=st.integers(0, 99),
+)
+def test_what_a_batch_lacks_and_has_met_is_counted_as_by_loops(sentences, length, seed):
+    terms = RequiredTerms(sentences, [99] * len(sentences))
+    draw = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(3, 6, (2 * len(sentences), length), generator=draw)
+    history = History(tokens, tokens.double(), torch.arange(len(sentences)).repeat_interleave(2), 2)
+    found = terms.missing(history).now_R.tolist()
+    for lacking, row, b in zip(found, tokens.tolist(), history.sentence_R.tolist(), strict=True):
+        assert lacking == missing_tokens(sentences[b], row)
+    candidates = torch.tensor([[3, 4, 5]]).expand(len(tokens), -1)
+    met = terms.constraints_met(history, candidates).tolist()
+    for own, row, b in zip(met, tokens.tolist(), history.sentence_R.tolist(), strict=True):
+        for number, token in zip(own, (3, 4, 5), strict=True):
+            all_tokens = sum(map(len, sentences[b]))
+            assert number <= all_tokens - missing_tokens(sentences[b], [*row, token])
 
 
 # In a search
@@ -152,10 +181,19 @@ def test_sentences_without_terms_are_searched_as_if_no_other_had_any(strategy):
 
 
 @strategies
-def test_terms_give_the_same_output_in_any_batch(strategy):
-    requests = [Request([3] * i, required=[[3, 4], [5]][: i % 3]) for i in range(6)]
-    alone = [outputs(strategy, [request], 1)[0] for request in requests]
-    together = outputs(strategy, requests[::-1], 1)[::-1]
+@settings(max_examples=15, deadline=None)
+@given(
+    sentences=st.lists(st.lists(st.lists(st.integers(3, 12), min_size=1, max_size=4), max_size=3),
+                       min_size=2, max_size=5),
+    seed=st.integers(0, 99),
+)  # fmt: skip
+def test_terms_give_the_same_output_in_any_batch(strategy, sentences, seed):
+    """In a vocabulary that is larger than what a beam looks at."""
+    language = TableStep(random_language(40, seed))
+    requests = [Request([3] * i, required=terms) for i, terms in enumerate(sentences)]
+    config = DecodeConfig(max_extra=14, **{**STRATEGIES[strategy]})
+    alone = [search(language, [one], config, max_length=64)[0] for one in requests]
+    together = search(language, requests[::-1], config, max_length=64)[::-1]
     assert [[one.tokens for one in own] for own in together] == [
         [one.tokens for one in own] for own in alone
     ]
@@ -190,32 +228,44 @@ def test_terms_that_cannot_fit_are_refused():
     st.integers(1, 9),
 )
 def test_banks_share_the_beams_by_turns(candidates, beams):
-    scores, banks = (np.array([column]) for column in zip(*candidates, strict=True))
+    scores, banks = (torch.tensor([column]) for column in zip(*candidates, strict=True))
     possible = scores > -math.inf
-    order = np.argsort(-scores, axis=1, kind="stable")
+    order = scores.argsort(dim=1, descending=True, stable=True)
     # By hand: a queue for each bank, the fullest first, of which each gives one in turn.
-    queues = {bank: [c for c in order[0] if banks[0, c] == bank and possible[0, c]]
+    queues = {bank: [c for c in order[0].tolist() if banks[0, c] == bank and possible[0, c]]
               for bank in (0, -1, -2, -3)}  # fmt: skip
     expected = []
     while any(queues.values()):
         expected += [queue.pop(0) for queue in queues.values() if queue]
-    found = by_turns(order, banks, possible)[0].tolist()
+    found = round_robin(order, banks, possible)[0].tolist()
     assert sorted(found) == list(range(len(candidates)))
     assert found[: len(expected)][:beams] == expected[:beams]
 
 
+class Largest(TorchDispatchMode):
+    """Notes the size of the largest tensor that is made."""
+
+    size = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        for one in made if isinstance(made, tuple) else [made]:
+            self.size = max(self.size, one.numel())
+        return made
+
+
 def test_turns_take_no_more_memory_than_the_candidates():
-    banks = np.zeros((20, 5000), int)  # 500 million pairs
-    tracemalloc.start()
-    by_turns(np.tile(np.arange(5000), (20, 1)), banks, banks == 0)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 20 * banks.nbytes
+    """Not that of their pairs."""
+    order = torch.arange(500).expand(4, -1)
+    with Largest() as largest:
+        round_robin(order, torch.zeros(4, 500, dtype=torch.long), torch.ones(4, 500).bool())
+    assert 4 * 500 <= largest.size <= 4 * 501
 
 
 def test_one_bank_changes_no_order():
-    order = np.array([[2, 0, 1, 3]])
-    assert by_turns(order, np.zeros((1, 4), int), np.ones((1, 4), bool)).tolist() == order.tolist()
+    order = torch.tensor([[2, 0, 1, 3]])
+    found = round_robin(order, torch.zeros(1, 4, dtype=torch.long), torch.ones(1, 4).bool())
+    assert found.tolist() == order.tolist()
 
 
 def test_scores_of_outputs_with_terms_are_those_of_the_language():

@@ -1,0 +1,75 @@
+"""Hypotheses while a search extends them.
+
+Shapes: B sentences that are left, R hypotheses, N of each sentence, L tokens so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.config import DecodeConfig
+from seq2seq.decoding.hypothesis import Hypothesis
+
+
+class History(NamedTuple):
+    """Hypotheses as far as they are, one a row, on the device of the model.
+
+    Attributes:
+        tokens_RL: without the start mark.
+        log_probs_RL: of these tokens, by the model.
+        sentence_R: which source of the batch each extends; those of one source are neighbours.
+        width: hypotheses of each source.
+    """
+
+    tokens_RL: Tensor
+    log_probs_RL: Tensor
+    sentence_R: Tensor
+    width: int = 1
+
+    @classmethod
+    def empty(cls, sentences: int, device: torch.device) -> History:
+        """One empty hypothesis for each source."""
+        tokens_RL = torch.empty(sentences, 0, dtype=torch.long, device=device)
+        return cls(tokens_RL, tokens_RL.double(), torch.arange(sentences, device=device))
+
+    @property
+    def length(self) -> int:
+        return self.tokens_RL.size(1)
+
+    def append(self, tokens_R: Tensor, log_probs_R: Tensor) -> History:
+        """Each has one more token."""
+        tokens_RL = torch.cat([self.tokens_RL, tokens_R[:, None]], dim=1)
+        log_probs_RL = torch.cat([self.log_probs_RL, log_probs_R[:, None]], dim=1)
+        return self._replace(tokens_RL=tokens_RL, log_probs_RL=log_probs_RL)
+
+    def at(self, rows_R: Tensor, width: int | None = None) -> History:
+        """Copies of some rows."""
+        parts = (self.tokens_RL, self.log_probs_RL, self.sentence_R)
+        tokens_RL, log_probs_RL, sentence_R = (part.index_select(0, rows_R) for part in parts)
+        return History(tokens_RL, log_probs_RL, sentence_R, width or self.width)
+
+    def rows_of(self, which_B: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Places of these sentences among those that are left, and of their hypotheses."""
+        rows_BN = np.arange(len(which_B) * self.width).reshape(-1, self.width)[which_B]
+        indices = (np.flatnonzero(which_B), rows_BN.ravel())
+        device = self.tokens_RL.device
+        places_B, rows_R = (torch.from_numpy(i).to(device, non_blocking=True) for i in indices)
+        return places_B, rows_R
+
+
+def assembled(
+    parts: Sequence[History], sentences: int, config: DecodeConfig
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each sentence, in the order of the parts, which are all read from here."""
+    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    for part in parts:
+        columns = (part.sentence_R, part.tokens_RL, part.log_probs_RL)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for sentence, tokens, log_probs in rows:
+            found[sentence].append(Hypothesis.of(tokens, log_probs, config))
+    return found
