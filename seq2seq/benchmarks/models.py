@@ -18,7 +18,7 @@ from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.step import ModelStep
 from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
-from seq2seq.model.cache import BLOCK
+from seq2seq.model.kv_cache import BLOCK
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import peak_memory
 from seq2seq.training.loss import translation_loss

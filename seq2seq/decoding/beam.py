@@ -72,7 +72,7 @@ def beam_search(
                 break
             sentences = [sentences[b] for b in going]
             rows_BN, alive = rows_BN[going], alive.of(going)
-            state.select(*(torch.tensor(i).to(source_BS.device) for i in (going, rows_BN.ravel())))
+            state.keep(*(torch.tensor(i).to(source_BS.device) for i in (going, rows_BN.ravel())))
         elif not np.array_equal(rows_BN.ravel(), np.arange(rows_BN.size)):
             state.reorder(torch.from_numpy(rows_BN.ravel()).to(source_BS.device))
         last_R = torch.from_numpy(alive.tokens[..., -1].ravel()).to(source_BS.device)

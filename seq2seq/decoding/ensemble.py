@@ -22,9 +22,9 @@ class EnsembleState:
         for state in self.states:
             state.reorder(rows)
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         for state in self.states:
-            state.select(sentences, rows)
+            state.keep(sentences, rows)
 
 
 class Ensemble:

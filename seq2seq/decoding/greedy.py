@@ -81,7 +81,7 @@ def extend(
         outputs = outputs.of(going_B)
         rows = (going_B[:, None] * count + np.arange(count)).ravel()
         index, rows_R = (torch.from_numpy(i).to(last_R.device) for i in (going_B, rows))
-        state.select(index, rows_R)
+        state.keep(index, rows_R)
         last_R = last_R[rows_R]
 
 

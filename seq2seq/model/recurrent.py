@@ -17,8 +17,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.config import RecurrentConfig
 from seq2seq.model import masks
 from seq2seq.model.attention import masked_softmax
-from seq2seq.model.cache import check_hypotheses
 from seq2seq.model.dropout import Dropout, WordDropout
+from seq2seq.model.kv_cache import check_hypotheses
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,
@@ -93,7 +93,7 @@ class RecurrentState:
         """Make hypothesis i a copy of the old rows[i] (R,)."""
         self.hidden_RD = self.hidden_RD.index_select(0, rows)
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         """Drop all sentences but these (B',), keeping the hypotheses `rows` (R',)."""
         self.annotations_BSD = self.annotations_BSD.index_select(0, sentences)
         self.keys_BSA = self.keys_BSA.index_select(0, sentences)

@@ -20,7 +20,7 @@ class DecodeState(Protocol):
     def reorder(self, rows: Tensor) -> None:
         """Hypothesis i becomes a copy of the old rows[i] (R,)."""
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         """Keep these sentences (B',) and these hypotheses (R',) only."""
 
 

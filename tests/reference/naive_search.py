@@ -150,7 +150,7 @@ class TableState:
     def reorder(self, rows: Tensor) -> None:
         self.hypotheses = [self.hypotheses[row] for row in rows.tolist()]
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         self.sources = [self.sources[sentence] for sentence in sentences.tolist()]
         self.reorder(rows)
 
@@ -187,7 +187,7 @@ class RerunState:
     def reorder(self, rows: Tensor) -> None:
         self.hypotheses = self.hypotheses[rows]
 
-    def select(self, sentences: Tensor, rows: Tensor) -> None:
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
         self.sources = self.sources[sentences]
         self.reorder(rows)
 

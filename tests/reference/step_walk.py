@@ -30,7 +30,7 @@ def assert_same_walk(one, other, source_BS):
             kept = torch.tensor([2, 0])
             rows_BN, sentences = rows_BN[kept], 2
             for state in states:
-                state.select(kept, rows_BN.flatten())
+                state.keep(kept, rows_BN.flatten())
         else:
             for state in states:
                 state.reorder(rows_BN.flatten())

@@ -15,7 +15,7 @@ from seq2seq.data.tokenizer import BOS
 from seq2seq.decoding import static_step
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.static_step import StaticStep, _size, graph_step
+from seq2seq.decoding.cuda_graph import StaticStep, _size, graph_step
 from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import UserError
 

@@ -7,7 +7,7 @@ from tiny import tiny_recurrent, tiny_transformer
 
 from seq2seq.data.tokenizer import BOS
 from seq2seq.decoding.step import ModelStep
-from seq2seq.decoding.transformer_step import TransformerStep, step_model
+from seq2seq.decoding.transformer_step import TransformerStep, ModelStep
 
 
 @torch.inference_mode()
@@ -39,5 +39,5 @@ def test_a_reordering_takes_no_fresh_memory_while_the_number_of_hypotheses_stays
 
 
 def test_other_models_take_the_general_way():
-    assert isinstance(step_model(tiny_recurrent()), ModelStep)
-    assert isinstance(step_model(tiny_transformer(kernel="reference")), ModelStep)
+    assert isinstance(ModelStep(tiny_recurrent()), ModelStep)
+    assert isinstance(ModelStep(tiny_transformer(kernel="reference")), ModelStep)

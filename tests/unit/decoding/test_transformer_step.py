@@ -14,7 +14,7 @@ from seq2seq.decoding.transformer_step import (
     TOGETHER,
     TransformerStep,
     _of_like_length,
-    step_model,
+    ModelStep,
 )
 from seq2seq.inference.precision import prepared
 
@@ -36,11 +36,11 @@ def test_it_is_the_whole_model_token_by_token(kind, beam):
     model = tiny_transformer(**kind)
     with torch.no_grad():
         model.output.weight *= 3  # so that outputs differ
-    assert isinstance(step_model(model), TransformerStep)
+    assert isinstance(ModelStep(model), TransformerStep)
     config = DecodeConfig(beam=beam, n_best=beam, min_length=3)
     found, expected = (
         search(step, REQUESTS, config, max_length=24)
-        for step in (step_model(model), ModelStep(model))
+        for step in (ModelStep(model), ModelStep(model))
     )
     for own, others in zip(found, expected, strict=True):
         assert [one.tokens for one in own] == [one.tokens for one in others]
@@ -56,7 +56,7 @@ def test_packed_weights_and_sentences_encoded_by_length_change_nothing(kind):
         model.output.weight *= 3
     config = DecodeConfig(beam=2, min_length=3, batch_tokens=10**6)
     expected = search(ModelStep(model), requests, config, max_length=24)
-    for step in (step_model(model), step_model(prepared(model, "float32"))):
+    for step in (ModelStep(model), ModelStep(prepared(model, "float32"))):
         found = search(step, requests, config, max_length=24)
         for own, others in zip(found, expected, strict=True):
             assert [one.tokens for one in own] == [one.tokens for one in others]

@@ -9,7 +9,7 @@ from tiny_bundle import tiny_bundle
 from torch.testing import assert_close
 
 from seq2seq.data.tokenizer import BOS, PAD
-from seq2seq.decoding.transformer_step import step_model
+from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import UserError
 from seq2seq.inference import precision as module
 from seq2seq.inference.precision import (
@@ -19,7 +19,7 @@ from seq2seq.inference.precision import (
     prepared,
 )
 from seq2seq.inference.translator import Translator
-from seq2seq.model.packed_linear import PackedLinear
+from seq2seq.model.optimize import PackedLinear
 
 SOURCE = random_ids(0, 2, 6)
 SOURCE[1, 4:] = PAD
@@ -35,7 +35,7 @@ models = pytest.mark.parametrize(
 @torch.inference_mode()
 def log_probs_of(model, tokens=(BOS, 5, 7)):
     """Of a few steps, as a search takes them (steps, 2, V)."""
-    step = step_model(model)
+    step = ModelStep(model)
     state = step.start(SOURCE)
     return torch.stack([step.step(torch.tensor([token] * 2), state) for token in tokens])
 

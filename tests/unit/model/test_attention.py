@@ -24,7 +24,7 @@ from seq2seq.model.attention import (
     fused_backend,
     masked_softmax,
 )
-from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.kv_cache import KeysValues, LayerCache
 from seq2seq.model.positions import RotaryPositions
 
 BOTH_KERNELS = pytest.mark.parametrize("kernel", KERNELS)

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from seq2seq.config import KERNELS
 from seq2seq.model.attention import MultiHeadAttention, attend
-from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.kv_cache import KeysValues, LayerCache
 from seq2seq.model.masks import padding
 from seq2seq.model.positions import (
     LearnedPositions,

@@ -6,7 +6,7 @@ from tiny import random_ids, real_positions, tiny_transformer
 from torch.testing import assert_close
 
 from seq2seq.config import KERNELS
-from seq2seq.model.cache import BLOCK, DecoderCache, KeysValues, LayerCache
+from seq2seq.model.kv_cache import BLOCK, DecoderCache, KeysValues, LayerCache
 
 
 def layer_cache(sentences: int = 3) -> LayerCache:

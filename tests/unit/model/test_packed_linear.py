@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.model.packed_linear import LARGE, PackedLinear, can_pack
+from seq2seq.model.optimize import LARGE, PackedLinear, can_pack
 
 pytestmark = pytest.mark.skipif(not can_pack(), reason="this torch has no packed products")
 

@@ -26,7 +26,7 @@ from torch.testing import assert_close
 from seq2seq.config import KERNELS
 from seq2seq.model import masks
 from seq2seq.model.attention import MultiHeadAttention, attend, masked_softmax
-from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.kv_cache import KeysValues, LayerCache
 from seq2seq.model.layers import Residual
 from seq2seq.model.positions import SinusoidalPositions
 from seq2seq.model.recurrent import AdditiveAttention
