@@ -959,7 +959,7 @@ class DecodeBenchmarkConfig(Checked):
     beams: list[int] = field(default_factory=lambda: [1, 5])
     batches: list[int] = field(default_factory=lambda: [1, 64])  # sentences decoded together
     workers: list[int] = field(default_factory=lambda: [1])  # batches at once, a thread each
-    cuda_graphs: list[bool] = field(default_factory=lambda: [False])  # on a GPU; static_step.py
+    cuda_graphs: list[bool] = field(default_factory=lambda: [False])  # on a GPU; cuda_graph.py
     length: int = 20  # tokens of each output
     warmup_calls: int = 2  # not counted, in each measurement
     calls: int = 10  # counted, in each measurement

@@ -56,7 +56,7 @@ class KVCache:
         # (R, 2 * L, K, places, E): the keys, then the values, of each layer; None = nothing yet.
         self.storage: Tensor | None = None
         self._spare: Tensor | None = None  # what a reordering copies to, in turns with the storage
-        # Of the step that is under way, for the keys and the values of each layer, (R, K, places, E):
+        # Of the step that is under way, for keys and values of each layer, (R, K, places, E):
         self._seen: tuple[Tensor, ...] = ()  # all that is stored, and what will be
         self._free: tuple[Tensor, ...] = ()  # what will be
 

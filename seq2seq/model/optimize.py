@@ -27,7 +27,7 @@ LARGE, FEW = 2**20, 4  # matrices of so many numbers are read faster for 4 rows 
 def optimize_for_inference(model: TranslationModel) -> None:
     """Replace modules of a model in float32 or bfloat16 on a CPU by faster ones, where torch can.
 
-    The numbers stay the same but for rounding. The model cannot be trained or saved any more.
+    The numbers stay the same but for rounding. The model cannot be trained any more.
     """
     if not can_pack():
         return
@@ -76,7 +76,8 @@ class PackedLinear(nn.Module):
         bias = torch.cat(biases) if biases else None
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
         self._linear = torch.ops.mkldnn._linear_pointwise.default
-        self._packed: tuple[Any, ...] = (packed, bias, "none", [], "")  # no function follows the product
+        # No function follows the product.
+        self._packed: tuple[Any, ...] = (packed, bias, "none", [], "")
         self.few = FEW * self.in_features if weight.numel() >= LARGE else 0  # numbers in x
 
     def forward(self, x: Tensor) -> Tensor:
@@ -90,7 +91,11 @@ class PackedLinear(nn.Module):
         return product
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        raise NotImplementedError("save a model before it is optimised for inference")
+        """As plain layers have it, so that no weights are missing in what is saved."""
+        packed, bias, *_ = self._packed
+        destination[f"{prefix}weight"] = packed.to_dense()
+        if bias is not None:
+            destination[f"{prefix}bias"] = bias
 
 
 class DirectLayerNorm(nn.LayerNorm):
@@ -116,7 +121,19 @@ class JoinedSelfAttention(MultiHeadAttention):
         self.qkv_proj = PackedLinear(projections)
         self.out_proj = attention.out_proj
         self.q_norm, self.k_norm = attention.q_norm, attention.k_norm
+        self.register_state_dict_post_hook(_save_apart)
 
     def _project_self(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
         parts: tuple[Tensor, ...] = self.qkv_proj(x_BTD).split_with_sizes(self.sizes, -1)
         return parts
+
+
+def _save_apart(
+    attention: JoinedSelfAttention, state: dict[str, Tensor], prefix: str, metadata: object
+) -> None:
+    """Give each projection its weights in what is saved."""
+    for kind in ("weight", "bias"):
+        joined = state.pop(f"{prefix}qkv_proj.{kind}", None)
+        parts = () if joined is None else joined.split(attention.sizes)
+        for letter, part in zip("qkv", parts, strict=False):
+            state[f"{prefix}{letter}_proj.{kind}"] = part

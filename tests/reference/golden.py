@@ -195,7 +195,8 @@ def fill(linear: nn.Linear, weight: Any, bias: Any) -> None:
 
 def run_module(case: Case, kernel: str, dtype: torch.dtype) -> Tensor:
     attention, inputs = attention_module(case, dtype, kernel), case["inputs"]
-    x, given, causal = _tensor(inputs["query"], dtype), inputs["key_value"], case["config"]["causal"]
+    x, given = _tensor(inputs["query"], dtype), inputs["key_value"]
+    causal = case["config"]["causal"]
     output: Tensor
     if "memory_k" in inputs:
         entries = KeysValues(*(_tensor(inputs[f"memory_{letter}"], dtype) for letter in "kv"))

@@ -168,7 +168,7 @@ def test_chosen_beams_go_on_as_if_they_had_always_been_alone():
     state.reorder(torch.tensor([0, 0, 1, 1, 2, 2]))  # two beams of each sentence
     model.decode_step(further, state)
     sentences, rows = torch.tensor([0, 2]), torch.tensor([1, 0, 5, 5])
-    state.select(sentences, rows)
+    state.keep(sentences, rows)
     last = random_ids(5, 4, 3)
     found = model.decode_step(last, state)
     for r, (row, sentence) in enumerate(zip(rows.tolist(), [0, 0, 2, 2], strict=True)):
