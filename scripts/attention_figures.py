@@ -28,7 +28,7 @@ from seq2seq.inference.bundle import Bundle, load_bundle
 from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model import masks
-from seq2seq.model.attention import attend
+from seq2seq.model.attention import attention_weights
 from seq2seq.model.attention_maps import attention_maps
 from seq2seq.model.transformer import Transformer
 
@@ -201,8 +201,8 @@ def scale_figure(keys: int = 32) -> Figure:
     sharpness: dict[str, list[tuple[float, float]]] = {"not scaled": [], "divided by √E": []}
     for width in widths:
         q, k = torch.randn(2, 64, 1, keys, width, generator=generator)
-        for name, scale in (("not scaled", 1.0), ("divided by √E", None)):
-            _, weights = attend(q, k, k, scale=scale, kernel="reference", need_weights=True)
+        for name, queries in (("not scaled", q * width**0.5), ("divided by √E", q)):
+            weights = attention_weights(queries, k)  # divides by √E
             entropy = -torch.xlogy(weights, weights).sum(-1).mean() / torch.log(torch.tensor(2.0))
             sharpness[name].append((weights.amax(-1).mean().item(), entropy.item()))
     figure = Figure(figsize=(7.5, 2.6), layout="constrained")

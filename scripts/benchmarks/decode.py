@@ -23,10 +23,10 @@ from benchmarks.measuring import described, in_own_process, in_turns, seconds_of
 from benchmarks.settings import DecodeBenchmarkConfig
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
+from seq2seq.decoding.cuda_graph import graph_step
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.static_step import graph_step
-from seq2seq.decoding.transformer_step import step_model
+from seq2seq.decoding.step import ModelStep
 from seq2seq.inference.device import choose_device
 from seq2seq.inference.precision import choose_precision, prepared
 from seq2seq.malloc import keep_freed_memory
@@ -88,7 +88,7 @@ def measure(config: DecodeBenchmarkConfig, setting: Setting) -> Measured:
     device = choose_device(config.device)
     torch.manual_seed(config.seed)
     model = build_model(config.model, config.vocab_size).to(device).eval()
-    step = graph_step if setting.cuda_graphs else step_model
+    step = graph_step if setting.cuda_graphs else ModelStep
     timed = TimedStep(step(prepared(model, setting.precision)), device)
     rng = np.random.default_rng(config.seed)
     translate = partial(

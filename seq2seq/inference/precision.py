@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from seq2seq.errors import UserError, nearest
-from seq2seq.model.packed_linear import PackedLinear, can_pack
+from seq2seq.model.optimize import optimize_for_inference
 from seq2seq.model.translation_model import TranslationModel
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
@@ -38,7 +38,7 @@ def prepared(model: TranslationModel, precision: str = "auto") -> TranslationMod
         return _with_int8_weights(model)
     model.to(getattr(torch, chosen))
     if chosen in ("float32", "bfloat16") and device.type == "cpu":
-        _pack(model)
+        optimize_for_inference(model)
     return model
 
 
@@ -75,17 +75,6 @@ def choose_precision(precision: str, device: torch.device) -> str:
 def cpu_has(precision: str) -> bool:
     """Whether the CPU has instructions for products in this precision."""
     return any(getattr(torch.cpu, name, bool)() for name in INSTRUCTIONS[precision])
-
-
-def _pack(model: TranslationModel) -> None:
-    """Replace all linear layers by packed ones, which have no gradients, if torch has them here."""
-    if not can_pack():
-        return
-    model.requires_grad_(False)
-    for parent in list(model.modules()):
-        for name, module in parent.named_children():
-            if type(module) is nn.Linear:
-                setattr(parent, name, PackedLinear(module.weight, module.bias))
 
 
 def _with_int8_weights(model: TranslationModel) -> TranslationModel:

@@ -9,16 +9,14 @@ import numpy as np
 import torch
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.alignment import AttentionHead, forced_attention
+from seq2seq.decoding.cuda_graph import graph_step
 from seq2seq.decoding.ensemble import Ensemble
-from seq2seq.decoding.forced import forced_log_probs
-from seq2seq.decoding.forced_attention import forced_attention
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request
+from seq2seq.decoding.scoring import forced_log_probs
 from seq2seq.decoding.search import search
-from seq2seq.decoding.static_step import graph_step
-from seq2seq.decoding.step import StepModel
-from seq2seq.decoding.transformer_step import step_model
+from seq2seq.decoding.step import ModelStep, StepModel
 from seq2seq.inference.engine import Progress, ranked_by_cover
 from seq2seq.model.translation_model import TranslationModel
 
@@ -46,7 +44,7 @@ class TorchEngine:
         self.models, self.length_ratio = list(models), length_ratio
         self.heads = list(heads) or [AttentionHead() for _ in models]
         self.max_length = min(model.config.max_length for model in models)
-        steps = [graph_step(model) if cuda_graphs else step_model(model) for model in models]
+        steps = [graph_step(model) if cuda_graphs else ModelStep(model) for model in models]
         self._step: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
         self._device = next(models[0].parameters()).device
         # Asked for once: while a search runs in several threads, each has but one.

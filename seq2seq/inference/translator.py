@@ -88,7 +88,7 @@ class Translator:
             engine: torch or ctranslate2, which is faster and knows fewer settings.
             precision: of the arithmetic, see `precision.prepared`; for the engine ctranslate2 by
                 the names of `CTranslate2Engine`.
-            cuda_graphs: steps of the search are replayed as CUDA graphs (`static_step.py`): on a
+            cuda_graphs: steps of the search are replayed as CUDA graphs (`cuda_graph.py`): on a
                 GPU, faster for small batches once the first of each size has been recorded.
 
         Raises:

@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from seq2seq.config import KERNELS
 from seq2seq.errors import nearest
 from seq2seq.model import masks
-from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.kv_cache import KeysValues, LayerCache
 from seq2seq.model.positions import RotaryPositions
 
 HALF = (torch.bfloat16, torch.float16)  # what flash attention takes on a GPU
@@ -31,13 +31,11 @@ def attend(
     v_BKSF: Tensor,
     allowed: Tensor | None = None,
     dropout: float = 0.0,
-    scale: float | None = None,
     kernel: str = "sdpa",
     *,
     causal: bool = False,
-    need_weights: bool = False,
-) -> Any:
-    """Scaled dot-product attention, softmax(q k^T * scale) v (Vaswani et al. 2017, eq. 1).
+) -> Tensor:
+    """Scaled dot-product attention, softmax(q k^T / sqrt(E)) v (Vaswani et al. 2017, eq. 1).
 
     Args:
         q_BHTE: queries.
@@ -46,57 +44,37 @@ def attend(
         allowed: mask that broadcasts to (B, H, T, S); None = no restriction. A query that may
             see nothing has a zero context.
         dropout: rate of dropping attention weights; give 0 outside training.
-        scale: factor on the scores; 1/sqrt(E) by default.
         kernel: `sdpa`, torch's fused kernels, or `reference`, written out.
         causal: query t also sees no key after its own, the last query being the last key.
-        need_weights: also return the weights before dropout; only `reference` has them.
 
     Returns:
-        Context (B, H, T, F); with `need_weights`, a pair with the weights (B, H, T, S).
+        Context (B, H, T, F).
 
     Raises:
         ValueError: sizes that do not fit together, or a mask that does not fit them.
     """
-    _check(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, kernel, causal)
+    _check(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
+    check_options(dropout, kernel)
     if kernel == "reference":
-        context, weights = _reference(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, scale, causal)
-        return (context, weights) if need_weights else context
-    if need_weights:
-        raise ValueError("the fused kernel never makes the weights: give kernel='reference'")
-    arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
-    on_cpu = q_BHTE.device.type == "cpu"
-    if on_cpu and q_BHTE.dtype in HALF and torch.is_grad_enabled():
-        # There the fused kernel's backward pass takes ten times as long in half precision.
-        for name in ("query", "key", "value"):
-            arguments[name] = arguments[name].float()
-    autocast = on_cpu and torch.is_autocast_enabled("cpu")
-    with (
-        _backends(q_BHTE, arguments["attn_mask"]),
-        torch.autocast("cpu", enabled=False) if autocast else nullcontext(),
-    ):
-        context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout, scale=scale)
-    return context.to(q_BHTE.dtype).reshape(*q_BHTE.shape[:3], v_BKSF.size(3))
+        weights_BHTS = attention_weights(q_BHTE, k_BKSE, allowed, causal=causal)
+        return F.dropout(weights_BHTS, dropout) @ _for_each_query_head(v_BKSF, q_BHTE)
+    return _fused(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, causal)
 
 
-def _reference(
-    q_BHTE: Tensor,
-    k_BKSE: Tensor,
-    v_BKSF: Tensor,
-    allowed: Tensor | None,
-    dropout: float,
-    scale: float | None,
-    causal: bool,
-) -> tuple[Tensor, Tensor]:
-    """Attention as in the paper, line by line: context and weights."""
+def attention_weights(
+    q_BHTE: Tensor, k_BKSE: Tensor, allowed: Tensor | None = None, *, causal: bool = False
+) -> Tensor:
+    """The weights (B, H, T, S) by which `attend` averages values, written out as in the paper.
+
+    Each row sums to 1, or to 0 if the query may see nothing. Arguments as for `attend`.
+    """
+    _check(q_BHTE, k_BKSE, k_BKSE, allowed, causal)
     if causal:
         order = masks.causal(q_BHTE.size(2), k_BKSE.size(2), q_BHTE.device)
         allowed = masks.combine(allowed, order)
-    group = q_BHTE.size(1) // k_BKSE.size(1)
-    k_BHSE, v_BHSF = (x.repeat_interleave(group, dim=1) for x in (k_BKSE, v_BKSF))
-    scale = 1.0 / math.sqrt(q_BHTE.size(-1)) if scale is None else scale
-    scores_BHTS = q_BHTE @ k_BHSE.transpose(-1, -2) * scale
-    weights_BHTS = masked_softmax(scores_BHTS, allowed)
-    return F.dropout(weights_BHTS, dropout) @ v_BHSF, weights_BHTS
+    k_BHSE = _for_each_query_head(k_BKSE, q_BHTE)
+    scores_BHTS = q_BHTE @ k_BHSE.transpose(-1, -2) * (1.0 / math.sqrt(q_BHTE.size(-1)))
+    return masked_softmax(scores_BHTS, allowed)
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
@@ -109,6 +87,37 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
         return scores.softmax(dim=-1)
     scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
     return scores.softmax(dim=-1) * allowed
+
+
+def _for_each_query_head(x_BKSE: Tensor, q_BHTE: Tensor) -> Tensor:
+    """(B, K, S, E) -> (B, H, S, E): neighbouring query heads read copies of the same head."""
+    return x_BKSE.repeat_interleave(q_BHTE.size(1) // x_BKSE.size(1), dim=1)
+
+
+# torch's fused kernels
+
+
+def _fused(
+    q_BHTE: Tensor,
+    k_BKSE: Tensor,
+    v_BKSF: Tensor,
+    allowed: Tensor | None,
+    dropout: float,
+    causal: bool,
+) -> Tensor:
+    """The same by torch's `scaled_dot_product_attention`, whose fast kernels keep no weights."""
+    arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
+    if q_BHTE.dtype in HALF and q_BHTE.device.type == "cpu" and torch.is_grad_enabled():
+        # There the fused kernel's backward pass takes ten times as long in half precision.
+        for name in ("query", "key", "value"):
+            arguments[name] = arguments[name].float()
+    surroundings = _surroundings(q_BHTE, arguments["attn_mask"])
+    if surroundings is None:
+        context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
+    else:
+        with surroundings:
+            context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
+    return context.to(q_BHTE.dtype).reshape(*q_BHTE.shape[:3], v_BKSF.size(3))
 
 
 def _fused_arguments(
@@ -135,7 +144,7 @@ def _fused_arguments(
         q_BHTE = q_BHTE.reshape(batch, kv_heads, heads // kv_heads * queries, width)
         grouped = False
     elif grouped and q_BHTE.is_cuda and (allowed is not None or q_BHTE.dtype not in HALF):
-        k_BKSE, v_BKSF = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (k_BKSE, v_BKSF))
+        k_BKSE, v_BKSF = (_for_each_query_head(x, q_BHTE) for x in (k_BKSE, v_BKSF))
         grouped = False
     return {
         "query": q_BHTE,
@@ -147,16 +156,18 @@ def _fused_arguments(
     }
 
 
-def _backends(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[None]:
-    """cuDNN's kernel is ruled out beside a mask.
+def _surroundings(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[Any] | None:
+    """What the kernel must run in: on a CPU no autocast; on a GPU no cuDNN beside a mask.
 
-    Its gradients are NaN for some lengths on H100 and H200 (pytorch issue 196678).
+    cuDNN's gradients are NaN there for some lengths on H100 and H200 (pytorch issue 196678).
     """
-    if allowed is None or not q.is_cuda:
-        return nullcontext()
-    fast = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    chosen: AbstractContextManager[None] = sdpa_kernel(fast)
-    return chosen
+    if q.is_cuda and allowed is not None:
+        return sdpa_kernel(
+            [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+        )
+    if not q.is_cuda and torch.is_autocast_enabled("cpu"):
+        return torch.autocast("cpu", enabled=False)
+    return None
 
 
 def fused_backend(
@@ -170,20 +181,12 @@ def fused_backend(
 ) -> str:
     """The kernel of torch that `attend` would run: flash, efficient, cudnn, or the slow math."""
     arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
-    with _backends(q_BHTE, arguments["attn_mask"]):
+    with _surroundings(q_BHTE, arguments["attn_mask"]) or nullcontext():
         chosen = torch._fused_sdp_choice(**arguments, dropout_p=dropout)
     return SDPBackend(chosen).name.removesuffix("_ATTENTION").lower()
 
 
-def _check(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    allowed: Tensor | None,
-    dropout: float,
-    kernel: str,
-    causal: bool,
-) -> None:
+def _check(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, causal: bool) -> None:
     q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
     if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
         raise ValueError(f"q, k and v are (batch, heads, length, width), got {_shapes(q, k, v)}")
@@ -200,14 +203,14 @@ def _check(
             f"{k_shape[1]} key/value heads do not divide {q_shape[1]} query heads: each serves an "
             "equal group"
         )
-    _check_options(dropout, kernel)
     if allowed is not None:
         masks.check(allowed, (*q_shape[:3], k_shape[2]))
     if causal:
         masks.check_order(q_shape[2], k_shape[2])
 
 
-def _check_options(dropout: float, kernel: str) -> None:
+def check_options(dropout: float, kernel: str) -> None:
+    """Raise ValueError unless the options of an attention are possible."""
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout={dropout} is no probability: give a number from 0 to below 1")
     if kernel not in KERNELS:
@@ -218,23 +221,44 @@ def _shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
     return f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
 
 
+class HeadNorm(nn.RMSNorm):
+    """RMS norm of each head (Zhang and Sennrich 2019), with a trained gain.
+
+    The gain takes the type of the input, without which torch's fused kernel does not run under
+    autocast, and epsilon is one number, so that a model is the same in every precision.
+    """
+
+    def __init__(self, head_dim: int):
+        super().__init__(head_dim, eps=torch.finfo(torch.float32).eps)
+
+    def forward(self, x_BHLE: Tensor) -> Tensor:
+        gain_E = self.weight.to(x_BHLE.dtype)
+        return F.rms_norm(x_BHLE, self.normalized_shape, gain_E, self.eps)
+
+
 class MultiHeadAttention(nn.Module):
     """Multi-head attention over itself or over another sequence (section 3.2.2 of the paper).
 
     `n_kv_heads` equal to `n_heads` is multi-head, a divisor of it grouped-query
-    (Ainslie et al. 2023), 1 multi-query attention (Shazeer 2019). Query head h owns the columns
-    h * E to (h + 1) * E of the query projection.
+    (Ainslie et al. 2023), 1 multi-query attention (Shazeer 2019)::
+
+               multi-head         grouped-query       multi-query
+               K = H = 4          K = 2               K = 1
+        q      0   1   2   3      0   1   2   3       0   1   2   3
+               |   |   |   |       \\ /     \\ /         \\   \\ /   /
+        k, v   0   1   2   3        0       1               0
+
+    Query head h owns the columns h * E to (h + 1) * E of the query projection.
 
     Args:
         d_model: width of the input and of the output.
         n_heads: query heads H.
         n_kv_heads: key/value heads K; None = as many as query heads.
         head_dim: width E of a head; None = d_model / n_heads.
-        source_dim: width of the sequence that is attended to; None = d_model.
         dropout: rate of dropping attention weights, in training.
         bias: whether the projections have biases.
         qk_norm: normalise each head's queries and keys, which bounds the scores (after Henry et
-            al. 2020; RMS norm with a trained gain).
+            al. 2020).
         kernel: of `attend`.
 
     Raises:
@@ -247,7 +271,6 @@ class MultiHeadAttention(nn.Module):
         n_heads: int,
         n_kv_heads: int | None = None,
         head_dim: int | None = None,
-        source_dim: int | None = None,
         *,
         dropout: float = 0.0,
         bias: bool = True,
@@ -256,12 +279,8 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        source_dim = d_model if source_dim is None else source_dim
-        sizes = {"d_model": d_model, "n_heads": n_heads, "source_dim": source_dim}
-        if head_dim is not None:
-            sizes["head_dim"] = head_dim
-        for name, size in sizes.items():
-            if size < 1:
+        for name, size in {"d_model": d_model, "n_heads": n_heads, "head_dim": head_dim}.items():
+            if size is not None and size < 1:
                 raise ValueError(f"{name}={size} is too small: it must be at least 1")
         if head_dim is None and d_model % n_heads:
             raise ValueError(
@@ -273,121 +292,113 @@ class MultiHeadAttention(nn.Module):
                 f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}: each key/value head "
                 "serves an equal group of query heads; choose a divisor"
             )
+        check_options(dropout, kernel)
+        self.d_model = d_model
         self.head_dim = d_model // n_heads if head_dim is None else head_dim
-        _check_options(dropout, kernel)
         self.dropout = dropout
         self.kernel = kernel
         self.q_proj = nn.Linear(d_model, n_heads * self.head_dim, bias)
-        self.k_proj = nn.Linear(source_dim, n_kv_heads * self.head_dim, bias)
-        self.v_proj = nn.Linear(source_dim, n_kv_heads * self.head_dim, bias)
+        self.k_proj = nn.Linear(d_model, n_kv_heads * self.head_dim, bias)
+        self.v_proj = nn.Linear(d_model, n_kv_heads * self.head_dim, bias)
         self.out_proj = nn.Linear(n_heads * self.head_dim, d_model, bias)
-        self.q_norm = nn.RMSNorm(self.head_dim) if qk_norm else nn.Identity()
-        self.k_norm = nn.RMSNorm(self.head_dim) if qk_norm else nn.Identity()
+        self.q_norm = HeadNorm(self.head_dim) if qk_norm else None
+        self.k_norm = HeadNorm(self.head_dim) if qk_norm else None
 
     def forward(
         self,
         x_BTD: Tensor,
-        source: Tensor | KeysValues | None = None,
+        memory: Tensor | KeysValues | None = None,
         allowed: Tensor | None = None,
         *,
         causal: bool = False,
         rotary: RotaryPositions | None = None,
-        positions_BT: Tensor | None = None,
         cache: LayerCache | None = None,
-        memory: KeysValues | None = None,
-        need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attend from each position of x to x itself, or to a source.
+    ) -> Tensor:
+        """Attend from each position of x to x itself, or to a memory; (B, T, D).
 
         Args:
             x_BTD: where the queries come from.
-            source: (B, S, source width), or the `keys_values` of it; None = x itself.
+            memory: the other sequence (B, S, D), or the `keys_values` of it; None = x itself.
             allowed: mask over the keys (of the cache, too), which broadcasts to (B, H, T, S).
             causal: no position sees a later one; self-attention only.
             rotary: positions to turn queries and keys to; self-attention only.
-            positions_BT: where each token stands, for `rotary`; None = after the cached past.
             cache: the past of x, to which x is appended; self-attention only.
-            memory: given keys and values (K, M, E), the same for all sentences, that stand
-                before all others and are seen by every query.
-            need_weights: also return the weights (B, H, T, M + S), from the reference kernel.
-
-        Returns:
-            (B, T, D); with `need_weights`, a pair with the weights.
 
         Raises:
             ValueError: arguments that do not fit together.
         """
-        if x_BTD.dim() != 3 or x_BTD.size(2) != self.q_proj.in_features:
-            raise ValueError(
-                f"x is (batch, length, d_model = {self.q_proj.in_features}), got "
-                f"{tuple(x_BTD.shape)}"
-            )
-        if positions_BT is not None and rotary is None:
-            raise ValueError("positions_BT says where rotary positions turn to: give rotary, too")
-        q = self.q_norm(self._split_heads(self.q_proj(x_BTD)))
-        if source is None:
-            k, v = self.keys_values(x_BTD)
-            if rotary is not None:
-                past = 0 if cache is None else cache.length
-                start = past if positions_BT is None else positions_BT
-                q, k = rotary(q, start), rotary(k, start)
-        elif causal or rotary is not None or cache is not None:
-            raise ValueError(
-                "causal, rotary and cache belong to self-attention: the places of a query and of "
-                "a source do not compare; leave out either them or the source"
-            )
-        else:
-            k, v = source if isinstance(source, KeysValues) else self.keys_values(source)
-        if memory is not None:
-            _check_memory(memory, k)
-        if cache is not None:
-            k, v = cache.append(k, v, memory)
-        elif memory is not None:
-            k, v = (
-                torch.cat([given.expand(k.size(0), -1, -1, -1), own], dim=2)
-                for given, own in zip(memory, (k, v), strict=True)
-            )
-        entries = 0 if memory is None else memory.k.size(-2)
-        entries = entries if cache is None else cache.entries
-        if allowed is not None and entries:
-            allowed = _see_memory(allowed, entries, k.size(2))
+        q_BHTE, k_BKSE, v_BKSE = self._project(x_BTD, memory, causal, rotary, cache)
         dropout = self.dropout if self.training else 0.0
-        kernel = "reference" if need_weights else self.kernel
-        attended = attend(
-            q, k, v, allowed, dropout, kernel=kernel, causal=causal, need_weights=need_weights
-        )
-        context_BHTE, weights = attended if need_weights else (attended, None)
+        context_BHTE = attend(q_BHTE, k_BKSE, v_BKSE, allowed, dropout, self.kernel, causal=causal)
         joined_BTD: Tensor = self.out_proj(context_BHTE.transpose(1, 2).flatten(-2))
-        return joined_BTD if weights is None else (joined_BTD, weights)
+        return joined_BTD
 
-    def keys_values(self, source_BSD: Tensor) -> KeysValues:
-        """Keys and values (B, K, S, E) of a source that queries will read."""
-        if source_BSD.dim() != 3 or source_BSD.size(2) != self.k_proj.in_features:
+    def weights(
+        self,
+        x_BTD: Tensor,
+        memory: Tensor | KeysValues | None = None,
+        allowed: Tensor | None = None,
+        *,
+        causal: bool = False,
+        rotary: RotaryPositions | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """The weights (B, H, T, S) of `forward` with the same arguments, before dropout."""
+        q_BHTE, k_BKSE, _ = self._project(x_BTD, memory, causal, rotary, cache)
+        return attention_weights(q_BHTE, k_BKSE, allowed, causal=causal)
+
+    def queries(self, x_BTD: Tensor) -> Tensor:
+        """Queries (B, H, T, E)."""
+        return self._split(self.q_proj(x_BTD), self.q_norm)
+
+    def keys_values(self, memory_BSD: Tensor) -> KeysValues:
+        """Keys and values (B, K, S, E) of a memory that queries will read."""
+        if memory_BSD.dim() != 3 or memory_BSD.size(2) != self.k_proj.in_features:
             raise ValueError(
-                f"a source is (batch, length, width = {self.k_proj.in_features}), got "
-                f"{tuple(source_BSD.shape)}"
+                f"a memory is (batch, length, width = {self.k_proj.in_features}), got "
+                f"{tuple(memory_BSD.shape)}"
             )
-        k = self.k_norm(self._split_heads(self.k_proj(source_BSD)))
-        return KeysValues(k, self._split_heads(self.v_proj(source_BSD)))
+        k_BSP, v_BSP = self.k_proj(memory_BSD), self.v_proj(memory_BSD)  # P = K * E
+        return KeysValues(self._split(k_BSP, self.k_norm), self._split(v_BSP))
 
-    def _split_heads(self, x_BLD: Tensor) -> Tensor:
+    def _project(
+        self,
+        x_BTD: Tensor,
+        memory: Tensor | KeysValues | None,
+        causal: bool,
+        rotary: RotaryPositions | None,
+        cache: LayerCache | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, T, E) of x, with the keys and values (B, K, S, E) that they read."""
+        if x_BTD.dim() != 3 or x_BTD.size(2) != self.d_model:
+            raise ValueError(
+                f"x is (batch, length, d_model = {self.d_model}), got {tuple(x_BTD.shape)}"
+            )
+        if memory is not None:
+            if causal or rotary is not None or cache is not None:
+                raise ValueError(
+                    "causal, rotary and cache belong to self-attention: the places of a query and "
+                    "of a memory do not compare; leave out either them or the memory"
+                )
+            k, v = memory if isinstance(memory, KeysValues) else self.keys_values(memory)
+            return self.queries(x_BTD), k, v
+        q, k, v = self._project_self(x_BTD)
+        q, k = self._split(q, self.q_norm), self._split(k, self.k_norm)
+        v = self._split(v)  # (B, K, T, E)
+        if rotary is not None:
+            start = 0 if cache is None else cache.position
+            q, k = rotary(q, start), rotary(k, start)
+        if cache is not None:
+            k, v = cache.append(k, v)  # (B, K, S, E)
+        return q, k, v
+
+    def _project_self(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
+        """Queries (B, T, H * E), keys and values (B, T, K * E) of x itself."""
+        return self.q_proj(x_BTD), self.k_proj(x_BTD), self.v_proj(x_BTD)
+
+    def _split(self, x_BLP: Tensor, norm: HeadNorm | None = None) -> Tensor:
         """(B, L, heads * E) -> (B, heads, L, E)."""
-        batch, length, width = x_BLD.shape
-        return x_BLD.view(batch, length, width // self.head_dim, self.head_dim).transpose(1, 2)
-
-
-def _check_memory(memory: KeysValues, k_BKSE: Tensor) -> None:
-    _, kv_heads, _, width = k_BKSE.shape
-    for given in memory:
-        if given.shape != (kv_heads, memory.k.size(-2), width):
-            raise ValueError(
-                f"memory is keys and values of shape (kv heads, entries, head width) = "
-                f"({kv_heads}, M, {width}), got {tuple(given.shape)}"
-            )
-
-
-def _see_memory(allowed: Tensor, entries: int, keys: int) -> Tensor:
-    """A mask over all `keys`, of which the first are memory entries that every query sees."""
-    if allowed.size(-1) == 1:  # one answer for all keys, but never for the memory
-        allowed = allowed.expand(*allowed.shape[:-1], keys - entries)
-    return F.pad(allowed, (entries, 0), value=True)
+        batch, length, width = x_BLP.shape
+        x_BLHE = x_BLP.view(batch, length, width // self.head_dim, self.head_dim)
+        x_BHLE = x_BLHE.transpose(1, 2)
+        return x_BHLE if norm is None else norm(x_BHLE)

@@ -50,7 +50,7 @@ def attention_maps(
             return  # another thread runs the same model
         args, kwargs, output = call
         if isinstance(module, MultiHeadAttention):
-            parts[name].append(module.forward(*args, **{**kwargs, "need_weights": True})[1])
+            parts[name].append(module.weights(*args, **kwargs))
         else:
             parts[name].append(output[1][:, None])  # of one target token at a time
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from seq2seq.config import TransformerConfig
 from seq2seq.model.attention import MultiHeadAttention
-from seq2seq.model.cache import KeysValues, LayerCache
 from seq2seq.model.dropout import Dropout
+from seq2seq.model.kv_cache import KeysValues, LayerCache
 from seq2seq.model.positions import RotaryPositions
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -112,29 +112,39 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x_RTD: Tensor,
-        source_kv: KeysValues,
-        source_allowed: Tensor,
-        target_allowed: Tensor | None,
-        rotary: RotaryPositions | None,
-        cache: LayerCache | None,
-        positions_RT: Tensor | None = None,
+        memory: Tensor | KeysValues,
+        source_allowed: Tensor | None,
+        rotary: RotaryPositions | None = None,
+        cache: LayerCache | None = None,
+        target_allowed: Tensor | None = None,
     ) -> Tensor:
+        """One layer of `Transformer.decode`, (R, T, D).
+
+        Args:
+            x_RTD: R targets: as many as sources, or the same number of hypotheses for each.
+            memory: the encoder's output (B, S, D), or `cross_attention.keys_values` of it.
+            source_allowed: mask over the source, (B, 1, 1, S).
+            rotary: positions, if they act inside attention.
+            cache: keys and values of the tokens before x, to which those of x are appended.
+            target_allowed: all that a target position may see, in place of plain causality.
+        """
+
         def over_target(x_RTD: Tensor) -> Tensor:
             attended: Tensor = self.self_attention(
                 x_RTD,
                 allowed=target_allowed,
-                causal=True,
+                causal=target_allowed is None,
                 rotary=rotary,
-                positions_BT=positions_RT,
                 cache=cache,
             )
             return attended
 
         def over_source(x_RTD: Tensor) -> Tensor:
-            # The N beams of a sentence read the same source, so they go in as N * T queries of
-            # one row instead of N copies of the source.
-            x_BQD = x_RTD.reshape(source_kv.k.size(0), -1, x_RTD.size(-1))
-            attended: Tensor = self.cross_attention(x_BQD, source_kv, source_allowed)
+            # The N hypotheses of a sentence read the same source, so they go in as N * T queries
+            # of one row instead of N copies of the source.
+            sentences = (memory.k if isinstance(memory, KeysValues) else memory).size(0)
+            x_BQD = x_RTD.reshape(sentences, -1, x_RTD.size(-1))
+            attended: Tensor = self.cross_attention(x_BQD, memory, source_allowed)
             return attended.view_as(x_RTD)
 
         x_RTD = self.self_residual(x_RTD, over_target)

@@ -27,31 +27,10 @@ def padding(real_BS: Tensor) -> Tensor:
     """
     if real_BS.dim() != 2:
         raise ValueError(
-            f"a padding mask is (batch, keys), got {_shape(real_BS)}: masks.per_query takes masks "
-            "that differ from query to query"
+            f"a padding mask is (batch, keys), got {tuple(real_BS.shape)}: one that differs from "
+            "query to query needs none of this, only a dimension for heads"
         )
-    return _boolean(real_BS)[:, None, None, :]
-
-
-def per_query(allowed: Tensor) -> Tensor:
-    """Let each query see keys of its own.
-
-    Args:
-        allowed: (T, S) for all sentences, or (B, T, S); True (or 1) = may attend. A mask with the
-            batch last, (T, S, B), comes here by `.permute(2, 0, 1)`.
-
-    Returns:
-        (1 or B, 1, T, S) boolean.
-
-    Raises:
-        ValueError: another number of dimensions, or other numbers than 0 and 1.
-    """
-    if allowed.dim() not in (2, 3):
-        raise ValueError(
-            f"a mask for each query is (queries, keys) or (batch, queries, keys), got "
-            f"{_shape(allowed)}"
-        )
-    return _boolean(allowed).reshape(-1, 1, *allowed.shape[-2:])
+    return boolean(real_BS)[:, None, None, :]
 
 
 def causal(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
@@ -101,28 +80,29 @@ def check(allowed: Tensor, full: tuple[int, ...]) -> None:
     """
     if allowed.dtype != torch.bool:
         raise ValueError(
-            f"a mask is boolean, True = may attend, got {allowed.dtype}: masks.padding and "
-            "masks.per_query make one of zeros and ones"
+            f"a mask is boolean, True = may attend, got {allowed.dtype}: masks.padding makes one "
+            "of zeros and ones"
         )
     if allowed.dim() != len(full) or any(
         size not in (1, most) for size, most in zip(allowed.shape, full, strict=True)
     ):
         names = "(batch, heads, queries, keys)" if len(full) == 4 else "(batch, queries, keys)"
         raise ValueError(
-            f"a mask of shape {_shape(allowed)} does not broadcast to {names} = {full}: give all "
-            f"{len(full)} dimensions, each full or 1; masks.padding makes four of (batch, keys), "
-            "masks.per_query of (batch, queries, keys)"
+            f"a mask of shape {tuple(allowed.shape)} does not broadcast to {names} = {full}: give "
+            f"all {len(full)} dimensions, each full or 1; masks.padding makes four of (batch, "
+            "keys), and mask[:, None] of (batch, queries, keys)"
         )
 
 
-def _boolean(mask: Tensor) -> Tensor:
+def boolean(mask: Tensor) -> Tensor:
+    """A mask of zeros and ones, of any type, as True and False.
+
+    Raises:
+        ValueError: it holds other numbers.
+    """
     if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
         raise ValueError(
             f"a mask holds True and False, or 1 and 0, got numbers from {mask.min().item()} to "
             f"{mask.max().item()}: scores to be added are no mask"
         )
     return mask.to(torch.bool)
-
-
-def _shape(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(tensor.shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -40,7 +42,7 @@ def check_range(start: int | Tensor, length: int, limit: int) -> None:
         )
 
 
-def rows_of(table: Tensor, start: int | Tensor, length: int) -> Tensor:
+def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
     """The rows of a table (limit, W) that belong to positions.
 
     Args:
@@ -69,7 +71,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoidal_table(max_length, d_model), persistent=False)
 
     def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
-        return x_BLD + rows_of(self.table, start, x_BLD.size(1)).to(x_BLD.dtype)
+        return x_BLD + lookup(self.table, start, x_BLD.size(1)).to(x_BLD.dtype)
 
 
 class LearnedPositions(nn.Module):
@@ -80,13 +82,14 @@ class LearnedPositions(nn.Module):
         self.embedding = nn.Embedding(max_length, d_model)
 
     def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
-        return x_BLD + rows_of(self.embedding.weight, start, x_BLD.size(1))
+        return x_BLD + lookup(self.embedding.weight, start, x_BLD.size(1))
 
 
 class RotaryPositions(nn.Module):
     """Turns queries and keys by an angle that grows with position (Su et al. 2021, RoFormer).
 
-    The product of a query at i and a key at j then depends on i - j alone.
+    The product of a query at i and a key at j then depends on i - j alone. The angles are float32
+    whatever the precision of the model: bf16 could not tell far positions from their neighbours.
     """
 
     cos: Tensor
@@ -96,21 +99,33 @@ class RotaryPositions(nn.Module):
         super().__init__()
         if head_dim % 2:
             raise ValueError(f"rotary positions turn pairs: a head width of {head_dim} is odd")
-        angles = torch.arange(max_length, dtype=torch.float64)[:, None] * frequencies(head_dim)
-        self.register_buffer("cos", angles.cos().float(), persistent=False)
-        self.register_buffer("sin", angles.sin().float(), persistent=False)
+        self.max_length, self.head_dim = max_length, head_dim
+        self._make_tables(torch.empty(0).device)
+
+    def _make_tables(self, device: torch.device) -> None:
+        with torch.device("cpu"):
+            places_L = torch.arange(self.max_length, dtype=torch.float64)
+            angles_LW = places_L[:, None] * frequencies(self.head_dim)  # W = E / 2
+        self.register_buffer("cos", angles_LW.cos().float().to(device), persistent=False)
+        self.register_buffer("sin", angles_LW.sin().float().to(device), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RotaryPositions:
+        """Follow the model to another device, but not to another precision."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.cos.dtype != torch.float32:
+            self._make_tables(self.cos.device)
+        return self
 
     def forward(self, x_BHLE: Tensor, start: int | Tensor = 0) -> Tensor:
         """Turn (B, H, L, E); `start` is the first position, or that of each token (B, L)."""
-        if x_BHLE.size(3) != 2 * self.cos.size(1):
+        if x_BHLE.size(3) != self.head_dim:
             raise ValueError(
-                f"these rotary positions turn heads of width {2 * self.cos.size(1)}, got "
-                f"{x_BHLE.size(3)}"
+                f"these rotary positions turn heads of width {self.head_dim}, got {x_BHLE.size(3)}"
             )
-        cos, sin = (rows_of(table, start, x_BHLE.size(2)) for table in (self.cos, self.sin))
+        cos, sin = (lookup(table, start, x_BHLE.size(2)) for table in (self.cos, self.sin))
         if cos.dim() == 3:  # positions of each sentence, the same for all heads
             cos, sin = cos[:, None], sin[:, None]
-        cos, sin = cos.to(x_BHLE.dtype), sin.to(x_BHLE.dtype)
         first, second = x_BHLE[..., 0::2], x_BHLE[..., 1::2]
+        # A number in half precision times one in float32 is float32.
         turned = (first * cos - second * sin, first * sin + second * cos)
-        return torch.stack(turned, dim=-1).flatten(-2)
+        return torch.stack(turned, dim=-1).flatten(-2).to(x_BHLE.dtype)

@@ -17,8 +17,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.config import RecurrentConfig
 from seq2seq.model import masks
 from seq2seq.model.attention import masked_softmax
-from seq2seq.model.cache import check_hypotheses
 from seq2seq.model.dropout import Dropout, WordDropout
+from seq2seq.model.kv_cache import check_hypotheses
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.config import TransformerConfig
 from seq2seq.model import masks
-from seq2seq.model.cache import DecoderCache, LayerCache
 from seq2seq.model.dropout import Dropout, WordDropout
+from seq2seq.model.kv_cache import KeysValues, KVCache, TransformerState
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, scale_residuals
 from seq2seq.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from seq2seq.model.translation_model import (
@@ -23,6 +24,9 @@ from seq2seq.model.translation_model import (
     initialise,
     make_embeddings,
 )
+
+GROUP = 16  # sentences that are read together: rows enough for matrix products
+WORTHWHILE = 0.9  # share of a padded batch's positions that grouping may leave at most
 
 
 class Embedding(nn.Module):
@@ -103,62 +107,78 @@ class Transformer(TranslationModel):
 
     def decode(
         self,
-        target_BT: Tensor,
-        memory_BSD: Tensor,
-        source_real_BS: Tensor,
-        target_real_BT: Tensor | None = None,
+        target_RT: Tensor,
+        memory: Tensor | list[KeysValues],
+        source_allowed: Tensor | None = None,
+        cache: KVCache | None = None,
     ) -> Tensor:
-        """Hidden states (B, T, D) for a whole target at once, as in training.
+        """Hidden states (R, T, D) of targets, of which position t sees those up to t.
 
-        Position t sees the target up to t. Padding at the end of a target needs no mask, since
-        no real position looks ahead; give `target_real_BT` when padding stands elsewhere, and
-        positions are counted over the real tokens.
+        Padding at the end of a target needs no mask, since no real position looks ahead.
+
+        Args:
+            target_RT: as many as sources, or the same number of hypotheses for each source.
+            memory: of B sources (B, S, D), or the `keys_values` of it for each layer.
+            source_allowed: (B, 1, 1, S) mask of the real source positions; None = all.
+            cache: what stands before these tokens; they are appended to it.
         """
-        cache = self.start_cache(memory_BSD, source_real_BS)
-        return self._decode(target_BT, target_real_BT, cache, remember=False)
-
-    def start_cache(self, memory_BSD: Tensor, source_real_BS: Tensor) -> DecoderCache:
-        """An empty cache over a source: its keys and values are computed here, once."""
-        layers = []
-        for layer in self.decoder:
-            assert isinstance(layer, DecoderLayer)
-            source_kv = layer.cross_attention.keys_values(memory_BSD)
-            layers.append(LayerCache(source_kv, capacity=self.config.max_length))
-        return DecoderCache(layers, masks.padding(source_real_BS))
-
-    def start(self, source_BS: Tensor, source_real_BS: Tensor) -> DecoderCache:
-        """Read B sources into an empty cache."""
-        return self.start_cache(self.encode(source_BS, source_real_BS), source_real_BS)
-
-    def decode_step(
-        self, target_RT: Tensor, state: DecoderCache, target_real_RT: Tensor | None = None
-    ) -> Tensor:
-        """Hidden states (R, T, D) of T further tokens, whose past is in the cache.
-
-        `target_real_RT` is False where they pad, for prefixes that are aligned at their ends.
-        """
-        return self._decode(target_RT, target_real_RT, state, remember=True)
+        of_layers = memory if isinstance(memory, list) else [memory] * len(self.decoder)
+        first = of_layers[0]
+        check_rows(len(target_RT), len(first.k if isinstance(first, KeysValues) else first))
+        start, target_allowed = (0, None) if cache is None else (cache.position, cache.allowed)
+        x_RTD = self.target_embedding(target_RT, start)
+        for i, layer in enumerate(self.decoder):
+            past = None if cache is None else cache.layer(i)
+            x_RTD = layer(x_RTD, of_layers[i], source_allowed, self.rotary, past, target_allowed)
+        hidden: Tensor = self.decoder_norm(x_RTD)
+        return hidden
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Hidden states (B, T, D) of a target given its source; `project` makes scores of them."""
-        return self.decode(target_BT, self.encode(source_BS, source_real_BS), source_real_BS)
+        memory_BSD = self.encode(source_BS, source_real_BS)
+        return self.decode(target_BT, memory_BSD, masks.padding(source_real_BS))
 
-    def _decode(
-        self, target_RT: Tensor, real_RT: Tensor | None, cache: DecoderCache, remember: bool
-    ) -> Tensor:
-        check_rows(target_RT.size(0), cache.source_allowed.size(0))
-        start, allowed = cache.place(target_RT, real_RT)
-        positions_RT = start if self.rotary is not None and isinstance(start, Tensor) else None
-        x_RTD = self.target_embedding(target_RT, start)
-        for layer, past in zip(self.decoder, cache.layers, strict=True):
-            x_RTD = layer(
-                x_RTD,
-                past.cross,
-                cache.source_allowed,
-                allowed,
-                self.rotary,
-                past if remember else None,
-                positions_RT,
-            )
-        hidden: Tensor = self.decoder_norm(x_RTD)
-        return hidden
+    # Token by token
+
+    def start(self, source_BS: Tensor, source_real_BS: Tensor) -> TransformerState:
+        """Read B sources; one empty hypothesis for each."""
+        check_source(source_BS, source_real_BS)
+        source_allowed = None if source_real_BS.all() else masks.padding(source_real_BS)
+        memory_BSD = self._encode_by_length(source_BS, source_real_BS)
+        return self.start_from(memory_BSD, source_allowed)
+
+    def start_from(self, memory_BSD: Tensor, source_allowed: Tensor | None) -> TransformerState:
+        """The same of sources that were encoded: their keys and values are made here, once."""
+        layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+        source = [layer.cross_attention.keys_values(memory_BSD) for layer in layers]
+        return TransformerState(
+            source, source_allowed, KVCache(len(layers), self.config.max_length)
+        )
+
+    def decode_step(self, target_RT: Tensor, state: TransformerState) -> Tensor:
+        """Hidden states (R, T, D) of T further tokens, whose past is in the state."""
+        return self.decode(target_RT, state.source, state.source_allowed, state.cache)
+
+    def _encode_by_length(self, source_BS: Tensor, source_real_BS: Tensor) -> Tensor:
+        """Memory (B, S, D); on a CPU sentences of like length are read together.
+
+        There time goes by positions, and short sentences need not wait for long ones.
+        """
+        groups = groups_of_like_length(source_real_BS) if source_BS.device.type == "cpu" else []
+        if not groups:
+            return self.encode(source_BS, source_real_BS)
+        parts = [self.encode(source_BS[g, :end], source_real_BS[g, :end]) for g, end in groups]
+        memory_BSD = parts[0].new_zeros(*source_BS.shape, parts[0].size(-1))
+        for (rows, end), part in zip(groups, parts, strict=True):
+            memory_BSD[rows, :end] = part
+        return memory_BSD
+
+
+def groups_of_like_length(real_BS: Tensor) -> list[tuple[Tensor, int]]:
+    """Rows of a padded batch, in groups by length, with the longest of each; none if no gain."""
+    batch, longest = real_BS.shape
+    ends_B = (torch.arange(1, longest + 1) * real_BS).amax(1)  # behind the last real token
+    groups = ends_B.argsort(stable=True).chunk(-(-batch // GROUP))
+    found = [(rows, int(ends_B[rows[-1]])) for rows in groups]
+    positions = sum(len(rows) * end for rows, end in found)
+    return found if batch > GROUP and positions < WORTHWHILE * real_BS.numel() else []

@@ -107,10 +107,15 @@ def resumed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return run_dir
 
 
+def resumed_end(run_dir: Path) -> Path:
+    """The weights that an interrupted run reaches if it is never stopped."""
+    return STORED / "interrupted_runs" / f"{run_dir.name}.safetensors"
+
+
 def test_an_interrupted_run_ends_as_one_that_was_never_stopped(resumed: Path) -> None:
     """To the bit on the processor that it was begun on, and closely on others."""
     expected = EXPECTED[resumed.name]
-    before = safetensors.torch.load_file(STORED / "interrupted_runs" / f"{resumed.name}.safetensors")
+    before = safetensors.torch.load_file(resumed_end(resumed))
     bundle = safetensors.torch.load_file(resumed / "bundle" / "model.safetensors")
     last = stored.last_weights(resumed)
     assert bundle.keys() == before.keys()

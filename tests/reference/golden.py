@@ -14,12 +14,18 @@ from unittest.mock import patch
 
 import pytest
 import torch
+import tutorials
 from torch import Tensor, nn
 
 from seq2seq.config import KERNELS
 from seq2seq.model import masks
-from seq2seq.model.attention import MultiHeadAttention, attend, masked_softmax
-from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.attention import (
+    MultiHeadAttention,
+    attend,
+    attention_weights,
+    masked_softmax,
+)
+from seq2seq.model.kv_cache import KeysValues, KVCache
 from seq2seq.model.recurrent import AdditiveAttention
 
 FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
@@ -125,7 +131,7 @@ def allowed_of(case: Case) -> Tensor | None:
     real, per_query = (case["masks"][name] for name in ("key_padding_mask", "attention_mask"))
     return masks.combine(
         None if real is None else masks.padding(torch.tensor(real)),
-        None if per_query is None else masks.per_query(torch.tensor(per_query)),
+        None if per_query is None else tutorials.per_query(torch.tensor(per_query)),
     )
 
 
@@ -140,15 +146,14 @@ def weights_through(
 ) -> Tensor:
     """The weights that a kernel uses: the context of one-hot values.
 
-    The reference kernel returns them too, and must return the same.
+    The reference kernel writes them out, too, and must give the same.
     """
     one_hot = torch.eye(k.size(2), dtype=k.dtype).expand(*k.shape[:2], -1, -1)
-    used = attend(q, k, one_hot, allowed, scale=scale, kernel=kernel, causal=causal)
+    q = tutorials.scaled(q, scale)
+    used = attend(q, k, one_hot, allowed, kernel=kernel, causal=causal)
     if kernel == "reference":
-        returned = attend(
-            q, k, one_hot, allowed, scale=scale, kernel=kernel, causal=causal, need_weights=True
-        )[1]
-        torch.testing.assert_close(returned, used)
+        written_out = attention_weights(q, k, allowed, causal=causal)
+        torch.testing.assert_close(written_out, used)
     return used
 
 
@@ -169,10 +174,10 @@ def attention_module(case: Case, dtype: torch.dtype, kernel: str = "sdpa") -> Mu
         config["num_heads"],
         config["num_kv_heads"],
         config["qk_head_dim"],
-        len(weights["W_k"]),
         bias=biases,
         kernel=kernel,
-    ).to(dtype)
+    )
+    tutorials.read_width(attention, len(weights["W_k"])).to(dtype)
     for letter in "qkvo":
         linear = getattr(attention, {"o": "out_proj"}.get(letter, f"{letter}_proj"))
         weight, bias = weights[f"W_{letter}"], weights[f"b_{letter}"]
@@ -190,17 +195,15 @@ def fill(linear: nn.Linear, weight: Any, bias: Any) -> None:
 
 def run_module(case: Case, kernel: str, dtype: torch.dtype) -> Tensor:
     attention, inputs = attention_module(case, dtype, kernel), case["inputs"]
-    given = inputs["key_value"]
-    memory = None
+    x, given = _tensor(inputs["query"], dtype), inputs["key_value"]
+    causal = case["config"]["causal"]
+    output: Tensor
     if "memory_k" in inputs:
-        memory = KeysValues(*(_tensor(inputs[f"memory_{letter}"], dtype) for letter in "kv"))
-    output: Tensor = attention(
-        _tensor(inputs["query"], dtype),
-        None if given is None else _tensor(given, dtype),
-        allowed_of(case),
-        causal=case["config"]["causal"],
-        memory=memory,
-    )
+        entries = KeysValues(*(_tensor(inputs[f"memory_{letter}"], dtype) for letter in "kv"))
+        output = tutorials.with_entries(attention, x, entries, allowed_of(case), causal=causal)
+    else:
+        source = None if given is None else _tensor(given, dtype)
+        output = attention(x, source, allowed_of(case), causal=causal)
     return output
 
 
@@ -248,13 +251,13 @@ def _steps(case: Case, kernel: str, dtype: torch.dtype) -> Errors:
     x = _tensor(case["inputs"]["query"], dtype)
     result = {}
     for chunking in case["incremental"]:
-        cache = LayerCache(capacity=x.size(1))
+        cache = KVCache(capacity=x.size(1))
         for step in chunking["steps"]:
             assert cache.length == step["start"]
             new = x[:, step["start"] : step["start"] + step["length"]]
-            output = attention(new, causal=True, cache=cache)
+            output = attention(new, causal=True, cache=cache.layer(0))
             result[f"step {step['start']} of {chunking['chunks']}"] = error(output, step["output"])
-        stored = cache.append(*attention.keys_values(x[:, :0]))
+        stored = cache.append(0, *attention.keys_values(x[:, :0]))
         for letter, kept in zip("kv", stored, strict=True):
             result[f"cached {letter} of {chunking['chunks']}"] = error(
                 kept, case["expected"][letter]
@@ -265,9 +268,9 @@ def _steps(case: Case, kernel: str, dtype: torch.dtype) -> Errors:
 def _sequence_first(case: Case, kernel: str, dtype: torch.dtype) -> Errors:
     variant = case["variant"]
     x = _tensor(variant["query_seq_first"], dtype).transpose(0, 1)
-    allowed = masks.per_query(torch.tensor(variant["mask_q_k_batch"]).permute(2, 0, 1))
+    allowed = tutorials.per_query(torch.tensor(variant["mask_q_k_batch"]).permute(2, 0, 1))
     attention = attention_module(case, dtype, kernel)
-    _, weights = attention(x, allowed=allowed, need_weights=True)
+    weights = attention.weights(x, allowed=allowed)
     return {
         "sequence-first output": error(
             attention(x, allowed=allowed).transpose(0, 1), variant["output_seq_first"]
@@ -331,7 +334,7 @@ def _softmax(case: Case, kernel: str, dtype: torch.dtype) -> Errors:
     result = {}
     for worked, table in zip(case["cases"], case["printed"], strict=True):
         mask = None if worked["mask"] is None else torch.tensor(worked["mask"])
-        allowed = None if mask is None else masks.per_query(mask)
+        allowed = None if mask is None else tutorials.per_query(mask)
         weights = weights_through(scores[None, None], identity, kernel, allowed, scale=1.0)[0, 0]
         name = worked["mask_name"]
         result[name] = error(weights, worked["softmax"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import tutorials
 from torch import Tensor
 
 from seq2seq.config import RecurrentConfig, TransformerConfig
 from seq2seq.model import masks
 from seq2seq.model.attention import MultiHeadAttention
-from seq2seq.model.cache import LayerCache
+from seq2seq.model.kv_cache import KVCache
 from seq2seq.model.recurrent import RecurrentModel
 from seq2seq.model.transformer import Transformer
 
@@ -93,11 +94,16 @@ def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def tiny_attention(*sizes: int, seed: int = 0, **options: Any) -> MultiHeadAttention:
+def tiny_attention(
+    *sizes: int, seed: int = 0, source_dim: int | None = None, **options: Any
+) -> MultiHeadAttention:
     """Attention in double precision and evaluation mode, the same for the same arguments."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        attention = MultiHeadAttention(*sizes, **options).double()
+        attention = MultiHeadAttention(*sizes, **options)
+        if source_dim is not None:
+            tutorials.read_width(attention, source_dim)
+    attention.double()
     shake(attention, seed)
     return attention.eval()
 
@@ -106,7 +112,7 @@ def causal_in_chunks(
     attention: MultiHeadAttention,
     x_BTD: Tensor,
     chunks: list[int],
-    cache: LayerCache,
+    cache: KVCache,
     real_BT: Tensor | None = None,
     **options: Any,
 ) -> Tensor:
@@ -115,5 +121,5 @@ def causal_in_chunks(
     for part in x_BTD.split(chunks, dim=1):
         end = cache.length + part.size(1)
         allowed = None if real_BT is None else masks.padding(real_BT[:, :end])
-        parts.append(attention(part, allowed=allowed, causal=True, cache=cache, **options))
+        parts.append(attention(part, allowed=allowed, causal=True, cache=cache.layer(0), **options))
     return torch.cat(parts, dim=1)

@@ -253,7 +253,8 @@ def make_runs() -> None:
                 text = file.read_text(encoding="utf-8").replace(f"{ROOT}/", "")
                 text = re.sub(rf"{ROOT}|{sys.executable}", ".", text).replace(f"{WORK}/", "cache/")
                 file.write_text(text, encoding="utf-8")
-        shutil.copy(whole / "bundle" / "model.safetensors", HERE / "interrupted_runs" / f"{name}.safetensors")
+        end = HERE / "interrupted_runs" / f"{name}.safetensors"
+        shutil.copy(whole / "bundle" / "model.safetensors", end)
         last = last_weights(whole)
         bundle = safetensors.torch.load_file(whole / "bundle" / "model.safetensors")
         expected[name] = {

@@ -11,7 +11,7 @@ from tiny import random_ids, restless_transformer
 from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.transformer_step import step_model
+from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import ConfigError
 
 REQUESTS = [Request(random_ids(i, 1 + i % 5).tolist()) for i in range(6)]
@@ -23,13 +23,13 @@ TINY = TransformerConfig(
 @pytest.mark.parametrize("beam", [1, 3])
 def test_each_output_has_the_length_that_is_asked_for(beam):
     config = fixed_length(Setting("float32", beam, 6, 1), 9)
-    model = step_model(restless_transformer())
+    model = ModelStep(restless_transformer())
     for [best] in search(model, REQUESTS, config, max_length=24):
         assert len(best.tokens) + best.finished == 9  # an end mark may be the last
 
 
 def test_measuring_changes_no_output_and_times_every_stage():
-    model, config = step_model(restless_transformer()), DecodeConfig(beam=3)
+    model, config = ModelStep(restless_transformer()), DecodeConfig(beam=3)
     timed = TimedStep(model, torch.device("cpu"))
     found, expected = (search(m, REQUESTS, config, max_length=24) for m in (timed, model))
     assert found == expected

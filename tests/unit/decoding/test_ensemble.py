@@ -12,8 +12,8 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate_source
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.ensemble import Ensemble
-from seq2seq.decoding.forced import forced_log_probs
 from seq2seq.decoding.request import Request
+from seq2seq.decoding.scoring import forced_log_probs
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
 

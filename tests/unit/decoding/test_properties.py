@@ -15,7 +15,7 @@ from seq2seq.decoding.constraints import ForcedPrefix, NoInputMarks, NoRepeatNgr
 from seq2seq.decoding.greedy import greedy_search
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.transformer_step import step_model
+from seq2seq.decoding.step import ModelStep
 
 STRATEGIES = {
     "greedy": {"beam": 1},
@@ -48,7 +48,7 @@ def assert_same(found, expected):
 @models
 @strategies
 def test_a_sentence_is_translated_alike_alone_and_in_any_batch(strategy, make):
-    step = step_model(make())
+    step = ModelStep(make())
     alone = [run(step, strategy, [request])[0] for request in REQUESTS]
     assert len({tuple(own[0].tokens) for own in alone}) > 4
     for seed, batch_tokens in ((0, 4096), (1, 150), (2, 60)):
@@ -61,7 +61,7 @@ def test_a_sentence_is_translated_alike_alone_and_in_any_batch(strategy, make):
 @strategies
 def test_the_cache_changes_nothing(strategy, make):
     model = make()
-    assert_same(run(step_model(model), strategy), run(RerunStep(model), strategy))
+    assert_same(run(ModelStep(model), strategy), run(RerunStep(model), strategy))
 
 
 class Padded:
@@ -77,7 +77,7 @@ class Padded:
 @models
 @strategies
 def test_more_padding_changes_nothing(strategy, make):
-    step = step_model(make())
+    step = ModelStep(make())
     assert_same(run(Padded(step), strategy), run(step, strategy))
 
 
@@ -100,7 +100,7 @@ def test_a_beam_of_one_is_greedy_under_rules_too(sources, seed, asked):
 @pytest.mark.parametrize("other", [{"strategy": "sample", "top_k": 1}, {"strategy": "mbr",
                                     "top_k": 1, "samples": 2}])  # fmt: skip
 def test_samples_of_the_likeliest_token_are_greedy(make, other):
-    step = step_model(make())
+    step = ModelStep(make())
     greedy = run(step, "greedy")
     found = search(step, REQUESTS, DecodeConfig(**other), max_length=24)
     assert_same([own[:1] for own in found], greedy)
@@ -110,7 +110,7 @@ def test_samples_of_the_likeliest_token_are_greedy(make, other):
 @models
 def test_a_beam_of_one_is_greedy_for_a_network(make):
     """Without rules beside those that every search has."""
-    model = step_model(make())
+    model = ModelStep(make())
     sources = [request.source for request in REQUESTS]
     arguments = (collate_source([list(s) for s in sources]), [20] * 12, DecodeConfig(beam=1))
     with torch.inference_mode():

@@ -7,7 +7,7 @@ from tiny import random_ids, restless_transformer
 from seq2seq.config import DecodeConfig
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.transformer_step import step_model
+from seq2seq.decoding.step import ModelStep
 
 REQUESTS = [Request(random_ids(i, 1 + i % 7).tolist()) for i in range(12)]
 SETTINGS = [{"beam": 1}, {"beam": 3}, {"strategy": "sample", "n_best": 2}]
@@ -24,7 +24,7 @@ def two_threads():
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_workers_find_what_one_finds(settings):
     config = DecodeConfig(batch_tokens=24, **settings)
-    finished, model = [], step_model(restless_transformer())
+    finished, model = [], ModelStep(restless_transformer())
     expected = search(model, REQUESTS, config, max_length=20)
     found = search(model, REQUESTS, config, max_length=20, workers=3, progress=finished.append)
     for own, others in zip(found, expected, strict=True):
@@ -37,7 +37,7 @@ class Watched:
     """A step model that notes how many threads its operations may take, and fails if told to."""
 
     def __init__(self, fails=False):
-        self.model, self.fails, self.threads = step_model(restless_transformer()), fails, set()
+        self.model, self.fails, self.threads = ModelStep(restless_transformer()), fails, set()
 
     def start(self, source_BS):
         self.threads.add(torch.get_num_threads())

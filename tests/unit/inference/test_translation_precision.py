@@ -9,7 +9,7 @@ from tiny_bundle import tiny_bundle
 from torch.testing import assert_close
 
 from seq2seq.data.tokenizer import BOS, PAD
-from seq2seq.decoding.transformer_step import step_model
+from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import UserError
 from seq2seq.inference import precision as module
 from seq2seq.inference.precision import (
@@ -19,7 +19,7 @@ from seq2seq.inference.precision import (
     prepared,
 )
 from seq2seq.inference.translator import Translator
-from seq2seq.model.packed_linear import PackedLinear
+from seq2seq.model.optimize import PackedLinear
 
 SOURCE = random_ids(0, 2, 6)
 SOURCE[1, 4:] = PAD
@@ -35,7 +35,7 @@ models = pytest.mark.parametrize(
 @torch.inference_mode()
 def log_probs_of(model, tokens=(BOS, 5, 7)):
     """Of a few steps, as a search takes them (steps, 2, V)."""
-    step = step_model(model)
+    step = ModelStep(model)
     state = step.start(SOURCE)
     return torch.stack([step.step(torch.tensor([token] * 2), state) for token in tokens])
 
@@ -51,9 +51,10 @@ def test_float32_only_packs_the_matrices(make):
     model = make()
     expected, before = log_probs_of(model), copy.deepcopy(model.state_dict())
     assert_close(log_probs_of(prepared(model, "float32")), expected, atol=1e-5, rtol=1e-5)
+    assert set(model.state_dict()) == set(before)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
-    assert type(model.output) is PackedLinear
+    assert isinstance(model.output, PackedLinear)
 
 
 def test_without_onednn_layers_stay_as_they_are(monkeypatch):

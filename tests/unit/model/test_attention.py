@@ -14,6 +14,7 @@ from naive_attention import (
 from tiny import causal_in_chunks, normal, real_positions
 from tiny import tiny_attention as module
 from torch.testing import assert_close
+from tutorials import per_query, scaled, with_entries
 
 from seq2seq.config import KERNELS
 from seq2seq.model import masks
@@ -21,10 +22,11 @@ from seq2seq.model.attention import (
     MultiHeadAttention,
     _fused_arguments,
     attend,
+    attention_weights,
     fused_backend,
     masked_softmax,
 )
-from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.kv_cache import KeysValues, KVCache
 from seq2seq.model.positions import RotaryPositions
 
 BOTH_KERNELS = pytest.mark.parametrize("kernel", KERNELS)
@@ -83,20 +85,18 @@ def by_loops(problem, function):
 @given(problem=attention_problems())
 def test_attend_is_attention_by_loops(kernel, dtype, problem):
     q, k, v = (problem[name].to(dtype) for name in "qkv")
-    rest = {name: problem[name] for name in ("allowed", "causal", "scale")}
-    context = attend(q, k, v, kernel=kernel, **rest)
+    rest = {name: problem[name] for name in ("allowed", "causal")}
+    context = attend(scaled(q, problem["scale"]), k, v, kernel=kernel, **rest)
     assert context.dtype == dtype
     assert_close(context.double(), by_loops(problem, attention_by_loops), **CLOSE[dtype])
 
 
 @settings(max_examples=30, deadline=None)
 @given(problem=attention_problems())
-def test_weights_of_the_reference_kernel_are_those_of_loops(problem):
-    q, k, v = (problem[name] for name in "qkv")
-    rest = {name: problem[name] for name in ("allowed", "causal", "scale")}
-    context, weights = attend(q, k, v, kernel="reference", need_weights=True, **rest)
+def test_weights_are_those_of_loops(problem):
+    q = scaled(problem["q"], problem["scale"])
+    weights = attention_weights(q, problem["k"], problem["allowed"], causal=problem["causal"])
     assert_close(weights, by_loops(problem, weights_by_loops), **EXACT)
-    assert_close(context, attend(q, k, v, **rest), **EXACT)
 
 
 @HEADS
@@ -104,7 +104,7 @@ def test_weights_of_the_reference_kernel_are_those_of_loops(problem):
 def test_weights_of_each_query_sum_to_one(heads, kv_heads, dtype):
     q, k = normal(1, 2, heads, 3, 4, dtype=dtype), normal(2, 2, kv_heads, 5, 4, dtype=dtype)
     allowed = masks.padding(real_positions([3, 5]))
-    weights = attend(q, k, k, allowed, kernel="reference", need_weights=True)[1]
+    weights = attention_weights(q, k, allowed)
     assert weights.shape == (2, heads, 3, 5)
     assert_close(weights.sum(dim=-1), torch.ones(2, heads, 3, dtype=dtype))
     assert (weights[0, :, :, 3:] == 0).all()
@@ -135,7 +135,7 @@ def test_very_unequal_scores_neither_overflow_nor_lose_the_mask(kernel):
     k = torch.tensor([1e4, -1e4, 0.0]).view(1, 1, 3, 1)
     allowed = torch.tensor([False, True, True]).view(1, 1, 1, 3)
     v = torch.tensor([5.0, 6.0, 7.0]).view(1, 1, 3, 1)
-    assert attend(q, k, v, allowed, scale=1.0, kernel=kernel).item() == 7.0
+    assert attend(q, k, v, allowed, kernel=kernel).item() == 7.0
 
 
 @DTYPES
@@ -203,7 +203,7 @@ def test_sizes_that_do_not_fit_together_are_named(shapes, message, kernel):
         (torch.zeros(2, 1, 1, 5), r"boolean, True = may attend, got torch.float32: masks.padding"),
         (torch.ones(2, 1, 1, 5, dtype=torch.int64), "a mask is boolean.*got torch.int64"),
         (chance(1, 1, 2, 5), r"shape \(2, 5\) does not broadcast to .* = \(2, 4, 3, 5\): give all"),
-        (chance(1, 1, 2, 3, 5), r"shape \(2, 3, 5\) does not broadcast.*masks.per_query of"),
+        (chance(1, 1, 2, 3, 5), r"shape \(2, 3, 5\) does not broadcast.*and mask\[:, None\] of"),
         (chance(1, 1, 2, 1, 1, 6), r"shape \(2, 1, 1, 6\) does not broadcast.*each full or 1"),
         (chance(1, 1, 2, 1, 4, 5), r"shape \(2, 1, 4, 5\) does not broadcast"),
         (chance(1, 1, 2, 2, 3, 5), r"shape \(2, 2, 3, 5\) does not broadcast"),
@@ -224,11 +224,6 @@ def test_a_dropout_that_is_no_probability_is_refused(dropout):
 def test_an_unknown_kernel_is_refused_with_the_nearest_known_one():
     with pytest.raises(ValueError, match=r"kernel=referense is not known.*reference"):
         attend(*(torch.zeros(shape) for shape in GOOD), kernel="referense")
-
-
-def test_the_fused_kernel_refuses_to_give_weights():
-    with pytest.raises(ValueError, match="never makes the weights: give kernel='reference'"):
-        attend(*(torch.zeros(shape) for shape in GOOD), need_weights=True)
 
 
 @BOTH_KERNELS
@@ -256,7 +251,7 @@ def test_impossible_sizes_of_a_module_are_refused(sizes, message):
 
 @pytest.mark.parametrize(
     "option",
-    [{"causal": True}, {"rotary": RotaryPositions(9, 4)}, {"cache": LayerCache()}],
+    [{"causal": True}, {"rotary": RotaryPositions(9, 4)}, {"cache": KVCache().layer(0)}],
     ids=["causal", "rotary", "cache"],
 )
 @pytest.mark.parametrize("computed", [False, True])
@@ -266,12 +261,6 @@ def test_what_belongs_to_self_attention_is_refused_beside_a_source(option, compu
         attention(x, attention.keys_values(source) if computed else source, **option)
 
 
-def test_positions_are_refused_where_nothing_is_turned_to_them():
-    places = torch.arange(3).expand(2, -1)
-    with pytest.raises(ValueError, match="where rotary positions turn to: give rotary, too"):
-        module(8, 2)(normal(1, 2, 3, 8), positions_BT=places)
-
-
 def test_rotary_positions_refuse_heads_of_odd_width():
     with pytest.raises(ValueError, match="a head width of 3 is odd"):
         RotaryPositions(9, module(9, 3).head_dim)
@@ -279,22 +268,22 @@ def test_rotary_positions_refuse_heads_of_odd_width():
 
 @pytest.mark.parametrize("shape", [(2, 3, 5), (1, 3, 4), (4, 3, 4), (1, 2, 3, 4), (3, 4)])
 def test_memory_of_another_shape_is_refused(shape):
-    memory = KeysValues(torch.zeros(shape).double(), torch.zeros(shape).double())
-    with pytest.raises(ValueError, match=r"memory is keys and values.*\(2, M, 4\), got \("):
-        module(16, 4, 2)(normal(1, 2, 3, 16), memory=memory)
+    entries = KeysValues(torch.zeros(shape).double(), torch.zeros(shape).double())
+    with pytest.raises(ValueError, match=r"entries are keys and values.*\(2, M, 4\), got \("):
+        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3), (2, 1, 1, 2), (2, 1, 1, 6), (3, 1, 1, 3)])
 def test_a_mask_that_does_not_fit_is_refused_beside_memory_too(shape):
-    memory = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 3, 4))
+    entries = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 3, 4))
     with pytest.raises(ValueError, match="does not broadcast to"):
-        module(16, 4, 2)(normal(1, 2, 3, 16), allowed=chance(1, 1, *shape), memory=memory)
+        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries, chance(1, 1, *shape))
 
 
 def test_memory_with_fewer_values_than_keys_is_refused():
-    memory = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 2, 4))
+    entries = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 2, 4))
     with pytest.raises(ValueError, match=r"got \(2, 2, 4\)"):
-        module(16, 4, 2)(normal(1, 2, 3, 16), memory=memory)
+        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries)
 
 
 # MultiHeadAttention
@@ -322,7 +311,7 @@ def test_self_attention_is_that_of_torch(causal, kernel):
     )
     output = ours(x, allowed=masks.padding(real), causal=causal)
     assert_close(output, theirs, **EXACT)
-    weights = ours(x, allowed=masks.padding(real), causal=causal, need_weights=True)[1]
+    weights = ours.weights(x, allowed=masks.padding(real), causal=causal)
     assert_close(weights, their_weights, **EXACT)
 
 
@@ -342,9 +331,10 @@ def test_cross_attention_is_that_of_torch(computed, kernel):
     "sizes", [(12, 4), (12, 4, 2), (12, 3, 1, 5), (7, 2, 2, 6), (8, 2, 1, 3, 5)], ids=str
 )
 def test_heads_of_any_number_and_width_are_the_loops(sizes, bias, kernel):
-    attention, x = module(*sizes, bias=bias, kernel=kernel), normal(1, 2, 4, sizes[0])
-    heads, kv_heads = sizes[1], sizes[2] if len(sizes) > 2 else None
-    source = normal(2, 2, 6, sizes[4]) if len(sizes) > 4 else None
+    width = sizes[4] if len(sizes) > 4 else None
+    attention = module(*sizes[:4], source_dim=width, bias=bias, kernel=kernel)
+    x, heads, kv_heads = normal(1, 2, 4, sizes[0]), sizes[1], (*sizes, None)[2]
+    source = None if width is None else normal(2, 2, 6, width)
     expected = multi_head_by_loops(
         x.numpy(),
         weights_of(attention),
@@ -358,7 +348,8 @@ def test_heads_of_any_number_and_width_are_the_loops(sizes, bias, kernel):
 
 
 def test_widths_of_projections_follow_heads_and_source():
-    shapes = {name: tuple(p.shape) for name, p in module(16, 4, 2, 6, 10).named_parameters()}
+    attention = module(16, 4, 2, 6, source_dim=10)
+    shapes = {name: tuple(p.shape) for name, p in attention.named_parameters()}
     assert shapes == {
         "q_proj.weight": (24, 16),
         "q_proj.bias": (24,),
@@ -369,7 +360,7 @@ def test_widths_of_projections_follow_heads_and_source():
         "out_proj.weight": (16, 24),
         "out_proj.bias": (16,),
     }
-    k, v = module(16, 4, 2, 6, 10).keys_values(normal(1, 3, 5, 10))
+    k, v = attention.keys_values(normal(1, 3, 5, 10))
     assert k.shape == v.shape == (3, 2, 5, 6)
 
 
@@ -397,7 +388,7 @@ def test_normalised_queries_and_keys_are_the_formula(cross, kernel):
 
     def normalised(split, gain):
         mean_square = split.square().mean(dim=-1, keepdim=True)
-        return split / (mean_square + torch.finfo(split.dtype).eps).sqrt() * gain
+        return split / (mean_square + torch.finfo(torch.float32).eps).sqrt() * gain
 
     q = normalised(attention.q_proj(x).unflatten(-1, (4, 3)), attention.q_norm.weight)
     k = normalised(attention.k_proj(read).unflatten(-1, (2, 3)), attention.k_norm.weight)
@@ -412,35 +403,23 @@ def test_normalised_scores_do_not_grow_with_the_input():
     normed, plain = module(12, 4, qk_norm=True, bias=False), module(12, 4, bias=False)
     x = normal(1, 2, 4, 12)
     for attention, same in ((normed, True), (plain, False)):
-        weights, larger = (attention(scale * x, need_weights=True)[1] for scale in (1, 100))
+        weights, larger = (attention.weights(scale * x) for scale in (1, 100))
         assert torch.allclose(weights, larger, atol=1e-6) == same
 
 
 @BOTH_KERNELS
 @pytest.mark.parametrize("cross", [False, True])
-def test_weights_come_from_the_reference_whatever_the_kernel(cross, kernel):
+def test_weights_are_those_of_the_projected_queries_and_keys(cross, kernel):
     attention, x = module(8, 4, 2, kernel=kernel), normal(1, 2, 5, 8)
     source = normal(2, 2, 3, 8) if cross else None
     allowed = masks.padding(real_positions([2, 3 if cross else 5]))
-    output, weights = attention(x, source, allowed, causal=not cross, need_weights=True)
-    assert_close(output, attention(x, source, allowed, causal=not cross), **EXACT)
+    weights = attention.weights(x, source, allowed, causal=not cross)
     q = attention.q_proj(x).unflatten(-1, (4, 2)).transpose(1, 2)
     k = attention.keys_values(x if source is None else source).k
     expected = weights_by_loops(
         q.detach().numpy(), k.detach().numpy(), allowed.numpy(), causal=not cross
     )
     assert_close(weights, torch.from_numpy(expected), **EXACT)
-
-
-def test_weights_with_memory_have_its_columns_first():
-    attention, x = module(8, 2), normal(1, 2, 4, 8)
-    memory = KeysValues(normal(2, 2, 3, 4), normal(3, 2, 3, 4))
-    output, weights = attention(x, causal=True, memory=memory, need_weights=True)
-    assert weights.shape == (2, 2, 4, 7)
-    assert (weights[..., :3] > 0).all()
-    assert (weights[..., 3:].triu(1) == 0).all()
-    assert_close(weights.sum(dim=-1), torch.ones(2, 2, 4, dtype=torch.float64))
-    assert_close(output, attention(x, causal=True, memory=memory), **EXACT)
 
 
 @BOTH_KERNELS
@@ -451,9 +430,6 @@ def test_rotary_positions_turn_queries_and_keys_but_not_values(kernel):
     loops = attention_by_loops(*(part.detach().numpy() for part in (q, rotary(k), v)))
     expected = attention.out_proj(torch.from_numpy(loops).transpose(1, 2).flatten(-2))
     assert_close(attention(x, rotary=rotary), expected, **EXACT)
-    given = torch.arange(5).expand(2, -1)
-    assert_close(attention(x, rotary=rotary, positions_BT=given), expected, **EXACT)
-    assert not torch.allclose(attention(x, rotary=rotary, positions_BT=given * 2), expected)
 
 
 @BOTH_KERNELS
@@ -574,7 +550,7 @@ def test_any_chunks_with_a_cache_are_the_whole(kernel, chunks, sizes, rotary, ma
     turns = RotaryPositions(length, 2) if rotary else None
     x, real = normal(1, 2, length, 8), chance(length, 0.7, 2, length)
     real = real if masked else None
-    parts = causal_in_chunks(attention, x, chunks, LayerCache(), real, rotary=turns)
+    parts = causal_in_chunks(attention, x, chunks, KVCache(), real, rotary=turns)
     allowed = None if real is None else masks.padding(real)
     assert_close(parts, attention(x, allowed=allowed, causal=True, rotary=turns), **EXACT)
 
@@ -588,21 +564,10 @@ CALLS = {
     "masked": {"allowed": masks.padding(real_positions([0, 5, 3]))},
     "masked and causal": {"allowed": masks.padding(real_positions([2, 5, 3])), "causal": True},
     "cross": {
-        "source": normal(3, 3, 4, 16, dtype=torch.float32),
+        "memory": normal(3, 3, 4, 16, dtype=torch.float32),
         "allowed": masks.padding(real_positions([2, 4, 3])),
     },
     "rotary": {"causal": True, "rotary": RotaryPositions(9, 4)},
-    "positions": {
-        "causal": True,
-        "rotary": RotaryPositions(9, 4),
-        "positions_BT": torch.tensor([[0, 0, 0, 1, 2]]).expand(3, -1),
-        "allowed": masks.padding(real_positions([3, 5, 4]).flip(1)),
-    },
-    "memory": {
-        "causal": True,
-        "memory": KeysValues(*(normal(s, 2, 3, 4, dtype=torch.float32) for s in (4, 5))),
-    },
-    "weights": {"causal": True, "need_weights": True},
 }
 
 
@@ -612,18 +577,15 @@ def compiled_is_eager(call: str, kernel: str, kv_heads: int, backend: str) -> No
         attention = module(16, 4, kv_heads, kernel=kernel).float()
         compiled = torch.compile(attention, fullgraph=True, backend=backend)
         options = dict(CALLS[call])
-        if "memory" in options:
-            options["memory"] = KeysValues(*(part[:kv_heads] for part in options["memory"]))
         x = normal(1, 3, 5, 16, dtype=torch.float32)
         inputs = [x.clone().requires_grad_() for _ in range(2)]
         got, expected = (
             m(y, **options) for m, y in zip((compiled, attention), inputs, strict=True)
         )
         assert_close(got, expected, rtol=0, atol=1e-5)
-        if call != "weights":
-            got.square().sum().backward()
-            expected.square().sum().backward()
-            assert_close(inputs[0].grad, inputs[1].grad, rtol=0, atol=1e-4)
+        got.square().sum().backward()
+        expected.square().sum().backward()
+        assert_close(inputs[0].grad, inputs[1].grad, rtol=0, atol=1e-4)
     finally:
         torch._dynamo.reset()
 
@@ -662,7 +624,7 @@ def fast_case(kv_heads, mask, causal, dtype=torch.float32, device="cpu", length=
     allowed = {
         None: None,
         "padding": masks.padding(real_positions([length // 2, length])),
-        "per query": masks.per_query(chance(1, 0.5, 2, length, length)),
+        "per query": per_query(chance(1, 0.5, 2, length, length)),
         "blind": masks.padding(real_positions([0, length])),
     }[mask]
     return (q, k, v, None if allowed is None else allowed.to(device)), causal
@@ -719,40 +681,5 @@ def test_a_module_runs_the_kernel_that_it_was_given(kernel, calls, monkeypatch):
     attention(x, causal=True)
     attention(x, normal(2, 2, 3, 8))
     assert len(seen) == calls
-    attention(x, need_weights=True)  # which the fused kernel cannot give
+    attention.weights(x)  # which the fused kernel cannot give
     assert len(seen) == calls
-
-
-cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-@cuda
-@pytest.mark.parametrize("mask", ["padding", "per query", "blind"])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_masked_heads_run_a_fast_kernel_on_a_gpu(kv_heads, causal, mask):
-    arguments, _ = fast_case(kv_heads, mask, causal, torch.bfloat16, "cuda", 24, 64)
-    assert fused_backend(*arguments, causal=causal) in ("flash", "efficient")
-
-
-@cuda
-@pytest.mark.parametrize("mask", [None, "padding", "per query", "blind"])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_kernels_agree_on_a_gpu_and_blind_queries_are_harmless(kv_heads, causal, mask):
-    for length in (7, 24, 65):
-        kernels_agree(length, kv_heads, causal, mask, "cuda")
-
-
-def kernels_agree(length, kv_heads, causal, mask, device):
-    (*qkv, allowed), _ = fast_case(kv_heads, mask, causal, torch.bfloat16, device, length, 64)
-    exact = [tensor.float() for tensor in qkv]
-    expected = attend(*exact, allowed, kernel="reference", causal=causal)
-    for kernel in KERNELS:
-        inputs = [tensor.clone().requires_grad_() for tensor in qkv]
-        context = attend(*inputs, allowed, kernel=kernel, causal=causal)
-        assert_close(context.float(), expected, rtol=0.02, atol=0.03)
-        if mask == "blind":
-            assert (context[0] == 0).all()
-        context.float().square().sum().backward()
-        assert all(tensor.grad.isfinite().all() for tensor in inputs)

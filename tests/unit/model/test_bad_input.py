@@ -4,10 +4,11 @@ import pytest
 import torch
 from tiny import random_ids, real_positions, tiny_recurrent, tiny_transformer
 from torch.testing import assert_close
+from tutorials import PaddedPrefixes, read_width, with_entries
 
 from seq2seq.config import KERNELS
 from seq2seq.model.attention import MultiHeadAttention, attend
-from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.kv_cache import KeysValues, KVCache
 from seq2seq.model.masks import padding
 from seq2seq.model.positions import (
     LearnedPositions,
@@ -45,9 +46,9 @@ def test_a_mask_of_other_source_tokens_is_refused(make, shape):
 @pytest.mark.parametrize("shape", [(1, 3), (2, 2), (2, 4)])
 def test_a_mask_of_other_target_tokens_is_refused(shape):
     model = tiny_transformer()
-    cache = model.start(SOURCE, SOURCE_REAL)
+    decoder = PaddedPrefixes(model, model.start(SOURCE, SOURCE_REAL))
     with pytest.raises(ValueError, match=r"real tokens is .*, the tokens are\s+\(2, 3\)"):
-        model.decode_step(random_ids(2, 2, 3), cache, torch.ones(shape, dtype=torch.bool))
+        decoder.decode(random_ids(2, 2, 3), torch.ones(shape, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -73,10 +74,10 @@ def test_a_query_without_any_key_cannot_be_causal(kernel):
 
 @pytest.mark.parametrize("shape", [(3, 8), (1, 3, 6), (1, 1, 3, 8)])
 def test_inputs_of_another_shape_are_refused(shape):
-    attention, x = MultiHeadAttention(8, 2, source_dim=6), torch.ones(1, 3, 8)
+    attention, x = read_width(MultiHeadAttention(8, 2), 6), torch.ones(1, 3, 8)
     with pytest.raises(ValueError, match=r"x is \(batch, length, d_model = 8\), got"):
         attention(torch.ones(shape), torch.ones(1, 3, 6))
-    with pytest.raises(ValueError, match=r"a source is \(batch, length, width = 6\), got"):
+    with pytest.raises(ValueError, match=r"a memory is \(batch, length, width = 6\), got"):
         attention(x, torch.ones(1, 3, 8))
 
 
@@ -87,7 +88,6 @@ def test_inputs_of_another_shape_are_refused(shape):
         ({"n_heads": 0, "head_dim": 4}, "n_heads=0 is too small"),
         ({"head_dim": 0}, "head_dim=0 is too small"),
         ({"head_dim": -1}, "head_dim=-1 is too small"),
-        ({"source_dim": 0}, "source_dim=0 is too small"),
         ({"dropout": 1.5}, "dropout=1.5 is no probability"),
         ({"kernel": "flash"}, "kernel=flash is not known"),
     ],
@@ -158,50 +158,39 @@ def test_sines_and_cosines_want_an_even_width():
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_a_refused_step_leaves_the_cache_as_it_was(positions):
     model = tiny_transformer(positions=positions, max_length=16)
-    target, real = random_ids(3, 2, 15), real_positions([15, 12]).flip(1)
-    caches = [model.start(SOURCE, SOURCE_REAL) for _ in range(2)]
-    for cache in caches:
-        model.decode_step(target, cache, real)
-    with pytest.raises(ValueError, match="has room for 16 positions and holds 15: 3 more"):
-        model.decode_step(random_ids(4, 2, 3), caches[0])
-    steps = [model.decode_step(random_ids(4, 2, 1), cache) for cache in caches]
+    states = [model.start(SOURCE, SOURCE_REAL) for _ in range(2)]
+    for state in states:
+        model.decode_step(random_ids(3, 2, 15), state)
+    with pytest.raises(ValueError, match=r"and holds 15: 3 more|position 17 lies past"):
+        model.decode_step(random_ids(4, 2, 3), states[0])
+    steps = [model.decode_step(random_ids(4, 2, 1), state) for state in states]
     assert torch.equal(*steps)
 
 
 @pytest.mark.parametrize(("heads", "width"), [(1, 4), (2, 1), (3, 4)])
 def test_a_cache_takes_no_keys_of_another_attention(heads, width):
-    cache, k = LayerCache(), torch.ones(1, 2, 1, 4)
-    cache.append(k, k)
+    cache, k = KVCache(), torch.ones(1, 2, 1, 4)
+    cache.append(0, k, k)
     other = torch.ones(1, heads, 1, width)
-    with pytest.raises(ValueError, match=f"2 heads of width 4, got {heads} of width {width}"):
-        cache.append(other, other)
-    with pytest.raises(ValueError, match="a cache belongs to one attention"):
-        cache.append(k, other)
+    for new in ((other, other), (k, other)):
+        with pytest.raises(ValueError, match=rf"got \(1, {heads}, 1, {width}\): a cache"):
+            cache.append(0, *new)
     assert cache.length == 1
 
 
-def test_memory_is_given_from_the_first_step_on_or_not_at_all():
-    attention, x = MultiHeadAttention(8, 2), torch.ones(1, 1, 8)
-    memory = KeysValues(torch.ones(2, 3, 4), torch.ones(2, 3, 4))
-    cache = LayerCache()
-    attention(x, cache=cache)
-    with pytest.raises(ValueError, match="began with 0 memory entries, got 3"):
-        attention(x, cache=cache, memory=memory)
-
-
-def test_memory_stays_in_the_cache():
+def test_memory_is_no_position_of_a_cache():
     torch.manual_seed(0)
     attention, x = MultiHeadAttention(8, 2).eval(), torch.randn(2, 4, 8)
     memory = KeysValues(torch.randn(2, 3, 4), torch.randn(2, 3, 4))
-    whole = attention(x, causal=True, memory=memory)
-    cache = LayerCache(capacity=4)
-    steps = [attention(x[:, :1], causal=True, cache=cache, memory=memory)]
-    rows = torch.tensor([1, 0])
-    cache.reorder(rows)
-    cache.reorder(rows)
-    steps += [attention(x[:, t : t + 1], causal=True, cache=cache) for t in (1, 2, 3)]
+    whole = with_entries(attention, x, memory, causal=True)
+    cache, steps = KVCache(capacity=4), []
+    for t in range(4):
+        part = x[:, t : t + 1]
+        steps.append(with_entries(attention, part, memory, causal=True, cache=cache.layer(0)))
+        for _ in range(2):
+            cache.reorder(torch.tensor([1, 0]))
     assert_close(torch.cat(steps, dim=1), whole)
-    assert (cache.length, cache.entries) == (4, 3)
+    assert cache.length == 4
 
 
 def test_a_step_with_other_rows_leaves_the_cache_as_it_was():
@@ -210,8 +199,7 @@ def test_a_step_with_other_rows_leaves_the_cache_as_it_was():
     model.decode_step(random_ids(2, 2, 1), cache)
     cache.reorder(torch.tensor([0, 0, 1, 1]))
     with pytest.raises(ValueError, match="the past is that of 4 hypotheses, got 2"):
-        model.decode_step(random_ids(2, 2, 1), cache, torch.ones(2, 1, dtype=torch.bool))
-    assert cache.real_RL is None
+        model.decode_step(random_ids(2, 2, 1), cache)
     assert model.decode_step(random_ids(2, 4, 1), cache).shape[:2] == (4, 1)
 
 
@@ -222,26 +210,9 @@ def test_a_recurrent_state_takes_as_many_targets_as_it_holds():
         model.decode_step(random_ids(2, 4, 1), state)
 
 
-def test_refused_memory_leaves_the_cache_empty():
-    cache, k = LayerCache(), torch.ones(1, 2, 1, 4)
-    with pytest.raises(ValueError, match="3 heads of width 4, got 2"):
-        cache.append(k, k, KeysValues(torch.ones(3, 1, 4), torch.ones(3, 1, 4)))
-    assert cache.append(k, k).k.shape == (1, 2, 1, 4)
-
-
-def test_memory_is_copied_and_takes_the_precision_of_the_keys():
-    k, given = torch.ones(2, 1, 1, 4), torch.full((1, 3, 4), 2, dtype=torch.bfloat16)
-    cache = LayerCache()
-    cache.append(k[:, :, :0], k[:, :, :0], KeysValues(given, given))
-    for _ in range(2):
-        cache.reorder(torch.tensor([1, 1]))
-    assert cache.append(k, k).k.dtype == torch.float32
-    assert (given == 2).all()
-
-
 @pytest.mark.parametrize("modes", ["niiin", "niinn", "ninnn", "iniii", "iinnn", "iiiin"])
 def test_a_cache_goes_from_inference_mode_to_others_and_back(modes):
-    cache, expected = LayerCache(), None
+    cache, expected = KVCache(), None
     rows = torch.tensor([1, 0, 1])
     for step, mode in enumerate(modes):
         with torch.inference_mode(mode == "i"), torch.no_grad():
@@ -250,6 +221,6 @@ def test_a_cache_goes_from_inference_mode_to_others_and_back(modes):
                 expected = expected[rows]
             else:
                 new = torch.arange(12.0).view(3, 1, 1, 4) + 100 * step
-                got = cache.append(new, new)
+                got = cache.append(0, new, new)
                 expected = new if expected is None else torch.cat([expected, new], dim=2)
     assert torch.equal(got.k.clone(), expected)

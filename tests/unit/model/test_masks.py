@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tutorials import per_query
 
 from seq2seq.model import masks
 
@@ -63,7 +64,7 @@ def test_combine_of_one_mask_is_that_mask_and_of_none_is_no_restriction():
 
 
 @pytest.mark.parametrize("kind", [torch.bool, torch.uint8, torch.int64, torch.float32])
-@pytest.mark.parametrize("make", [masks.padding, masks.per_query])
+@pytest.mark.parametrize("make", [masks.padding, per_query])
 def test_ones_and_zeros_of_any_type_are_true_and_false(make, kind):
     given = torch.tensor([[1, 0, 1], [0, 0, 1]]).to(kind)
     allowed = make(given)
@@ -81,7 +82,7 @@ def test_ones_and_zeros_of_any_type_are_true_and_false(make, kind):
         ([[math.nan, 1.0, 0.0]], "from nan to nan"),
     ],
 )
-@pytest.mark.parametrize("make", [masks.padding, masks.per_query])
+@pytest.mark.parametrize("make", [masks.padding, per_query])
 def test_other_numbers_are_no_mask(make, numbers, found):
     with pytest.raises(ValueError, match=rf"True and False, or 1 and 0, got numbers {found}: scor"):
         make(torch.tensor(numbers))
@@ -89,7 +90,7 @@ def test_other_numbers_are_no_mask(make, numbers, found):
 
 @pytest.mark.parametrize("shape", [(3,), (2, 1, 3), (2, 1, 1, 3)])
 def test_padding_of_other_dimensions_is_refused(shape):
-    message = rf"is \(batch, keys\), got {re.escape(str(shape))}: masks.per_query takes"
+    message = rf"is \(batch, keys\), got {re.escape(str(shape))}: one that"
     with pytest.raises(ValueError, match=message):
         masks.padding(torch.ones(shape))
 
@@ -98,23 +99,23 @@ def test_padding_of_other_dimensions_is_refused(shape):
 def test_a_mask_per_query_of_other_dimensions_is_refused(shape):
     message = rf"\(queries, keys\) or \(batch, queries, keys\), got {re.escape(str(shape))}"
     with pytest.raises(ValueError, match=message):
-        masks.per_query(torch.ones(shape))
+        per_query(torch.ones(shape))
 
 
 def test_a_mask_per_query_gets_a_dimension_for_heads_and_keeps_its_places():
     rng = np.random.default_rng(0)
     one, three = rng.random((2, 4)) < 0.5, rng.random((3, 2, 4)) < 0.5
-    allowed = masks.per_query(torch.from_numpy(one))
+    allowed = per_query(torch.from_numpy(one))
     assert allowed.shape == (1, 1, 2, 4)
     assert allowed[0, 0].tolist() == one.tolist()
-    allowed = masks.per_query(torch.from_numpy(three))
+    allowed = per_query(torch.from_numpy(three))
     assert allowed.shape == (3, 1, 2, 4)
     assert allowed[:, 0].tolist() == three.tolist()
 
 
 def test_a_mask_with_the_batch_last_is_permuted():
     q_k_batch = np.random.default_rng(0).random((2, 4, 3)) < 0.5
-    allowed = masks.per_query(torch.from_numpy(q_k_batch).permute(2, 0, 1))
+    allowed = per_query(torch.from_numpy(q_k_batch).permute(2, 0, 1))
     for t, s, b in np.ndindex(2, 4, 3):
         assert allowed[b, 0, t, s].item() == q_k_batch[t, s, b]
 
@@ -146,14 +147,14 @@ def test_no_function_changes_its_arguments():
     real = torch.from_numpy(rng.random((2, 5)) < 0.5)
     each = torch.from_numpy(rng.random((2, 5, 5)) < 0.5).float()
     kept = real.clone(), each.clone()
-    padding, per_query = masks.padding(real), masks.per_query(each)
-    again = padding.clone(), per_query.clone()
-    combined = masks.combine(padding, per_query, masks.causal(5, 5))
+    padding, own = masks.padding(real), per_query(each)
+    again = padding.clone(), own.clone()
+    combined = masks.combine(padding, own, masks.causal(5, 5))
     combined.fill_(False)
     assert torch.equal(real, kept[0])
     assert torch.equal(each, kept[1])
     assert torch.equal(padding, again[0])
-    assert torch.equal(per_query, again[1])
+    assert torch.equal(own, again[1])
 
 
 @settings(max_examples=25, deadline=None)
@@ -164,7 +165,7 @@ def test_combined_masks_are_the_conditions_one_by_one(queries, past, seed):
     real, each = rng.random((2, keys)) < 0.6, rng.random((2, queries, keys)) < 0.6
     allowed = masks.combine(
         masks.padding(torch.from_numpy(real)),
-        masks.per_query(torch.from_numpy(each)),
+        per_query(torch.from_numpy(each)),
         masks.causal(queries, keys),
     )
     assert allowed.shape == (2, 1, queries, keys)

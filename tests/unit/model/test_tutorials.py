@@ -22,11 +22,12 @@ from tiny import tiny_attention as module
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
+from tutorials import per_query, scaled, with_entries
 
 from seq2seq.config import KERNELS
 from seq2seq.model import masks
-from seq2seq.model.attention import MultiHeadAttention, attend, masked_softmax
-from seq2seq.model.cache import KeysValues, LayerCache
+from seq2seq.model.attention import MultiHeadAttention, attend, attention_weights, masked_softmax
+from seq2seq.model.kv_cache import KeysValues, KVCache
 from seq2seq.model.layers import Residual
 from seq2seq.model.positions import SinusoidalPositions
 from seq2seq.model.recurrent import AdditiveAttention
@@ -41,8 +42,9 @@ def close(got, expected, atol: float = 1e-12) -> None:
     assert_close(got, expected, rtol=0, atol=atol)
 
 
-def weights_through(q, k, kernel, allowed=None, **options):
+def weights_through(q, k, kernel, allowed=None, scale=None, **options):
     """The weights that a kernel really uses: one-hot values show them in the context."""
+    q = scaled(q, scale)
     one_hot = torch.eye(k.size(2), dtype=k.dtype).expand(*k.shape[:2], -1, -1)
     return attend(q, k, one_hot, allowed, kernel=kernel, **options)
 
@@ -119,8 +121,8 @@ def test_the_order_is_scores_then_softmax_then_values(kernel):
 
 def test_the_query_is_the_row_and_the_key_the_column_of_the_weights():
     """Each row belongs to a query and sums to 1; the tutorial called the row index a value's."""
-    q, k, v = normal(1, 1, 1, 3, 4), normal(2, 1, 1, 5, 4), normal(3, 1, 1, 5, 4)
-    weights = attend(q, k, v, kernel="reference", need_weights=True)[1]
+    q, k = normal(1, 1, 1, 3, 4), normal(2, 1, 1, 5, 4)
+    weights = attention_weights(q, k)
     assert weights.shape == (1, 1, 3, 5)
     close(weights[0, 0, 1], np.array(softmax_by_hand((k[0, 0] @ q[0, 0, 1] / 2).tolist())))
 
@@ -325,7 +327,7 @@ def test_the_worked_softmax_is_what_exponentials_give(name, kernel):
     close(masked_softmax(scores, allowed), np.array(expected))
     identity = torch.eye(3, dtype=torch.float64)[None, None]
     fused = weights_through(
-        scores[None, None], identity, kernel, masks.per_query(allowed), scale=1.0
+        scores[None, None], identity, kernel, per_query(allowed), scale=1.0
     )
     close(fused[0, 0], np.array(expected))
     if name != "padded":
@@ -354,7 +356,7 @@ def test_masking_leaves_every_argument_as_it_was(kernel, causal):
     arguments = [normal(1, 3, 5, 8), real, allowed]
     before = [tensor.clone() for tensor in arguments]
     masks.combine(allowed, masks.causal(5, 5))
-    masks.per_query(allowed[:, 0].expand(-1, 5, -1))
+    per_query(allowed[:, 0].expand(-1, 5, -1))
     module(8, 2, kernel=kernel)(arguments[0], allowed=allowed, causal=causal)
     scores = normal(2, 3, 5)
     kept = scores.clone()
@@ -437,9 +439,9 @@ def test_a_raw_mask_is_refused_even_where_its_sizes_happen_to_fit(raw, kernel):
     attention, x = module(8, 4, kernel=kernel), normal(1, 4, 4, 8)
     real = real_positions([1, 2, 3, 4])
     mask = real if raw == "sentences by keys" else real[:, None].expand(-1, 4, -1)
-    with pytest.raises(ValueError, match=r"does not broadcast.*masks.padding.*masks.per_query"):
+    with pytest.raises(ValueError, match=r"does not broadcast.*masks.padding.*mask\[:, None\]"):
         attention(x, allowed=mask)
-    right = masks.padding(real) if mask.dim() == 2 else masks.per_query(mask)
+    right = masks.padding(real) if mask.dim() == 2 else per_query(mask)
     close(attention(x, allowed=right), attention(x, allowed=masks.padding(real)))
 
 
@@ -450,7 +452,7 @@ def test_a_sequence_first_mask_for_each_query_is_permuted_once(batch, queries, k
     """(queries or 1, keys, batch or 1); the tutorial could take no mask without a batch."""
     attention, x = module(8, 2, kernel=kernel), normal(1, 5, 2, 8)
     mask = np.random.default_rng(0).random((queries, 5, batch)) < 0.7
-    allowed = masks.per_query(torch.from_numpy(mask).permute(2, 0, 1))
+    allowed = per_query(torch.from_numpy(mask).permute(2, 0, 1))
     assert allowed.shape == (batch, 1, queries, 5)
     output = attention(x.transpose(0, 1), allowed=allowed).transpose(0, 1)
     full = np.broadcast_to(mask, (5, 5, 2)).transpose(2, 0, 1)[:, None]
@@ -459,7 +461,7 @@ def test_a_sequence_first_mask_for_each_query_is_permuted_once(batch, queries, k
     )
     close(output, expected.swapaxes(0, 1))
     if batch == 1:
-        without_batch = masks.per_query(torch.from_numpy(mask[..., 0]))
+        without_batch = per_query(torch.from_numpy(mask[..., 0]))
         close(attention(x.transpose(0, 1), allowed=without_batch).transpose(0, 1), output)
 
 
@@ -522,7 +524,7 @@ def test_french_queries_read_english_keys_and_only_english_padding_matters(kerne
 @BOTH_KERNELS
 def test_a_source_may_have_another_width_and_length(kernel):
     """The tutorial asked for equal widths, which only its own class needed."""
-    attention = module(8, 2, 2, 3, 5, kernel=kernel)
+    attention = module(8, 2, 2, 3, source_dim=5, kernel=kernel)
     x, source = normal(1, 2, 6, 8), normal(2, 2, 4, 5)
     expected = multi_head_by_loops(x.numpy(), weights_of(attention), 2, source=source.numpy())
     close(attention(x, source), expected)
@@ -626,7 +628,7 @@ def test_returned_weights_are_those_before_dropout_and_nothing_is_kept():
     """Rows sum to 1; the tutorial kept dropped weights in the module, whose rows do not."""
     attention, x = module(8, 2, dropout=0.5).train(), normal(1, 2, 6, 8)
     attributes = set(vars(attention))
-    _, weights = attention(x, causal=True, need_weights=True)
+    weights = attention.weights(x, causal=True)
     close(weights.sum(dim=-1), torch.ones(2, 2, 6, dtype=torch.float64))
     q = attention.q_proj(x).unflatten(-1, (2, 4)).transpose(1, 2)
     k = attention.keys_values(x).k
@@ -732,7 +734,7 @@ def test_steps_with_a_cache_are_one_causal_pass(kernel, chunks, kv_heads):
     """Query i of a chunk at s sees 0..s+i; the tutorial's cache had its dimensions swapped."""
     attention = module(8, 4, kv_heads, kernel=kernel)
     x = normal(1, 2, sum(chunks), 8)
-    cache = LayerCache(capacity=sum(chunks))
+    cache = KVCache(capacity=sum(chunks)).layer(0)
     steps = [attention(part, causal=True, cache=cache) for part in x.split(chunks, dim=1)]
     close(torch.cat(steps, dim=1), attention(x, causal=True))
     k, v = cache.append(*attention.keys_values(x[:, :0]))
@@ -742,7 +744,8 @@ def test_steps_with_a_cache_are_one_causal_pass(kernel, chunks, kv_heads):
 @BOTH_KERNELS
 def test_a_stepwise_output_is_the_loops_over_all_words_so_far(kernel):
     """Token by token, against loops that know no cache."""
-    attention, x, cache = module(6, 3, kernel=kernel), normal(1, 2, 4, 6), LayerCache()
+    attention, x = module(6, 3, kernel=kernel), normal(1, 2, 4, 6)
+    cache = KVCache().layer(0)
     for t in range(4):
         so_far = multi_head_by_loops(x[:, : t + 1].numpy(), weights_of(attention), 3)
         close(attention(x[:, t : t + 1], causal=True, cache=cache)[:, 0], so_far[:, -1])
@@ -750,21 +753,20 @@ def test_a_stepwise_output_is_the_loops_over_all_words_so_far(kernel):
 
 def test_a_full_cache_says_how_much_it_holds():
     """The tutorial wrote past its end, or failed in a copy."""
-    attention, cache = module(8, 2), LayerCache(capacity=5)
+    attention, cache = module(8, 2), KVCache(capacity=5).layer(0)
     attention(normal(1, 2, 4, 8), causal=True, cache=cache)
     with pytest.raises(ValueError, match="room for 5 positions and holds 4: 2 more do not fit"):
         attention(normal(2, 2, 2, 8), causal=True, cache=cache)
 
 
-def test_a_reset_cache_begins_again_with_any_batch():
+def test_a_new_cache_begins_again_with_any_batch():
     """The tutorial fixed the batch when it made the module, and had no reset."""
-    attention, cache = module(8, 2), LayerCache()
+    attention, cache = module(8, 2), KVCache().layer(0)
     attention(normal(1, 2, 4, 8), causal=True, cache=cache)
     with pytest.raises(ValueError, match="2 hypotheses, got 3"):
         attention(normal(2, 3, 1, 8), causal=True, cache=cache)
-    cache.reset()
     x = normal(2, 3, 4, 8)
-    close(attention(x, causal=True, cache=cache), attention(x, causal=True))
+    close(attention(x, causal=True, cache=KVCache().layer(0)), attention(x, causal=True))
 
 
 def new_nothing(attention: MultiHeadAttention) -> KeysValues:
@@ -774,7 +776,7 @@ def new_nothing(attention: MultiHeadAttention) -> KeysValues:
 
 def test_no_gradient_flows_into_the_cached_past():
     """The cache keeps numbers, not graphs."""
-    attention, cache = module(8, 2), LayerCache()
+    attention, cache = module(8, 2), KVCache().layer(0)
     first, second = (normal(seed, 2, 3, 8).requires_grad_() for seed in (1, 2))
     attention(first, causal=True, cache=cache)
     assert not any(stored.requires_grad for stored in cache.append(*new_nothing(attention)))
@@ -787,7 +789,7 @@ def test_no_gradient_flows_into_the_cached_past():
 def test_module_and_cache_follow_a_change_of_precision(dtype):
     """The tutorial's caches and masks were plain tensors, left behind by .double()."""
     attention = MultiHeadAttention(8, 2).to(dtype)
-    cache = LayerCache()
+    cache = KVCache().layer(0)
     x = normal(1, 2, 3, 8).to(dtype)
     attention(x, causal=True, cache=cache)
     assert attention(x[:, :1], causal=True, cache=cache).dtype == dtype
@@ -804,7 +806,7 @@ def test_memory_stands_before_all_keys_and_every_query_sees_it(masked, causal, k
     attention, x = module(8, 4, kv_heads, kernel=kernel), normal(1, 2, 5, 8)
     memory = KeysValues(normal(2, kv_heads, 3, 2), normal(3, kv_heads, 3, 2))
     allowed = masks.padding(real_positions([3, 5])) if masked else None
-    output = attention(x, allowed=allowed, causal=causal, memory=memory)
+    output = with_entries(attention, x, memory, allowed, causal=causal)
     q = attention.q_proj(x).unflatten(-1, (4, 2)).transpose(1, 2)
     k, v = (
         torch.cat([entries.expand(2, -1, -1, -1), own], dim=2).detach().numpy()
@@ -834,7 +836,7 @@ def test_memory_is_seen_even_by_a_query_that_sees_no_word(broadcast, keys, kerne
     q = attention.q_proj(x).unflatten(-1, (2, 4)).transpose(1, 2).detach().numpy()
     context = torch.from_numpy(attention_by_loops(q, *(part[None].numpy() for part in memory)))
     expected = attention.out_proj(context.transpose(1, 2).flatten(-2))
-    close(attention(x, allowed=allowed, memory=memory), expected)
+    close(with_entries(attention, x, memory, allowed), expected)
 
 
 @BOTH_KERNELS
@@ -844,10 +846,14 @@ def test_memory_and_cache_go_together(kernel, chunks, masked):
     """In any chunks the memory is seen as in one pass, and is no position of the cache."""
     attention, length = module(8, 4, 2, kernel=kernel), sum(chunks)
     x, memory = normal(1, 2, length, 8), KeysValues(normal(2, 2, 3, 2), normal(3, 2, 3, 2))
-    real, cache = real_positions([length, 1]).flip(1) if masked else None, LayerCache()
-    outputs = causal_in_chunks(attention, x, chunks, cache, real, memory=memory)
+    real, cache = real_positions([length, 1]).flip(1) if masked else None, KVCache()
+
+    def reading(part, **options):
+        return with_entries(attention, part, memory, **options)
+
+    outputs = causal_in_chunks(reading, x, chunks, cache, real)
     allowed = None if real is None else masks.padding(real)
-    close(outputs, attention(x, allowed=allowed, causal=True, memory=memory))
+    close(outputs, reading(x, allowed=allowed, causal=True))
     assert cache.length == length
 
 

@@ -14,8 +14,7 @@ from tiny import tiny_recurrent, tiny_transformer
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.decoding.forced_attention import forced_attention
+from seq2seq.decoding.alignment import AttentionHead, forced_attention
 from seq2seq.decoding.request import Request
 from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.model.attention_maps import attention_maps, cross_attentions
@@ -63,14 +62,13 @@ def test_only_the_wanted_attention_is_computed_with_weights(monkeypatch):
     asked = []
     for name, module in model.named_modules():
         if name.endswith("attention"):
-            own = module.forward
+            own = module.weights
 
-            def forward(*args, own=own, name=name, **options):
-                if options.get("need_weights"):
-                    asked.append(name)
+            def weights(*args, own=own, name=name, **options):
+                asked.append(name)
                 return own(*args, **options)
 
-            monkeypatch.setattr(module, "forward", forward)
+            monkeypatch.setattr(module, "weights", weights)
     forced_attention(model, [([5], [6])], AttentionHead(0))
     assert asked == ["decoder.0.cross_attention"]
 

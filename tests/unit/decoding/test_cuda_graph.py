@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_leaves
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS
-from seq2seq.decoding import static_step
+from seq2seq.decoding import cuda_graph
+from seq2seq.decoding.cuda_graph import GraphStep, _rounded, graph_step
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.static_step import StaticStep, _size, graph_step
 from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import UserError
 
@@ -59,7 +59,7 @@ def tapes(monkeypatch):
         made.append(tape)
         return tape.replay
 
-    monkeypatch.setattr(static_step, "recorded", record)
+    monkeypatch.setattr(cuda_graph, "recorded", record)
     return made
 
 
@@ -70,7 +70,7 @@ def test_recorded_steps_are_those_of_the_whole_decoder_after_any_reordering(
     kind, source_BS, tapes
 ):
     model = tiny_transformer(**kind)
-    assert_same_walk(ModelStep(model), StaticStep(model), source_BS)
+    assert_same_walk(ModelStep(model), GraphStep(model), source_BS)
     assert len(tapes) == 3  # three sentences, then two, then more positions
 
 
@@ -81,7 +81,7 @@ def test_searches_find_the_same_and_record_nothing_twice(beam, tapes):
         model.output.weight *= 3  # so that outputs differ
     requests = [Request(random_ids(i, 1 + i % 6).tolist()) for i in range(8)]
     config = DecodeConfig(beam=beam, n_best=beam, min_length=3)
-    static = StaticStep(model)
+    static = GraphStep(model)
     expected = search(ModelStep(model), requests, config, max_length=24)
     made = 0
     for turn in range(2):
@@ -96,7 +96,7 @@ def test_searches_find_the_same_and_record_nothing_twice(beam, tapes):
 
 @torch.inference_mode()
 def test_searches_at_the_same_time_have_slots_of_their_own(tapes):
-    step = StaticStep(tiny_transformer())
+    step = GraphStep(tiny_transformer())
     sources = random_ids(1, 2, 5), random_ids(2, 2, 5)
 
     def run(states):
@@ -116,9 +116,9 @@ def test_searches_at_the_same_time_have_slots_of_their_own(tapes):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("bound", ["IDLE_BYTES", "IDLE_SLOTS"])
+@pytest.mark.parametrize("bound", ["MAX_IDLE_BYTES", "MAX_IDLE_SLOTS"])
 def test_slots_are_kept_up_to_a_bound(bound, monkeypatch):
-    step = StaticStep(tiny_transformer())
+    step = GraphStep(tiny_transformer())
 
     def search_once():
         state = step.start(random_ids(1, 2, 5))
@@ -127,7 +127,7 @@ def test_slots_are_kept_up_to_a_bound(bound, monkeypatch):
 
     search_once()
     assert len(step.returned) == 1
-    monkeypatch.setattr(static_step, bound, 0)
+    monkeypatch.setattr(cuda_graph, bound, 0)
     search_once()
     assert not step._idle
     assert len(step.returned) == 1
@@ -135,14 +135,14 @@ def test_slots_are_kept_up_to_a_bound(bound, monkeypatch):
 
 @torch.inference_mode()
 def test_what_is_not_a_number_does_not_stay_in_a_slot():
-    step = StaticStep(tiny_transformer())
+    step = GraphStep(tiny_transformer())
     tokens_R = torch.full((2,), BOS)
     for spoil in (True, False):
         state = step.start(random_ids(1, 2, 5))
         for _ in range(3):
             found = step.step(tokens_R, state)
         if spoil:  # as an overflow in 16 bits would
-            state.held.past[0, :, :, 2:] = torch.nan
+            state.held.cache.storage[0, :, :, 2:] = torch.nan
             slot = state.held
         del state
     assert step.returned[-1] is slot
@@ -151,7 +151,7 @@ def test_what_is_not_a_number_does_not_stay_in_a_slot():
 
 @torch.inference_mode()
 def test_a_state_may_end_while_a_slot_is_made(monkeypatch):
-    step = StaticStep(tiny_transformer())
+    step = GraphStep(tiny_transformer())
     tokens_R = torch.full((2,), BOS)
 
     def collecting(run, device):
@@ -164,7 +164,7 @@ def test_a_state_may_end_while_a_slot_is_made(monkeypatch):
     circle = [state]
     circle.append(circle)
     del state, circle
-    monkeypatch.setattr(static_step, "recorded", collecting)
+    monkeypatch.setattr(cuda_graph, "recorded", collecting)
     other = step.start(random_ids(1, 2, 30))  # of another size
     for _ in range(2):
         step.step(tokens_R, other)
@@ -172,7 +172,7 @@ def test_a_state_may_end_while_a_slot_is_made(monkeypatch):
 
 
 def test_sizes_of_slots_are_few_and_seldom_much_too_large():
-    sizes = [_size(number) for number in range(1, 257)]
+    sizes = [_rounded(number) for number in range(1, 257)]
     assert all(number <= size < 1.5 * number + 1 for number, size in enumerate(sizes, 1))
     assert sorted(set(sizes)) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256]
 
@@ -180,18 +180,3 @@ def test_sizes_of_slots_are_few_and_seldom_much_too_large():
 def test_graphs_without_a_gpu_are_refused():
     with pytest.raises(UserError, match=r"CUDA graphs need a GPU, and the model is on cpu"):
         graph_step(tiny_transformer())
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@torch.inference_mode()
-def test_graphs_on_a_gpu_are_the_plain_steps():
-    model = tiny_transformer().cuda()
-    requests = [Request(random_ids(i, 1 + i % 6).tolist()) for i in range(8)]
-    config = DecodeConfig(beam=3, min_length=3)
-    found, expected = (
-        search(step, requests, config, max_length=24, device="cuda")
-        for step in (graph_step(model), ModelStep(model))
-    )
-    assert [[one.tokens for one in own] for own in found] == [
-        [one.tokens for one in own] for own in expected
-    ]

@@ -1,0 +1,231 @@
+"""What a decoder remembers between steps, made by the model and passed by hand.
+
+R is the number of hypotheses being extended: B sentences times N beams. L layers, T new positions,
+B, K, S, E as in `attention.py`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+BLOCK = 32  # positions by which the storage grows
+
+
+class KeysValues(NamedTuple):
+    """Keys and values of one attention, (B, K, S, E) each."""
+
+    k: Tensor
+    v: Tensor
+
+
+class LayerCache(NamedTuple):
+    """The part of a cache that belongs to one layer, as its self-attention is given it."""
+
+    cache: KVCache
+    number: int  # of the layer
+
+    @property
+    def position(self) -> int | Tensor:
+        return self.cache.position
+
+    def append(self, k_RKTE: Tensor, v_RKTE: Tensor) -> KeysValues:
+        return self.cache.append(self.number, k_RKTE, v_RKTE)
+
+
+class KVCache:
+    """Keys and values of the tokens so far, of all layers of a decoder.
+
+    They lie in one tensor, so that a reordering of hypotheses is one operation. It is for decoding:
+    keys and values are kept, and returned, without their gradients.
+
+    Args:
+        layers: their number; they append in their order.
+        capacity: most positions; None = no limit.
+
+    Attributes:
+        length: positions that all layers have stored.
+    """
+
+    def __init__(self, layers: int = 1, capacity: int | None = None):
+        self.layers, self.capacity = layers, capacity
+        self.length = 0
+        # (R, 2 * L, K, places, E): the keys, then the values, of each layer; None = nothing yet.
+        self.storage: Tensor | None = None
+        self._spare: Tensor | None = None  # what a reordering copies to, in turns with the storage
+        # Of the step that is under way, for keys and values of each layer, (R, K, places, E):
+        self._seen: tuple[Tensor, ...] = ()  # all that is stored, and what will be
+        self._free: tuple[Tensor, ...] = ()  # what will be
+
+    def layer(self, index: int) -> LayerCache:
+        """The part that one layer's self-attention is given."""
+        return LayerCache(self, index)
+
+    @property
+    def position(self) -> int | Tensor:
+        """Where the next token stands, as positions take it."""
+        return self.length
+
+    @property
+    def allowed(self) -> Tensor | None:
+        """What the next token may see of what `append` returns; None = all, in causal order."""
+        return None
+
+    @property
+    def bytes(self) -> int:
+        """Memory held, in bytes, free places included."""
+        return sum(t.nbytes for t in (self.storage, self._spare) if t is not None)
+
+    def append(self, layer: int, k_RKTE: Tensor, v_RKTE: Tensor) -> KeysValues:
+        """Store the keys and values of T new positions of a layer; return those of all positions.
+
+        Raises:
+            ValueError: no room, or another number of hypotheses or heads.
+        """
+        if layer == 0:
+            self._begin_step(k_RKTE)
+        for part, new in ((2 * layer, k_RKTE), (2 * layer + 1, v_RKTE)):
+            if new.shape != self._free[part].shape:
+                raise ValueError(
+                    f"the cache wants keys and values {tuple(self._free[part].shape)}, got "
+                    f"{tuple(new.shape)}: a cache belongs to one attention"
+                )
+            self._free[part].copy_(new.detach())
+        k, v = self._seen[2 * layer : 2 * layer + 2]  # (R, K, length + T, E)
+        if layer == self.layers - 1:
+            self.length += k_RKTE.size(2)
+        return KeysValues(k, v)
+
+    def _begin_step(self, k_RKTE: Tensor) -> None:
+        """Make room for the new positions of all layers."""
+        rows, heads, added, width = k_RKTE.shape
+        start, end = self.length, self.length + added
+        if self.capacity is not None and end > self.capacity:
+            raise ValueError(
+                f"the cache has room for {self.capacity} positions and holds {start}: {added} "
+                "more do not fit; decode shorter outputs or allow longer ones"
+            )
+        storage = self.storage
+        if storage is None or not start:
+            storage = k_RKTE.new_empty(rows, 2 * self.layers, heads, 0, width)
+        check_hypotheses(storage.size(0), rows)
+        if end > storage.size(3):
+            blocks = -(-end // BLOCK)
+            storage = F.pad(storage, (0, 0, 0, blocks * BLOCK - storage.size(3)))
+        elif not _may_write(storage):
+            storage = storage.clone()
+        self.storage = storage
+        self._seen = storage[..., :end, :].unbind(1)
+        self._free = storage[..., start:end, :].unbind(1)
+
+    def reorder(self, rows: Tensor) -> None:
+        """Make hypothesis i a copy of the old hypothesis rows[i]; their number may change."""
+        old, new = self.storage, self._spare
+        if old is None or not self.length:
+            return
+        shape = (rows.numel(), *old.shape[1:])
+        if new is None or new.shape != shape or not _may_write(new):
+            new = old.new_empty(shape)
+        used = (..., slice(0, self.length), slice(None))
+        torch.index_select(old[used], 0, rows, out=new[used])
+        self.storage, self._spare = new, old if old.shape == shape else None
+
+
+class FixedKVCache(KVCache):
+    """A cache whose shape and place in memory never change, as CUDA graphs want them.
+
+    Each step stores one position. Where it stands is a tensor, too, and a mask hides the places
+    that are still free.
+
+    Args:
+        storage: (R, 2 * L, K, places, E) of finite numbers.
+    """
+
+    def __init__(self, storage_RLKPE: Tensor):
+        _, parts, _, places, _ = storage_RLKPE.shape
+        super().__init__(parts // 2, places)
+        self.storage: Tensor = storage_RLKPE
+        self._parts = storage_RLKPE.unbind(1)
+        self._place = storage_RLKPE.new_zeros(1, dtype=torch.long)  # of the next token
+
+    def go_to(self, length: int) -> None:
+        """So many positions are stored: the next token stands behind them."""
+        self.length = length
+        self._place.fill_(length)
+
+    @property
+    def position(self) -> Tensor:
+        return self._place[None]  # (1, 1): the same for all hypotheses
+
+    @property
+    def allowed(self) -> Tensor:
+        places_P = torch.arange(self.storage.size(3), device=self._place.device)
+        return (places_P <= self._place)[None, None, None]  # (1, 1, 1, P)
+
+    def append(self, layer: int, k_RK1E: Tensor, v_RK1E: Tensor) -> KeysValues:
+        k, v = self._parts[2 * layer : 2 * layer + 2]  # (R, K, P, E)
+        k.index_copy_(2, self._place, k_RK1E)
+        v.index_copy_(2, self._place, v_RK1E)
+        return KeysValues(k, v)
+
+    def reorder(self, rows: Tensor) -> None:
+        self.copy_rows(self.storage, rows, self.length)
+
+    def copy_rows(self, storage: Tensor, rows: Tensor, length: int) -> None:
+        """Copy so many positions of these hypotheses from another storage, or from this one."""
+        used = storage[..., :length, :]
+        self.storage[: len(rows), ..., :length, :] = used.index_select(0, rows)
+
+
+class TransformerState:
+    """A source that was read, and what was decoded of its translations so far.
+
+    Args:
+        source: keys and values of the source for each layer, (B, K, S, E); the beams share them.
+        source_allowed: (B, 1, 1, S) mask of its real tokens; None = all are real.
+        cache: of the target.
+    """
+
+    def __init__(self, source: list[KeysValues], source_allowed: Tensor | None, cache: KVCache):
+        self.source, self.source_allowed, self.cache = source, source_allowed, cache
+
+    @property
+    def length(self) -> int:
+        """Target positions decoded so far."""
+        return self.cache.length
+
+    @property
+    def bytes(self) -> int:
+        """Memory held, in bytes."""
+        return self.cache.bytes + sum(part.nbytes for layer in self.source for part in layer)
+
+    def reorder(self, rows: Tensor) -> None:
+        """Make hypothesis i a copy of the old rows[i] (R,); beams choose their parents so."""
+        self.cache.reorder(rows)
+
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
+        """Drop all sentences but these (B',), keeping the hypotheses `rows` (R',)."""
+        self.source = [
+            KeysValues(*(part.index_select(0, sentences) for part in layer))
+            for layer in self.source
+        ]
+        if self.source_allowed is not None:
+            self.source_allowed = self.source_allowed.index_select(0, sentences)
+        self.cache.reorder(rows)
+
+
+def check_hypotheses(held: int, given: int) -> None:
+    """Raise ValueError if a step has another number of hypotheses than the past."""
+    if held != given:
+        raise ValueError(
+            f"the past is that of {held} hypotheses, got {given}: reorder it when their number "
+            "changes"
+        )
+
+
+def _may_write(storage: Tensor) -> bool:
+    """What was made in inference mode can be written to in inference mode only."""
+    return torch.is_inference_mode_enabled() or not storage.is_inference()
