@@ -93,7 +93,12 @@ class DataConfig(CorpusConfig):
     processes: int | None = setting(None, "that prepare; null = one per core", at_least=1)
     max_tokens: int = setting(8192, "padded source + target positions of a batch", at_least=2)
     max_sentences: int | None = setting(None, "pairs of a batch; null = any number", at_least=1)
-    length_multiple: int = setting(1, "pad lengths to multiples; 8 suits tensor cores", at_least=1)
+    length_multiple: int = setting(
+        1,
+        "pad lengths to multiples; 8 suits tensor cores, 0 (few shapes: the coarser the longer) "
+        "bf16 on a CPU, which makes a kernel for each new shape",
+        at_least=0,
+    )
     longest_first: bool = setting(False, "largest batch first: shows too little memory at once")
     num_workers: int = setting(0, "processes that make batches beside the training", at_least=0)
 

@@ -38,10 +38,12 @@ def sentences_fit_batches(data: DataConfig, model: ModelConfig) -> Iterator[str]
             f"data.max_tokens={data.max_tokens} cannot hold one pair of sentences of "
             f"model.max_length={model.max_length} tokens each: raise the first or lower the second"
         )
-    if model.max_length % data.length_multiple:
+    coarse = 1 << max(0, (model.max_length - 1).bit_length() - 4)  # see `padded_lengths`
+    multiple = data.length_multiple or coarse
+    if model.max_length % multiple:
         yield (
             f"data.length_multiple={data.length_multiple} would pad sentences beyond "
-            f"model.max_length={model.max_length}: make the second a multiple of the first"
+            f"model.max_length={model.max_length}: make the second a multiple of {multiple}"
         )
 
 

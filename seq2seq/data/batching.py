@@ -13,6 +13,20 @@ from seq2seq.data.mixture import Member
 
 POOL = 2**22  # pairs that are shuffled and sorted together: all of them, in most corpora
 BLOCK = 2**10  # neighbours that stay together when a corpus is larger than a pool
+FEW = 8  # of few shapes: lengths between powers of two; numbers of sentences are multiples of it
+
+
+def padded_lengths(lengths: np.ndarray, multiple: int = 1) -> np.ndarray:
+    """Lengths rounded up to a multiple; 0 = the coarser the longer, 8 between powers of two.
+
+    1 to 16 stay as they are; then come 18, 20 ... 32, 36, 40 ... 64, 72, 80 ... 128 and so on.
+    """
+    lengths = lengths.astype(np.int64)
+    if multiple:
+        return -(-lengths // multiple) * multiple
+    _, power = np.frexp(np.maximum(lengths, 1) - 1)  # 2 ** power is the least above length - 1
+    step = 1 << np.maximum(power - 4, 0).astype(np.int64)
+    return -(-lengths // step) * step
 
 
 @dataclass(frozen=True)
@@ -22,7 +36,7 @@ class Budget:
     Attributes:
         tokens: most positions of both sides together, padding included: what memory pays.
         sentences: most pairs; None = as many as the tokens allow.
-        multiple: padded lengths are multiples of this.
+        multiple: padded lengths are multiples of this; 0 = few shapes, see `padded_lengths`.
     """
 
     tokens: int
@@ -31,7 +45,12 @@ class Budget:
 
     def padded(self, lengths: np.ndarray) -> np.ndarray:
         """Lengths rounded up."""
-        return -(-lengths.astype(np.int64) // self.multiple) * self.multiple
+        return padded_lengths(lengths, self.multiple)
+
+    def sentences_of(self, fitting: int) -> int:
+        """How many of the pairs that fit make a batch."""
+        few = self.multiple == 0 and fitting > FEW
+        return fitting - fitting % FEW if few else max(1, fitting)
 
 
 def token_batches(
@@ -51,16 +70,16 @@ def token_batches(
         Arrays of pair numbers, shortest sentences first; each pair stands in one.
     """
     order = np.arange(len(lengths)) if order is None else order
-    ordered = lengths[order]
-    order = order[np.lexsort((ordered[:, 0], ordered.max(axis=1)))]
     padded = budget.padded(lengths[order])
+    by_size = np.lexsort((padded[:, 0], padded.max(axis=1)))
+    order, padded = order[by_size], padded[by_size]
     batches, start = [], 0
     while start < len(order):
         # The first pair is the shortest, so no more than this many fit.
         most = max(1, budget.tokens // int(padded[start].sum()))
         rows = padded[start : start + min(most, budget.sentences or most)]
         positions = np.maximum.accumulate(rows).sum(axis=1) * np.arange(1, len(rows) + 1)
-        size = max(1, int(np.searchsorted(positions, budget.tokens, side="right")))
+        size = budget.sentences_of(int(np.searchsorted(positions, budget.tokens, side="right")))
         batches.append(order[start : start + size])
         start += size
     return batches

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.data.batching import padded_lengths
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 
 Ids = Sequence[int] | np.ndarray
@@ -56,12 +57,13 @@ def pad(
     Args:
         sequences: B lists of ids.
         before, after: a mark that each gets at its start or end.
-        multiple: the length is rounded up to a multiple of this.
+        multiple: the length is rounded up, see `padded_lengths`.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     first = int(before is not None)
-    longest = int(lengths.max()) + first + int(after is not None)
-    padded = np.full((len(lengths), -(-longest // multiple) * multiple), PAD, dtype=np.int64)
+    longest = lengths.max(keepdims=True) + first + int(after is not None)
+    width = int(padded_lengths(longest, multiple)[0])
+    padded = np.full((len(lengths), width), PAD, dtype=np.int64)
     places = np.arange(padded.shape[1]) - first
     padded[(places >= 0) & (places < lengths[:, None])] = np.concatenate(sequences)
     if before is not None:
@@ -77,7 +79,7 @@ def collate_source(sources: Sequence[Ids], multiple: int = 1) -> Tensor:
 
 
 def collate(sources: Sequence[Ids], targets: Sequence[Ids], multiple: int = 1) -> Batch:
-    """A batch of ids without marks; lengths are rounded up to a multiple."""
+    """A batch of ids without marks; lengths are rounded up, see `padded_lengths`."""
     return Batch(
         source=collate_source(sources, multiple),
         target_in=pad(targets, before=BOS, multiple=multiple),

@@ -146,6 +146,11 @@ def test_members_may_take_the_folder_of_the_mixture():
         (DataConfig, {"streaming": True, "longest_first": True}, r"longest_first=true needs all"),
         (TokenizerConfig, {"symbols": ["<a>", "<a>"]}, r"symbols names one of them twice"),
         (TrainConfig, {"data": DataConfig(length_multiple=7)}, r"length_multiple=7 would pad"),
+        (
+            TrainConfig,
+            {"data": DataConfig(length_multiple=0), "model": TransformerConfig(max_length=100)},
+            r"length_multiple=0 would pad .*=100: make the second a multiple of 8",
+        ),
         (DataConfig, {"weights": {"a": 2}}, r"data\.weights\.a weighs no member"),
         (
             DataConfig,

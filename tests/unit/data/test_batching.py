@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.data.batching import Budget, TrainingBatches, padding_share, token_batches
+from seq2seq.data.batching import (
+    Budget,
+    TrainingBatches,
+    padded_lengths,
+    padding_share,
+    token_batches,
+)
 from seq2seq.data.mixture import Member
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=60).map(
@@ -19,7 +25,7 @@ PROPERTY = settings(max_examples=150, deadline=None, database=None)
 
 
 BUDGETS = st.builds(
-    Budget, st.integers(2, 400), st.none() | st.integers(1, 9), st.integers(1, 8)
+    Budget, st.integers(2, 400), st.none() | st.integers(1, 9), st.integers(0, 8)
 )
 
 
@@ -51,11 +57,16 @@ def one_epoch(batches, epoch=0) -> list[np.ndarray]:
 def naive_positions(lengths, batch, multiple) -> int:
     """Padded positions of both sides, counted one by one."""
     longest = [max(int(lengths[i][side]) for i in batch) for side in (0, 1)]
-    while longest[0] % multiple:
-        longest[0] += 1
-    while longest[1] % multiple:
-        longest[1] += 1
-    return sum(longest) * len(batch)
+    return sum(naive_length(length, multiple) for length in longest) * len(batch)
+
+
+def naive_length(length: int, multiple: int) -> int:
+    """A length rounded up; where multiple is 0, 8 lengths are there between powers of two."""
+    power = 1
+    while 2 * power < length:  # so that power < length <= 2 * power
+        power *= 2
+    multiple = multiple or max(1, power // 8)
+    return next(n for n in range(length, length + multiple) if n % multiple == 0)
 
 
 @PROPERTY
@@ -77,18 +88,26 @@ def test_no_batch_breaks_the_budget_unless_it_is_one_pair(lengths, budget):
 @given(LENGTHS, BUDGETS, st.randoms(use_true_random=False))
 def test_batches_go_from_short_to_long_in_any_order_of_ties(lengths, budget, random):
     order = np.array(random.sample(range(len(lengths)), len(lengths)), dtype=np.int64)
-    longest = [int(lengths[i].max()) for i in flat(token_batches(lengths, budget, order))]
+    longest = [
+        naive_length(int(lengths[i].max()), budget.multiple)
+        for i in flat(token_batches(lengths, budget, order))
+    ]
     assert longest == sorted(longest)
 
 
 @PROPERTY
 @given(LENGTHS, BUDGETS)
 def test_no_pair_of_the_next_batch_would_have_fitted(lengths, budget):
+    """Of few shapes, not the next eight pairs."""
     batches = token_batches(lengths, budget)
-    for batch, following in pairwise(batches):
-        full = budget.sentences is not None and len(batch) == budget.sentences
-        more = [*batch, following[0]]
-        assert full or naive_positions(lengths, more, budget.multiple) > budget.tokens
+    order = flat(batches)
+    ends = np.cumsum([len(batch) for batch in batches]).tolist()
+    for batch, end in zip(batches, ends, strict=True):
+        more = 8 if budget.multiple == 0 and len(batch) >= 8 else 1
+        full = budget.sentences is not None and len(batch) + more > budget.sentences
+        rows = order[end - len(batch) : end + more]
+        if not full and len(rows) == len(batch) + more:
+            assert naive_positions(lengths, rows, budget.multiple) > budget.tokens
 
 
 def test_ties_stand_in_the_given_order():
@@ -108,6 +127,30 @@ def test_at_most_six_percent_padding_on_lengths_like_those_of_real_text(count, s
     share = 1 - int(lengths.astype(int).sum()) / positions
     assert padding_share(lengths, batches) == pytest.approx(share)
     assert share <= 0.06
+
+
+def test_few_shapes_are_few_and_cost_little():
+    rng = np.random.default_rng(0)
+    source = rng.lognormal(2.7, 0.6, 200_000).clip(2, 128)
+    lengths = np.stack([source, (source * rng.lognormal(0.1, 0.15, 200_000)).clip(2, 128)], 1)
+    lengths = lengths.astype(np.uint16)
+    rows, padding = {}, {}
+    for multiple in (1, 0):
+        budget = Budget(4096, multiple=multiple)
+        batches = token_batches(lengths, budget)
+        longest = [budget.padded(lengths[batch].max(axis=0)) for batch in batches]
+        sizes = [len(b) * int(n) for b, of in zip(batches, longest, strict=True) for n in of]
+        rows[multiple] = len(set(sizes))
+        padding[multiple] = padding_share(lengths, batches, multiple)
+    assert rows[0] < rows[1] / 3  # of the matrices that a step multiplies
+    assert padding[0] < padding[1] + 0.03
+
+
+@pytest.mark.parametrize("multiple", [0, 1, 3, 8])
+def test_lengths_are_rounded_up(multiple):
+    lengths = np.arange(1, 300, dtype=np.uint16)
+    wanted = [naive_length(length, multiple) for length in lengths.tolist()]
+    assert padded_lengths(lengths, multiple).tolist() == wanted
 
 
 def test_the_padding_share_counts_rounded_lengths():

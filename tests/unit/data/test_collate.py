@@ -55,6 +55,15 @@ def test_the_source_alone_is_the_source_of_a_batch():
     assert torch.equal(collate_source(sources), collate(sources, [[8], [9]]).source)
 
 
+@pytest.mark.parametrize(("multiple", "width"), [(1, 17), (0, 18), (8, 24)])
+def test_lengths_are_rounded_up(multiple, width):
+    ids = list(range(5, 21))  # and an end mark
+    batch = collate([ids], [ids], multiple)
+    for tensor in (batch.source, batch.target_in, batch.labels):
+        assert tensor.shape == (1, width)
+    assert batch.labels.tolist() == [[*ids, EOS] + [PAD] * (width - 17)]
+
+
 def test_padding_is_as_wide_as_the_longest():
     assert pad([[1], [1, 2, 3], []]).tolist() == [[1, PAD, PAD], [1, 2, 3], [PAD] * 3]
     assert pad([[1]]).dtype == torch.long

@@ -109,14 +109,15 @@ def test_loss_of_a_batch_is_that_of_its_sentences_one_by_one():
     model = tiny_transformer()
     pairs = [([5, 6, 7], [8, 9]), ([4], [10, 11, 12, 3]), ([9, 9, 8, 3, 5], [7])]
 
-    def loss(*some):
-        batch = collate([source for source, _ in some], [target for _, target in some])
+    def loss(*some, multiple=1):
+        batch = collate([source for source, _ in some], [target for _, target in some], multiple)
         hidden = model(batch.source, batch.source_real, batch.target_in)
         return translation_loss(model, hidden, batch.labels, smoothing=0.1)
 
     together, alone = loss(*pairs), [loss(pair) for pair in pairs]
     assert_close(together.nll, torch.stack([sums.nll for sums in alone]).sum())
     assert_close(together.smoothed, torch.stack([sums.smoothed for sums in alone]).sum())
+    assert_close(together.smoothed, loss(*pairs, multiple=8).smoothed)
 
 
 @pytest.mark.parametrize("at_once", [1, VOCABULARY, 3 * VOCABULARY, 2**20])
