@@ -22,11 +22,10 @@ def padded_lengths(lengths: np.ndarray, multiple: int = 1) -> np.ndarray:
     1 to 16 stay as they are; then come 18, 20 ... 32, 36, 40 ... 64, 72, 80 ... 128 and so on.
     """
     lengths = lengths.astype(np.int64)
-    if multiple:
-        return -(-lengths // multiple) * multiple
     _, power = np.frexp(np.maximum(lengths, 1) - 1)  # 2 ** power is the least above length - 1
-    step = 1 << np.maximum(power - 4, 0).astype(np.int64)
-    return -(-lengths // step) * step
+    step = multiple or 1 << np.maximum(power - 4, 0).astype(np.int64)
+    rounded: np.ndarray = -(-lengths // step) * step
+    return rounded
 
 
 @dataclass(frozen=True)
