@@ -65,11 +65,11 @@ def composed(*overrides: str, name: str = "train", **folders: str) -> Any:
 @pytest.mark.parametrize("own", [None, "mine"])
 def test_members_in_a_shared_folder_move_with_it(own, tmp_path, monkeypatch):
     write_settings(composed("data=general", "data.path=old"), tmp_path)
-    overrides = ["data.path=new", *([f"data.members.mozilla.path={own}"] if own else [])]
+    overrides = ["data.path=new", *([f"data.members.help.path={own}"] if own else [])]
     monkeypatch.setattr("seq2seq.cli.settings._overrides", lambda: overrides)
     data = _resumed(compose("train", ["data=general", *overrides]), str(tmp_path))["data"]
     assert data["path"] == data["members"]["tatoeba"]["path"] == "new"
-    assert data["members"]["mozilla"]["path"] == (own or "new")
+    assert data["members"]["help"]["path"] == (own or "new")
     assert data["members"]["phrases"]["path"] == str(ROOT / "data/starter")
 
 
@@ -274,7 +274,7 @@ def test_members_may_take_the_folder_of_the_mixture():
     data = DataConfig(**{**MIXED, "members": {"a": member, "b": CorpusConfig()}}, path="x")
     assert data.members["a"].path == "x"
     data = composed("data=general", "data.path=/corpora/mine").data
-    assert {data.members[name].path for name in ("tatoeba", "paws-x")} == {"/corpora/mine"}
+    assert {data.members[name].path for name in ("tatoeba", "encyclopaedia")} == {"/corpora/mine"}
     assert data.members["tatoeba"].where == {"source": ["tatoeba"]}
 
 
