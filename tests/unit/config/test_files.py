@@ -196,9 +196,9 @@ def test_names_of_ones_own_are_added_with_a_plus(override, example):
 @pytest.mark.parametrize("own", [None, "mine"])
 def test_members_in_a_shared_folder_move_with_it(own, tmp_path, monkeypatch):
     write_settings(composed("data=general", "data.path=old"), tmp_path)
-    overrides = ["data.path=new", *([f"data.members.mozilla.path={own}"] if own else [])]
+    overrides = ["data.path=new", *([f"data.members.help.path={own}"] if own else [])]
     monkeypatch.setattr("seq2seq.cli.settings._overrides", lambda: overrides)
     data = _resumed(compose("data=general", *overrides), str(tmp_path))["data"]
     assert data["path"] == data["members"]["tatoeba"]["path"] == "new"
-    assert data["members"]["mozilla"]["path"] == (own or "new")
+    assert data["members"]["help"]["path"] == (own or "new")
     assert data["members"]["phrases"]["path"] == str(ROOT / "data/starter")

@@ -40,7 +40,7 @@ def test_members_may_take_the_folder_of_the_mixture():
     data = DataConfig(**{**MIXED, "members": {"a": member, "b": CorpusConfig()}}, path="x")
     assert data.members["a"].path == "x"
     data = composed("data=general", "data.path=/corpora/mine").data
-    assert {data.members[name].path for name in ("tatoeba", "paws-x")} == {"/corpora/mine"}
+    assert {data.members[name].path for name in ("tatoeba", "encyclopaedia")} == {"/corpora/mine"}
     assert data.members["tatoeba"].where == {"source": ["tatoeba"]}
 
 

@@ -42,7 +42,8 @@ def test_a_preset_is_named_after_its_file_and_says_what_it_is(name):
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_names_text_to_train_and_to_validate_on(name):
     config = data(f"data={name}")
-    only = {"starter_phrases": ("train",), "short_texts": ("train",), "sacrebleu": ("test",)}
+    only = {"starter_phrases": ("train",), "short_texts": ("train",), "templates": ("train",),
+            "sacrebleu": ("test",)}
     for split in only.get(name, ("train", "val")):
         assert any(getattr(corpus, split) for corpus in corpora(config))
 
