@@ -112,6 +112,7 @@ def test_a_sentence_is_translated_alike_alone_and_in_any_batch(device, strategy)
 
 
 aten = torch.ops.aten
+ASKING = {aten._local_scalar_dense, aten.item, aten.is_nonzero, aten.nonzero, aten.masked_select}
 
 
 class Waits(TorchDispatchMode):
@@ -120,7 +121,10 @@ class Waits(TorchDispatchMode):
     count = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.count += function.overloadpacket in (aten._local_scalar_dense, aten.nonzero)
+        asks = function.overloadpacket in ASKING
+        if function.overloadpacket in (aten.index, aten.index_put, aten.index_put_):
+            asks = any(i is not None and i.dtype == torch.bool for i in args[1])
+        self.count += asks
         return function(*args, **(kwargs or {}))
 
 
