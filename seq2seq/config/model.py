@@ -8,7 +8,7 @@ from seq2seq.config.checked import SHARE, Checked, setting, settings
 
 KERNELS = ("sdpa", "reference")
 # Settings of a model that any weights fit.
-FREE_OF_WEIGHTS = ("name", "dropout", "attention_dropout", "word_dropout", "kernel")
+FREE_OF_WEIGHTS = ("name", "dropout", "attention_dropout", "word_dropout", "kernel", "zero_blocks")
 SIZE = {"at_least": 1, "at_most": 2**16}  # more is a slip of the keys
 
 
@@ -55,6 +55,7 @@ class TransformerConfig(ModelConfig):
     )
     head_dim: int | None = setting(None, "width of a head; null = d_model / n_heads", **SIZE)
     qk_norm: bool = setting(False, "normalise queries and keys (RMS norm of each head)")
+    cross_qk_norm: bool = setting(True, "qk_norm over the source, too, which CTranslate2 cannot do")
     kernel: str = setting("sdpa", "attention: sdpa (fused), reference (plain)", choices=KERNELS)
     d_ff: int = setting(2048, "inner width of the feed-forward blocks", **SIZE)
     decoder_layers: int = setting(6, "layers of the decoder", **SIZE)
@@ -66,6 +67,7 @@ class TransformerConfig(ModelConfig):
         "sinusoidal", "how positions are encoded", choices=("sinusoidal", "learned", "rotary")
     )
     attention_dropout: float = setting(0.0, "dropout of attention weights", **SHARE)
+    zero_blocks: bool = setting(False, "blocks begin with zeros as their last matrices")
 
     def summary(self) -> str:
         heads = f"{self.n_heads} heads"

@@ -129,6 +129,7 @@ def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: Attention
         "pre_norm": config.norm == "pre",
         "activation": common_spec.Activation[ACTIVATIONS[config.activation]],
         "ffn_glu": config.activation == "swiglu",
+        "qk_norm": config.qk_norm,
         "num_heads_kv": config.n_kv_heads,
         "head_dim": config.head_dim,
         "rotary_dim": 0 if config.positions == "rotary" else None,  # 0 = the whole head
@@ -166,7 +167,7 @@ def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: Attention
     spec.config.unk_token = target[PAD]  # there is none, since all texts can be encoded
     spec.config.bos_token = spec.config.decoder_start_token = target[BOS]
     spec.config.eos_token = target[EOS]
-    spec.config.layer_norm_epsilon = 1e-5  # nn.LayerNorm's
+    spec.config.layer_norm_epsilon = 1e-5  # nn.LayerNorm's, and of our norms of queries and keys
     return spec
 
 
@@ -207,6 +208,12 @@ def _set_attention(described: Any, attention: MultiHeadAttention, residual: Resi
     joined = [[q, k, v]] if len(described.linear) == 2 else [[q], [k, v]]
     for linear, parts in zip(described.linear, [*joined, [attention.out_proj]], strict=True):
         _set_linear(linear, *parts)
+    for name in ("q_norm", "k_norm"):
+        norm = getattr(attention, name)
+        if isinstance(norm, nn.RMSNorm):
+            getattr(described, name).gamma = norm.weight.data
+        elif hasattr(described, name):  # CTranslate2 would have norms in both kinds of attention
+            delattr(described, name)
 
 
 def _set_feed_forward(described: Any, block: FeedForward, residual: Residual) -> None:

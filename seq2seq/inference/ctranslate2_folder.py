@@ -42,9 +42,9 @@ def require_expressible(config: ModelConfig, folder: Path) -> None:
     reasons = []
     if not isinstance(config, TransformerConfig):
         reasons.append(f"model.architecture={config.architecture} (it runs transformers only)")
-    elif config.qk_norm:
+    elif config.qk_norm and config.cross_qk_norm:
         # It would normalise the queries over the source before they are parted into heads.
-        reasons.append("model.qk_norm=true")
+        reasons.append("model.qk_norm=true with model.cross_qk_norm=true")
     if reasons:
         raise BundleError(
             f"{folder} cannot be converted, since CTranslate2 does not know "

@@ -228,8 +228,8 @@ class HeadNorm(nn.RMSNorm):
     autocast, and epsilon is one number, so that a model is the same in every precision.
     """
 
-    def __init__(self, head_dim: int):
-        super().__init__(head_dim, eps=torch.finfo(torch.float32).eps)
+    def __init__(self, head_dim: int, eps: float):
+        super().__init__(head_dim, eps=eps)
 
     def forward(self, x_BHLE: Tensor) -> Tensor:
         gain_E = self.weight.to(x_BHLE.dtype)
@@ -259,6 +259,7 @@ class MultiHeadAttention(nn.Module):
         bias: whether the projections have biases.
         qk_norm: normalise each head's queries and keys, which bounds the scores (after Henry et
             al. 2020).
+        norm_eps: what these norms add to the mean square.
         kernel: of `attend`.
 
     Raises:
@@ -275,6 +276,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         bias: bool = True,
         qk_norm: bool = False,
+        norm_eps: float = torch.finfo(torch.float32).eps,
         kernel: str = "sdpa",
     ):
         super().__init__()
@@ -301,8 +303,8 @@ class MultiHeadAttention(nn.Module):
         self.k_proj = nn.Linear(d_model, n_kv_heads * self.head_dim, bias)
         self.v_proj = nn.Linear(d_model, n_kv_heads * self.head_dim, bias)
         self.out_proj = nn.Linear(n_heads * self.head_dim, d_model, bias)
-        self.q_norm = HeadNorm(self.head_dim) if qk_norm else None
-        self.k_norm = HeadNorm(self.head_dim) if qk_norm else None
+        self.q_norm = HeadNorm(self.head_dim, norm_eps) if qk_norm else None
+        self.k_norm = HeadNorm(self.head_dim, norm_eps) if qk_norm else None
 
     def forward(
         self,

@@ -65,14 +65,15 @@ class FeedForward(nn.Module):
         return outer
 
 
-def _attention(config: TransformerConfig) -> MultiHeadAttention:
+def _attention(config: TransformerConfig, cross: bool = False) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.n_heads,
         config.n_kv_heads,
         config.head_dim,
         dropout=config.attention_dropout,
-        qk_norm=config.qk_norm,
+        qk_norm=config.qk_norm and (config.cross_qk_norm or not cross),
+        norm_eps=torch.finfo(torch.float32).eps if config.cross_qk_norm else 1e-5,  # CTranslate2's
         kernel=config.kernel,
     )
 
@@ -104,7 +105,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = _attention(config)
         self.self_residual = Residual(config)
-        self.cross_attention = _attention(config)
+        self.cross_attention = _attention(config, cross=True)
         self.cross_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
@@ -160,10 +161,25 @@ def scale_residuals(layers: nn.ModuleList) -> None:
     Without a norm on the path the variances of the blocks add up: a deep stack would begin with
     large activations (Radford et al. 2019, section 2.3).
     """
-    last = [
-        module.outer if isinstance(module, FeedForward) else module.out_proj
+    last = last_matrices(layers)
+    for weight in last:
+        weight /= len(last) ** 0.5
+
+
+@torch.no_grad()
+def zero_residuals(layers: nn.ModuleList) -> None:
+    """Let the blocks of a stack add nothing at the start of training (Zhang et al. 2019, Fixup).
+
+    With a last matrix of zeros, the gradient first moves that matrix alone, then the others.
+    """
+    for weight in last_matrices(layers):
+        weight.zero_()
+
+
+def last_matrices(layers: nn.ModuleList) -> list[Tensor]:
+    """Weights of the last linear map of each block."""
+    return [
+        module.outer.weight if isinstance(module, FeedForward) else module.out_proj.weight
         for module in layers.modules()
         if isinstance(module, (FeedForward, MultiHeadAttention))
     ]
-    for linear in last:
-        linear.weight /= len(last) ** 0.5

@@ -15,7 +15,7 @@ from seq2seq.config import TransformerConfig
 from seq2seq.model import masks
 from seq2seq.model.dropout import Dropout, WordDropout
 from seq2seq.model.kv_cache import KeysValues, KVCache, TransformerState
-from seq2seq.model.layers import DecoderLayer, EncoderLayer, scale_residuals
+from seq2seq.model.layers import DecoderLayer, EncoderLayer, scale_residuals, zero_residuals
 from seq2seq.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from seq2seq.model.translation_model import (
     TranslationModel,
@@ -81,9 +81,11 @@ class Transformer(TranslationModel):
         self.decoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
         self.output = nn.Linear(config.d_model, self.vocab_sizes[1], bias=False)
         initialise(self)
-        if pre:
-            scale_residuals(self.encoder)
-            scale_residuals(self.decoder)
+        for layers in (self.encoder, self.decoder):
+            if config.zero_blocks:
+                zero_residuals(layers)
+            elif pre:
+                scale_residuals(layers)
         if config.tie_embeddings != "none":
             self.output.weight = target_tokens.weight
 

@@ -63,6 +63,12 @@ ARCHITECTURES = [
     dict(zip(KINDS, values, strict=True)) | next(OTHERS)
     for values in itertools.product(*KINDS.values())
 ]
+SELF_NORM = {"qk_norm": True, "cross_qk_norm": False}
+ARCHITECTURES += [
+    SELF_NORM | {"activation": "relu", "positions": "rotary"},
+    SELF_NORM | {"norm": "post", "positions": "learned", "n_kv_heads": 2},
+    SELF_NORM | {"activation": "swiglu", "positions": "rotary", "n_kv_heads": 1},
+]
 
 
 def talkative(
@@ -523,7 +529,7 @@ def test_a_bundle_in_16_bits_is_converted_as_one_of_32_with_the_same_weights(tmp
 
 def test_models_that_ctranslate2_cannot_run_are_refused_by_the_setting(tmp_path, caplog):
     save(talkative(qk_norm=True), tmp_path / "normed")
-    with pytest.raises(BundleError, match=r"not know model\.qk_norm=true: use the engine torch"):
+    with pytest.raises(BundleError, match=r"model\.cross_qk_norm=true: use the engine"):
         export(tmp_path / "normed")
     with caplog.at_level("WARNING"), pytest.raises(BundleError, match=r"model\.qk_norm=true"):
         exported(tmp_path / "normed")

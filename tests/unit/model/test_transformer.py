@@ -293,3 +293,24 @@ def test_activations_of_a_deep_stack_begin_at_the_size_of_a_shallow_one(norm):
         memory = model.encode(source, torch.ones_like(source, dtype=torch.bool))
         sizes.append(memory.std().item())
     assert sizes[1] == pytest.approx(sizes[0], rel=0.25)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_blocks_of_zeros_add_nothing_at_the_start(norm):
+    torch.manual_seed(0)
+    model = Transformer(tiny_config(norm=norm, zero_blocks=True), vocab_size=50)
+    source, target = random_ids(1, 2, 6, vocab_size=50), random_ids(2, 2, 7, vocab_size=50)
+    memory = model.encode(source, torch.ones_like(source, dtype=torch.bool))
+    normalise = torch.nn.LayerNorm(model.config.d_model)
+    assert_close(memory, normalise(model.source_embedding(source)), rtol=0, atol=1e-4)
+    hidden = model.decode(target, memory, torch.ones_like(source, dtype=torch.bool))
+    assert_close(hidden, normalise(model.target_embedding(target)), rtol=0, atol=1e-4)
+
+
+def test_queries_and_keys_over_the_source_may_stay_as_they_are():
+    for cross in (True, False):
+        model = tiny_transformer(qk_norm=True, cross_qk_norm=cross)
+        for layer in model.decoder:
+            assert isinstance(layer.self_attention.q_norm, torch.nn.RMSNorm)
+            for norm in (layer.cross_attention.q_norm, layer.cross_attention.k_norm):
+                assert isinstance(norm, torch.nn.RMSNorm) == cross
