@@ -121,7 +121,7 @@ class JoinedSelfAttention(MultiHeadAttention):
         self.qkv_proj = PackedLinear(projections)
         self.out_proj = attention.out_proj
         self.q_norm, self.k_norm = attention.q_norm, attention.k_norm
-        self.register_state_dict_post_hook(_save_apart)
+        self.register_state_dict_post_hook(_save_apart)  # type: ignore[no-untyped-call]
 
     def _project_self(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
         parts: tuple[Tensor, ...] = self.qkv_proj(x_BTD).split_with_sizes(self.sizes, -1)
@@ -134,6 +134,6 @@ def _save_apart(
     """Give each projection its weights in what is saved."""
     for kind in ("weight", "bias"):
         joined = state.pop(f"{prefix}qkv_proj.{kind}", None)
-        parts = () if joined is None else joined.split(attention.sizes)
-        for letter, part in zip("qkv", parts, strict=False):
-            state[f"{prefix}{letter}_proj.{kind}"] = part
+        if joined is not None:
+            for letter, part in zip("qkv", joined.split_with_sizes(attention.sizes), strict=True):
+                state[f"{prefix}{letter}_proj.{kind}"] = part
