@@ -16,7 +16,7 @@ import torch
 from seq2seq.config import DecodeConfig
 from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.alignment import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.bundle import Bundle

@@ -11,7 +11,7 @@ from typing import Any
 from seq2seq import __version__
 from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig, migrated
 from seq2seq.data.vocabularies import missing_files
-from seq2seq.decoding.alignment import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, UserError, nearest
 from seq2seq.inference.shipped import model_folder
 

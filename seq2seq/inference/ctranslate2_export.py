@@ -28,7 +28,7 @@ from torch import nn
 from seq2seq.config import TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
-from seq2seq.decoding.alignment import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.bundle_folder import bundle_folder, is_exported, read_config

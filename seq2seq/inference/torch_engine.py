@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.alignment import AttentionHead, forced_attention
+from seq2seq.decoding.alignment import forced_attention
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.cuda_graph import graph_step
 from seq2seq.decoding.ensemble import Ensemble
 from seq2seq.decoding.hypothesis import Hypothesis

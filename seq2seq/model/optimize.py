@@ -134,6 +134,6 @@ def _save_apart(
     """Give each projection its weights in what is saved."""
     for kind in ("weight", "bias"):
         joined = state.pop(f"{prefix}qkv_proj.{kind}", None)
-        parts = () if joined is None else joined.split_with_sizes(attention.sizes)
-        for letter, part in zip("qkv", parts, strict=False):
-            state[f"{prefix}{letter}_proj.{kind}"] = part
+        if joined is not None:
+            for letter, part in zip("qkv", joined.split_with_sizes(attention.sizes), strict=True):
+                state[f"{prefix}{letter}_proj.{kind}"] = part

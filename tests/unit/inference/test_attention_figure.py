@@ -14,7 +14,7 @@ from tiny import tiny_recurrent
 from tiny_bundle import tiny_bundle, translator_of
 
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.alignment import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import UserError
 from seq2seq.inference.attention_figure import (
     CAPTION,

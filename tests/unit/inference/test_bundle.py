@@ -13,7 +13,7 @@ import torch
 from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.alignment import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError, UserError
 from seq2seq.inference.bundle import Bundle, load_bundle
 from seq2seq.inference.bundle_folder import FILES, bundle_folder

@@ -22,7 +22,7 @@ from tiny import RECURRENT_SIZES, SIZES, random_ids, shake
 from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.alignment import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.request import Request
 from seq2seq.errors import BundleError, ConfigError, RunError, UserError
 from seq2seq.inference.bundle import Bundle, load_bundle

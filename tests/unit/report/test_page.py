@@ -30,7 +30,7 @@ from html_elements import Page
 from tiny_bundle import tiny_bundle
 
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.alignment import AttentionHead
+from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError
 from seq2seq.evaluation.record import Score
 from seq2seq.model.attention_maps import attention_maps
