@@ -15,8 +15,8 @@ import yaml
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError, UserError
 from seq2seq.evaluation.record import NAME, Evaluation, Score
-from seq2seq.training.metrics_file import METRICS, whole_rows
-from seq2seq.training.origin import DATA_REPORT, Origin
+from seq2seq.training.trackers import METRICS, whole_rows
+from seq2seq.training.provenance import DATA_REPORT, Provenance
 from seq2seq.training.samples_file import NAME as SAMPLES
 from seq2seq.training.samples_file import read_samples
 
@@ -48,7 +48,7 @@ class Run:
     evaluations: dict[Path, Evaluation] = field(default_factory=dict)
     samples: list[dict[str, Any]] = field(default_factory=list)
     data: Report | None = None
-    origin: Origin | None = None
+    origin: Provenance | None = None
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
@@ -99,7 +99,7 @@ def read_run(folder: Path, name: str) -> Run:
         evaluations={f.parent: _evaluation(f) for f in sorted(folder.glob(f"evaluation/*/{NAME}"))},
         samples=_samples(folder),
         data=_read(folder / DATA_REPORT, _data, Report),
-        origin=Origin.read(folder),
+        origin=Provenance.read(folder),
     )
 
 
