@@ -1,7 +1,7 @@
 """How fast a model trains on this machine, and where the time of a step goes.
 
 What is measured is training itself: the batches of `TranslationData` in their order, through
-`TranslationTask` in Lightning's trainer. Each measurement has a process of its own, so that the
+`Trainer`. Each measurement has a process of its own, so that the
 peak of memory is its own, and settings take turns, so that a busy machine hits all alike.
 """
 
@@ -10,28 +10,30 @@ from __future__ import annotations
 import json
 import logging
 import multiprocessing
+import os
 import statistics
-import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
-import lightning as L
 import numpy as np
 import torch
 
 from seq2seq.benchmarks.models import median_seconds
-from seq2seq.callbacks.ema import EMA
 from seq2seq.config import PRECISIONS, TrainBenchmarkConfig
 from seq2seq.data.collate import Batch
-from seq2seq.data.datamodule import TranslationData
+from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.errors import ConfigError, RunError
 from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.training.announcement import count_parameters, quiet_libraries
+from seq2seq.training.distributed import Processes, make_fabric
 from seq2seq.training.hardware import (
     allow_tf32,
     choose_accelerator,
@@ -39,15 +41,18 @@ from seq2seq.training.hardware import (
     dense_peak,
     describe_device,
     peak_memory,
+    ran_out,
 )
 from seq2seq.training.lengths import in_steps
-from seq2seq.training.memory import ran_out
-from seq2seq.training.run import quiet_libraries
+from seq2seq.training.random_state import seed_everything
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
+from seq2seq.training.timing import PARTS, Timer
+from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-PARTS = ("data", "forward", "backward", "optimiser")
 DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 # Rows and columns of the square product that shows what a device can do; large enough to fill it.
 MATMUL = {"cpu": 2048, "gpu": 8192}
@@ -189,8 +194,7 @@ def _in_a_process(config: TrainBenchmarkConfig, setting: Setting, accelerator: s
                 raise
             raise RunError(
                 f"training with {setting} needs more memory than there is: lower "
-                f"data.max_tokens={config.data.max_tokens}, or raise "
-                f"trainer.split={config.trainer.split}"
+                f"data.max_tokens={config.data.max_tokens}"
             ) from error
 
 
@@ -199,13 +203,13 @@ def measure(config: TrainBenchmarkConfig, setting: Setting, accelerator: str) ->
     keep_freed_memory()
     allow_tf32(accelerator)
     torch.set_num_threads(setting.threads)
-    model, timer = train_steps(config, setting, accelerator)
+    trainer, steps = train_steps(config, setting, accelerator)
     peak = peak_memory("cuda" if accelerator == "gpu" else "cpu")  # before the product adds to it
     return Measured(
         device=describe_device(accelerator),
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        compiled=model._compiled_call_impl is not None,  # torch has no public way to ask
-        steps=timer.steps()[config.warmup_steps :],
+        parameters=count_parameters(trainer.model),
+        compiled=trainer.compiled,
+        steps=steps[config.warmup_steps :],
         peak_memory=peak,
         matmul_tflops=matmul_tflops(MATMUL[accelerator], setting.precision, accelerator),
     )
@@ -213,116 +217,60 @@ def measure(config: TrainBenchmarkConfig, setting: Setting, accelerator: str) ->
 
 def train_steps(
     config: TrainBenchmarkConfig, setting: Setting, accelerator: str
-) -> tuple[TranslationModel, StepTimer]:
-    """The first steps of the run that the settings describe, as `training/run.py` makes them."""
+) -> tuple[Trainer, list[Step]]:
+    """The first steps of the run that the settings describe, as `training/train.py` makes them."""
     quiet_libraries()
-    L.seed_everything(config.seed, verbose=False)
+    seed_everything(config.seed)
     data = open_data(config)
     training = in_steps(config.training(), data)
-    L.seed_everything(config.seed, verbose=False)
+    seed_everything(config.seed)
     kernel: dict[str, Any] = {} if setting.kernel is None else {"kernel": setting.kernel}
     model = build_model(replace(training.model, **kernel), *data.vocabularies.sizes)
     t = training.trainer
-    task = TranslationTask(
-        model,
-        training.optim,
-        t.gradient_clip,
-        training.data.max_tokens,
-        t.spike,
-        t.split,
-        setting.compile,
+    task = TranslationTask(model, training.optim, t.max_steps)
+    processes = Processes()
+    run = Run(Path(os.devnull), {}, setting.precision, processes, StopRequest(processes))
+    trainer = Trainer(
+        make_fabric(accelerator, setting.precision),
+        task,
+        run,
+        max_tokens=training.data.max_tokens,
+        accumulate=t.accumulate,
+        gradient_clip=t.gradient_clip,
+        spike=t.spike,
+        ema=training.optim.ema,
+        compile=setting.compile,
     )
-    ema = [EMA(training.optim.ema)] if training.optim.ema else []
-    batches = (config.warmup_steps + config.steps) * t.accumulate
-    timer = StepTimer(passes=2 if training.optim.r_drop else 1)
-    trainer = L.Trainer(
-        accelerator=accelerator,
-        devices=1,
-        precision=setting.precision,  # type: ignore[arg-type]  # checked by our settings
-        max_steps=max(t.max_steps, batches),  # for the schedule; what ends us is the epoch
-        max_epochs=1,
-        limit_train_batches=batches,
-        limit_val_batches=0,
-        accumulate_grad_batches=t.accumulate,
-        log_every_n_steps=t.log_every_n_steps,
-        logger=False,
-        callbacks=[*ema, timer],
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(task, datamodule=data)
-    return model, timer
+    data.consumer = Consumer(accumulate=t.accumulate, pin_memory=accelerator == "gpu")
+    passes = 2 if training.optim.r_drop else 1
+    return trainer, measured_steps(trainer, data, config.warmup_steps + config.steps, passes)
 
 
-class StepTimer(L.Callback):
-    """Cuts the time of training into steps, and each step into `PARTS`.
+def measured_steps(trainer: Trainer, data: TranslationData, count: int, passes: int) -> list[Step]:
+    """So many updates, each with what it held and how long its parts took."""
+    held = [Step()]
+    batches = _noted(iter(data.train_dataloader()), trainer.model, held, passes)
+    trainer.timer = Timer(trainer.device, keep_steps=True)
+    for _ in trainer.train_some(batches, count):
+        held.append(Step())
+    for step, times in zip(held, trainer.timer.steps(), strict=False):
+        between = times.total - sum(times.parts.values())  # EMA, and what the loop itself takes
+        step.seconds = {**times.parts, "optimiser": times.parts["optimiser"] + between}
+    return held[:-1]
 
-    On a GPU the marks are events in its stream: nothing waits for them, and they tell when the
-    GPU came by. So `data` is the time that it had nothing to do for want of a batch.
 
-    Args:
-        passes: forward passes over a batch; R-Drop makes two.
-    """
-
-    def __init__(self, passes: int = 1) -> None:
-        self.passes = passes
-        self._steps: list[Step] = []
-        self._now = Step()
-        self._laps: list[tuple[Step, str, Any, Any]] = []  # part, its begin and end
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._cuda = pl_module.device.type == "cuda"
-        self._last = self._mark()
-
-    def on_train_batch_start(self, *_: Any) -> None:
-        self._lap("data")
-
-    def on_before_backward(self, *_: Any) -> None:
-        self._lap("forward")
-
-    def on_after_backward(self, *_: Any) -> None:
-        self._lap("backward")
-
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Batch,
-        batch_idx: int,
-    ) -> None:
-        assert isinstance(pl_module, TranslationTask)
-        self._lap("optimiser")
-        model, step = pl_module.model, self._now
+def _noted(
+    batches: Iterator[Batch], model: TranslationModel, held: list[Step], passes: int
+) -> Iterator[Batch]:
+    """The batches, each counted in the last of the steps."""
+    for batch in batches:
+        step = held[-1]
         step.source_tokens += batch.source_tokens
         step.target_tokens += batch.target_tokens
         step.positions += batch.source.numel() + batch.labels.numel()
         size = BatchSize(batch.source.size(0), batch.source_tokens, batch.target_tokens)
-        step.flops += self.passes * training_flops(model.config, model.vocab_sizes[1], size)
-        if (batch_idx + 1) % trainer.accumulate_grad_batches == 0:
-            self._steps.append(step)
-            self._now = Step()
-
-    def _mark(self) -> Any:
-        if not self._cuda:
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
-        return event
-
-    def _lap(self, part: str) -> None:
-        begin, self._last = self._last, self._mark()
-        self._laps.append((self._now, part, begin, self._last))
-
-    def steps(self) -> list[Step]:
-        """All updates so far, the warm-up included."""
-        if self._cuda:
-            torch.cuda.synchronize()
-        for step, part, begin, end in self._laps:
-            step.seconds[part] += begin.elapsed_time(end) / 1000 if self._cuda else end - begin
-        self._laps = []
-        return self._steps
+        step.flops += passes * training_flops(model.config, model.vocab_sizes[1], size)
+        yield batch
 
 
 def matmul_tflops(size: int, precision: str, accelerator: str) -> float:

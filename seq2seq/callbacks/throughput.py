@@ -66,9 +66,7 @@ class Throughput(Callback):
         self._work.waited = times.parts["data"]
         sums = torch.tensor(astuple(self._work), dtype=torch.float64, device=device)
         processes = trainer.fabric.world_size
-        if processes > 1:
-            sums = trainer.fabric.all_reduce(sums, reduce_op="sum")
-        work = Work(*sums.tolist())
+        work = Work(*trainer.sum_over_processes(sums).tolist())
         figures = {
             "source_tokens_per_second": work.source / seconds,
             "target_tokens_per_second": work.target / seconds,

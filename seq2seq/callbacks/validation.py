@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,7 +85,8 @@ class Validation:
         self.length_ratio, self.snapshots = length_ratio, snapshots
         self.best, self.best_step = float("-inf"), 0
         self.latest, self.worse = float("-inf"), 0
-        self.average, self.summary = float("-inf"), None
+        self.average = float("-inf")
+        self.summary: dict[str, Any] | None = None
         self.head = AttentionHead()
         self.translations: list[Translation] = []
         self.signature, self.seconds = "", 0.0
@@ -151,8 +151,7 @@ class Validation:
                     break  # the search comes next, and ends the run
                 nll = trainer.task.validation_step(batch.to(trainer.device))
                 totals += torch.stack([nll, nll.new_tensor(batch.target_tokens)])
-        if trainer.fabric.world_size > 1:
-            totals = trainer.fabric.all_reduce(totals, reduce_op="sum")
+        totals = trainer.sum_over_processes(totals)
         return totals[0] / totals[1]
 
     @torch.inference_mode()

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from lightning.fabric import Fabric
-from lightning.fabric.strategies import DDPStrategy, Strategy
+from lightning.fabric.strategies.ddp import DDPStrategy
+from lightning.fabric.strategies.strategy import Strategy
 from torch.nn.parallel import DistributedDataParallel
 
 from seq2seq.config import TrainerConfig
@@ -45,7 +46,7 @@ def make_fabric(
     )
 
 
-def _without_buffers() -> dict[str, bool]:
+def _without_buffers() -> dict[str, Any]:
     """What keeps DDP from sending buffers: ours are tables, equal everywhere."""
     known = inspect.signature(DistributedDataParallel).parameters
     new = "forward_sync_buffers"  # since torch 2.13, which warns of the old name

@@ -91,17 +91,17 @@ class Judgement:
         self._event = None
         if self.verdict.is_cuda:
             self.verdict = self.verdict.to("cpu", non_blocking=True)
-            self._event = torch.cuda.Event()
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._event.record()
 
     def read(self) -> SkippedStep | None:
         """Why the step was skipped; None if it was good. Waits for the GPU to come by."""
         if self._event is not None:
             self._event.synchronize()
-        fault, *figures, in_a_row = self.verdict.tolist()
+        fault, nll, average, norm, in_a_row = self.verdict.tolist()
         if fault == GOOD:
             return None
-        return SkippedStep(self.step, int(fault), *figures, int(in_a_row), self.batches)
+        return SkippedStep(self.step, int(fault), nll, average, norm, int(in_a_row), self.batches)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch.distributed.checkpoint import CheckpointException
+from torch.distributed.checkpoint.api import CheckpointException
 
 from seq2seq.errors import RunError
 from seq2seq.training.checkpointing import (
@@ -44,7 +44,7 @@ def save(trainer: Trainer, validated: bool) -> None:
     """
     processes, path = trainer.run.processes, checkpoint_path(trainer.run.folder, trainer.step)
     random_states = processes.gather(random_state())
-    error: Exception | None = None
+    error: BaseException | None = None
     try:
         if trainer.sharded:
             save_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))

@@ -19,10 +19,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
-from lightning.fabric.strategies import DDPStrategy
+from lightning.fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load as load_sharded
+from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -167,7 +168,7 @@ def save_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
     if dist.get_rank() == 0:
         shutil.rmtree(folder, ignore_errors=True)
     dist.barrier()
-    dcp.save(_sharded_state(model, optimizer), checkpoint_id=folder)
+    save_sharded(_sharded_state(model, optimizer), checkpoint_id=folder)
 
 
 def load_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
@@ -180,7 +181,7 @@ def load_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
             state[name] = torch.zeros_like(parameter)
     together = isinstance(next(model.parameters()), DTensor)
     with torch.no_grad():
-        dcp.load(_sharded_state(model, optimizer), checkpoint_id=folder, no_dist=not together)
+        load_sharded(_sharded_state(model, optimizer), checkpoint_id=folder, no_dist=not together)
 
 
 def _sharded_state(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:

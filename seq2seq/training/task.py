@@ -33,7 +33,7 @@ class TranslationTask(L.LightningModule):
         """The training step, under the name that DDP and autocast are wrapped around."""
         return self.training_step(batch)
 
-    def training_step(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def training_step(self, batch: Batch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Sums over the real target tokens of a batch.
 
         Returns:

@@ -124,7 +124,7 @@ class TensorBoardTracker:
     """
 
     def __init__(self, run_dir: Path, settings: dict[str, Any], step: int):
-        from lightning.fabric.loggers import TensorBoardLogger
+        from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
         self._logger = TensorBoardLogger(
             run_dir, name="tensorboard", version=0, default_hp_metric=False, purge_step=step

@@ -31,7 +31,12 @@ from seq2seq.training.announcement import (
     quiet_libraries,
 )
 from seq2seq.training.averaging import Snapshots
-from seq2seq.training.checkpointing import Schedule, check_settings, newest_checkpoint, read_checkpoint
+from seq2seq.training.checkpointing import (
+    Schedule,
+    check_settings,
+    newest_checkpoint,
+    read_checkpoint,
+)
 from seq2seq.training.distributed import Processes, check_processes, make_fabric, process_rank
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.fine_tuning import initial_bundle
@@ -191,7 +196,7 @@ def train(config: TrainConfig) -> float:
 
 
 def _prepare_data(config: TrainConfig, folder: Path, bundle: Bundle | None) -> TranslationData:
-    """The data, cleaned and tokenised; with the vocabulary of a bundle, or of a run that goes on."""
+    """The data; with the vocabulary of a bundle, or of a run that goes on."""
     data = TranslationData(
         config.data,
         config.cleaning,

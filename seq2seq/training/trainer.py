@@ -26,7 +26,6 @@ from seq2seq.training.checkpointing import Schedule, read_checkpoint
 from seq2seq.training.compilation import compile_model
 from seq2seq.training.distributed import PendingMax
 from seq2seq.training.loss_spikes import GOOD, Judgement, LossSpikes, SkippedSteps
-from seq2seq.training.random_state import random_state, set_random_state
 from seq2seq.training.resuming import restore, restore_random_state, save
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import full_tensors, without_gradient_sync
@@ -177,9 +176,8 @@ class Trainer:
         restore_random_state(self, content)
         if content is not None and not content["validated"] and self.validation is not None:
             log.info("the validation after step %d was not finished: again", self.step)
-            before = random_state()
             self._validate()
-            set_random_state(before)
+            self._save(validated=True)
         if self.checkpoints is not None:
             self.checkpoints.saved_at = time.monotonic()
         self.timer.restart()
@@ -229,8 +227,7 @@ class Trainer:
         """Turn summed gradients into those of the mean per token, clip them, and step."""
         world = self.fabric.world_size
         totals = torch.cat([losses, losses.new_full((1,), sum(b.target_tokens for b in used))])
-        if world > 1:
-            totals = self.fabric.all_reduce(totals, reduce_op="sum")
+        totals = self.sum_over_processes(totals)
         loss, nll, _ = totals / totals[2]
         self.fabric.strategy.precision.unscale_gradients(self.optimizer)
         # The loss was divided by the accumulated batches, and DDP divides by the processes.
@@ -243,6 +240,12 @@ class Trainer:
         self.metrics["optim/lr"] = self.optimizer.param_groups[0]["lr"]
         self._step_unless_bad(nll, norm, used)
         self.schedule.step()
+
+    def sum_over_processes(self, values: Tensor) -> Tensor:
+        """The sum of all processes' tensors, on the device; collective."""
+        if self.fabric.world_size > 1:
+            return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="sum"))
+        return values
 
     def _step_unless_bad(self, nll: Tensor, norm: Tensor, used: list[Batch]) -> None:
         if self._overflowed(nll, norm):
@@ -289,8 +292,6 @@ class Trainer:
         return self.run.processes.start_all_reduce_max(self.run.stop.signal, late)
 
     def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
-        if self.run.processes.size == 1:
-            signal = self.run.stop.signal
         if not self.skips_on_device:
             self._report_judgement()
         if self.ema is not None:
@@ -302,7 +303,8 @@ class Trainer:
             self.log({"train/perplexity": self.metrics["train/nll"].exp()})
             self.log({name: self.metrics[name] for name in ("optim/grad_norm", "optim/lr")})
         self.write_row()
-        self._save_or_validate(signal, late)
+        alone = self.run.processes.size == 1
+        self._save_or_validate(self.run.stop.signal if alone else signal, late)
 
     def _save_or_validate(self, signal: int, late: int) -> None:
         due = self.step % self.val_every_n_steps == 0 or self.step >= self.max_steps

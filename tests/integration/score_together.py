@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-
 from seq2seq.callbacks.validation_bleu import ValidationBleu
+
 from seq2seq.inference.bundle import load_bundle
 
 run_dir, file = map(Path, sys.argv[1:])

@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import ENVIRONMENT, ROOT, TOY
-
 from seq2seq.callbacks.checkpoint_files import newest_checkpoint, read_entry, step_of
 
 KILLS = int(os.environ.get("KILLS", "20"))

@@ -7,10 +7,10 @@ import logging
 import pytest
 import torch
 from conftest import toy_settings
-
-from seq2seq.model.transformer import Transformer
 from seq2seq.training.memory import OutOfMemory
 from seq2seq.training.run import train
+
+from seq2seq.model.transformer import Transformer
 
 MESSAGE = (
     "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "

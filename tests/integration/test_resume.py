@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, TOY
-
 from seq2seq.callbacks.checkpoint_files import newest_checkpoint, read_entry, step_of
 
 # Small batches make the search of a validation take its time.

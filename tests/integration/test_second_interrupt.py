@@ -8,11 +8,11 @@ import signal
 import pytest
 import torch
 from conftest import toy_settings
-
 from seq2seq.callbacks.checkpoint_files import newest_checkpoint, step_of
+from seq2seq.training.run import train
+
 from seq2seq.cli.report import run_command
 from seq2seq.training import stopping
-from seq2seq.training.run import train
 from seq2seq.training.task import TranslationTask
 
 

@@ -12,7 +12,6 @@ import time
 import pytest
 import torch
 from conftest import ENVIRONMENT, ROOT, TOY
-
 from seq2seq.callbacks.checkpoint_files import newest_checkpoint, read_entry, step_of
 
 SETTINGS = ("logger=csv", "trainer=cpu", "trainer.devices=2", "trainer.strategy=ddp",

@@ -1,14 +1,12 @@
 import json
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
-from itertools import count, islice
-from types import SimpleNamespace
+from itertools import islice
+from time import perf_counter
 
-import lightning as L
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny_training import tiny_batch, tiny_task
 from torch.testing import assert_close
 
 from seq2seq.benchmarks import train as module
@@ -17,7 +15,6 @@ from seq2seq.benchmarks.train import (
     Measured,
     Setting,
     Step,
-    StepTimer,
     benchmark_train,
     choose_settings,
     measure,
@@ -38,6 +35,7 @@ from seq2seq.config import (
 from seq2seq.data.tokenizer import PAD
 from seq2seq.errors import ConfigError, RunError
 from seq2seq.model.build import build_model
+from seq2seq.training.random_state import seed_everything
 
 FP32 = Setting("32-true", "sdpa", compile=False, threads=1)
 MODEL = TransformerConfig(
@@ -93,10 +91,11 @@ def test_the_first_batches_of_training_are_counted(config):
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
     config = replace(config, trainer=TrainerConfig(accumulate=accumulate, gradient_clip=0.5))
-    trained, timer = train_steps(config, FP32, "cpu")
-    assert len(timer.steps()) == 4
+    trainer, steps = train_steps(config, FP32, "cpu")
+    trained = trainer.model
+    assert len(steps) == 4
 
-    L.seed_everything(config.seed, verbose=False)
+    seed_everything(config.seed)
     model = build_model(MODEL, *open_data(config).vocabularies.sizes)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), eps=1e-4, weight_decay=0)
     batches = first_batches(config, 4 * accumulate)
@@ -121,43 +120,15 @@ def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
         assert_close(ours, plain, rtol=1e-3, atol=1e-5, msg=name)
 
 
-def test_all_time_belongs_to_one_part_of_one_step(config, monkeypatch):
-    ticks = count()
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
-    steps = train_steps(config, FP32, "cpu")[1].steps()
-    assert [step.seconds for step in steps] == [dict.fromkeys(PARTS, 1.0)] * 4
+def test_all_time_belongs_to_one_part_of_one_step(config):
     config = replace(config, trainer=TrainerConfig(accumulate=3))
-    steps = train_steps(config, FP32, "cpu")[1].steps()
-    assert [step.seconds for step in steps] == [dict.fromkeys(PARTS, 3.0)] * 4
-
-
-def test_a_gpu_is_timed_by_events_of_its_stream(monkeypatch):
-    clock = count()
-
-    class Event:
-        def __init__(self, enable_timing):
-            assert enable_timing
-
-        def record(self):
-            self.at = 2.0 * next(clock)  # milliseconds
-
-        def elapsed_time(self, end):
-            return end.at - self.at
-
-    waits = []
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waits.append(next(clock)))
-    timer, task = StepTimer(), tiny_task()
-    timer.on_train_start(None, SimpleNamespace(device=torch.device("cuda")))
-    trainer = SimpleNamespace(accumulate_grad_batches=1)
-    for number in range(2):
-        timer.on_train_batch_start()
-        timer.on_before_backward()
-        timer.on_after_backward()
-        timer.on_train_batch_end(trainer, task, None, tiny_batch(number), number)
-    assert waits == []  # the steps ran as fast as without
-    assert [step.seconds for step in timer.steps()] == [dict.fromkeys(PARTS, 0.002)] * 2
-    assert waits == [9]  # the events are read when all of them have happened
+    started = perf_counter()
+    trainer, steps = train_steps(config, FP32, "cpu")
+    whole = perf_counter() - started
+    totals = [times.total for times in trainer.timer.steps()]
+    assert [sum(step.seconds.values()) for step in steps] == pytest.approx(totals)
+    assert 0 < sum(totals) < whole
+    assert all(seconds > 0 for step in steps for seconds in step.seconds.values())
 
 
 def test_the_summary_is_of_the_steps_of_all_turns(config):
