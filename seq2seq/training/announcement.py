@@ -26,10 +26,13 @@ log = logging.getLogger(__name__)
 
 def quiet_libraries() -> None:
     """Keep messages that tell our users nothing they can act on."""
-    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    for name in ("lightning.fabric", "lightning.pytorch"):  # the second logs for the first, too
+        logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")
     # What fp16 does when its first steps overflow; the schedule goes on with the data.
     warnings.filterwarnings("ignore", message=".*lr_scheduler.step.. before .optimizer.step.*")
+    # Of FSDP, while keys and values of the source are made apart from their layer.
+    warnings.filterwarnings("ignore", message=".*returned a view tensor.*")
     warnings.filterwarnings("ignore", message="Mismatch dtype between input and weight")  # qk_norm
 
 

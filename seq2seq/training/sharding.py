@@ -21,11 +21,15 @@ import torch
 import torch.distributed as dist
 from lightning.fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load as load_sharded
 from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import (
+    FSDPModule,
+    MixedPrecisionPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_map_only
@@ -92,15 +96,30 @@ def shard(
         cast_forward_inputs=False,  # what runs between layers stays as autocast has it
     )
     for module in model.modules():
+        if isinstance(module, DecoderLayer) and hasattr(module.cross_attention, "keys_values"):
+            # Of its own, as the keys and values of the source are made before the layer runs.
+            fully_shard(module.cross_attention, mesh=mesh, mp_policy=policy)
+            register_fsdp_forward_method(module.cross_attention, "keys_values")
         if isinstance(module, EncoderLayer | DecoderLayer):
             fully_shard(module, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
     model.to_empty(device=device)
-    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-    set_model_state_dict(model, whole.state_dict() if whole else {}, options=options)
-    tables = dict(whole.named_buffers()) if whole else {}  # such as positions: in no state dict
+    _send_weights(whole, model)
+
+
+@torch.no_grad()
+def _send_weights(whole: TranslationModel | None, model: TranslationModel) -> None:
+    """From the first process's model to the shards of all, one tensor at a time."""
+    weights = dict(whole.named_parameters()) if whole else {}
+    for name, own in model.named_parameters():
+        assert isinstance(own, DTensor)
+        full = torch.empty(own.shape, device=own.device)
+        if weights:
+            full.copy_(weights[name])
+        own.copy_(distribute_tensor(full, own.device_mesh, own.placements))
+    tables = dict(whole.named_buffers()) if whole else {}  # such as positions
     for name, own in model.named_buffers():
-        if whole is not None:
+        if tables:
             own.copy_(tables[name])
         dist.broadcast(own, src=0)
 

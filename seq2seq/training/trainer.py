@@ -148,8 +148,6 @@ class Trainer:
         """Make so many steps and nothing else, to measure them; yields after each."""
         for _ in range(steps):
             self._train_step(batches)
-            if self.ema is not None:
-                self.ema.update(self.skipped)
             yield self.step
 
     def _begin(self, data: TranslationData, checkpoint: Path | None) -> Iterator[Batch]:
@@ -198,6 +196,8 @@ class Trainer:
             used.append(batch)
         with self.timer.part("optimiser"):
             self._update(torch.stack(losses).sum(0), used)
+            if self.ema is not None:
+                self.ema.update(self.skipped)
         self.step += 1
         self.timer.step_done()
         return used
@@ -294,8 +294,6 @@ class Trainer:
     def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
         if not self.skips_on_device:
             self._report_judgement()
-        if self.ema is not None:
-            self.ema.update(self.skipped)
         for callback in self.callbacks:
             callback.on_step_end(self, used)
         if self.is_log_step:

@@ -7,7 +7,7 @@ import logging
 import re
 
 from html_elements import Page
-from seq2seq.training.run import write_run_report
+from seq2seq.training.announcement import write_run_report
 
 from seq2seq.report import page
 from seq2seq.report.run import read_run
