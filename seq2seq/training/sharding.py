@@ -160,18 +160,20 @@ def gathered_model(
         return model
     one = next(model.parameters())
     device, dtype = device or one.device, dtype or one.dtype
-    # Sharded tensors know no inference mode; and no random number may be drawn.
-    with torch.inference_mode(False), torch.no_grad():
+    made: dict[int, nn.Parameter] = {}  # tied weights are one
+    with torch.inference_mode(False), torch.no_grad():  # which sharded tensors do not know
+        weights = {}
+        for name, own in model.state_dict(keep_vars=True).items():
+            if id(own) not in made:
+                full = full_tensors(own.detach()).to(device, dtype)
+                made[id(own)] = nn.Parameter(full, requires_grad=False)
+            weights[name] = made[id(own)]
         with torch.device("meta"):
             copy = build_model(model.config, *model.vocab_sizes)
-        copy.to(dtype).to_empty(device=device)
-        own = copy.state_dict(keep_vars=True)
-        for name, value in model.state_dict().items():
-            own[name].data.copy_(full_tensors(value))
-        for (_, buffer), (_, ours) in zip(
-            copy.named_buffers(), model.named_buffers(), strict=True
-        ):
-            buffer.copy_(ours)
+        copy.load_state_dict(weights, assign=True)
+        for name, table in model.named_buffers():  # such as positions: in no state dict
+            place, _, attribute = name.rpartition(".")
+            setattr(copy.get_submodule(place), attribute, table.to(device, dtype))
     return copy.train(model.training)
 
 
