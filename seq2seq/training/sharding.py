@@ -118,10 +118,10 @@ def _send_weights(whole: TranslationModel | None, model: TranslationModel) -> No
             full.copy_(weights[name])
         own.copy_(distribute_tensor(full, own.device_mesh, own.placements))
     tables = dict(whole.named_buffers()) if whole else {}  # such as positions
-    for name, own in model.named_buffers():
+    for name, table in model.named_buffers():
         if tables:
-            own.copy_(tables[name])
-        dist.broadcast(own, src=0)
+            table.copy_(tables[name])
+        dist.broadcast(table, src=0)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import ENVIRONMENT, ROOT, TOY
+
 from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
 KILLS = int(os.environ.get("KILLS", "20"))

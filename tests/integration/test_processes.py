@@ -209,10 +209,9 @@ def test_what_shards_cannot_do_is_refused_in_words(settings, words, script):
 
 
 def test_torchrun_with_another_number_of_processes_is_refused(monkeypatch):
-    from seq2seq.training.distributed import check_processes
-
     from seq2seq.config import TrainerConfig
     from seq2seq.errors import ConfigError
+    from seq2seq.training.distributed import check_processes
 
     variables = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
     for name, value in variables.items():

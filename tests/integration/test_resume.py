@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import ENVIRONMENT, ROOT, TOY
 from filelock import FileLock
+
 from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
 # Small batches make the search of a validation take its time.

@@ -8,12 +8,12 @@ import signal
 import pytest
 import torch
 from conftest import toy_settings
-from seq2seq.training.checkpointing import newest_checkpoint, step_of
-from seq2seq.training.train import train
 
 from seq2seq.cli.report import run_command
 from seq2seq.training import stopping
+from seq2seq.training.checkpointing import newest_checkpoint, step_of
 from seq2seq.training.task import TranslationTask
+from seq2seq.training.train import train
 
 
 @pytest.fixture(autouse=True)

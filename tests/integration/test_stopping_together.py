@@ -12,6 +12,7 @@ import time
 import pytest
 import torch
 from conftest import ENVIRONMENT, ROOT, TOY
+
 from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
 SETTINGS = ("logger=csv", "trainer=cpu", "trainer.devices=2", "trainer.strategy=ddp",
