@@ -289,6 +289,10 @@ class TranslationData:
         used = (step - consumer.first_step) * consumer.accumulate * consumer.world_size
         return {"place": self._batches.place(used), "data": self.fingerprint}
 
+    def epochs_done(self, step: int) -> int:
+        """How many times the data were read as a whole after a step."""
+        return int(self.state_dict(step)["place"]["epoch"])
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._place = state_dict.get("place")
         if state_dict.get("data", self.fingerprint) != self.fingerprint:

@@ -300,6 +300,7 @@ class Trainer:
             self.log({name: self.metrics[name] for name in ("train/loss", "train/nll")})
             self.log({"train/perplexity": self.metrics["train/nll"].exp()})
             self.log({name: self.metrics[name] for name in ("optim/grad_norm", "optim/lr")})
+            self.log({"epoch": self.data.epochs_done(self.step)})
         self.write_row()
         alone = self.run.processes.size == 1
         self._save_or_validate(self.run.stop.signal if alone else signal, late)

@@ -76,7 +76,7 @@ def test_every_curve_has_a_value_for_every_step_that_is_logged(logged):
 
 
 def test_there_are_no_keys_that_are_not_written_down(logged, toy_run):
-    own = {"_step", "_runtime", "_timestamp", "trainer/global_step"}
+    own = {"_step", "_runtime", "_timestamp", "epoch", "trainer/global_step"}
     promised = {*TRAINING, *VALIDATION, *HISTOGRAMS, *SAMPLES, *START}
     assert {key for row in logged.rows for key in row} - own == promised
     page = (Path(__file__).parents[2] / "docs" / "tracking.md").read_text(encoding="utf-8")
@@ -276,7 +276,7 @@ def test_tensorboard_has_the_curves_of_the_csv_file(script, toy_corpus, tmp_path
     board.Reload()
     rows = curves(run_dir)
     keys = {key for row in rows for key in row} - {"step"}
-    assert keys == {*TRAINING, *VALIDATION} == set(board.Tags()["scalars"])
+    assert keys == {*TRAINING, *VALIDATION, "epoch"} == set(board.Tags()["scalars"])
     for key in keys:
         found = {event.step: event.value for event in board.Scalars(key)}
         theirs = {int(row["step"]): float(row[key]) for row in rows if key in row}

@@ -51,6 +51,9 @@ class TinyData:
     def state_dict(self, step: int) -> dict[str, Any]:
         return {"step": step}
 
+    def epochs_done(self, step: int) -> int:
+        return 0
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         assert state == {"step": self.consumer.first_step}
 
