@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce-multi30k test test-all lint types clean
+.PHONY: help setup demo reproduce-multi30k test test-all test-gpu lint types clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -21,6 +21,9 @@ test: $(VENV)/.installed-test  ## the default test suite
 
 test-all: $(VENV)/.installed-test  ## all tests, the slow ones too
 	$(BIN)/python -m pytest -m ""
+
+test-gpu: $(VENV)/.installed-test  ## the tests of tests/gpu, on this machine's GPUs
+	SEQ2SEQ_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 0 -m gpu tests/gpu
 
 lint: $(VENV)/.installed-dev  ## ruff
 	$(BIN)/ruff check .

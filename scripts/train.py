@@ -5,7 +5,7 @@ from seq2seq.config import TrainConfig
 
 
 def main(config: TrainConfig) -> float:
-    from seq2seq.training.run import train  # torch loads only after the settings are checked
+    from seq2seq.training.train import train  # torch loads only after the settings are checked
 
     return train(config)
 

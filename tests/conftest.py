@@ -130,3 +130,33 @@ def toy_run(script, toy_corpus, tmp_path_factory) -> Path:
     assert result.returncode == 0, result.stdout + result.stderr
     run_dir.with_suffix(".log").write_text(result.stdout + result.stderr, encoding="utf-8")
     return run_dir
+
+
+# Of tests/gpu
+
+
+@pytest.fixture(scope="session")
+def device() -> str:
+    """`cpu`, or `cuda` by SEQ2SEQ_TEST_DEVICE=cuda (`make test-gpu`)."""
+    import torch
+
+    wanted = os.environ.get("SEQ2SEQ_TEST_DEVICE", "cpu")
+    if wanted == "cuda" and not torch.cuda.is_available():
+        pytest.fail("SEQ2SEQ_TEST_DEVICE=cuda, but torch sees no GPU here")
+    return wanted
+
+
+@pytest.fixture(scope="session")
+def accelerator(device: str) -> str:
+    """The same, as the trainer calls it."""
+    return "gpu" if device == "cuda" else "cpu"
+
+
+@pytest.fixture(scope="session")
+def two_devices(device: str) -> str:
+    """The device of tests of two processes; skips where there is one GPU."""
+    import torch
+
+    if device == "cuda" and torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    return device

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 
 from seq2seq.errors import RunError
-from seq2seq.training.memory import ran_out
+from seq2seq.training.hardware import ran_out
 
 log = logging.getLogger(__name__)
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import time
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
-import lightning as L
-import torch
-
-from seq2seq.callbacks.ema import EMA
 from seq2seq.config import TrainConfig
 from seq2seq.data.collate import Batch
-from seq2seq.data.datamodule import TranslationData
+from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.model.build import build_model
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.training.announcement import quiet_libraries
+from seq2seq.training.distributed import Processes, make_fabric
 from seq2seq.training.lengths import in_steps
-from seq2seq.training.run import quiet_libraries
+from seq2seq.training.random_state import seed_everything
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
-
-PARTS = ("data", "forward", "backward", "optimiser")
+from seq2seq.training.timing import PARTS, Timer
+from seq2seq.training.trainer import Trainer
 
 
 @dataclass
@@ -56,99 +57,46 @@ def open_data(config: TrainConfig) -> TranslationData:
 
 def train_steps(
     config: TrainConfig, steps: int, accelerator: str, precision: str
-) -> tuple[TranslationModel, list[Step]]:
-    """Train for a few steps as `training/run.py` does, but for validations and checkpoints."""
+) -> tuple[Trainer, list[Step]]:
+    """Train for a few steps as `training/train.py` does, but for validations and checkpoints."""
     quiet_libraries()
     data = open_data(config)
     config = in_steps(config, data)
-    L.seed_everything(config.seed, verbose=False)
+    seed_everything(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
-    t = config.trainer
-    task = TranslationTask(
-        *(model, config.optim, t.gradient_clip, config.data.max_tokens, t.max_loss_spike),
+    t, processes = config.trainer, Processes()
+    trainer = Trainer(
+        make_fabric(accelerator, precision),
+        TranslationTask(model, config.optim, t.max_steps),
+        Run(Path(os.devnull), {}, precision, processes, StopRequest(processes)),
+        max_tokens=config.data.max_tokens,
+        accumulate=t.accumulate,
+        gradient_clip=t.gradient_clip,
+        spike=t.max_loss_spike,
+        ema=config.optim.ema,
         compile=t.compile,
     )
-    ema = [EMA(config.optim.ema)] if config.optim.ema else []
-    timer = StepTimer(passes=2 if config.optim.r_drop else 1)
-    trainer = L.Trainer(
-        accelerator=accelerator,
-        devices=1,
-        precision=precision,  # type: ignore[arg-type]  # checked by our settings
-        max_steps=max(t.max_steps, steps),  # for the schedule; what ends us is the epoch
-        max_epochs=1,
-        limit_train_batches=steps * t.accumulate,
-        limit_val_batches=0,
-        accumulate_grad_batches=t.accumulate,
-        log_every_n_steps=t.log_every_n_steps,
-        logger=False,
-        callbacks=[*ema, timer],
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(task, datamodule=data)
-    return model, timer.steps()
+    data.consumer = Consumer(accumulate=t.accumulate, pin_memory=accelerator == "gpu")
+    held, passes = [Step()], 2 if config.optim.r_drop else 1
+    batches = _counted(iter(data.train_dataloader()), trainer.model, held, passes)
+    trainer.timer = Timer(trainer.device, keep_steps=True)
+    for _ in trainer.train_some(batches, steps):
+        held.append(Step())
+    for step, times in zip(held, trainer.timer.steps(), strict=False):
+        between = times.total - sum(times.parts.values())  # EMA, and what the loop itself takes
+        step.seconds = {**times.parts, "optimiser": times.parts["optimiser"] + between}
+    return trainer, held[:-1]
 
 
-class StepTimer(L.Callback):
-    """Cuts the time of training into steps, and each step into `PARTS`.
-
-    On a GPU the marks are events in its stream: nothing waits for them, and they tell when the
-    GPU came by. So `data` is the time that it had nothing to do for want of a batch.
-
-    Args:
-        passes: forward passes over a batch; R-Drop makes two.
-    """
-
-    def __init__(self, passes: int = 1) -> None:
-        self.passes = passes
-        self._steps: list[Step] = []
-        self._now = Step()
-        self._laps: list[tuple[Step, str, Any, Any]] = []  # part, its begin and end
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._cuda = pl_module.device.type == "cuda"
-        self._last = self._mark()
-
-    def on_train_batch_start(self, *_: Any) -> None:
-        self._lap("data")
-
-    def on_before_backward(self, *_: Any) -> None:
-        self._lap("forward")
-
-    def on_after_backward(self, *_: Any) -> None:
-        self._lap("backward")
-
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Batch, batch_idx: int
-    ) -> None:
-        self._lap("optimiser")
-        model, step = pl_module.model, self._now
+def _counted(
+    batches: Iterator[Batch], model: TranslationModel, held: list[Step], passes: int
+) -> Iterator[Batch]:
+    """The batches, each counted in the last of the steps."""
+    for batch in batches:
+        step = held[-1]
         step.source_tokens += batch.source_tokens
         step.target_tokens += batch.target_tokens
         step.positions += batch.source.numel() + batch.labels.numel()
         size = BatchSize(batch.source.size(0), batch.source_tokens, batch.target_tokens)
-        step.flops += self.passes * training_flops(model.config, model.vocab_sizes[1], size)
-        if (batch_idx + 1) % trainer.accumulate_grad_batches == 0:
-            self._steps.append(step)
-            self._now = Step()
-
-    def _mark(self) -> Any:
-        if not self._cuda:
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
-        return event
-
-    def _lap(self, part: str) -> None:
-        begin, self._last = self._last, self._mark()
-        self._laps.append((self._now, part, begin, self._last))
-
-    def steps(self) -> list[Step]:
-        """All updates so far."""
-        if self._cuda:
-            torch.cuda.synchronize()
-        for step, part, begin, end in self._laps:
-            step.seconds[part] += begin.elapsed_time(end) / 1000 if self._cuda else end - begin
-        self._laps = []
-        return self._steps
+        step.flops += passes * training_flops(model.config, model.vocab_sizes[1], size)
+        yield batch

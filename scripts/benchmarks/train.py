@@ -16,10 +16,11 @@ import torch
 
 from benchmarks.measuring import described, in_own_process, in_turns, median_seconds
 from benchmarks.settings import TrainBenchmarkConfig
-from benchmarks.steps import PARTS, Step, open_data, train_steps
+from benchmarks.steps import Step, open_data, train_steps
 from seq2seq.config import PRECISIONS
 from seq2seq.errors import ConfigError
 from seq2seq.malloc import keep_freed_memory
+from seq2seq.training.announcement import count_parameters
 from seq2seq.training.hardware import (
     allow_tf32,
     choose_accelerator,
@@ -28,6 +29,7 @@ from seq2seq.training.hardware import (
     describe_device,
     peak_memory,
 )
+from seq2seq.training.timing import PARTS
 
 DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 # Rows and columns of the square product that shows what a device can do; large enough to fill it.
@@ -131,12 +133,12 @@ def measure(config: TrainBenchmarkConfig, setting: Setting, accelerator: str) ->
         trainer=replace(training.trainer, compile=setting.compile),
     )
     steps = config.warmup_steps + config.steps
-    model, found = train_steps(training, steps, accelerator, setting.precision)
+    trainer, found = train_steps(training, steps, accelerator, setting.precision)
     peak = peak_memory("cuda" if accelerator == "gpu" else "cpu")  # before the product adds to it
     return Measured(
         device=describe_device(accelerator),
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        compiled=model._compiled_call_impl is not None,  # torch has no public way to ask
+        parameters=count_parameters(trainer.model),
+        compiled=trainer.compiled,
         steps=found[config.warmup_steps :],
         peak_memory=peak,
         matmul_tflops=matmul_tflops(MATMUL[accelerator], setting.precision, accelerator),

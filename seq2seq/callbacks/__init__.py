@@ -1,1 +1,48 @@
-"""What watches a training run: checkpoints, validation BLEU, throughput, progress."""
+"""What happens around the steps of training: validation, records of it, progress, figures.
+
+The trainer (`training/trainer.py`) calls each callback at the moments of `Callback`, in the order
+of its list. Start with `validation.py`; the others only watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from seq2seq.data.collate import Batch
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
+
+
+class Callback:
+    """Does nothing at each moment of training; override what you need.
+
+    A callback with a `state` has it saved in checkpoints under its class's name, and gets it back
+    before `on_train_start`.
+    """
+
+    def on_train_start(self, trainer: Trainer) -> None:
+        """Before the first step, or the first after going on."""
+
+    def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
+        """After an update, made or skipped; `batches` are those of this process."""
+
+    def on_validation_start(self, trainer: Trainer) -> None:
+        """Before a validation; the model still has its raw weights."""
+
+    def on_validation_end(self, trainer: Trainer) -> None:
+        """After a validation; the model still has the weights that were validated."""
+
+    def on_train_end(self, trainer: Trainer) -> None:
+        """After the last step and its validation."""
+
+    def close(self) -> None:
+        """At the very end, also after an error."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a run that goes on needs; empty = nothing is saved."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take what `state_dict` gave."""

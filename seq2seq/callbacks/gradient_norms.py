@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import lightning as L
 import torch
 from torch import Tensor
 
+from seq2seq.callbacks import Callback
+from seq2seq.data.collate import Batch
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.training.strategy import whole
-from seq2seq.training.task import TranslationTask
+from seq2seq.training.sharding import full_tensors
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
 
 LAYER = re.compile(r"\d+")
 
 
-class GradientNorms(L.Callback):
+class GradientNorms(Callback):
     """Logs `optim/grad_norm/<block>` every `trainer.log_every_n_steps` steps.
 
     Their squares add up to that of `optim/grad_norm`: they are norms before clipping. Blocks are
@@ -37,31 +41,22 @@ class GradientNorms(L.Callback):
     def state_dict(self) -> dict[str, Any]:
         return {"since_validation": self.since_validation}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.since_validation = dict(state_dict["since_validation"])
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.since_validation = dict(state["since_validation"])
 
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
-        assert isinstance(pl_module, TranslationTask)
-        window = trainer.log_every_n_steps * trainer.accumulate_grad_batches  # type: ignore[attr-defined]
-        if not self.wanted or (batch_idx + 1) % window or pl_module.left_out:
+    def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
+        if not self.wanted or not trainer.is_log_step or trainer.skipped:
             return
-        names, norms = zip(*block_norms(pl_module.model).items(), strict=True)
+        names, norms = zip(*block_norms(trainer.model).items(), strict=True)
         norms_N = torch.stack(norms)
         # The gradients are still there, but clipped: all of them by the same factor.
-        before = trainer.callback_metrics["optim/grad_norm"].to(norms_N.device)
+        before = trainer.metrics["optim/grad_norm"].to(norms_N.device)
         values = (norms_N * before / norms_N.norm().clamp_min(1e-30)).tolist()
         for name, value in zip(names, values, strict=True):
-            pl_module.log(f"optim/grad_norm/{name}", value, rank_zero_only=True)
+            trainer.log({f"optim/grad_norm/{name}": value})
             self.since_validation.setdefault(name, []).append(value)
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer) -> None:
         self.since_validation = {}
 
 
@@ -73,7 +68,7 @@ def block_norms(model: TranslationModel) -> dict[str, Tensor]:
         if parameter.grad is not None:
             gradients[block(name)].append(parameter.grad)
     return {
-        name: whole(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
+        name: full_tensors(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
         for name, grads in gradients.items()
     }
 

@@ -3,62 +3,62 @@
 from __future__ import annotations
 
 import logging
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import lightning as L
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from seq2seq.callbacks.stopwatch import Stopwatch
+from seq2seq.callbacks import Callback
+from seq2seq.data.collate import Batch
+from seq2seq.training.timing import Times
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-WARM_UP = 3  # batches that are left out: the first ones fill caches and compile
-BATCHES = 3  # that are traced, and as many again that are timed part by part
+WARM_UP = 3  # steps that are left out: the first ones fill caches and compile
+STEPS = 3  # that are traced, and as many again that are timed part by part
 OPERATORS = 15  # shown in the log; the file has more
 
 
-class Profile(L.Callback):
+class Profile(Callback):
     """Writes `<folder>/trace.json` (for https://ui.perfetto.dev) and `operators.txt`.
 
-    A trace slows down what it records, so the parts of a step are timed in the batches after it.
+    A trace slows down what it records, so the parts of a step are timed in the steps after it.
 
     Args:
         folder: where the files go.
-        stopwatch: the trainer's profiler, whose parts are also marked in the trace.
     """
 
-    def __init__(self, folder: Path, stopwatch: Stopwatch):
-        self.folder, self.stopwatch = folder, stopwatch
-        self._batches = 0
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._steps = 0
         self._trace: profile | None = None
+        self._before = Times()
 
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, *batch: Any
-    ) -> None:
-        if not trainer.is_global_zero:
+    def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
+        if trainer.run.processes.rank != 0:
             return
-        self._batches += 1
-        if self._batches == WARM_UP:
-            self._start(pl_module.device)
-        elif self._batches == WARM_UP + BATCHES:
+        self._steps += 1
+        if self._steps == WARM_UP:
+            self._start(trainer.device)
+        elif self._steps == WARM_UP + STEPS:
             self._write()
-            self.stopwatch.exact = True
-            self._before = dict(self.stopwatch.seconds), time.perf_counter()
-        elif self._batches == WARM_UP + 2 * BATCHES:
-            self.stopwatch.exact = False
-            self._tell_parts()
+            self._before = trainer.timer.read()
+        elif self._steps == WARM_UP + 2 * STEPS:
+            self._tell_parts(trainer.timer.read() - self._before)
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer) -> None:
         if self._trace is not None:
             self._write()
-        needed = WARM_UP + 2 * BATCHES
-        if trainer.is_global_zero and self._batches < needed:
+        needed = WARM_UP + 2 * STEPS
+        if trainer.run.processes.rank == 0 and self._steps < needed:
             log.warning(
-                "trainer.profile=true needs %d batches, and training ended after %d: raise "
-                "trainer.max_steps", needed, self._batches,
+                "trainer.profile=true needs %d steps, and training ended after %d: raise "
+                "trainer.max_steps", needed, self._steps,
             )
 
     def _start(self, device: torch.device) -> None:
@@ -88,18 +88,14 @@ class Profile(L.Callback):
             for event in top
         ]
         log.info(
-            "profile of %d batches, by each operator's own time on the %s; all: %s\n%s",
-            *(BATCHES, "GPU" if on_gpu else "CPU", self.folder, "\n".join(lines)),
+            "profile of %d steps, by each operator's own time on the %s; all: %s\n%s",
+            *(STEPS, "GPU" if on_gpu else "CPU", self.folder, "\n".join(lines)),
         )
 
-    def _tell_parts(self) -> None:
-        before, since = self._before
-        total = time.perf_counter() - since
-        now = self.stopwatch.seconds
-        parts = {part: now[part] - before.get(part, 0.0) for part in list(now)}
-        parts["other"] = total - sum(parts.values())
+    def _tell_parts(self, times: Times) -> None:
+        other = times.total - sum(times.parts.values())
         lines = [
-            f"  {seconds / total:6.1%} {1e3 * seconds / BATCHES:10.1f} ms {part}"
-            for part, seconds in parts.items()
+            f"  {seconds / times.total:6.1%} {1e3 * seconds / times.steps:10.1f} ms {part}"
+            for part, seconds in {**times.parts, "other": other}.items()
         ]
-        log.info("where the time of a batch goes, without the trace\n%s", "\n".join(lines))
+        log.info("where the time of a step goes, without the trace\n%s", "\n".join(lines))

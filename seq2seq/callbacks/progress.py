@@ -6,20 +6,26 @@ import logging
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightning as L
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.callbacks import Callback
+from seq2seq.callbacks.validation import Validation
+from seq2seq.data.collate import Batch
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
 REFRESH = 0.5  # seconds between two pictures of the bar
-FIRST, LONGEST = 5.0, 300.0  # seconds before the first line of a log, and between two lines
+# Seconds before the first line of a log, and between two lines at most.
+FIRST, LONGEST = 5.0, 300.0
 RECENT = 50  # steps that the speed is measured over
 
 
@@ -63,86 +69,76 @@ class Pace:
         return bound + str(timedelta(seconds=round(seconds)))
 
 
-class Progress(L.Callback):
+class Progress(Callback):
     """A bar over the whole run on a terminal; elsewhere a line from time to time, soon at first.
 
     Args:
-        bleu: knows the best validation BLEU, also that of a run which goes on.
+        validation: knows the best BLEU, also that of a run which goes on.
         val_every_n_steps: as in the settings of the trainer.
     """
 
-    def __init__(self, bleu: ValidationBleu, val_every_n_steps: int) -> None:
-        self.bleu, self.val_every = bleu, val_every_n_steps
+    def __init__(self, validation: Validation, val_every_n_steps: int) -> None:
+        self.validation, self.val_every = validation, val_every_n_steps
         self.bar: tqdm[Any] | None = None
         self._open = ExitStack()
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer) -> None:
         self.pace = Pace(trainer.max_steps, self.val_every)
         self._started = self._last = self._shown = time.monotonic()
-        self._step, self._tokens = trainer.global_step, 0
-        if trainer.is_global_zero and sys.stderr.isatty():
+        if trainer.run.processes.rank == 0 and sys.stderr.isatty():
             self._open.enter_context(logging_redirect_tqdm())  # else lines would break the bar
             self.bar = self._open.enter_context(
                 tqdm(
                     total=trainer.max_steps,
-                    initial=trainer.global_step,
+                    initial=trainer.step,
                     dynamic_ncols=True,
                     bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
                 )
             )
 
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
-        self._tokens += batch.target_tokens * trainer.world_size  # the others' are much the same
-        if trainer.global_step == self._step or not trainer.is_global_zero:
-            return  # an update is still being gathered
+    def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
+        if trainer.run.processes.rank != 0:
+            return
+        # The other processes' batches are much the same.
+        tokens = sum(batch.target_tokens for batch in batches) * trainer.fabric.world_size
         now = time.monotonic()
-        self.pace.add_step(now - self._last, self._tokens)
-        self._last, self._step, self._tokens = now, trainer.global_step, 0
+        self.pace.add_step(now - self._last, tokens)
+        self._last = now
         since = now - self._shown
         if self.bar is not None and since >= REFRESH:
-            self.bar.n = self._step
+            self.bar.n = trainer.step
             self.bar.set_postfix_str(self._text(trainer))
         elif self.bar is None and since >= min(max(FIRST, (now - self._started) / 10), LONGEST):
-            log.info("step %d/%d: %s", self._step, trainer.max_steps, self._text(trainer))
+            log.info("step %d/%d: %s", trainer.step, trainer.max_steps, self._text(trainer))
         else:
             return
         self._shown = now
 
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_validation_start(self, trainer: Trainer) -> None:
         self._validation = time.monotonic()
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer) -> None:
         self._last = time.monotonic()
         self.pace.validations.append(self._last - self._validation)
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer) -> None:
         if self.bar is not None:
-            self.bar.n = trainer.global_step
+            self.bar.n = trainer.step
             self.bar.set_postfix_str(", ".join(self._figures(trainer)))
+
+    def close(self) -> None:
         self._open.close()
 
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
-        self._open.close()
+    def _text(self, trainer: Trainer) -> str:
+        return ", ".join([*self._figures(trainer), f"left {self.pace.left(trainer.step)}"])
 
-    def _text(self, trainer: L.Trainer) -> str:
-        return ", ".join([*self._figures(trainer), f"left {self.pace.left(self._step)}"])
-
-    def _figures(self, trainer: L.Trainer) -> list[str]:
+    def _figures(self, trainer: Trainer) -> list[str]:
         """Loss, speed of all processes, best BLEU."""
         figures = []
-        nll = trainer.callback_metrics.get("train/nll")
+        nll = trainer.metrics.get("train/nll")
         if nll is not None:
             figures.append(f"nll {float(nll):.3f}")
         figures.append(f"{self.pace.tokens_per_second:,.0f} target tokens/s")
-        if self.bleu.best_step:
-            figures.append(f"best BLEU {self.bleu.best:.1f} at {self.bleu.best_step}")
+        if self.validation.best_step:
+            figures.append(f"best BLEU {self.validation.best:.1f} at {self.validation.best_step}")
         return figures

@@ -7,11 +7,10 @@ import logging
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightning as L
-
-from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.callbacks import Callback
+from seq2seq.callbacks.validation import Validation
 from seq2seq.data.corpus import Pair
 from seq2seq.disk import replace_text
 from seq2seq.evaluation.metrics import chrf_scores, length_ratio
@@ -19,61 +18,64 @@ from seq2seq.inference.degeneration import faults
 from seq2seq.inference.translation import Translation
 from seq2seq.training.samples_file import NAME, whole_lines
 
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
+
 log = logging.getLogger(__name__)
 
 
-class Samples(L.Callback):
+class Samples(Callback):
     """Keeps sentences of each validation, and logs what its translations are like.
 
-    Stands behind the callback whose translations these are. What a run that goes on makes again
-    replaces what was there, so its file is that of a run which never stopped.
+    What a run that goes on makes again replaces what was there, so its file is that of a run
+    which never stopped.
 
     Args:
         run_dir: folder of the run.
         count: fixed sentences, and worst ones; 0 = none.
-        bleu: translates the validation set.
+        validation: translates the validation set.
 
     Attributes:
         latest: the last line of the file; None before the first validation.
     """
 
-    def __init__(self, run_dir: Path, count: int, bleu: ValidationBleu):
-        self.file, self.count, self.bleu = run_dir / NAME, count, bleu
-        self.rows = spread(bleu.pairs, count)
+    def __init__(self, run_dir: Path, count: int, validation: Validation):
+        self.file, self.count, self.validation = run_dir / NAME, count, validation
+        self.rows = spread(validation.pairs, count)
         self.latest: dict[str, Any] | None = None
         self._ready = False  # there is nothing in the file that must go before a line is added
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if trainer.is_global_zero:
+    def on_train_start(self, trainer: Trainer) -> None:
+        if trainer.run.processes.rank == 0:
             try:
-                self._keep_before(trainer.global_step + 1)
+                self._keep_before(trainer.step + 1)
             except OSError as error:  # the run is worth more
                 log.warning("%s could not be cut: %s", self.file, error)
 
-    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not trainer.is_global_zero:
+    def on_validation_end(self, trainer: Trainer) -> None:
+        if trainer.run.processes.rank != 0:
             return
-        pairs, found = self.bleu.pairs, self.bleu.translations
+        pairs, found = self.validation.pairs, self.validation.translations
         hypotheses, references = [str(one) for one in found], [target for _, target in pairs]
         chrf, chrf_of_each = chrf_scores(hypotheses, references)
         figures = {
             "val/chrf": chrf,
             "val/length_ratio": length_ratio(hypotheses, references),
-            **decode_figures(pairs, found, self.bleu.seconds),
+            **decode_figures(pairs, found, self.validation.seconds),
         }
-        pl_module.log_dict(figures, rank_zero_only=True)
+        trainer.log(figures)
         if self.count:
-            self._keep(trainer.global_step, chrf_of_each)
+            self._keep(trainer.step, chrf_of_each)
 
     def _keep(self, step: int, chrf: Sequence[float]) -> None:
         """Add a line to the file, given the chrF2 of each sentence."""
         worst = sorted(range(len(chrf)), key=lambda row: (chrf[row], row))[: self.count]
+        pairs, found = self.validation.pairs, self.validation.translations
         fixed, lowest = (
-            [sentence(row, self.bleu.pairs[row], self.bleu.translations[row], chrf[row])
-             for row in rows]
+            [sentence(row, pairs[row], found[row], chrf[row]) for row in rows]
             for rows in (self.rows, worst)
-        )  # fmt: skip
-        bleu = round(self.bleu.latest, 4)
+        )
+        bleu = round(self.validation.latest, 4)
         self.latest = {"step": step, "bleu": bleu, "sentences": fixed, "worst": lowest}
         try:
             if not self._ready:

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-import lightning as L
 import torch
 
-from seq2seq.callbacks.stopwatch import Stopwatch
+from seq2seq.callbacks import Callback
 from seq2seq.data.collate import Batch
 from seq2seq.model.flops import BatchSize, training_flops
+from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import dense_peak, peak_memory
-from seq2seq.training.task import TranslationTask
+from seq2seq.training.timing import Times
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
 
 
 @dataclass
 class Work:
-    """What the batches of a window held."""
+    """What some batches held."""
 
     source: float = 0.0  # real tokens
     target: float = 0.0
     positions: float = 0.0  # padding included
     flops: float = 0.0
-    waited: float = 0.0  # seconds
+    waited: float = 0.0  # seconds for data
+
+    def add(self, model: TranslationModel, batch: Batch, passes: int) -> None:
+        """Count a batch that went through the model `passes` times."""
+        self.source += batch.source_tokens
+        self.target += batch.target_tokens
+        self.positions += batch.source.numel() + batch.labels.numel()
+        size = BatchSize(batch.source.size(0), batch.source_tokens, batch.target_tokens)
+        self.flops += passes * training_flops(model.config, model.vocab_sizes[1], size)
 
 
-class Throughput(L.Callback):
+class Throughput(Callback):
     """Logs `perf/*` over each window of `trainer.log_every_n_steps` steps.
 
     Tokens and FLOP are those of all processes together, gathered once a window; utilisation is
@@ -35,63 +46,32 @@ class Throughput(L.Callback):
     on checkpoints is left out.
 
     Args:
-        stopwatch: the trainer's profiler.
         passes: forward passes over a batch; R-Drop makes two.
     """
 
-    def __init__(self, stopwatch: Stopwatch, passes: int = 1) -> None:
-        self.stopwatch, self.passes = stopwatch, passes
-        self._restart()
+    def __init__(self, passes: int = 1) -> None:
+        self.passes = passes
+        self._work, self._before = Work(), Times()
 
-    def _restart(self) -> None:
-        self._since = time.perf_counter()
-        self._data, self._save = (self.stopwatch.seconds[part] for part in ("data", "save"))
-        self._work, self._batches = Work(), 0
+    def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            self._work.add(trainer.model, batch, self.passes)
+        if trainer.is_log_step:
+            now = trainer.timer.read()
+            self._log(trainer, now - self._before)
+            self._work, self._before = Work(), now
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._restart()
-
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._restart()
-
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Batch,
-        batch_idx: int,
-    ) -> None:
-        assert isinstance(pl_module, TranslationTask)
-        work, model = self._work, pl_module.model
-        work.source += batch.source_tokens
-        work.target += batch.target_tokens
-        work.positions += batch.source.numel() + batch.labels.numel()
-        size = BatchSize(batch.source.size(0), batch.source_tokens, batch.target_tokens)
-        work.flops += self.passes * training_flops(model.config, model.vocab_sizes[1], size)
-        self._batches += 1
-        window = trainer.log_every_n_steps * trainer.accumulate_grad_batches  # type: ignore[attr-defined]
-        if (batch_idx + 1) % window == 0:
-            self._log(trainer, pl_module)
-            self._restart()
-
-    def _log(self, trainer: L.Trainer, pl_module: TranslationTask) -> None:
-        device = pl_module.device
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        saved = self.stopwatch.seconds["save"] - self._save
-        seconds = time.perf_counter() - self._since - saved
-        self._work.waited = self.stopwatch.seconds["data"] - self._data
+    def _log(self, trainer: Trainer, times: Times) -> None:
+        device, seconds = trainer.device, times.total
+        self._work.waited = times.parts["data"]
         sums = torch.tensor(astuple(self._work), dtype=torch.float64, device=device)
-        processes = trainer.world_size
-        if processes > 1:
-            sums = torch.as_tensor(trainer.strategy.reduce(sums, reduce_op="sum"))
-        work = Work(*sums.tolist())
+        processes = trainer.fabric.world_size
+        work = Work(*trainer.sum_over_processes(sums).tolist())
         figures = {
             "source_tokens_per_second": work.source / seconds,
             "target_tokens_per_second": work.target / seconds,
             "padding_share": 1 - (work.source + work.target) / work.positions,
-            "step_seconds": seconds * trainer.accumulate_grad_batches / self._batches,
+            "step_seconds": seconds / times.steps,
             "data_wait_share": work.waited / processes / seconds,
             "tflops": work.flops / seconds / 1e12,
             "memory_gib": peak_memory(device.type) / 2**30,
@@ -99,4 +79,4 @@ class Throughput(L.Callback):
         peak = dense_peak(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
         if peak is not None:
             figures["utilisation"] = figures["tflops"] / processes / peak
-        pl_module.log_dict({f"perf/{name}": value for name, value in figures.items()})
+        trainer.log({f"perf/{name}": value for name, value in figures.items()})

@@ -43,6 +43,7 @@ from seq2seq.config import (
     unchecked,
 )
 from seq2seq.config.renames import refusal
+from seq2seq.cores import set_up_libraries
 from seq2seq.errors import ConfigError, RunError, UserError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
@@ -69,6 +70,7 @@ def hydra_command(
             `model` does when a trained one is evaluated; Hydra would look for a YAML file.
     """
     _require_clone()
+    set_up_libraries()
     given = _take_folders(folders)
     started = False
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors

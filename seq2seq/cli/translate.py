@@ -20,6 +20,7 @@ from seq2seq.cli.partial_file import PartialFile
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
 from seq2seq.cli.report import prepare_streams, run_command
 from seq2seq.cli.translate_options import check, keywords, kind_of, parser
+from seq2seq.cores import set_up_libraries
 from seq2seq.errors import DataError, RunError, UserError
 from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
 from seq2seq.malloc import keep_freed_memory
@@ -47,6 +48,7 @@ def _run(options: argparse.Namespace) -> None:
     check_output(options)
     level = logging.ERROR if options.quiet else logging.WARNING
     logging.basicConfig(level=level, format="translate: %(message)s", stream=sys.stderr)
+    set_up_libraries()
     from seq2seq.inference.find_model import find_model
 
     models = [find_model(name) for name in options.model or [None]]

@@ -6,10 +6,10 @@ import functools
 import logging
 import signal
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-import lightning as L
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
@@ -32,7 +32,27 @@ log = logging.getLogger(__name__)
 STREAMED_EXAMPLES = 100  # batches of a stream that `examples` chooses from
 
 
-class TranslationData(L.LightningDataModule):
+@dataclass(frozen=True)
+class Consumer:
+    """Who takes the batches.
+
+    Attributes:
+        rank, world_size: of this process, among those that share the batches.
+        accumulate: batches that a process takes for each step.
+        first_step: steps that were made before; batches begin behind them.
+        max_steps: of the whole run.
+        pin_memory: whether batches go on to a GPU.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    accumulate: int = 1
+    first_step: int = 0
+    max_steps: int = 0
+    pin_memory: bool = False
+
+
+class TranslationData:
     """Training and validation pairs as batches of token ids.
 
     Args:
@@ -62,14 +82,13 @@ class TranslationData(L.LightningDataModule):
         val_pairs: int | None = None,
         val_on_train: bool = False,
     ):
-        super().__init__()
         self.data, self.cleaning, self.tokenizer = data, cleaning, tokenizer
         self.max_length, self.seed = max_length, seed
         self.budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
         self.most_train, self.most_val, self.val_on_train = train_pairs, val_pairs, val_on_train
         self.val_pairs: list[Pair] = []
         self._batches: TrainingBatches | TwoParts | StreamedBatches | None = None
-        self._first_step = 0  # of the trainer, when the stream of batches was opened
+        self.consumer = Consumer()
         self._place: dict[str, Any] | None = None  # in a checkpoint
 
     def prepare(self, vocabularies: Vocabularies | None = None) -> None:
@@ -192,29 +211,24 @@ class TranslationData(L.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Endless batches from where the run stands."""
-        trainer = self.trainer
-        rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
-        self._first_step = trainer.global_step if trainer else 0
-        if self._first_step and self._place is None:
+        consumer = self.consumer
+        rank, world = consumer.rank, consumer.world_size
+        if consumer.first_step and self._place is None:
             raise RunError(
                 "the checkpoint does not say where in the data the run stood: it was written by "
                 "an older version. Start a new run"
             )
         if self.data.streaming:
             self._batches = self.streamed.at(self._place, rank, world)
-            return DataLoader(self._batches, batch_size=None, pin_memory=self._on_gpu)
+            return DataLoader(self._batches, batch_size=None, pin_memory=consumer.pin_memory)
         self._batches = self._training_batches(rank, world)
-        if trainer and self.data.final_steps and self.most_train is None:
-            left = max(0, trainer.max_steps - self.data.final_steps - self._first_step)
-            left *= trainer.accumulate_grad_batches * world
+        if consumer.max_steps and self.data.final_steps and self.most_train is None:
+            left = max(0, consumer.max_steps - self.data.final_steps - consumer.first_step)
+            left *= consumer.accumulate * world
             final = self._training_batches(rank, world, final=True)
             self._batches = TwoParts(self._batches, final, left)
         dataset = TrainingPairs(self.shards, self.budget.multiple)
         return self._loader(dataset, self._batches)
-
-    @property
-    def _on_gpu(self) -> bool:
-        return self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
 
     def _training_batches(
         self, rank: int = 0, world_size: int = 1, *, final: bool = False
@@ -267,13 +281,17 @@ class TranslationData(L.LightningDataModule):
         )
         return first, typical, largest
 
-    def state_dict(self) -> dict[str, Any]:
-        """The place in the data after the steps made, the same for any number of processes."""
-        if self._batches is None or self.trainer is None:
+    def state_dict(self, step: int) -> dict[str, Any]:
+        """The place in the data after a step, the same for any number of processes."""
+        if self._batches is None:
             return {}
-        steps = self.trainer.global_step - self._first_step
-        used = steps * self.trainer.accumulate_grad_batches * self.trainer.world_size
+        consumer = self.consumer
+        used = (step - consumer.first_step) * consumer.accumulate * consumer.world_size
         return {"place": self._batches.place(used), "data": self.fingerprint}
+
+    def epochs_done(self, step: int) -> int:
+        """How many times the data were read as a whole after a step."""
+        return int(self.state_dict(step)["place"]["epoch"])
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._place = state_dict.get("place")
@@ -286,8 +304,7 @@ class TranslationData(L.LightningDataModule):
 
     def val_dataloader(self) -> DataLoader[Any]:
         """The validation pairs of this rank, for the loss."""
-        trainer = self.trainer
-        rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        rank, world = self.consumer.rank, self.consumer.world_size
         lengths, tokens = self.val_lengths, self.data.max_tokens
         if world > len(lengths):
             raise DataError(
@@ -311,7 +328,7 @@ class TranslationData(L.LightningDataModule):
             num_workers=workers,
             persistent_workers=workers > 0,
             worker_init_fn=_leave_signals_to_the_main_process,
-            pin_memory=self._on_gpu,
+            pin_memory=self.consumer.pin_memory,
             # Of its own, so that opening the loader does not advance the seed of dropout.
             generator=torch.Generator(),
         )

@@ -7,7 +7,7 @@ from html import escape
 
 from seq2seq.html_page import visible
 from seq2seq.report.run import Run
-from seq2seq.training.origin import Origin
+from seq2seq.training.provenance import Provenance
 
 
 def reproduction_section(runs: Sequence[Run]) -> str:
@@ -25,7 +25,7 @@ def _of_run(run: Run, named: bool) -> str:
     return name + _origin(run.origin)
 
 
-def _origin(origin: Origin) -> str:
+def _origin(origin: Provenance) -> str:
     first, last = origin.starts[0], origin.starts[-1]
     commit = (first.revision or "").removesuffix("+")
     checkout = [f"git checkout {commit}"] if commit else []

@@ -16,10 +16,10 @@ from seq2seq.config import migrated
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError, UserError
 from seq2seq.evaluation.record import NAME, Evaluation, Score
-from seq2seq.training.metrics_file import METRICS, whole_rows
-from seq2seq.training.origin import DATA_REPORT, Origin
+from seq2seq.training.provenance import DATA_REPORT, Provenance
 from seq2seq.training.samples_file import NAME as SAMPLES
 from seq2seq.training.samples_file import read_samples
+from seq2seq.training.trackers import METRICS, whole_rows
 
 Points = list[tuple[float, float]]
 REMEDY = "restore it, or delete it to do without"
@@ -49,7 +49,7 @@ class Run:
     evaluations: dict[Path, Evaluation] = field(default_factory=dict)
     samples: list[dict[str, Any]] = field(default_factory=list)
     data: Report | None = None
-    origin: Origin | None = None
+    origin: Provenance | None = None
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
@@ -100,7 +100,7 @@ def read_run(folder: Path, name: str) -> Run:
         evaluations={f.parent: _evaluation(f) for f in sorted(folder.glob(f"evaluation/*/{NAME}"))},
         samples=_samples(folder),
         data=_read(folder / DATA_REPORT, _data, Report),
-        origin=Origin.read(folder),
+        origin=Provenance.read(folder),
     )
 
 

@@ -4,60 +4,56 @@ from __future__ import annotations
 
 import logging
 import time
-from itertools import product
-from typing import Any
+from collections.abc import Callable
 
 import torch
-from torch._dynamo.utils import counters
+from torch import nn
 
-from seq2seq.model.translation_model import TranslationModel
+from seq2seq.data.collate import Batch
 
 log = logging.getLogger(__name__)
 
-TRIAL = (3, 5, 7)  # sentences, source and target tokens: sizes that no graph takes for constants
+# Sentences, source and target tokens of the trial: sizes that no graph takes for constants.
+TRIAL = (3, 5, 7)
 
 
-def compile_model(model: TranslationModel, **options: Any) -> bool:
+def compile_model(
+    model: nn.Module, device: torch.device, forward_backward: Callable[[Batch, bool], object]
+) -> bool:
     """Compile calls of a model, and try them once, forwards and backwards.
 
-    Names of parameters stay what they are, and search is not compiled. Numbers of sentences and
-    tokens are symbols in the graphs, so that few graphs serve batches of all shapes. Returns
-    whether it worked; if not, the model is as before, and a message says why.
+    Names of parameters stay what they are, and search is not compiled. All sizes are symbols in
+    the graphs, so that few graphs serve batches of all shapes. Returns whether it worked; if not,
+    the process computes eagerly from now on, and a message says why.
+
+    The trial goes the way of a real step, through DDP: torch then cuts the graph where DDP sends
+    gradients (its DDPOptimizer), so that they travel while the backward pass goes on.
 
     Args:
-        model: in training mode, on its device; call this in the autocast context of training.
-        options: further arguments of torch.compile.
+        model: in training mode, on its device.
+        device: of the model.
+        forward_backward: of a batch, and whether processes exchange the gradients.
     """
-    before, started = _graphs(), time.perf_counter()
-    model.compile(**options)
+    started = time.perf_counter()
+    model.compile(dynamic=True)
     try:
-        _try(model)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            forward_backward(_trial_batch(device), False)
     except Exception as error:  # compilers fail in many ways, and training can do without
-        model._compiled_call_impl = None  # torch has no public way back
+        torch.compiler.set_stance("force_eager")
         log.warning("compile     failed, training goes on without: %s", _in_one_line(error))
         return False
-    seconds = time.perf_counter() - started
-    log.info("compile     compiled in %.1f s, %d graphs", seconds, _graphs() - before)
+    finally:
+        model.zero_grad()
+    log.info("compile     compiled in %.1f s", time.perf_counter() - started)
     return True
 
 
-def _try(model: TranslationModel) -> None:
-    """One forward and backward pass that leaves no trace: no gradients, no random numbers used."""
+def _trial_batch(device: torch.device) -> Batch:
     sentences, source_length, target_length = TRIAL
-    device = next(model.parameters()).device
     source = torch.ones(sentences, source_length, dtype=torch.long, device=device)
     target = torch.ones(sentences, target_length, dtype=torch.long, device=device)
-    real = source != 0
-    for tensor, dimension in product((source, real, target), (0, 1)):
-        torch._dynamo.maybe_mark_dynamic(tensor, dimension)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        hidden_BTD = model(source, real, target)
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    torch.autograd.grad(hidden_BTD.float().sum(), weights, allow_unused=True)
-
-
-def _graphs() -> int:
-    return counters["stats"]["unique_graphs"]
+    return Batch(source, target, target, source.numel(), target.numel())
 
 
 def _in_one_line(error: Exception) -> str:

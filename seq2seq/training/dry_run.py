@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import statistics
-import time
-import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-import lightning as L
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils.data import DataLoader
 
 from seq2seq.config import TrainConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.tokenizer import PAD, Tokenizer
-from seq2seq.errors import RunError
 from seq2seq.model.dropout import Dropout, WordDropout
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.training.hardware import peak_memory
-from seq2seq.training.memory import ran_out
+from seq2seq.training.distributed import Processes, make_fabric
+from seq2seq.training.hardware import out_of_memory, peak_memory, ran_out
 from seq2seq.training.optim import hidden_matrices
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
+from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
 MIB = 2**20
 FLOAT = 4  # bytes of a weight, of its gradient, of each average that the optimiser keeps
-LEAST, MOST, LONG = 3, 20, 5.0  # batches that are timed, and seconds
+MIN_STEPS, MAX_STEPS = 2, 20  # of a typical batch
+ENOUGH_SECONDS = 5.0  # that these steps take together
 PAIRS = 3  # of the first batch that are shown
 
 
@@ -57,105 +60,87 @@ def dry_run(
     _tell("length", _lengths(config, data, typical))
     _tell("shapes of the first batch, by module", shapes(task.model, first))
     _tell("first batch, as the model sees it", _as_text(data, first))
-    measured = _measure(config, task, [largest, *[typical] * MOST], accelerator, precision)
+    processes = Processes()
+    run = Run(Path(os.devnull), {}, precision, processes, StopRequest(processes))
+    trainer = Trainer(
+        make_fabric(accelerator, precision),
+        task,
+        run,
+        max_tokens=config.data.max_tokens,
+        gradient_clip=config.trainer.gradient_clip,
+        spike=config.trainer.max_loss_spike,
+        compile=config.trainer.compile,
+    )
+    try:
+        measured = measure(trainer, largest, typical)
+    except (RuntimeError, MemoryError) as error:
+        if not ran_out(error):
+            raise
+        raise out_of_memory(
+            trainer.batch or largest,
+            accelerator,
+            max_tokens=config.data.max_tokens,
+            accumulate=config.trainer.accumulate,
+            beam=config.decode.beam,
+            batch_tokens=config.decode.batch_tokens,
+        ) from error
     _tell("memory, of the largest batch", _memory(config, task, measured))
     _tell("time", _time(config, typical, measured))
 
 
-def _measure(
-    config: TrainConfig,
-    task: TranslationTask,
-    batches: list[Batch],
-    accelerator: str,
-    precision: str,
-) -> Measure:
-    """Train on the first batches, as a run would.
-
-    Raises:
-        RunError: memory ran out.
-    """
-    warnings.filterwarnings("ignore", message=".*no `val_dataloader`.*")
-    measured = Measure()
-    trainer = L.Trainer(
-        accelerator=accelerator,
-        devices=1,
-        precision=precision,  # type: ignore[arg-type]  # checked by our settings
-        max_epochs=1,
-        max_steps=max(config.trainer.max_steps, len(batches)),
-        callbacks=[measured],
-        limit_val_batches=0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    loader: DataLoader[Batch] = DataLoader(batches, batch_size=None)  # type: ignore[arg-type]
-    try:
-        trainer.fit(task, loader)
-    except (RuntimeError, MemoryError) as error:
-        if not ran_out(error):
-            raise
-        batch, t = task.batch or batches[0], config.trainer
-        raise RunError(
-            f"out of memory with a batch of {batch.source.size(0)} pairs, {_shapes_of(batch)}: "
-            f"lower data.max_tokens={config.data.max_tokens} and raise trainer.accumulate="
-            f"{t.accumulate} by the same factor, or choose a smaller model"
-        ) from error
-    return measured
-
-
-class Measure(L.Callback):
-    """Times each batch; counts what the first one keeps for its backward pass.
-
-    It stops after `LEAST` batches, or later if they are short: after `LONG` seconds.
+@dataclass
+class Measured:
+    """A few steps of training.
 
     Attributes:
-        seconds: of each batch.
-        shape: of the first batch, in words.
-        saved: bytes of tensors that were kept, weights left out.
+        batch: the largest one, in words.
+        kept: bytes of tensors that its backward pass needed, weights left out.
+        first: seconds of its step.
+        others: seconds of the steps after it, each of a typical batch.
         peak: most bytes in use.
     """
 
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self.saved = 0
+    batch: str
+    kept: int
+    first: float
+    others: list[float]
+    peak: int
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Batch, batch_idx: int
-    ) -> None:
-        self._started = time.perf_counter()
-        self._hooks: saved_tensors_hooks | None = None
-        if not self.seconds:
-            self.shape = f"{batch.source.size(0)} pairs, {_shapes_of(batch)}"
-            weights = {p.untyped_storage().data_ptr() for p in pl_module.parameters()}
-            seen: set[int] = set()
 
-            def count(tensor: Tensor) -> Tensor:
-                storage = tensor.untyped_storage()
-                if storage.data_ptr() not in weights | seen:
-                    seen.add(storage.data_ptr())
-                    self.saved += storage.nbytes()
-                return tensor
+def measure(trainer: Trainer, largest: Batch, typical: Batch) -> Measured:
+    """Train on the largest batch, then on a typical one until that has taken some time."""
+    with counted_tensors(trainer.model) as kept:
+        first = _seconds(trainer, largest)
+    others: list[float] = []
+    while len(others) < MIN_STEPS or (len(others) < MAX_STEPS and sum(others) < ENOUGH_SECONDS):
+        others.append(_seconds(trainer, typical))
+    size = f"{largest.source.size(0)} pairs, {_shapes_of(largest)}"
+    return Measured(size, kept["bytes"], first, others, peak_memory(trainer.device.type))
 
-            self._hooks = saved_tensors_hooks(count, lambda tensor: tensor)
-            self._hooks.__enter__()
 
-    def on_before_backward(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor
-    ) -> None:
-        if self._hooks is not None:
-            self._hooks.__exit__()
-            self._hooks = None
+def _seconds(trainer: Trainer, batch: Batch) -> float:
+    """One step, by the timer of training."""
+    before = trainer.timer.read()
+    list(trainer.train_some(iter([batch]), steps=1))
+    return (trainer.timer.read() - before).total
 
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, *batch: Any
-    ) -> None:
-        if pl_module.device.type == "cuda":
-            torch.cuda.synchronize()
-        self.seconds.append(time.perf_counter() - self._started)
-        self.peak = peak_memory(pl_module.device.type)
-        if len(self.seconds) >= LEAST and sum(self.seconds) >= LONG:
-            trainer.should_stop = True
+
+@contextmanager
+def counted_tensors(model: nn.Module) -> Iterator[dict[str, int]]:
+    """Counts the bytes of what is kept for a backward pass, the model's own weights left out."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    seen: set[int] = set()
+    kept = {"bytes": 0}
+
+    def count(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights | seen:
+            seen.add(storage.data_ptr())
+            kept["bytes"] += storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(count, lambda tensor: tensor):
+        yield kept
 
 
 def _tell(title: str, lines: Iterator[str]) -> None:
@@ -247,7 +232,7 @@ def _shapes_of(batch: Batch) -> str:
     return f"source {tuple(batch.source.shape)}, target {tuple(batch.labels.shape)}"
 
 
-def _memory(config: TrainConfig, task: TranslationTask, measured: Measure) -> Iterator[str]:
+def _memory(config: TrainConfig, task: TranslationTask, measured: Measured) -> Iterator[str]:
     weights = FLOAT * sum(p.numel() for p in task.model.parameters())
     muon = config.optim.optimizer == "muon"
     matrices = FLOAT * sum(p.numel() for p in hidden_matrices(task.model)) if muon else 0
@@ -256,20 +241,19 @@ def _memory(config: TrainConfig, task: TranslationTask, measured: Measure) -> It
         "gradients": weights,
         "optimiser": 2 * weights - matrices,  # AdamW keeps two averages of each, Muon one
         "EMA": weights if config.optim.ema else 0,
-        "activations": measured.saved,
+        "activations": measured.kept,
     }
     for name, size in {**parts, "together": sum(parts.values())}.items():
         yield f"{name:12}{size / MIB:>10,.0f} MiB"
     where = "of the GPU" if task.device.type == "cuda" else "of the process, libraries included"
-    yield f"{'measured':12}{measured.peak / MIB:>10,.0f} MiB at most, {where}: {measured.shape}"
+    yield f"{'measured':12}{measured.peak / MIB:>10,.0f} MiB at most, {where}: {measured.batch}"
 
 
-def _time(config: TrainConfig, typical: Batch, measured: Measure) -> Iterator[str]:
+def _time(config: TrainConfig, typical: Batch, measured: Measured) -> Iterator[str]:
     t = config.trainer
-    largest, _, *others = measured.seconds  # the second may still allocate and compile
-    batch = statistics.median(others)
+    batch = statistics.median(measured.others)
     yield f"batch        {batch:.3f} s, {typical.target_tokens / batch:,.0f} target tokens/s"
-    yield f"first        {largest:.3f} s, the largest batch and all that is done once"
+    yield f"first        {measured.first:.3f} s, the largest batch and all that is done once"
     seconds = batch * t.accumulate * t.max_steps
     yield (
         f"training     {timedelta(seconds=round(seconds))} for {t.max_steps:,} steps, by one batch "

@@ -1,4 +1,4 @@
-"""What this machine has: device, precision, and memory that is kept once it was touched."""
+"""What this machine has: device, precision, attention kernels, memory and its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 
 from seq2seq.config import ModelConfig, TrainerConfig, TransformerConfig
-from seq2seq.errors import ConfigError
+from seq2seq.data.collate import Batch
+from seq2seq.errors import ConfigError, RunError
 from seq2seq.inference.precision import cpu_has
 from seq2seq.model import masks
 from seq2seq.model.attention import fused_backend
@@ -38,6 +39,14 @@ def choose_accelerator(config: TrainerConfig) -> str:
             [f"trainer.devices={config.devices}, but this machine has {found} GPU(s): lower it"]
         )
     return accelerator
+
+
+def claim_device(accelerator: str) -> None:
+    """Make this process's own GPU the current one, before anything takes memory of another."""
+    if accelerator == "gpu":
+        names = ("LOCAL_RANK", "SLURM_LOCALID")
+        found = next((int(os.environ[name]) for name in names if name in os.environ), 0)
+        torch.cuda.set_device(found)
 
 
 # From this width on, bf16 gains on a core with AMX. Each new shape of a batch costs it some 10 ms
@@ -188,11 +197,68 @@ def peak_memory(device: str) -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def process_rank() -> int:
-    """Rank of this process among those of a distributed run; 0 when it is alone.
+# torch.OutOfMemoryError is what CUDA's allocator raises; others are a mere RuntimeError.
+MESSAGES = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
 
-    Known before the trainer starts: torchrun sets RANK, SLURM its own name, and Lightning's
-    own launcher LOCAL_RANK for the processes that it starts.
+
+def ran_out(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, of the GPU or of the machine."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and re.search(MESSAGES, str(error)) is not None
+
+
+def out_of_memory(
+    batch: Batch | None,
+    accelerator: str,
+    *,
+    max_tokens: int,
+    accumulate: int,
+    beam: int,
+    batch_tokens: int,
+    run_dir: Path | None = None,
+    fine_tuning: bool = False,
+) -> RunError:
+    """What to say when memory ran out, and what a user can do.
+
+    Args:
+        batch: the one that was trained on; None in a validation.
+        accelerator: that trained.
+        max_tokens, accumulate: of the data and the trainer.
+        beam, batch_tokens: of the search.
+        run_dir: whose state is saved; None = nothing is.
+        fine_tuning: the weights that training starts from say how large the model is.
     """
-    names = ("RANK", "SLURM_PROCID", "LOCAL_RANK")
-    return next((int(os.environ[name]) for name in names if name in os.environ), 0)
+    smaller = [] if fine_tuning else ["a smaller model"]
+    used = f"{_gib(*_peak_and_total(accelerator))} taken"
+    if batch is None:
+        changes = "; or ".join([f"a smaller decode.beam={beam}", *smaller])
+        return RunError(
+            f"out of memory in a validation, or before the first step ({used}). To go on: python "
+            f"scripts/train.py resume={run_dir} decode.batch_tokens={max(1, batch_tokens // 2)}, "
+            f"which translates half as much at once. For a new run: {changes}"
+        )
+    changes = "; or ".join(
+        [
+            f"lower data.max_tokens={max_tokens} and raise trainer.accumulate={accumulate} by the "
+            "same factor, which learns the same",
+            *smaller,
+            "trainer.precision=bf16-mixed, if it is not that already",
+        ]
+    )
+    sentences, source_length = batch.source.shape
+    return RunError(
+        f"out of memory with a batch of {sentences} sentences x {source_length} source x "
+        f"{batch.labels.size(1)} target tokens ({used}). For a new run: {changes}"
+    )
+
+
+def _peak_and_total(accelerator: str) -> tuple[int, int]:
+    """Bytes of the GPU or the machine: most that this process ever had, and all there are."""
+    if accelerator == "gpu":
+        return peak_memory("cuda"), torch.cuda.get_device_properties().total_memory
+    return peak_memory("cpu"), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _gib(peak: int, total: int) -> str:
+    return f"up to {peak / 2**30:.1f} of {total / 2**30:.1f} GiB"

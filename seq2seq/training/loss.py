@@ -40,7 +40,7 @@ def translation_loss(
     hidden_BTD: Tensor,
     labels_BT: Tensor,
     smoothing: float = 0.0,
-    tokens: int | None = None,
+    num_tokens: int | None = None,
 ) -> LossSums:
     """Loss of hidden states against the tokens they should predict.
 
@@ -54,9 +54,9 @@ def translation_loss(
         hidden_BTD: hidden states.
         labels_BT: ids to predict, PAD where there is none.
         smoothing: weight that is spread over the vocabulary.
-        tokens: number of real labels, if known; spares a GPU from waiting to count them.
+        num_tokens: number of real labels, if known; spares a GPU from waiting to count them.
     """
-    places_P = real_places(labels_BT, tokens)
+    places_P = real_places(labels_BT, num_tokens)
     hidden_PD = hidden_BTD.flatten(0, 1).index_select(0, places_P)
     labels_P = labels_BT.flatten()[places_P]
     weight_VD: Tensor = model.output.weight
@@ -69,15 +69,15 @@ def translation_loss(
     return LossSums(smoothed, nll)
 
 
-def real_places(labels_BT: Tensor, tokens: int | None = None) -> Tensor:
-    """Places (P,) of real labels among the B * T; `tokens` is their number, if known."""
+def real_places(labels_BT: Tensor, num_tokens: int | None = None) -> Tensor:
+    """Places (P,) of real labels among the B * T; `num_tokens` is their number, if known."""
     real = labels_BT.flatten() != PAD
-    size = int(real.sum()) if tokens is None else tokens
+    size = int(real.sum()) if num_tokens is None else num_tokens
     return torch.nonzero_static(real, size=size)[:, 0]
 
 
 def divergence(
-    model: TranslationModel, hidden_BTD: Tensor, labels_BT: Tensor, tokens: int | None = None
+    model: TranslationModel, hidden_BTD: Tensor, labels_BT: Tensor, num_tokens: int | None = None
 ) -> Tensor:
     """How far two predictions of the same labels are apart: KL(a || b) + KL(b || a), summed.
 
@@ -87,10 +87,10 @@ def divergence(
         model: whose output layer makes scores of hidden states.
         hidden_BTD: hidden states; the second half of the batch repeats the first.
         labels_BT: their labels, of both halves.
-        tokens: number of real labels of one half, if known.
+        num_tokens: number of real labels of one half, if known.
     """
     half = len(labels_BT) // 2
-    places_P = real_places(labels_BT[:half], tokens)
+    places_P = real_places(labels_BT[:half], num_tokens)
     a_PD, b_PD = (h.flatten(0, 1).index_select(0, places_P) for h in hidden_BTD.chunk(2))
     total = hidden_BTD.new_zeros((), dtype=torch.float32)
     for rows in _portions(len(places_P), model.output.weight):
@@ -182,5 +182,8 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     """total += a @ b, where half-precision products are summed in full precision."""
     if total.dtype == a.dtype:
         total.addmm_(a, b)
-    else:
+    elif a.is_cuda:
+        # The gradient of a frequent token adds up many rows: too large for fp16 to hold.
+        total += torch.mm(a, b, out_dtype=total.dtype)
+    else:  # bf16, which has the range of fp32
         total += a @ b

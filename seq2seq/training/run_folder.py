@@ -2,7 +2,7 @@
 
 <run>/config.yaml      resolved settings
 <run>/tokenizer.json   vocabulary
-<run>/origin.json      command, code revision, versions, device of each start (origin.py)
+<run>/origin.json      command, code revision, versions, device of each start (provenance.py)
 <run>/data_report.json what preparing the data did (data/report.py)
 <run>/checkpoints/     states to resume from
 <run>/snapshots/       weights to average, if asked for
@@ -21,24 +21,46 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
+from filelock import FileLock, Timeout
 
-from seq2seq.callbacks.checkpoint_files import step_of
-from seq2seq.callbacks.validation_bleu import ValidationBleu
-from seq2seq.config import TrainConfig
+from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.disk import replace_text
 from seq2seq.errors import RunError
-from seq2seq.training.hardware import process_rank
+from seq2seq.training.distributed import Processes, process_rank
+from seq2seq.training.stopping import StopRequest
 
+log = logging.getLogger(__name__)
+
+LOCK = ".lock"
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the parts of a run share.
+
+    Attributes:
+        folder: of the run.
+        settings: as its checkpoints and bundles keep them.
+        precision: in which it computes.
+        processes: that train together.
+        stop: whether a signal came.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    precision: str
+    processes: Processes
+    stop: StopRequest
 
 
 def open_run(config: TrainConfig) -> Path:
@@ -63,15 +85,16 @@ def open_run(config: TrainConfig) -> Path:
         run_dir = Path(config.run_dir)
         if process_rank() != 0:
             return run_dir  # the first process makes it
-        if run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
+        if _is_occupied(run_dir):
             state = "a finished run" if (run_dir / "summary.json").exists() else "files"
             raise RunError(
                 f"run_dir={run_dir} already holds {state}, which training would overwrite: "
                 f"choose another folder, or go on with the run in it: resume={run_dir}"
             )
     try:
-        (run_dir / "checkpoints").mkdir(parents=True)
-        write_settings(config, run_dir)
+        run_dir.mkdir(parents=True, exist_ok=True)
+        write_settings(config, run_dir)  # first: a run that has them can go on
+        (run_dir / "checkpoints").mkdir(exist_ok=True)
     except OSError as error:
         raise RunError(
             f"cannot write to the run's folder {run_dir}: {error}. Choose another: run_dir=FOLDER"
@@ -94,20 +117,63 @@ def plain_settings(config: TrainConfig) -> dict[str, Any]:
     return settings
 
 
+def _is_occupied(run_dir: Path) -> bool:
+    """Whether there is more than a run leaves that was killed before it had settings."""
+    if not run_dir.is_dir():
+        return run_dir.exists()
+    left = (LOCK, "config.yaml.partial", "checkpoints")
+    checkpoints = run_dir / "checkpoints"
+    found = any(path.name not in left for path in run_dir.iterdir())
+    return found or (checkpoints.is_dir() and any(checkpoints.iterdir()))
+
+
+@contextmanager
+def locked(run_dir: Path) -> Iterator[None]:
+    """Keep others from training in the folder at the same time; a killed process lets go.
+
+    Raises:
+        RunError: another process trains there.
+    """
+    lock = FileLock(run_dir / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise RunError(
+            f"another process trains in {run_dir} now: two would overwrite each other's "
+            "checkpoints. Wait until it ends, or stop it; then give the same command again"
+        ) from None
+    except (OSError, NotImplementedError) as error:  # a file system without locks
+        log.warning("%s cannot be locked (%s): see that one process alone trains here", lock, error)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def forget_empty_run(run_dir: Path, new: bool) -> Iterator[None]:
+    """If what runs inside fails, leave no folder of a new run behind: nothing was made yet."""
+    try:
+        yield
+    except BaseException:
+        if new:
+            shutil.rmtree(run_dir)
+        raise
+
+
 def require_unfinished(
-    config: TrainConfig, run_dir: Path, checkpoint: Path, entry: dict[str, Any]
+    run_dir: Path, checkpoint: dict[str, Any], trainer: TrainerConfig
 ) -> None:
     """Raise RunError if the run to resume has made all its steps, or stopped early."""
-    if not entry["validated"] or not (run_dir / "summary.json").exists():
+    if not checkpoint["validated"] or not (run_dir / "summary.json").exists():
         return  # what comes after the last step is still to be done
-    step, patience = step_of(checkpoint), config.trainer.patience
-    if step >= config.trainer.max_steps:
+    step, patience = checkpoint["step"], trainer.patience
+    if step >= trainer.max_steps:
         raise RunError(
             f"the run {run_dir} is finished: it has made all {step} steps. To train it longer: "
             f"resume={run_dir} trainer.max_steps={2 * step}"
         )
-    state = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
-    worse = state["callbacks"].get(ValidationBleu.__name__, {}).get("worse", 0)
+    worse = checkpoint["callbacks"]["Validation"]["worse"]
     if patience is not None and worse >= patience:
         raise RunError(
             f"the run {run_dir} stopped early after step {step}: {worse} validations brought no "

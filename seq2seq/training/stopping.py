@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from seq2seq.errors import UserError
-from seq2seq.training.processes import Processes
+from seq2seq.training.distributed import Processes
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-AGAIN = 2.0  # seconds after which a second Ctrl-C is one: launchers pass the first on, too
-WORD = "seq2seq/stop"
+# Seconds after which a second Ctrl-C counts as one: launchers pass the first on, too.
+SECOND_CTRL_C_AFTER = 2.0
+FLAG = "seq2seq/stop"
 
 
 class Interrupted(UserError):
@@ -29,55 +30,60 @@ class Interrupted(UserError):
         )
 
 
+class Stopping(Exception):
+    """Breaks off a validation: the run was asked to stop."""
+
+
 class StopRequest:
     """Whether the run was asked to stop.
 
     A process that stopped alone would leave the others waiting for it in their next exchange of
-    gradients. So a signal is only remembered; `agreed` lets all know at the same place whether
-    one of them got it.
+    gradients. So a signal is only remembered; the trainer asks all processes after each step
+    whether one of them got it.
+
+    Attributes:
+        signal: the number of the signal that this process got; 0 = none.
     """
 
-    def __init__(self) -> None:
-        self.processes = Processes()
-        self._signal, self._when = 0, 0.0
-        self._old_handlers: dict[int, Any] = {}
+    def __init__(self, processes: Processes) -> None:
+        self.processes = processes
+        self.signal, self._when = 0, 0.0
 
-    def listen(self, got: int = 0) -> None:
-        """From now on, take the signals; `got` is one that came before, or 0."""
-        self._signal = self._signal or got
-        for number in SIGNALS:
-            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-                continue  # by nohup: the run outlives its terminal
-            self._old_handlers[number] = signal.signal(number, self._remember)
-
-    def leave(self) -> None:
-        """Give the signals back."""
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
-        self._old_handlers = {}
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take the signals, and give them back at the end."""
+        # By nohup SIGHUP is ignored: the run outlives its terminal.
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        numbers = [n for n in SIGNALS if not (ignored and n == signal.SIGHUP)]
+        old_handlers = {number: signal.signal(number, self._remember) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in old_handlers.items():
+                signal.signal(number, handler)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self._signal == 0:
-            self._signal, self._when = number, time.monotonic()
+        if self.signal == 0:
+            self.signal, self._when = number, time.monotonic()
             if self.processes.rank == 0:  # print() might have been interrupted itself
                 with suppress(OSError):  # the terminal is closed
                     os.write(2, b"\nstopping: the state is saved first\n")
-        elif number == signal.SIGINT and time.monotonic() - self._when > AGAIN:
+        elif number == signal.SIGINT and time.monotonic() - self._when > SECOND_CTRL_C_AFTER:
             signal.signal(number, signal.default_int_handler)
             raise KeyboardInterrupt  # asked twice: at once, without saving
 
-    def asked(self) -> bool:
-        """Whether this process, or another one during its validation, was; does not wait."""
-        if self._signal:
-            self.processes.tell(WORD)
+    def is_set(self) -> bool:
+        """Whether this process, or another one during its validation, was asked; does not wait."""
+        if self.signal:
+            self.processes.set_flag(FLAG)
             return True
-        return self.processes.told(WORD)
+        return self.processes.is_set(FLAG)
 
-    def leave_if_asked(self, *_: object) -> None:
-        """Break off a loop over batches, as an iterator that has ended does."""
-        if self.asked():
-            raise StopIteration
+    def raise_if_stopping(self, *_: object) -> None:
+        """Break off a long search; a function to be called between its parts.
 
-    def agreed(self, *numbers: int) -> list[int]:
-        """The number of the signal or 0, then the largest of each other number; together."""
-        return self.processes.largest(self._signal, *numbers)
+        Raises:
+            Stopping: the run was asked to stop.
+        """
+        if self.is_set():
+            raise Stopping

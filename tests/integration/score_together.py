@@ -6,23 +6,25 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import torch
 
-from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.callbacks.validation import Validation
 from seq2seq.inference.bundle import load_bundle
+from seq2seq.training.distributed import Processes
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
 
 run_dir, file = map(Path, sys.argv[1:])
 pairs = [tuple(line.split("\t")) for line in file.read_text(encoding="utf-8").splitlines()[1:]]
 bundle = load_bundle(run_dir)
-rank, world = (int(os.environ.get(name, only)) for name, only in (("RANK", 0), ("WORLD_SIZE", 1)))
+world = int(os.environ.get("WORLD_SIZE", 1))
 if world > 1:
     torch.distributed.init_process_group("gloo")
-scorer = ValidationBleu(pairs, bundle.vocabularies, bundle.decode, run_dir / "bundle", {})
-scorer.stop.processes.connect()
-trainer = SimpleNamespace(global_rank=rank, world_size=world)
-bleu, found = scorer.score(trainer, bundle.model)
+processes = Processes.connected()
+run = Run(run_dir, {}, "32-true", processes, StopRequest(processes))
+scorer = Validation(run, pairs, bundle.vocabularies, bundle.decode)
+bleu, found = scorer.score(bundle.model, step=1)
 line = json.dumps({"bleu": bleu, "translations": [str(translation) for translation in found]})
 os.write(1, (line + "\n").encode())  # one piece
 if world > 1:

@@ -46,7 +46,7 @@ def test_lengths_are_printed_in_steps_and_kept_as_they_were_given(averaged):
     kept = yaml.safe_load((run_dir / "config.yaml").read_text())
     assert kept["trainer"]["max_steps"] == "4epochs"
     batches = steps // 4
-    place = state(run_dir)["TranslationData"]["place"]
+    place = state(run_dir)["data"]["place"]
     seen = place["epoch"] * batches + place["batch"]
     assert seen == pytest.approx(4 * batches, abs=2)  # epochs may differ by a batch
 
@@ -63,11 +63,11 @@ def test_snapshots_are_of_the_moving_average_and_the_checkpoint_has_both(average
     snapshots = sorted((run_dir / "snapshots").iterdir())
     assert len(snapshots) == 2
     last, saved = safetensors.torch.load_file(snapshots[-1]), state(run_dir)
-    shadow = saved["callbacks"]["EMA"]["shadow"]
+    shadow = saved["ema"]["shadow"]
     assert shadow.keys() == last.keys()
     assert all(shadow[name].equal(value) for name, value in last.items())
     assert not any(
-        saved["state_dict"][f"model.{name}"].equal(value) for name, value in last.items()
+        saved["model"][name].equal(value) for name, value in last.items()
     )
 
 
@@ -138,7 +138,7 @@ def test_two_processes_have_the_averages_of_one_that_accumulates(script, toy_cor
         "trainer.strategy=ddp",
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
-    ours, theirs = (state(run)["callbacks"]["EMA"] for run in (two, one))
+    ours, theirs = (state(run)["ema"] for run in (two, one))
     assert ours["updates"] == theirs["updates"] == 4
     for name, value in theirs["shadow"].items():
         torch.testing.assert_close(ours["shadow"][name], value, rtol=1e-4, atol=1e-5, msg=name)

@@ -20,7 +20,7 @@ import pytest
 import torch
 from conftest import ENVIRONMENT, ROOT, TOY
 
-from seq2seq.callbacks.checkpoint_files import newest_checkpoint, read_entry, step_of
+from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
 KILLS = int(os.environ.get("KILLS", "20"))
 SETTINGS = (
@@ -73,7 +73,7 @@ def end_of(run_dir: Path) -> str:
     assert step_of(newest) == 300
     content = torch.load(newest, weights_only=True)
     digest = hashlib.sha256()
-    for tensors in (content["state_dict"], content["callbacks"]["EMA"]["shadow"]):
+    for tensors in (content["model"], content["ema"]["shadow"]):
         for name, value in sorted(tensors.items()):
             digest.update(name.encode() + value.numpy().tobytes())
     digest.update((run_dir / "bundle" / "model.safetensors").read_bytes())
@@ -97,7 +97,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_the_same(toy_corpus, tmp_p
             continue  # it had ended already
         newest, reached = newest_checkpoint(run_dir), logged_step(run_dir)
         step = step_of(newest) if newest else 0
-        owed = "owed" if newest and not read_entry(newest)["validated"] else ""
+        owed = "owed" if newest and not read_checkpoint(newest)["validated"] else ""
         finish(start(f"resume={run_dir}"))
         ends.append(end_of(run_dir))
         print(

@@ -56,7 +56,7 @@ def test_a_resumed_run_is_one_that_never_stopped(script, toy_corpus, recurrent_r
     resumed, whole = (
         f / "checkpoints" / "step-00000400.ckpt" for f in (recurrent_run, tmp_path / "run")
     )
-    resumed, whole = (torch.load(f, weights_only=True)["state_dict"] for f in (resumed, whole))
+    resumed, whole = (torch.load(f, weights_only=True)["model"] for f in (resumed, whole))
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, TOY
+from filelock import FileLock
 
-from seq2seq.callbacks.checkpoint_files import newest_checkpoint, read_entry, step_of
+from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
 # Small batches make the search of a validation take its time.
 STEPS = ("decode.batch_tokens=16", "decode=greedy", "trainer.val_every_n_steps=20",
@@ -45,7 +46,7 @@ def weights(run_dir: Path) -> dict:
     import torch
 
     last = sorted((run_dir / "checkpoints").glob("step-*.ckpt"))[-1]
-    return torch.load(last, weights_only=True)["state_dict"]
+    return torch.load(last, weights_only=True)["model"]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_a_validation_that_was_broken_off_is_made_up_for(
     assert process.returncode == code, printed
     newest = newest_checkpoint(run_dir)
     assert step_of(newest) == step
-    assert not read_entry(newest)["validated"]
+    assert not read_checkpoint(newest)["validated"]
     assert f"step {step}: validation BLEU" not in printed
     result = script("train", f"resume={run_dir}")
     assert result.returncode == 0, result.stdout + result.stderr
@@ -221,8 +222,41 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(unbroken, script,
     assert_same_end(run_dir, unbroken)
 
 
+def test_a_run_killed_before_it_had_settings_leaves_a_folder_that_can_be_taken(
+    script, toy_corpus, tmp_path
+):
+    run_dir = tmp_path / "run"
+    (run_dir / "checkpoints").mkdir(parents=True)
+    (run_dir / "config.yaml.partial").write_text("model:")
+    result = script("train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=none",
+                    "trainer.max_steps=1", "decode=greedy")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (run_dir / "summary.json").exists()
+
+
+def test_a_finished_run_that_was_killed_before_its_report_gets_one(unbroken, script, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(unbroken, run_dir)
+    (run_dir / "report.html").unlink()
+    result = script("train", f"resume={run_dir}")
+    assert result.returncode == 1
+    assert "is finished: it has made all 40 steps" in result.stderr
+    assert f"look        {run_dir / 'report.html'}" in result.stdout
+    assert "<html" in (run_dir / "report.html").read_text()
+
+
+def test_two_cannot_go_on_with_one_run_at_the_same_time(unbroken, script, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(unbroken, run_dir)
+    with FileLock(run_dir / ".lock"):  # as the process that trains there
+        result = script("train", f"resume={run_dir}", "trainer.max_steps=80")
+    assert result.returncode == 1
+    assert f"another process trains in {run_dir} now" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script, tmp_path):
-    from seq2seq.callbacks.checkpoint_files import checkpoint_files
+    from seq2seq.training.checkpointing import checkpoint_files
 
     folder = tmp_path / "checkpoints"
     folder.mkdir()

@@ -9,11 +9,11 @@ import pytest
 import torch
 from conftest import toy_settings
 
-from seq2seq.callbacks.checkpoint_files import newest_checkpoint, step_of
 from seq2seq.cli.report import run_command
 from seq2seq.training import stopping
-from seq2seq.training.run import train
+from seq2seq.training.checkpointing import newest_checkpoint, step_of
 from seq2seq.training.task import TranslationTask
+from seq2seq.training.train import train
 
 
 @pytest.fixture(autouse=True)
@@ -31,17 +31,19 @@ def _as_it_was():
 def test_the_second_ctrl_c_ends_a_run_with_130_and_without_saving(
     toy_corpus, tmp_path, monkeypatch, capfd
 ):
-    loss = TranslationTask._loss
+    step, made = TranslationTask.training_step, []
 
-    def slow(task, *batch):
+    def slow(task, batch):
         """The step after the third takes so long that a person loses patience."""
-        if task.global_step == 3:
+        if len(made) == 3:
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGINT)
-        return loss(task, *batch)
+        made.append(batch)
+        return step(task, batch)
 
-    monkeypatch.setattr(TranslationTask, "_loss", slow)
-    monkeypatch.setattr(stopping, "AGAIN", -1)  # whatever the clock says, it is a second one
+    monkeypatch.setattr(TranslationTask, "training_step", slow)
+    # Whatever the clock says, it is a second one.
+    monkeypatch.setattr(stopping, "SECOND_CTRL_C_AFTER", -1)
     config = toy_settings(
         f"data.path={toy_corpus}", f"run_dir={tmp_path / 'run'}", "trainer=cpu", "logger=none",
         "trainer.max_steps=10", "checkpoint.every_n_steps=2",

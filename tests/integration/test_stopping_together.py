@@ -13,7 +13,7 @@ import pytest
 import torch
 from conftest import ENVIRONMENT, ROOT, TOY
 
-from seq2seq.callbacks.checkpoint_files import newest_checkpoint, read_entry, step_of
+from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
 SETTINGS = ("logger=csv", "trainer=cpu", "trainer.devices=2", "trainer.strategy=ddp",
             "decode=greedy", "decode.batch_tokens=8", "model.dropout=0.2",
@@ -82,10 +82,10 @@ def test_a_signal_to_one_stops_both(rank, number, step, unbroken, toy_corpus, tm
     for text in printed:
         assert f"stopped by {number.name} after step {step_of(newest)}; everything is" in text
         assert "Traceback" not in text
-    assert read_entry(newest)["validated"] == (step_of(newest) != 20)
-    assert len(read_entry(newest)["random_states"]) == 2
+    assert read_checkpoint(newest)["validated"] == (step_of(newest) != 20)
+    assert len(read_checkpoint(newest)["random_states"]) == 2
     finish(start_two(f"resume={run_dir}"), 0)
-    ours, theirs = (torch.load(newest_checkpoint(run), weights_only=True)["state_dict"]
+    ours, theirs = (torch.load(newest_checkpoint(run), weights_only=True)["model"]
                     for run in (run_dir, unbroken))
     assert all(ours[name].equal(theirs[name]) for name in theirs)
     ours, theirs = (json.loads((run / "summary.json").read_text()) for run in (run_dir, unbroken))
@@ -95,7 +95,7 @@ def test_a_signal_to_one_stops_both(rank, number, step, unbroken, toy_corpus, tm
 @pytest.mark.slow
 def test_the_processes_draw_other_numbers_and_one_says_it_goes_on_alone(unbroken, script, tmp_path):
     newest = newest_checkpoint(unbroken)
-    states = read_entry(newest)["random_states"]
+    states = read_checkpoint(newest)["random_states"]
     assert not states[0]["torch"].equal(states[1]["torch"])
     result = script("train", f"resume={unbroken}", "trainer.devices=1", "trainer.strategy=auto",
                     "trainer.accumulate=2", "trainer.max_steps=32")

@@ -14,7 +14,7 @@ from tiny_bundle import tiny_bundle
 
 from seq2seq.data.report import Report
 from seq2seq.evaluation.record import Breakdown, Evaluation, Group, Score, TextFile
-from seq2seq.training.origin import Origin, Start
+from seq2seq.training.provenance import LaunchRecord, Provenance
 
 NASTY = "<script>alert('x')</script> & \"quotes\" </script> \u202e é"
 STEPS = (10, 20, 30, 40)
@@ -108,8 +108,8 @@ def data_report() -> Report:
     )  # fmt: skip
 
 
-def origin() -> Origin:
+def origin() -> Provenance:
     device = "CPU (2 threads), 32-true (chosen, as ...); attention: flash kernel"
-    start = Start("2026-01-02 03:04:05", "python scripts/train.py model=tiny", "abc123+",
+    start = LaunchRecord("2026-01-02 03:04:05", "python scripts/train.py model=tiny", "abc123+",
                   {"python": "3.11", "torch": "2.13"}, device, 1)  # fmt: skip
-    return Origin(1234567, "data-fingerprint", [start])
+    return Provenance(1234567, "data-fingerprint", [start])

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
-import lightning as L
 import torch
+from lightning.fabric import Fabric
 from tiny import random_ids, tiny_transformer
-from torch.utils.data import DataLoader, IterableDataset
 
+from seq2seq.callbacks import Callback
 from seq2seq.config import OptimConfig
 from seq2seq.data.collate import Batch, collate
+from seq2seq.data.datamodule import Consumer
+from seq2seq.training.checkpointing import Schedule
+from seq2seq.training.distributed import Processes, make_fabric
+from seq2seq.training.loss_spikes import SkippedStep
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
+from seq2seq.training.trainer import Trainer
 
 
 def tiny_batch(number: int) -> Batch:
@@ -22,57 +31,111 @@ def tiny_batch(number: int) -> Batch:
     return collate(*sides)
 
 
-class TinyBatches(IterableDataset[Batch]):
-    """The stream from some batch on."""
+class TinyData:
+    """The stream in the place of `TranslationData`; validation has the batch before it."""
 
-    def __init__(self, first: int = 0):
-        self.first = first
+    def __init__(self) -> None:
+        self.consumer = Consumer()
 
-    def __iter__(self) -> Iterator[Batch]:
-        number = self.first
-        while True:
-            yield tiny_batch(number)
-            number += 1
+    def batches(self) -> Iterator[Batch]:
+        return map(tiny_batch, count())
+
+    def train_dataloader(self) -> Iterator[Batch]:
+        c = self.consumer
+        first = c.first_step * c.accumulate * c.world_size + c.rank
+        return islice(self.batches(), first, None, c.world_size)
+
+    def val_dataloader(self) -> list[Batch]:
+        return [tiny_batch(-1)]
+
+    def state_dict(self, step: int) -> dict[str, Any]:
+        return {"step": step}
+
+    def epochs_done(self, step: int) -> int:
+        return 0
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        assert state == {"step": self.consumer.first_step}
 
 
-def tiny_task(optim: OptimConfig | None = None, **model: Any) -> TranslationTask:
+class TinyValidation:
+    """A validation that is only its loss, in the place of `Validation`."""
+
+    gives_up = False
+
+    def begin(self, step: int) -> None:
+        pass
+
+    def run(self, trainer: Trainer) -> None:
+        with torch.no_grad(), trainer.fabric.autocast():
+            losses = [trainer.task.validation_step(b) for b in trainer.data.val_dataloader()]
+        trainer.log({"val/nll": sum(losses)})
+
+    def score_average(self, trainer: Trainer) -> None:
+        pass
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+
+class KeptFaults:
+    """Keeps skipped steps, in the place of `SkippedSteps`."""
+
+    error = None
+
+    def __init__(self) -> None:
+        self.skipped: list[SkippedStep] = []
+
+    def report(self, skipped: SkippedStep) -> None:
+        self.skipped.append(skipped)
+
+
+def tiny_task(optim: OptimConfig | None = None, max_steps: int = 100, **model: Any):
     """The same weights each time."""
     optim = optim or OptimConfig(lr=0.01, warmup_steps=2)
-    return TranslationTask(
-        tiny_transformer(**model), optim, gradient_clip=1.0, max_tokens=64
-    )
+    return TranslationTask(tiny_transformer(**model), optim, max_steps)
+
+
+def tiny_trainer(
+    task: TranslationTask,
+    steps: int,
+    callbacks: Sequence[Callback] = (),
+    *,
+    run_dir: Path | None = None,
+    fabric: Fabric | None = None,
+    precision: str = "32-true",
+    save_every: int | None = None,
+    **options: Any,
+) -> Trainer:
+    """As `seq2seq.training.train` makes it; `options` are the trainer's own."""
+    processes = Processes()
+    folder = Path(os.devnull) if run_dir is None else run_dir
+    run = Run(folder, {}, precision, processes, StopRequest(processes))
+    task.max_steps = steps
+    settings: dict[str, Any] = {
+        "max_tokens": 64, "gradient_clip": 1.0, "val_every_n_steps": 2,
+        "validation": TinyValidation(), "skipped_steps": KeptFaults(), **options,
+    }  # fmt: skip
+    if save_every is not None:
+        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        settings.setdefault("checkpoints", Schedule(save_every))
+    fabric = fabric or make_fabric("cpu", precision)
+    return Trainer(fabric, task, run, callbacks=callbacks, **settings)
 
 
 def tiny_fit(
     task: TranslationTask,
-    callbacks: list[L.Callback],
+    callbacks: Sequence[Callback],
     steps: int,
     *,
-    first_batch: int = 0,
-    val_every: int = 2,
-    checkpoint: Any = None,
-    **trainer: Any,
-) -> L.Trainer:
-    """Train as `seq2seq.training.run` does; validation batches are those before the stream."""
-    accumulate = trainer.get("accumulate_grad_batches", 1)
-    settings = {
-        "accelerator": "cpu", "devices": 1, "max_steps": steps, "logger": False,
-        "val_check_interval": val_every * accumulate, "check_val_every_n_epoch": None,
-        "enable_checkpointing": False, "enable_progress_bar": False,
-        "enable_model_summary": False, "num_sanity_val_steps": 0, "callbacks": callbacks,
-        **trainer,
-    }  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = L.Trainer(**settings)
-        made.fit(
-            task,
-            DataLoader(TinyBatches(first_batch), batch_size=None),
-            DataLoader([tiny_batch(-1)], batch_size=None),
-            ckpt_path=checkpoint,
-            weights_only=True,
-        )
-    return made
+    checkpoint: Path | None = None,
+    data: Any = None,
+    **options: Any,
+) -> Trainer:
+    """Train to the end, from a checkpoint or from the beginning."""
+    trainer = tiny_trainer(task, steps, callbacks, **options)
+    trainer.fit(TinyData() if data is None else data, checkpoint)
+    return trainer
 
 
 def weights(task: TranslationTask) -> dict[str, torch.Tensor]:
@@ -80,15 +143,16 @@ def weights(task: TranslationTask) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in task.model.state_dict().items()}
 
 
-class Recorder(L.Callback):
-    """What each update was; stands behind the callbacks that change something.
+class Recorder(Callback):
+    """What each update was.
 
     Attributes:
         nll: nats per token of each step.
         norm: of each gradient before clipping.
         weights: the model's state after each step.
         moments: all tensors of the optimiser's state after each step.
-        faults: why a step was left out, or None.
+        skipped: whether a step was left out.
+        faults: why, or None.
     """
 
     def __init__(self) -> None:
@@ -96,14 +160,15 @@ class Recorder(L.Callback):
         self.norm: list[float] = []
         self.weights: list[dict[str, torch.Tensor]] = []
         self.moments: list[list[torch.Tensor]] = []
+        self.skipped: list[bool] = []
         self.faults: list[str | None] = []
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        if trainer.global_step == len(self.nll):
-            return  # an update is still being gathered
-        self.nll.append(float(trainer.callback_metrics["train/nll"]))
-        self.norm.append(float(trainer.callback_metrics["optim/grad_norm"]))
-        self.weights.append(weights(pl_module))
-        states = trainer.optimizers[0].state.values()
+    def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
+        self.nll.append(float(trainer.metrics["train/nll"]))
+        self.norm.append(float(trainer.metrics["optim/grad_norm"]))
+        self.weights.append(weights(trainer.task))
+        states = trainer.optimizer.state.values()
         self.moments.append([value.clone() for state in states for value in state.values()])
-        self.faults.append(pl_module.bad_step.reason if pl_module.bad_step else None)
+        self.skipped.append(bool(trainer.skipped))
+        known = {one.step: one.reason(5.0) for one in trainer.skipped_steps.skipped}
+        self.faults.append(known.get(trainer.step))

@@ -1,19 +1,17 @@
 import json
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from itertools import count, islice
-from types import SimpleNamespace
+from itertools import islice
+from time import perf_counter
 
-import lightning as L
 import pytest
 import torch
 import torch.nn.functional as F
-from benchmarks import measuring, steps
+from benchmarks import measuring
 from benchmarks import train as module
 from benchmarks.settings import TrainBenchmarkConfig
-from benchmarks.steps import PARTS, Step, StepTimer, open_data, train_steps
+from benchmarks.steps import Step, open_data, train_steps
 from benchmarks.train import Measured, Setting, benchmark_train, choose_settings, measure, summary
-from tiny_training import tiny_batch, tiny_task
 from torch.testing import assert_close
 
 from seq2seq.config import (
@@ -28,6 +26,8 @@ from seq2seq.config import (
 from seq2seq.data.tokenizer import PAD
 from seq2seq.errors import ConfigError, RunError
 from seq2seq.model.build import build_model
+from seq2seq.training.random_state import seed_everything
+from seq2seq.training.timing import PARTS
 
 FP32 = Setting("32-true", "sdpa", compile=False, threads=1)
 MODEL = TransformerConfig(
@@ -83,10 +83,11 @@ def test_the_first_batches_of_training_are_counted(config):
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
     config = replace(config, trainer=TrainerConfig(accumulate=accumulate, gradient_clip=0.5))
-    trained, found = train_steps(config.training(), 4, "cpu", "32-true")
+    trainer, found = train_steps(config.training(), 4, "cpu", "32-true")
+    trained = trainer.model
     assert len(found) == 4
 
-    L.seed_everything(config.seed, verbose=False)
+    seed_everything(config.seed)
     model = build_model(MODEL, *open_data(config.training()).vocabularies.sizes)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), eps=1e-4, weight_decay=0)
     batches = first_batches(config, 4 * accumulate)
@@ -111,42 +112,15 @@ def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
         assert_close(ours, plain, rtol=1e-3, atol=1e-5, msg=name)
 
 
-def test_all_time_belongs_to_one_part_of_one_step(config, monkeypatch):
-    ticks = count()
-    monkeypatch.setattr(steps, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
-    for accumulate in (1, 3):
-        training = replace(config.training(), trainer=TrainerConfig(accumulate=accumulate))
-        found = train_steps(training, 4, "cpu", "32-true")[1]
-        assert [step.seconds for step in found] == [dict.fromkeys(PARTS, float(accumulate))] * 4
-
-
-def test_a_gpu_is_timed_by_events_of_its_stream(monkeypatch):
-    clock = count()
-
-    class Event:
-        def __init__(self, enable_timing):
-            assert enable_timing
-
-        def record(self):
-            self.at = 2.0 * next(clock)  # milliseconds
-
-        def elapsed_time(self, end):
-            return end.at - self.at
-
-    waits = []
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waits.append(next(clock)))
-    timer, task = StepTimer(), tiny_task()
-    timer.on_train_start(None, SimpleNamespace(device=torch.device("cuda")))
-    trainer = SimpleNamespace(accumulate_grad_batches=1)
-    for number in range(2):
-        timer.on_train_batch_start()
-        timer.on_before_backward()
-        timer.on_after_backward()
-        timer.on_train_batch_end(trainer, task, None, tiny_batch(number), number)
-    assert waits == []  # the steps ran as fast as without
-    assert [step.seconds for step in timer.steps()] == [dict.fromkeys(PARTS, 0.002)] * 2
-    assert waits == [9]  # the events are read when all of them have happened
+def test_all_time_belongs_to_one_part_of_one_step(config):
+    config = replace(config, trainer=TrainerConfig(accumulate=3))
+    started = perf_counter()
+    trainer, steps = train_steps(config.training(), 4, "cpu", "32-true")
+    whole = perf_counter() - started
+    totals = [times.total for times in trainer.timer.steps()]
+    assert [sum(step.seconds.values()) for step in steps] == pytest.approx(totals)
+    assert 0 < sum(totals) < whole
+    assert all(seconds > 0 for step in steps for seconds in step.seconds.values())
 
 
 def test_the_summary_is_of_the_steps_of_all_turns(config):
@@ -187,15 +161,12 @@ def test_the_summary_is_of_the_steps_of_all_turns(config):
     assert summary(config, FP32, "gpu", [turn(8, 1, 1)])["data_sheet_tflops"] is None
 
 
-def test_the_moving_average_and_r_drop_are_part_of_a_step(config, monkeypatch):
-    plain, averaged = [], []
-    flops = train_steps(config.training(), 4, "cpu", "32-true")[1][0].flops
-    monkeypatch.setattr(steps.EMA, "on_train_batch_end", lambda *_: averaged.append(len(plain)))
-    monkeypatch.setattr(StepTimer, "_lap", lambda self, part: plain.append(part))
+def test_the_moving_average_and_r_drop_are_part_of_a_step(config):
+    _, [first, *_] = train_steps(config.training(), 4, "cpu", "32-true")
     doubled = replace(config, optim=replace(config.optim, ema=0.9, r_drop=1.0))
-    found = train_steps(doubled.training(), 4, "cpu", "32-true")[1]
-    assert averaged == [3, 7, 11, 15]  # before the mark that ends a step
-    assert found[0].flops == 2 * flops
+    trainer, steps = train_steps(doubled.training(), 4, "cpu", "32-true")
+    assert trainer.ema.updates == 4
+    assert steps[0].flops == 2 * first.flops
 
 
 def test_settings_take_turns_and_each_gets_a_line(config, monkeypatch, capsys):

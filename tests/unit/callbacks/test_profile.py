@@ -8,22 +8,20 @@ import re
 
 from tiny_training import tiny_fit, tiny_task
 
-from seq2seq.callbacks.profile import BATCHES, WARM_UP, Profile
-from seq2seq.callbacks.stopwatch import Stopwatch
+from seq2seq.callbacks.profile import STEPS, WARM_UP, Profile
 
 
 def fit(folder, steps):
-    stopwatch = Stopwatch()
-    tiny_fit(tiny_task(), [Profile(folder, stopwatch)], steps, val_every=100, profiler=stopwatch)
+    tiny_fit(tiny_task(), [Profile(folder)], steps, validation=None)
 
 
-def test_the_trace_has_the_batches_after_the_warm_up_in_parts(tmp_path, caplog):
+def test_the_trace_has_the_steps_after_the_warm_up_in_parts(tmp_path, caplog):
     caplog.set_level(logging.INFO, logger="seq2seq")
-    fit(tmp_path / "profile", WARM_UP + 2 * BATCHES)
+    fit(tmp_path / "profile", WARM_UP + 2 * STEPS)
     events = json.loads((tmp_path / "profile" / "trace.json").read_text())["traceEvents"]
     marks = [event for event in events if event.get("cat") == "user_annotation"]
     for part in ("data", "forward", "backward", "optimiser"):
-        assert sum(event["name"] == part for event in marks) == BATCHES, part
+        assert sum(event["name"] == part for event in marks) == STEPS, part
     assert "aten::addmm" in (tmp_path / "profile" / "operators.txt").read_text()
     printed = caplog.text
     assert re.search(r"\d+\.\d% +\d+\.\d ms +\d+ x aten::", printed)
@@ -38,4 +36,4 @@ def test_the_trace_has_the_batches_after_the_warm_up_in_parts(tmp_path, caplog):
 def test_a_run_that_is_too_short_says_so_and_writes_what_it_has(tmp_path, caplog):
     fit(tmp_path / "profile", WARM_UP + 1)
     assert (tmp_path / "profile" / "trace.json").exists()
-    assert "trainer.profile=true needs 9 batches, and training ended after 4" in caplog.text
+    assert "trainer.profile=true needs 9 steps, and training ended after 4" in caplog.text

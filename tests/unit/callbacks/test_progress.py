@@ -43,14 +43,23 @@ def test_the_time_left_has_steps_and_validations(step, validations, left):
     assert pace.left(step) == left
 
 
-def bleu(best=41.25, step=7):
-    return SimpleNamespace(best=best, best_step=step)
+VALIDATION = SimpleNamespace(best=41.25, best_step=7)
+BATCH = SimpleNamespace(target_tokens=9)
+
+
+def trainer_at(step: int, max_steps: int, processes: int = 1) -> SimpleNamespace:
+    """Of a trainer what the callback looks at."""
+    return SimpleNamespace(
+        step=step, max_steps=max_steps, metrics={},
+        run=SimpleNamespace(processes=SimpleNamespace(rank=0)),
+        fabric=SimpleNamespace(world_size=processes),
+    )  # fmt: skip
 
 
 def test_a_log_gets_a_line_soon_with_the_best_bleu(caplog, monkeypatch):
     monkeypatch.setattr(progress, "FIRST", 0.0)
     caplog.set_level(logging.INFO, logger="seq2seq")
-    tiny_fit(tiny_task(), [Progress(bleu(), 2)], 3)
+    tiny_fit(tiny_task(), [Progress(VALIDATION, 2)], 3)
     lines = [record.getMessage() for record in caplog.records if "tokens/s" in record.getMessage()]
     assert len(lines) == 3
     form = r"step 3/3: nll \d+\.\d{3}, [\d,]+ target tokens/s, best BLEU 41\.2 at 7, left 0:00:00"
@@ -62,13 +71,12 @@ def test_lines_become_rare_in_a_long_run(caplog, monkeypatch):
     caplog.set_level(logging.INFO, logger="seq2seq")
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
-    shown = Progress(bleu(), 1000)
-    trainer = SimpleNamespace(global_step=0, max_steps=36_000, is_global_zero=True, world_size=1,
-                              callback_metrics={})
-    shown.on_train_start(trainer, None)
+    shown = Progress(VALIDATION, 1000)
+    trainer = trainer_at(0, 36_000)
+    shown.on_train_start(trainer)
     for step in range(1, 36_001):
-        trainer.global_step, clock.now = step, float(step)
-        shown.on_train_batch_end(trainer, None, None, SimpleNamespace(target_tokens=9), step - 1)
+        trainer.step, clock.now = step, float(step)
+        shown.on_step_end(trainer, [BATCH])
     steps = [int(re.match(r"step (\d+)/", r.getMessage()).group(1)) for r in caplog.records]
     assert steps[:3] == [5, 10, 15]
     assert steps[-1] - steps[-2] == progress.LONGEST
@@ -79,17 +87,17 @@ def test_a_resumed_run_starts_where_it_was_and_counts_only_what_is_to_come(monke
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    shown = Progress(bleu(), 1000)
-    trainer = SimpleNamespace(global_step=900, max_steps=1000, is_global_zero=True, world_size=2,
-                              callback_metrics={})
-    shown.on_train_start(trainer, None)
+    shown = Progress(VALIDATION, 1000)
+    trainer = trainer_at(900, 1000, processes=2)
+    shown.on_train_start(trainer)
     assert shown.bar.n == 900
     for step in (901, 902, 903):
-        trainer.global_step, clock.now = step, clock.now + 2.0
-        shown.on_train_batch_end(trainer, None, None, SimpleNamespace(target_tokens=50), step - 1)
+        trainer.step, clock.now = step, clock.now + 2.0
+        shown.on_step_end(trainer, [SimpleNamespace(target_tokens=50)])
     assert shown.bar.n == 903
     assert shown.bar.postfix == "50 target tokens/s, best BLEU 41.2 at 7, left > 0:03:14"
-    shown.on_train_end(trainer, None)
+    shown.on_train_end(trainer)
+    shown.close()
 
 
 def test_a_terminal_gets_a_bar_and_whole_lines_of_the_log_above_it(monkeypatch):
@@ -100,7 +108,7 @@ def test_a_terminal_gets_a_bar_and_whole_lines_of_the_log_above_it(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(progress, "REFRESH", 0.0)
-    tiny_fit(tiny_task(), [Progress(bleu(), 2)], 3)
+    tiny_fit(tiny_task(), [Progress(VALIDATION, 2)], 3)
     pictures = screen.getvalue().split("\r")
     assert any("1/3" in picture for picture in pictures)
     assert "100%" in pictures[-1] or "100%" in pictures[-2]

@@ -6,20 +6,23 @@ import json
 import math
 from pathlib import Path
 
-import lightning as L
 import pytest
 import sacrebleu
 from tiny_training import tiny_fit, tiny_task
 
 from seq2seq.callbacks import samples
 from seq2seq.callbacks.samples import Samples, spread
-from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.callbacks.validation import Validation
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.translation import Translation
+from seq2seq.training.distributed import Processes
+from seq2seq.training.run_folder import Run
 from seq2seq.training.samples_file import read_samples
+from seq2seq.training.stopping import StopRequest
+from seq2seq.training.trainer import Trainer
 
 PAIRS = [
     ("a man reads a book", "un homme lit un livre"),
@@ -37,38 +40,37 @@ def translation(reference: str, right: bool) -> Translation:
     return Translation(text, sum(scores) / len(scores), right, tokens, scores)
 
 
-class Scripted(ValidationBleu):
+class Scripted(Validation):
     """At step 2n the first n translations are right, and the others garbage."""
 
     def __init__(self, run_dir: Path):
         shared = Tokenizer.train(["a b"], 260)
         both = Vocabularies(shared, shared)
-        super().__init__(PAIRS, both, DecodeConfig(), run_dir / "bundle", {})
+        run = Run(run_dir, {}, "32-true", Processes(), StopRequest(Processes()))
+        super().__init__(run, PAIRS, both, DecodeConfig())
         self.best = math.inf  # ships nothing
 
-    def score(self, trainer, model):
-        right = trainer.global_step // 2
+    def score(self, model, step):
+        right = step // 2
         found = [translation(target, row < right) for row, (_, target) in enumerate(PAIRS)]
         self.seconds = 2.0
         lines, references = [str(one) for one in found], [target for _, target in PAIRS]
         return corpus_scores(lines, references, ["BLEU"])[0].value, found
 
 
-class SaveAround(L.Callback):
-    """Checkpoints before and after each validation, as runs have them."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def on_validation_end(self, trainer, pl_module):
-        trainer.save_checkpoint(self.folder / f"{trainer.global_step}.ckpt")
-
-
-def run(run_dir: Path, steps: int = 8, count: int = 2, **options) -> L.Trainer:
+def run(run_dir: Path, steps: int = 8, count: int = 2, **options) -> Trainer:
     run_dir.mkdir(exist_ok=True)
     bleu = Scripted(run_dir)
-    callbacks = [bleu, Samples(run_dir, count, bleu), SaveAround(run_dir)]
-    return tiny_fit(tiny_task(), callbacks, steps, **options)
+    return tiny_fit(
+        tiny_task(), [Samples(run_dir, count, bleu)], steps, validation=bleu, run_dir=run_dir,
+        save_every=1000, **options,
+    )  # fmt: skip
+
+
+def saved(run_dir: Path, step: int) -> Path:
+    """A copy of the checkpoint around a validation; the run itself keeps the newest two."""
+    run(run_dir / f"until-{step}", steps=step)
+    return run_dir / f"until-{step}" / "checkpoints" / f"step-{step:08d}.ckpt"
 
 
 def test_sentences_are_the_same_at_each_validation_and_spread_over_lengths(tmp_path):
@@ -105,7 +107,7 @@ def test_the_worst_have_the_lowest_chrf_of_all(tmp_path):
 
 
 def test_figures_of_translations_are_logged(tmp_path):
-    logged = {k: float(v) for k, v in run(tmp_path, steps=2).callback_metrics.items()}
+    logged = run(tmp_path, steps=2).metrics
     hypotheses = [PAIRS[0][1], *[GARBAGE] * 3]
     references = [[target for _, target in PAIRS]]
     chrf = sacrebleu.corpus_chrf(hypotheses, references).score
@@ -126,7 +128,7 @@ def test_a_run_that_goes_on_has_the_file_of_one_that_never_stopped(tmp_path, fro
     file = parts / "samples.jsonl"
     with file.open("a", encoding="utf-8") as lines:
         lines.write('{"step": 8, "sentences": [{"ind')  # killed while it wrote
-    run(parts, checkpoint=parts / f"{from_step}.ckpt", first_batch=from_step)
+    run(parts, checkpoint=saved(tmp_path, from_step))
     assert file.read_bytes() == (whole / "samples.jsonl").read_bytes()
 
 
@@ -136,8 +138,7 @@ def test_a_validation_that_is_made_again_is_there_once(tmp_path):
     before = (tmp_path / "samples.jsonl").read_text()
     bleu = Scripted(tmp_path)
     kept = Samples(tmp_path, 2, bleu)
-    trainer = run(tmp_path / "other", steps=4)
-    bleu.latest, bleu.translations = bleu.score(trainer, None)
+    bleu.latest, bleu.translations = bleu.score(None, 4)
     kept._keep(4, [sacrebleu.sentence_chrf(str(one), [target]).score
                    for one, (_, target) in zip(bleu.translations, PAIRS, strict=True)])
     assert (tmp_path / "samples.jsonl").read_text() == before
@@ -147,18 +148,18 @@ def test_none_are_kept_if_none_are_wanted(tmp_path):
     trainer = run(tmp_path, count=0)
     assert not (tmp_path / "samples.jsonl").exists()
     assert read_samples(tmp_path) == []
-    assert "val/chrf" in trainer.callback_metrics
+    assert "val/chrf" in trainer.metrics
 
 
 def test_a_file_that_cannot_be_written_stops_no_run(tmp_path, caplog):
     (tmp_path / "samples.jsonl").symlink_to(tmp_path / "gone" / "samples.jsonl")
-    assert run(tmp_path, steps=2).global_step == 2
+    assert run(tmp_path, steps=2).step == 2
     assert "the samples of step 2 could not be kept" in caplog.text
 
 
 def test_a_folder_in_the_place_of_the_file_stops_no_run(tmp_path, caplog):
     (tmp_path / "samples.jsonl").mkdir()
-    assert run(tmp_path, steps=2).global_step == 2
+    assert run(tmp_path, steps=2).step == 2
     assert "samples.jsonl could not be cut" in caplog.text
     assert "the samples of step 2 could not be kept" in caplog.text
     assert read_samples(tmp_path) == []
@@ -169,10 +170,10 @@ def test_a_full_disk_stops_no_run(tmp_path, caplog, monkeypatch):
         raise OSError(28, "No space left on device")
 
     run(tmp_path, steps=4)
+    checkpoint = saved(tmp_path, 2)
     before = (tmp_path / "samples.jsonl").read_bytes()
     monkeypatch.setattr(samples, "replace_text", full)
-    resumed = {"checkpoint": tmp_path / "2.ckpt", "first_batch": 2}
-    assert run(tmp_path, steps=4, **resumed).global_step == 4
+    assert run(tmp_path, steps=4, checkpoint=checkpoint).step == 4
     assert caplog.text.count("No space left on device") == 2  # at the start, and at step 4
     assert (tmp_path / "samples.jsonl").read_bytes() == before
 

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import time
 
-import lightning as L
 import pytest
-from tiny_training import tiny_batch, tiny_fit, tiny_task
+from tiny_training import TinyData, tiny_batch, tiny_fit, tiny_task, tiny_trainer
 
-from seq2seq.callbacks import throughput
-from seq2seq.callbacks.stopwatch import Stopwatch
-from seq2seq.callbacks.throughput import Throughput
+from seq2seq.callbacks import Callback
+from seq2seq.callbacks.throughput import Throughput, Work
 from seq2seq.model.flops import BatchSize, training_flops
+from seq2seq.training.checkpointing import Schedule
 from seq2seq.training.hardware import dense_peak
+from seq2seq.training.timing import Times
 
 STEPS = 4
 
 
-class Slow(L.Callback):
-    """Makes each step, each save and each validation last."""
+class Slow(Callback):
+    """Makes each batch, each save and each validation last."""
 
-    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
-        time.sleep(0.02)
-
-    def on_validation_start(self, trainer, pl_module):
+    def on_validation_start(self, trainer):
         time.sleep(0.5)
 
-    def on_save_checkpoint(self, trainer, pl_module, checkpoint):
+    def state_dict(self):
         time.sleep(0.5)
+        return {}
 
 
-class SaveOnce(L.Callback):
-    def __init__(self, path):
-        self.path = path
-
-    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        if batch_idx == 1:
-            trainer.save_checkpoint(self.path)
+class SlowBatches(TinyData):
+    def batches(self):
+        for batch in super().batches():
+            time.sleep(0.02)
+            yield batch
 
 
 @pytest.fixture
@@ -49,13 +45,14 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def logged(tmp_path, clock):
-    """Figures of one window: four steps of two batches each."""
-    path = tmp_path / "saved.ckpt"
-    stopwatch = Stopwatch()
-    callbacks = [Throughput(stopwatch, passes=2), Slow(), SaveOnce(path)]
-    trainer = tiny_fit(tiny_task(), callbacks, STEPS, val_every=STEPS + 1, profiler=stopwatch,
-                       accumulate_grad_batches=2, log_every_n_steps=STEPS)
-    return {name: float(value) for name, value in trainer.callback_metrics.items()}
+    """Figures of one window: four steps of two batches each, with a save among them."""
+    (tmp_path / "checkpoints").mkdir()
+    trainer = tiny_fit(
+        tiny_task(), [Throughput(passes=2), Slow()], STEPS, val_every_n_steps=STEPS + 1,
+        run_dir=tmp_path, checkpoints=Schedule(2), accumulate=2, log_every_n_steps=STEPS,
+        data=SlowBatches(),
+    )  # fmt: skip
+    return trainer.metrics
 
 
 BATCHES = [tiny_batch(i) for i in range(2 * STEPS)]
@@ -91,53 +88,37 @@ def test_a_cpu_has_no_utilisation(logged):
     assert logged["perf/memory_gib"] > 0.01
 
 
-def test_waiting_for_the_loader_is_measured(monkeypatch, clock):
-    import tiny_training
-
-    def slow_batch(number):
-        time.sleep(0.03)
-        return tiny_batch(number)
-
-    monkeypatch.setattr(tiny_training, "tiny_batch", slow_batch)
-    stopwatch = Stopwatch()
-    trainer = tiny_fit(tiny_task(), [Throughput(stopwatch)], 6, val_every=7, profiler=stopwatch,
-                       log_every_n_steps=3)
-    waited = trainer.callback_metrics
-    assert float(waited["perf/step_seconds"]) == pytest.approx(0.03)
-    assert float(waited["perf/data_wait_share"]) == pytest.approx(1)
+def test_waiting_for_the_loader_is_measured(logged):
+    assert logged["perf/data_wait_share"] == pytest.approx(1)
 
 
 def test_validation_is_left_out(clock):
-    stopwatch = Stopwatch()
-    trainer = tiny_fit(tiny_task(), [Throughput(stopwatch), Slow()], 4, val_every=2,
-                       profiler=stopwatch, log_every_n_steps=2)
-    assert float(trainer.callback_metrics["perf/step_seconds"]) == pytest.approx(0.02)
+    trainer = tiny_fit(
+        tiny_task(), [Throughput(), Slow()], 4, log_every_n_steps=2, data=SlowBatches()
+    )
+    assert trainer.metrics["perf/step_seconds"] == pytest.approx(0.02)
 
 
 def test_figures_are_those_of_all_processes(monkeypatch):
     """With a second process that does just as much, twice the tokens and the same waiting."""
 
     def run(processes):
-        stopwatch = Stopwatch()
-        trainer = tiny_fit(tiny_task(), [], 1, profiler=stopwatch)
-        seen = Throughput(stopwatch)
-        seen._work = throughput.Work(source=10, target=8, positions=20, flops=1e9)
-        seen._batches, seen._since, seen._data = 1, time.perf_counter() - 1, -0.5
-        stopwatch.seconds.clear()
-        logged = {}
-        task = tiny_task()
-        monkeypatch.setattr(task, "log_dict", logged.update)
-        monkeypatch.setattr(type(trainer), "world_size", property(lambda self: processes))
-        monkeypatch.setattr(trainer.strategy, "reduce", lambda sums, reduce_op: processes * sums)
-        seen._save = 0.0
-        seen._log(trainer, task)
-        return logged
+        trainer = tiny_trainer(tiny_task(), 1)
+        seen = Throughput()
+        seen._work = Work(source=10, target=8, positions=20, flops=1e9)
+        monkeypatch.setattr(type(trainer.fabric), "world_size", property(lambda self: processes))
+        monkeypatch.setattr(trainer.fabric, "all_reduce", lambda sums, reduce_op: processes * sums)
+        parts = {"data": 0.5, "forward": 0.1, "backward": 0.1, "optimiser": 0.1}
+        seen._log(trainer, Times(1, 1.0, parts))
+        trainer.write_row()
+        return trainer.metrics
 
     one, two = run(1), run(2)
     for name in ("perf/source_tokens_per_second", "perf/target_tokens_per_second", "perf/tflops"):
-        assert two[name] == pytest.approx(2 * one[name], rel=0.05)
+        assert two[name] == pytest.approx(2 * one[name])
     for name in ("perf/padding_share", "perf/data_wait_share", "perf/step_seconds"):
-        assert two[name] == pytest.approx(one[name], rel=0.05)
+        assert two[name] == pytest.approx(one[name])
+    assert one["perf/data_wait_share"] == 0.5
 
 
 @pytest.mark.parametrize(

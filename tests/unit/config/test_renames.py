@@ -13,13 +13,13 @@ from composing import compose, composed
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.callbacks.checkpoint_files import check_settings
 from seq2seq.cli.settings import ROOT, _explain, _resumed, keys_of
 from seq2seq.config import TrainConfig, migrated
 from seq2seq.config.renames import REMOVED, RENAMED
 from seq2seq.errors import ConfigError, RunError
 from seq2seq.inference.bundle_folder import read_config
 from seq2seq.report.run import read_run
+from seq2seq.training.checkpointing import check_settings
 
 OLD = {  # what a run of before the renames may have stored, but for defaults
     "optim.final_lr": 0.2,
@@ -82,10 +82,10 @@ def test_an_interrupted_run_goes_on_with_its_values(stored, tmp_path, monkeypatc
     found = _resumed(compose(), str(tmp_path))
     for old, new in RENAMED.items():
         assert value_of(found, new) == OLD[old]
-    check_settings(tmp_path, {"settings": stored}, found | {"resume": None})
+    check_settings(tmp_path, stored, found | {"resume": None})
     found["optim"]["final_lr_ratio"] = 0.0
     with pytest.raises(RunError, match=r"optim\.final_lr_ratio was 0\.2, and is 0\.0 now"):
-        check_settings(tmp_path, {"settings": stored}, found)
+        check_settings(tmp_path, stored, found)
 
 
 def test_a_report_and_a_bundle_know_them_by_the_names_of_today(stored, tmp_path):

@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ import torch
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
 from seq2seq.data import report_page
 from seq2seq.data.batching import Budget
-from seq2seq.data.datamodule import TranslationData
+from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import DataError, RunError
@@ -33,7 +32,6 @@ TRAIN = [
     for i in range(4)
     for n in NUMBERS
 ]
-ON_CPU = SimpleNamespace(root_device=torch.device("cpu"))
 VAL = [("I see houses", "je vois maisons"), ("three big houses", "trois grandes maisons")]
 
 def make(folder: Path, train=TRAIN, val=VAL, *, max_length=80, cleaning=None, **settings):
@@ -74,14 +72,9 @@ def rows(batch) -> list[list[list[int]]]:
     return [tensor.tolist() for tensor in (batch.source, batch.target_in, batch.labels)]
 
 
-def take(data, count, **trainer) -> list[list[list[list[int]]]]:
-    """Batches of a rank of a trainer that stands after some steps."""
-    if trainer:
-        data.trainer = SimpleNamespace(
-            strategy=ON_CPU,
-            **{"global_rank": 0, "world_size": 1, "global_step": 0, "accumulate_grad_batches": 1}
-            | trainer
-        )
+def take(data, count, **consumer) -> list[list[list[list[int]]]]:
+    """Batches of one consumer."""
+    data.consumer = Consumer(**consumer)
     return [rows(batch) for batch in islice(data.train_dataloader(), count)]
 
 
@@ -206,14 +199,13 @@ def test_a_resumed_loader_gives_the_very_next_batch(before, after, options, tmp_
     for steps in (1, 4, 11):
         data = prepared(tmp_path, **options)
         whole = take(data, 80, world_size=1)
-        take(data, steps, world_size=before, accumulate_grad_batches=2)
-        data.trainer.global_step = steps
-        state = data.state_dict()
+        take(data, steps, world_size=before, accumulate=2)
+        state = data.state_dict(steps)
         resumed = []
         for rank in range(after):
             fresh = prepared(tmp_path, **options)
             fresh.load_state_dict(state)
-            resumed.append(take(fresh, 6, global_step=steps, global_rank=rank, world_size=after))
+            resumed.append(take(fresh, 6, first_step=steps, rank=rank, world_size=after))
         merged = [batch for step in zip(*resumed, strict=True) for batch in step]
         used = steps * 2 * before
         assert merged == whole[used : used + 6 * after]
@@ -225,19 +217,18 @@ def test_stopping_twice_is_like_never_stopping(tmp_path):
     for more in (5, 6):
         data = prepared(tmp_path)
         data.load_state_dict(state)
-        assert take(data, more, global_step=steps) == whole[steps : steps + more]
+        assert take(data, more, first_step=steps) == whole[steps : steps + more]
         steps += more
-        data.trainer.global_step = steps
-        state = data.state_dict()
+        state = data.state_dict(steps)
     data = prepared(tmp_path)
     data.load_state_dict(state)
-    assert take(data, 9, global_step=steps) == whole[11:20]
+    assert take(data, 9, first_step=steps) == whole[11:20]
 
 
 def test_other_data_than_those_of_the_run_are_refused(tmp_path):
     data = prepared(tmp_path)
     take(data, 1, world_size=1)
-    state = data.state_dict()
+    state = data.state_dict(1)
     other = prepared(tmp_path, [*TRAIN, ("one more", "un de plus")])
     with pytest.raises(RunError, match="the data have changed since the run was started"):
         other.load_state_dict(state)
@@ -245,7 +236,7 @@ def test_other_data_than_those_of_the_run_are_refused(tmp_path):
 
 def test_a_checkpoint_without_a_place_in_the_data_is_refused(tmp_path):
     with pytest.raises(RunError, match="does not say where in the data the run stood"):
-        take(prepared(tmp_path), 1, global_step=7)
+        take(prepared(tmp_path), 1, first_step=7)
 
 
 def test_the_budget_holds_for_rounded_lengths_and_few_sentences(tmp_path):
@@ -261,7 +252,7 @@ def test_ranks_share_the_validation_pairs(tmp_path, world):
     data = prepared(tmp_path, val=VAL * 4)
     found = []
     for rank in range(world):
-        data.trainer = SimpleNamespace(global_rank=rank, world_size=world, strategy=ON_CPU)
+        data.consumer = Consumer(rank=rank, world_size=world)
         batches = list(data.val_dataloader())
         assert batches
         found += [pair for batch in batches for pair in pairs_of(data, batch)]
@@ -317,14 +308,13 @@ def test_a_run_that_ends_on_other_weights_goes_on_exactly(before, after, steps, 
     """
     whole = take(finishing(tmp_path), 50, world_size=1, max_steps=6 * 2 * before + 4)
     data = finishing(tmp_path)
-    take(data, 2 * steps, world_size=before, accumulate_grad_batches=2, max_steps=10)
-    data.trainer.global_step = steps
-    state, resumed = data.state_dict(), []
+    take(data, 2 * steps, world_size=before, accumulate=2, max_steps=10)
+    state, resumed = data.state_dict(steps), []
     for rank in range(after):
         fresh = finishing(tmp_path)
         fresh.load_state_dict(state)
-        ranks = {"world_size": after, "accumulate_grad_batches": 2 * before // after}
-        resumed.append(take(fresh, 6, global_step=steps, global_rank=rank, max_steps=10, **ranks))
+        ranks = {"world_size": after, "accumulate": 2 * before // after}
+        resumed.append(take(fresh, 6, first_step=steps, rank=rank, max_steps=10, **ranks))
     merged = [batch for step in zip(*resumed, strict=True) for batch in step]
     used = steps * 2 * before
     assert merged == whole[used : used + 6 * after]
@@ -334,10 +324,9 @@ def test_a_run_that_is_lengthened_returns_to_its_weights(tmp_path):
     """To where it had left them; the final part then goes on, too."""
     data = finishing(tmp_path)
     first = take(data, 10, world_size=1, max_steps=10)
-    data.trainer.global_step = 10
     longer = finishing(tmp_path)
-    longer.load_state_dict(data.state_dict())
-    again = take(longer, 12, global_step=10, max_steps=20)
+    longer.load_state_dict(data.state_dict(10))
+    again = take(longer, 12, first_step=10, max_steps=20)
     plain = take(finishing(tmp_path, final_steps=0), 12, world_size=1)
     assert first[:6] + again[:6] == plain
     both = take(finishing(tmp_path), 16, world_size=1, max_steps=10)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import tiny_training
 import torch
 from tiny import random_ids
-from tiny_training import Recorder, TinyBatches, tiny_fit, tiny_task
+from tiny_training import Recorder, TinyData, tiny_fit, tiny_task
 
 from seq2seq.config import OptimConfig
 from seq2seq.data.collate import collate
@@ -21,28 +20,27 @@ def ids(number: int) -> tuple[list[list[int]], list[list[int]]]:
     return source, target
 
 
-class Small(TinyBatches):
-    def __iter__(self):
-        yield from (collate(*ids(number)) for number in range(self.first, 100))
+class Small(TinyData):
+    def batches(self):
+        yield from (collate(*ids(number)) for number in range(100))
 
 
-class Large(TinyBatches):
+class Large(TinyData):
     """Two batches of the small ones as one, padded to the longer of them."""
 
-    def __iter__(self):
+    def batches(self):
         for number in range(0, 100, 2):
             first, second = ids(number), ids(number + 1)
             yield collate(first[0] + second[0], first[1] + second[1])
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
-def test_a_batch_of_2n_is_two_of_n(monkeypatch, r_drop):
+def test_a_batch_of_2n_is_two_of_n(r_drop):
     recorders = []
-    for batches, accumulate in ((Large, 1), (Small, 2)):
-        monkeypatch.setattr(tiny_training, "TinyBatches", batches)
+    for data, accumulate in ((Large(), 1), (Small(), 2)):
         optim = OptimConfig(lr=0.01, warmup_steps=2, r_drop=r_drop)
         recorders.append(Recorder())
-        tiny_fit(tiny_task(optim), [recorders[-1]], 6, accumulate_grad_batches=accumulate)
+        tiny_fit(tiny_task(optim), [recorders[-1]], 6, accumulate=accumulate, data=data)
     whole, halves = recorders
     assert halves.nll == pytest.approx(whole.nll, rel=1e-5)
     assert halves.norm == pytest.approx(whole.norm, rel=1e-4)

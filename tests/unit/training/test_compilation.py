@@ -18,6 +18,7 @@ def _no_graphs_of_others():
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
+    torch.compiler.set_stance("default")  # after a failure all is eager
 
 
 def inputs(seed: int, sentences: int, source: int, target: int):
@@ -26,6 +27,18 @@ def inputs(seed: int, sentences: int, source: int, target: int):
 
 
 SHAPES = [(4, 6, 8), (9, 12, 5), (3, 8, 8), (2, 10, 11), (7, 7, 7), (20, 3, 2)]
+CPU = torch.device("cpu")
+
+
+def compiled(model, backend) -> bool:
+    """Compile with this backend instead of the real one."""
+
+    def forward_backward(batch, sync):
+        model(batch.source, batch.source_real, batch.target_in).sum().backward()
+
+    make = model.compile
+    model.compile = lambda **options: make(backend=backend, **options)
+    return compile_model(model, CPU, forward_backward)
 
 
 @pytest.mark.parametrize("options", [{}, {"positions": "rotary", "n_kv_heads": 2}])
@@ -33,7 +46,7 @@ def test_one_graph_serves_all_shapes_and_gives_what_the_eager_model_gives(option
     options = {"encoder_layers": 1, "decoder_layers": 1, **options}  # tracing takes its time
     model, eager = tiny_transformer(**options).train(), tiny_transformer(**options).train()
     counter = CompileCounterWithBackend("eager")
-    assert compile_model(model, backend=counter)
+    assert compiled(model, counter)
     assert list(model.state_dict()) == list(eager.state_dict())
     assert all(weight.grad is None for weight in model.parameters())
     for number, shape in enumerate(SHAPES):
@@ -52,7 +65,7 @@ def test_random_numbers_and_search_do_not_notice():
     counter = CompileCounterWithBackend("eager")
     torch.manual_seed(0)
     state = torch.get_rng_state()
-    compile_model(model, backend=counter)
+    compiled(model, counter)
     assert torch.get_rng_state().equal(state)
     graphs = counter.frame_count
     source, real, _ = inputs(0, 3, 5, 7)
@@ -70,7 +83,7 @@ def broken(graph, examples):
 def test_training_goes_on_without_a_compiler_that_fails(make, caplog):
     model, eager = make().train(), make().train()
     with caplog.at_level(logging.INFO):
-        assert not compile_model(model, backend=broken)
+        assert not compiled(model, broken)
     [message] = caplog.messages
     assert "training goes on without" in message
     assert "No working C++ compiler found in the usual places" in message
@@ -84,9 +97,8 @@ def test_a_run_falls_back_and_trains_as_without(monkeypatch, caplog):
     monkeypatch.setattr("torch._inductor.config.force_disable_caches", True)
     plain, fallen = Recorder(), Recorder()
     layers = {"encoder_layers": 1, "decoder_layers": 1}
-    task = tiny_task(**layers)
-    task.compile_wanted = True
-    tiny_fit(task, [fallen], 3)
+    trainer = tiny_fit(tiny_task(**layers), [fallen], 3, compile=True)
+    assert not trainer.compiled
     tiny_fit(tiny_task(**layers), [plain], 3)
     assert "training goes on without: " in caplog.text
     assert "C++ compiler" in caplog.text
@@ -96,14 +108,14 @@ def test_a_run_falls_back_and_trains_as_without(monkeypatch, caplog):
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_compiled_training_has_the_losses_of_eager_training_with_few_graphs(precision, caplog):
-    """By the real compiler, in Lightning's loop, with a validation between."""
+    """By the real compiler, in the real loop, with a validation between."""
     eager, compiled = Recorder(), Recorder()
-    tiny_fit(tiny_task(), [eager], 12, val_every=6, precision=precision)
-    task = tiny_task()
-    task.compile_wanted = True
+    tiny_fit(tiny_task(), [eager], 12, val_every_n_steps=6, precision=precision)
     before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     with caplog.at_level(logging.INFO):
-        tiny_fit(task, [compiled], 12, val_every=6, precision=precision)
+        tiny_fit(
+            tiny_task(), [compiled], 12, val_every_n_steps=6, precision=precision, compile=True
+        )
     assert "compiled in" in caplog.text
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] - before <= 3
     within = {"32-true": 1e-4, "bf16-mixed": 0.02}[precision]

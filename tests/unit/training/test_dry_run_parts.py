@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from tiny import tiny_recurrent, tiny_transformer
-from tiny_training import tiny_batch, tiny_task
+from tiny_training import tiny_batch, tiny_task, tiny_trainer
 
 from seq2seq.config import OptimConfig, TrainConfig
 from seq2seq.data.collate import collate
-from seq2seq.errors import RunError
 from seq2seq.training import dry_run
-from seq2seq.training.dry_run import Measure, shapes
+from seq2seq.training.dry_run import Measured, measure, shapes
 
 
-def measured(task, batch, count: int = 3) -> Measure:
-    return dry_run._measure(TrainConfig(), task, [batch] * count, "cpu", "32-true")
+def measured(task, batch) -> Measured:
+    return measure(tiny_trainer(task, 9), batch, tiny_batch(0))
 
 
 def equal_pairs(count: int):
@@ -23,11 +21,11 @@ def equal_pairs(count: int):
 
 
 def test_what_is_kept_for_the_backward_pass_grows_with_the_batch_and_leaves_weights_out():
-    one, two = (measured(tiny_task(), equal_pairs(n)).saved for n in (100, 200))
+    one, two = (measured(tiny_task(), equal_pairs(n)).kept for n in (100, 200))
     assert two == pytest.approx(2 * one, rel=0.05)
     wide = tiny_task(d_ff=2**16)
     weights = sum(4 * p.numel() for p in wide.parameters())
-    assert measured(wide, equal_pairs(1)).saved < weights / 2
+    assert measured(wide, equal_pairs(1)).kept < weights / 2
 
 
 def test_activations_are_at_least_what_the_layers_must_keep():
@@ -39,26 +37,14 @@ def test_activations_are_at_least_what_the_layers_must_keep():
         4 * count * getattr(config, f"{side}_layers") * (config.d_model + config.d_ff)
         for side, count in positions.items()
     )
-    assert least < measured(task, batch).saved < 50 * least
+    assert least < measured(task, batch).kept < 50 * least
 
 
 def test_short_batches_are_timed_more_often(monkeypatch):
-    assert len(measured(tiny_task(), tiny_batch(0), 12).seconds) == 12
-    monkeypatch.setattr(dry_run, "LONG", 0.0)
-    assert len(measured(tiny_task(), tiny_batch(0), 12).seconds) == dry_run.LEAST
-
-
-def test_too_little_memory_is_said_with_the_batch_and_the_settings(monkeypatch):
-    task = tiny_task()
-
-    def too_large(batch, batch_idx):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(task, "training_step", too_large)
-    with pytest.raises(RunError, match=r"a batch of 100 pairs, source \(100, 5\)") as error:
-        measured(task, equal_pairs(100))
-    for setting in ("data.max_tokens=8192", "trainer.accumulate=1", "a smaller model"):
-        assert setting in str(error.value)
+    monkeypatch.setattr(dry_run, "MAX_STEPS", 5)
+    assert len(measured(tiny_task(), tiny_batch(0)).others) == 5
+    monkeypatch.setattr(dry_run, "ENOUGH_SECONDS", 0.0)
+    assert len(measured(tiny_task(), tiny_batch(0)).others) == dry_run.MIN_STEPS
 
 
 @pytest.mark.parametrize("make", [tiny_transformer, tiny_recurrent])
@@ -74,8 +60,9 @@ def test_shapes_end_in_scores_of_real_target_tokens(make):
 def test_the_optimiser_takes_what_it_keeps(monkeypatch, name):
     config = TrainConfig(optim=OptimConfig(optimizer=name, lr=0.01, warmup_steps=1))
     task = tiny_task(config.optim)
-    found = measured(task, tiny_batch(0))
-    state = [value for one in task.trainer.optimizers[0].state.values() for value in one.values()]
+    trainer = tiny_trainer(task, 9)
+    found = measure(trainer, tiny_batch(0), tiny_batch(0))
+    state = [value for one in trainer.optimizer.state.values() for value in one.values()]
     kept = sum(4 * value.numel() for value in state if value.dim())  # without numbers of steps
     monkeypatch.setattr(dry_run, "MIB", 1)
     sizes = dict(line.split()[:2] for line in dry_run._memory(config, task, found))

@@ -144,7 +144,7 @@ def test_scores_far_apart_lose_nothing():
 
 def test_a_known_number_of_labels_changes_nothing():
     linear, hidden, labels = problem([4, 2, 1])
-    known = translation_loss(SimpleNamespace(output=linear), hidden, labels, 0.1, tokens=7)
+    known = translation_loss(SimpleNamespace(output=linear), hidden, labels, 0.1, num_tokens=7)
     counted = loss_of(linear, hidden, labels, 0.1)
     assert known.smoothed == counted.smoothed
     assert known.nll == counted.nll

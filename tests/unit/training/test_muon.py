@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 
-import lightning as L
 import pytest
 import torch
 from test_precision import fp16
@@ -15,6 +14,7 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from seq2seq.config import OptimConfig
 from seq2seq.training.optim import make_optimizer, make_schedule
+from seq2seq.training.trainer import Trainer
 
 CONFIG = OptimConfig(optimizer="muon", schedule="wsd", lr=0.02, warmup_steps=2, weight_decay=0.1)
 KINDS = [
@@ -167,48 +167,39 @@ def test_a_closure_computes_the_gradients_and_its_loss_comes_back():
 # In real training
 
 
-def train(task, steps: int, **options) -> Recorder:
+def train(task, steps: int, **options) -> tuple[Recorder, Trainer]:
     recorder = Recorder()
-    tiny_fit(task, [*options.pop("callbacks", ()), recorder], steps, val_every=1000, **options)
-    return recorder
+    return recorder, tiny_fit(task, [recorder], steps, validation=None, **options)
 
 
 @pytest.mark.parametrize(("precision", "accumulate"), [("bf16-mixed", 2), ("16-mixed", 1)])
 def test_it_trains_in_each_precision_with_clipping_and_accumulation(precision, accumulate):
-    task = tiny_task(CONFIG)
-    task.gradient_clip = 0.1
-    half = {"plugins": [fp16(1024.0)]} if precision == "16-mixed" else {"precision": precision}
-    recorder = train(task, 20, accumulate_grad_batches=accumulate, **half)
+    half = {"fabric": fp16(1024.0)} if precision == "16-mixed" else {"precision": precision}
+    recorder, trainer = train(
+        tiny_task(CONFIG), 20, accumulate=accumulate, gradient_clip=0.1, **half
+    )
     assert recorder.faults == [None] * 20
     assert sum(recorder.nll[-5:]) < sum(recorder.nll[:5]) - 0.5
-    assert min(recorder.norm) > 2 * task.gradient_clip
+    assert min(recorder.norm) > 2 * 0.1
     # Momenta are running means of clipped gradients, whose norm they cannot exceed.
-    state = task.trainer.optimizers[0].state.values()
+    state = trainer.optimizer.state.values()
     momenta = [one["momentum_buffer"].norm() for one in state if "momentum_buffer" in one]
-    assert len(momenta) == len(task.trainer.optimizers[0].param_groups[0]["params"])
-    assert 0 < torch.stack(momenta).norm() <= task.gradient_clip
+    assert len(momenta) == len(trainer.optimizer.param_groups[0]["params"])
+    assert 0 < torch.stack(momenta).norm() <= 0.1
 
 
 def test_a_run_that_goes_on_ends_like_one_that_never_stopped(tmp_path):
-    class Save(L.Callback):
-        def on_train_batch_end(self, trainer, *_):
-            if trainer.global_step == 4:
-                trainer.save_checkpoint(tmp_path / "4.ckpt")
-
     whole, again = tiny_task(CONFIG), tiny_task(CONFIG)
-    train(whole, 8, callbacks=[Save()])
-    train(again, 8, first_batch=4, checkpoint=tmp_path / "4.ckpt")
+    train(whole, 8, run_dir=tmp_path, save_every=4)
+    train(again, 8, checkpoint=tmp_path / "checkpoints" / "step-00000004.ckpt")
     assert all(weights(again)[name].equal(value) for name, value in weights(whole).items())
 
 
 def test_a_bad_step_leaves_no_trace_in_either():
-    class Overflow(L.Callback):
-        def on_after_backward(self, trainer, pl_module):
-            pl_module.model.output.weight.grad.fill_(torch.inf)
-
     task = tiny_task(CONFIG)
+    task.model.output.weight.register_hook(lambda gradient: gradient + torch.inf)
     before = weights(task)
-    recorder = train(task, 3, callbacks=[Overflow()])
+    recorder, _ = train(task, 3)
     assert recorder.faults == ["the gradient norm is inf"] * 3
     assert recorder.moments == [[], [], []]
     assert all(value.equal(before[name]) for name, value in weights(task).items())

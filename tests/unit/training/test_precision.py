@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
-from lightning.pytorch.plugins import MixedPrecision
+from lightning.fabric import Fabric
+from lightning.fabric.plugins import MixedPrecision
 from tiny_training import Recorder, tiny_fit, tiny_task
 
-from seq2seq.callbacks.ema import EMA
 from seq2seq.config import ModelConfig, RecurrentConfig, TrainerConfig, TransformerConfig
 from seq2seq.errors import ConfigError
 from seq2seq.training import hardware
@@ -60,53 +60,52 @@ def test_the_question_for_instructions_survives_a_torch_without_it(monkeypatch):
     assert not hardware.cpu_has_bf16()
 
 
-def fp16(init_scale: float) -> MixedPrecision:
+def fp16(init_scale: float) -> Fabric:
     """fp16 with loss scaling, on the CPU: the machinery that a GPU without bf16 trains with."""
     scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=10_000)
-    return MixedPrecision("16-mixed", "cpu", scaler)
+    plugin = MixedPrecision("16-mixed", "cpu", scaler)
+    return Fabric(accelerator="cpu", devices=1, plugins=[plugin])
 
 
-def train(steps: int, gradient_clip: float = 1.0, before=(), **options) -> Recorder:
-    task, recorder = tiny_task(), Recorder()
-    task.gradient_clip = gradient_clip
-    tiny_fit(task, [*before, recorder], steps, val_every=1000, **options)
+def train(steps: int, gradient_clip: float = 1.0, **options) -> Recorder:
+    recorder = Recorder()
+    tiny_fit(tiny_task(), [recorder], steps, gradient_clip=gradient_clip, validation=None,
+             **options)
     return recorder
 
 
 def test_fp16_finds_its_scale_after_overflows_and_then_learns():
-    plugin = fp16(init_scale=2.0**40)
-    ema = EMA(0.9)
-    recorder = train(60, before=[ema], plugins=[plugin])
+    recorder = Recorder()
+    trainer = tiny_fit(
+        tiny_task(), [recorder], 60, validation=None, ema=0.9, fabric=fp16(init_scale=2.0**40)
+    )
     overflowed = [not math.isfinite(norm) for norm in recorder.norm]
     skipped = sum(overflowed)
     assert 5 < skipped < 40
     assert overflowed == [True] * skipped + [False] * (60 - skipped)
-    assert plugin.scaler.get_scale() == 2.0 ** (40 - skipped)
-    assert recorder.faults == [None] * 60  # the scaler's business, not the guard's
+    assert trainer.scaler.get_scale() == 2.0 ** (40 - skipped)
+    assert recorder.faults == [None] * 60  # the scaler's business, no loss spikes
     first, last = recorder.weights[0], recorder.weights[skipped - 1]
     assert all(first[name].equal(last[name]) for name in first)
     assert not recorder.moments[skipped - 1]
-    assert ema.updates == 60 - skipped
+    assert trainer.ema.updates == 60 - skipped
     assert sum(recorder.nll[-5:]) < sum(recorder.nll[:5]) - 0.5
 
 
 def test_fp16_that_cannot_scale_less_is_a_bad_step():
-    class Overflow(Recorder):
-        def on_after_backward(self, trainer, pl_module):
-            pl_module.model.output.weight.grad.fill_(math.inf)
-
-    recorder, plugin = Overflow(), fp16(init_scale=4.0)
-    tiny_fit(tiny_task(), [recorder], 5, plugins=[plugin])
+    recorder, task = Recorder(), tiny_task()
+    task.model.output.weight.register_hook(lambda gradient: gradient + math.inf)
+    trainer = tiny_fit(task, [recorder], 5, fabric=fp16(init_scale=4.0))
     assert recorder.faults == [None, None, *["the gradient norm is inf"] * 3]
-    assert plugin.scaler.get_scale() < 1
+    assert trainer.scaler.get_scale() < 1
 
 
 @pytest.mark.parametrize("clip", [0.0, 0.1])
-@pytest.mark.parametrize("options", [{"precision": "bf16-mixed"}, {"plugins": None}])
+@pytest.mark.parametrize("options", [{"precision": "bf16-mixed"}, {"fabric": None}])
 def test_each_precision_clips_the_gradients_of_fp32(clip, options):
     """Norms before clipping agree, so they are unscaled by then; and so do the first updates."""
-    if "plugins" in options:
-        options = {"plugins": [fp16(init_scale=1024.0)]}
+    if "fabric" in options:
+        options = {"fabric": fp16(init_scale=1024.0)}
     exact, half = train(4, clip), train(4, clip, **options)
     assert half.faults == [None] * 4
     assert half.nll == pytest.approx(exact.nll, rel=0.01)

@@ -9,44 +9,54 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import toy_settings
-from tiny import tiny_transformer
 
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.errors import RunError
-from seq2seq.training import run
+from seq2seq.training.announcement import finish, make_up_for_report
+from seq2seq.training.train import make_callbacks
 
-SUMMARY = {"steps": 2, "seconds": 1.0, "best_val_bleu": 3.0}
-
-
-def note(run_dir):
-    data = SimpleNamespace(prepared=None)
-    run._note(toy_settings(), run_dir, data, tiny_transformer(), "CPU")
+VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
 
 
-def finish(run_dir):
-    run._finish(toy_settings(), run_dir, SUMMARY, "at step 2")
+def end(run_dir):
+    trainer = SimpleNamespace(step=2, callbacks=[])
+    finish(toy_settings(), run_dir, trainer, VALIDATION, 1.0)
 
 
-@pytest.mark.parametrize("write", [note, finish])
-def test_a_full_disk_is_one_message_that_says_how_to_go_on(tmp_path, monkeypatch, write):
+def test_a_full_disk_is_one_message_that_says_how_to_go_on(tmp_path, monkeypatch):
     def full(path, *_, **__):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(RunError, match=r"No space left.*Make room.*resume="):
-        write(tmp_path)
+        end(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_summary_is_whole(tmp_path):
-    finish(tmp_path)
-    assert json.loads((tmp_path / "summary.json").read_text()) == SUMMARY
+    end(tmp_path)
+    assert json.loads((tmp_path / "summary.json").read_text()) == {
+        "steps": 2, "stopped_early": True, "best_step": 2, "best_val_bleu": 3.0, "seconds": 1.0,
+    }  # fmt: skip
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_report_is_made_up_for_only_where_a_finished_run_lacks_it(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr("seq2seq.report.page.write_report", lambda runs, path: made.append(path))
+    make_up_for_report(tmp_path)
+    assert made == []  # the run is not finished
+    (tmp_path / "summary.json").write_text("{}")
+    make_up_for_report(tmp_path)
+    assert made == [tmp_path / "report.html"]
+    made[0].touch()
+    make_up_for_report(tmp_path)
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("none", False), ("csv", True)])
 def test_gradient_norms_are_wanted_where_they_are_logged(tmp_path, kind, wanted):
     settings = toy_settings(f"logger={kind}")
-    bleu, data = SimpleNamespace(pairs=[]), SimpleNamespace(prepared=None)
-    found = run._recording(settings, tmp_path, data, bleu, [], "")
+    run, data = SimpleNamespace(folder=tmp_path), SimpleNamespace(prepared=None)
+    found = make_callbacks(settings, run, data, VALIDATION, [])
     assert [one.wanted for one in found if isinstance(one, GradientNorms)] == [wanted]

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from seq2seq.training import stopping
-from seq2seq.training.stopping import StopRequest
+from seq2seq.training.distributed import Processes
+from seq2seq.training.stopping import Stopping, StopRequest
 
 
 @pytest.fixture(autouse=True)
@@ -22,23 +23,22 @@ def heard():
 
 @pytest.fixture
 def stop(heard):
-    request = StopRequest()
-    request.listen()
-    yield request
-    request.leave()
+    request = StopRequest(Processes())
+    with request.listening():
+        yield request
 
 
 @pytest.mark.parametrize("number", stopping.SIGNALS)
 def test_a_signal_is_only_remembered(stop, number, capfd):
-    assert not stop.asked()
-    assert stop.agreed() == [0]
-    stop.leave_if_asked()
+    assert not stop.is_set()
+    assert stop.signal == 0
+    stop.raise_if_stopping()
     os.kill(os.getpid(), number)
-    assert stop.asked()
-    assert stop.agreed(True, 3) == [number, 1, 3]
+    assert stop.is_set()
+    assert stop.processes.all_reduce_max(stop.signal, True, 3) == [number, 1, 3]
     assert "the state is saved first" in capfd.readouterr().err
-    with pytest.raises(StopIteration):
-        stop.leave_if_asked()
+    with pytest.raises(Stopping):
+        stop.raise_if_stopping()
 
 
 def test_the_second_ctrl_c_of_a_person_ends_at_once_but_not_that_of_a_launcher(stop, monkeypatch):
@@ -48,25 +48,22 @@ def test_the_second_ctrl_c_of_a_person_ends_at_once_but_not_that_of_a_launcher(s
     later = time.monotonic() + 10
     monkeypatch.setattr(stopping.time, "monotonic", lambda: later)
     os.kill(os.getpid(), signal.SIGTERM)
-    assert stop.agreed() == [signal.SIGINT]
+    assert stop.signal == signal.SIGINT
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_what_nohup_ignores_stays_ignored(monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    request = StopRequest()
-    request.listen()
-    os.kill(os.getpid(), signal.SIGHUP)
-    assert not request.asked()
-    request.leave()
+    request = StopRequest(Processes())
+    with request.listening():
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert not request.is_set()
     assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
 
 
 def test_the_signals_are_given_back():
     before = [signal.getsignal(number) for number in stopping.SIGNALS]
-    request = StopRequest()
-    request.listen()
-    assert [signal.getsignal(number) for number in stopping.SIGNALS] != before
-    request.leave()
+    with StopRequest(Processes()).listening():
+        assert [signal.getsignal(number) for number in stopping.SIGNALS] != before
     assert [signal.getsignal(number) for number in stopping.SIGNALS] == before

@@ -33,9 +33,13 @@ def set_random_state(state: dict[str, Any]) -> None:
     random.setstate((version, tuple(internal), gauss_next))
 
 
+def seed_everything(seed: int) -> None:
+    """Seed all generators of this process."""
+    torch.manual_seed(seed)  # the GPU's too
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
 def seed_process(seed: int, rank: int, step: int) -> None:
     """Seed all generators of one process, unlike those of the others and of other steps."""
-    own = int(fingerprint([seed, rank, step]), 16)
-    torch.manual_seed(own)  # the GPU's too
-    np.random.seed(own % 2**32)
-    random.seed(own)
+    seed_everything(int(fingerprint([seed, rank, step]), 16))

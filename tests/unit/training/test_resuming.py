@@ -1,4 +1,4 @@
-"""What the callback saves and when; runs that end anywhere and go on as if they had not."""
+"""What is saved and when; runs that end anywhere and go on as if they had not."""
 
 from __future__ import annotations
 
@@ -6,37 +6,28 @@ import os
 import signal
 from pathlib import Path
 
-import lightning as L
 import pytest
 import torch
-from tiny_training import tiny_fit, tiny_task, weights
+from tiny_training import TinyValidation, tiny_fit, tiny_task, weights
 
-from seq2seq.callbacks import checkpoints as module
-from seq2seq.callbacks.checkpoint_files import (
-    SafeFiles,
+from seq2seq.callbacks import Callback
+from seq2seq.errors import RunError
+from seq2seq.training import checkpointing, resuming
+from seq2seq.training.checkpointing import (
+    Schedule,
     checkpoint_path,
     newest_checkpoint,
-    read_entry,
+    read_checkpoint,
     step_of,
+    write_checkpoint,
 )
-from seq2seq.callbacks.checkpoints import Checkpoints
-from seq2seq.callbacks.random_state import seed_process
-from seq2seq.config import CheckpointConfig
-from seq2seq.training.processes import Processes
-from seq2seq.training.stopping import Interrupted, StopRequest
+from seq2seq.training.distributed import Processes
+from seq2seq.training.random_state import seed_everything
+from seq2seq.training.stopping import Interrupted
 
 
-class CountingFiles(SafeFiles):
-    def __init__(self):
-        self.written: list[tuple[int, bool]] = []  # step, validated
-
-    def save_checkpoint(self, checkpoint, path, storage_options=None):
-        super().save_checkpoint(checkpoint, path, storage_options)
-        self.written.append((step_of(Path(path)), checkpoint["seq2seq"]["validated"]))
-
-
-class Diary(L.Callback):
-    """Remembers steps of validations in its state, as ValidationBleu remembers the best."""
+class Diary(Callback):
+    """Remembers steps of validations in its state, as Validation remembers the best."""
 
     def __init__(self, die_in_validation: int = 0, die_after_step: int = 0):
         self.die_in_validation, self.die_after_step = die_in_validation, die_after_step
@@ -46,48 +37,57 @@ class Diary(L.Callback):
     def state_dict(self):
         return {"steps": list(self.steps), "drawn": list(self.drawn)}
 
-    def load_state_dict(self, state_dict):
-        self.steps, self.drawn = state_dict["steps"], state_dict["drawn"]
+    def load_state_dict(self, state):
+        self.steps, self.drawn = state["steps"], state["drawn"]
 
-    def on_validation_epoch_end(self, trainer, pl_module):
-        if trainer.global_step == self.die_in_validation:
+    def on_validation_end(self, trainer):
+        if trainer.step == self.die_in_validation:
             raise SystemExit
-        self.steps.append(trainer.global_step)
+        self.steps.append(trainer.step)
         self.drawn.append(torch.rand(1).item())
 
-    def on_train_batch_start(self, trainer, *_):
-        if self.die_after_step and trainer.global_step == self.die_after_step:
-            raise SystemExit
+    def on_step_end(self, trainer, batches):
+        if self.die_after_step and trainer.step == self.die_after_step + 1:
+            raise SystemExit  # before anything of this step is saved
 
 
-def train(run_dir: Path, steps: int, diary: Diary, every: int = 3, accumulate: int = 1, **config):
-    """Seven steps by default, validated after 4 and at the end; goes on if there is a state."""
+def train(run_dir: Path, steps: int, diary: Callback, every: int = 3, minutes=None, **options):
+    """Validated after 4 steps and at the end; goes on if there is a state."""
     (run_dir / "checkpoints").mkdir(parents=True, exist_ok=True)
-    task, files = tiny_task(dropout=0.3), CountingFiles()
-    checkpoints = Checkpoints(
-        run_dir, CheckpointConfig(every_n_steps=every, **config), 4, files, StopRequest(), {}, 1
-    )
-    seed_process(1, 0, 0)
-    newest = newest_checkpoint(run_dir)
+    task = tiny_task(dropout=0.3)
+    seed_everything(1)
     tiny_fit(
-        task, [diary, checkpoints], steps, val_every=4, checkpoint=newest, plugins=[files],
-        first_batch=accumulate * step_of(newest) if newest else 0,
-        accumulate_grad_batches=accumulate,
-    )
-    return task, files
+        task, [diary], steps, val_every_n_steps=4, checkpoint=newest_checkpoint(run_dir),
+        run_dir=run_dir, checkpoints=Schedule(every, minutes), **options,
+    )  # fmt: skip
+    return task
+
+
+@pytest.fixture
+def written(monkeypatch) -> list[tuple[int, bool]]:
+    """Step and `validated` of each checkpoint."""
+    found = []
+
+    def write(path, content):
+        write_checkpoint(path, content)
+        found.append((content["step"], content["validated"]))
+
+    monkeypatch.setattr(resuming, "write_checkpoint", write)
+    return found
 
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
     diary = Diary()
-    task, files = train(tmp_path_factory.mktemp("runs") / "whole", 7, diary)
-    return weights(task), diary, files
+    task = train(tmp_path_factory.mktemp("runs") / "whole", 7, diary)
+    return weights(task), diary
 
 
-def test_it_saves_every_so_often_and_around_each_validation(unbroken):
-    _, diary, files = unbroken
+def test_it_saves_every_so_often_and_around_each_validation(tmp_path, written):
+    diary = Diary()
+    train(tmp_path, 7, diary)
     assert diary.steps == [4, 7]
-    assert files.written == [(3, True), (4, False), (4, True), (6, True), (7, False), (7, True)]
+    assert written == [(3, True), (4, False), (4, True), (6, True), (7, False), (7, True)]
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_a_run_that_died_goes_on_as_if_it_had_not(unbroken, tmp_path, diary, fro
         train(tmp_path, 7, diary)
     assert step_of(newest_checkpoint(tmp_path)) == from_step
     second = Diary()
-    task, _ = train(tmp_path, 7, second)
-    expected, whole, _ = unbroken
+    task = train(tmp_path, 7, second)
+    expected, whole = unbroken
     assert second.steps == whole.steps
     assert second.drawn == whole.drawn
     for name, value in weights(task).items():
         assert value.equal(expected[name]), name
-    assert read_entry(newest_checkpoint(tmp_path))["validated"]
+    assert read_checkpoint(newest_checkpoint(tmp_path))["validated"]
 
 
 def test_twice_is_no_problem_either(unbroken, tmp_path):
@@ -119,7 +119,7 @@ def test_twice_is_no_problem_either(unbroken, tmp_path):
         with pytest.raises(SystemExit):
             train(tmp_path, 7, diary)
     last = Diary()
-    task, _ = train(tmp_path, 7, last)
+    task = train(tmp_path, 7, last)
     assert last.steps == unbroken[1].steps
     assert all(value.equal(unbroken[0][name]) for name, value in weights(task).items())
 
@@ -131,13 +131,13 @@ def test_a_longer_run_goes_on_behind_the_end_of_a_shorter(tmp_path):
     assert again.steps == [4, 7, 8, 10]
 
 
-def test_with_another_accumulation_validations_come_at_the_same_steps(tmp_path):
+def test_with_another_accumulation_validations_come_at_the_same_steps(tmp_path, written):
     with pytest.raises(SystemExit):
         train(tmp_path, 9, Diary(die_after_step=3), accumulate=1)
     diary = Diary()
-    _, files = train(tmp_path, 9, diary, accumulate=2)
+    train(tmp_path, 9, diary, accumulate=2)
     assert diary.steps == [4, 8, 9]
-    assert [step for step, validated in files.written if not validated] == [4, 8, 9]
+    assert [step for step, validated in written if not validated] == [4, 8, 9]
 
 
 def said(caplog) -> list[str]:
@@ -146,13 +146,11 @@ def said(caplog) -> list[str]:
 
 def test_another_precision_is_said(tmp_path, caplog):
     train(tmp_path, 4, Diary())
-    newest = newest_checkpoint(tmp_path)
-    state = torch.load(newest, weights_only=True)
-    assert state["seq2seq"]["precision"] == "32-true"
+    state = read_checkpoint(newest_checkpoint(tmp_path))
+    assert state["precision"] == "32-true"
     train(tmp_path, 5, Diary())
     assert said(caplog) == []
-    state["seq2seq"]["precision"] = "bf16-mixed"  # as of a machine where auto meant that
-    SafeFiles().save_checkpoint(state, checkpoint_path(tmp_path, 6))
+    write_checkpoint(checkpoint_path(tmp_path, 6), {**state, "precision": "bf16-mixed"})
     train(tmp_path, 7, Diary())
     assert said(caplog) == [
         "the run computed in bf16-mixed so far and goes on in 32-true: to keep it, resume with "
@@ -160,32 +158,45 @@ def test_another_precision_is_said(tmp_path, caplog):
     ]
 
 
-def test_by_the_clock(tmp_path, monkeypatch):
+def test_by_the_clock(tmp_path, monkeypatch, written):
     clock = iter(range(0, 10_000, 20))  # each look at it takes 20 seconds
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
-    _, files = train(tmp_path, 7, Diary(), every=1000, every_minutes=1)
-    by_clock = [step for step, validated in files.written if validated and step not in (4, 7)]
+    monkeypatch.setattr(checkpointing.time, "monotonic", lambda: next(clock))
+    train(tmp_path, 7, Diary(), every=1000, minutes=1)
+    by_clock = [step for step, validated in written if validated and step not in (4, 7)]
     assert 0 < len(by_clock) < 5
 
 
 def test_a_signal_that_comes_while_data_are_opened_is_obeyed_after_the_first_step(tmp_path):
     class Early(Diary):
-        def on_train_start(self, *_):  # before ours, so Lightning has the signal
+        def on_train_start(self, trainer):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Interrupted, match="stopped by SIGTERM after step 1") as error:
         train(tmp_path, 7, Early())
-    signal.signal(signal.SIGTERM, before)
     assert error.value.exit_code == 143
     assert step_of(newest_checkpoint(tmp_path)) == 1
+
+
+def test_a_signal_that_comes_as_a_validation_begins_leaves_it_owed(tmp_path):
+    class Late(TinyValidation):
+        def run(self, trainer):
+            pytest.fail("the state is saved, and the process should end")
+
+    class Signal(Diary):
+        def on_step_end(self, trainer, batches):
+            if trainer.step == 4:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted, match="after step 4"):
+        train(tmp_path, 7, Signal(), validation=Late())
+    assert not read_checkpoint(newest_checkpoint(tmp_path))["validated"]
 
 
 def test_processes_that_found_different_checkpoints_do_not_start(tmp_path, monkeypatch):
     with pytest.raises(SystemExit):
         train(tmp_path, 7, Diary(die_after_step=5))
     monkeypatch.setattr(Processes, "gather", lambda _, step: [step, 0])  # another found none
-    with pytest.raises(module.RunError) as error:
+    with pytest.raises(RunError) as error:
         train(tmp_path, 7, Diary())
     assert f"the processes found different checkpoints of {tmp_path} (steps 4, 0)" in str(
         error.value
@@ -201,15 +212,13 @@ def test_the_first_save_removes_what_a_killed_one_left(tmp_path):
 
 
 def test_a_failed_save_stops_the_run_with_the_state_before_it(tmp_path, monkeypatch):
-    class FullAt6(CountingFiles):
-        def save_checkpoint(self, checkpoint, path, storage_options=None):
-            if step_of(Path(path)) == 6:
-                self.error = OSError(28, "No space left on device")
-            else:
-                super().save_checkpoint(checkpoint, path, storage_options)
+    def full_at_6(path, content):
+        if content["step"] == 6:
+            raise OSError(28, "No space left on device")
+        write_checkpoint(path, content)
 
-    monkeypatch.setitem(globals(), "CountingFiles", FullAt6)
-    with pytest.raises(module.RunError) as error:
+    monkeypatch.setattr(resuming, "write_checkpoint", full_at_6)
+    with pytest.raises(RunError) as error:
         train(tmp_path, 7, Diary())
     assert "step 6 could not be saved to" in str(error.value)
     assert "No space left on device. Make room" in str(error.value)

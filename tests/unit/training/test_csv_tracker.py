@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from seq2seq.config import LoggerConfig
-from seq2seq.training.loggers import make_loggers
+from seq2seq.training.trackers import make_trackers
 
 
 def write(run_dir: Path, rows: list[tuple[int, dict]], **resumed) -> None:
-    (logger,) = make_loggers(LoggerConfig(kind="csv"), run_dir, {}, **resumed)
+    (tracker,) = make_trackers(LoggerConfig(kind="csv"), run_dir, {}, **resumed)
     for step, metrics in rows:
-        logger.log_metrics(metrics, step)
+        tracker.log(metrics, step)
     # Nothing else is called: a killed run does not say goodbye.
 
 
@@ -81,10 +81,10 @@ def test_tensorboard_has_these_curves_and_no_others_once(tmp_path):
         "tensorboard.backend.event_processing.event_accumulator"
     )
     for rows, step in ((LOSSES, 0), (LOSSES[4:], 4)):
-        loggers = make_loggers(LoggerConfig(kind="tensorboard"), tmp_path, {"seed": 1}, step)
+        _, board = make_trackers(LoggerConfig(kind="tensorboard"), tmp_path, {"seed": 1}, step)
         for at, metrics in rows:
-            loggers[1].log_metrics(metrics, at)
-        loggers[1].save()
+            board.log(metrics, at)
+        board.flush()
     [folder] = (tmp_path / "tensorboard").iterdir()
     board = event_accumulator.EventAccumulator(str(folder))
     board.Reload()
@@ -93,10 +93,17 @@ def test_tensorboard_has_these_curves_and_no_others_once(tmp_path):
     assert found == [(at, metrics["train/loss"]) for at, metrics in LOSSES]
 
 
-def test_killed_while_it_read_them_again_none_is_lost(tmp_path):
+def test_a_new_column_has_the_table_written_anew_whole_or_not_at_all(tmp_path, monkeypatch):
     write(tmp_path, LOSSES)
-    file = tmp_path / "metrics" / "version_0" / "metrics.csv"
-    file.rename(file.with_suffix(".old"))
-    file.write_text("step,train/lo")
-    write(tmp_path, [], step=6)
-    assert len(read(tmp_path)) == 6
+    before = read(tmp_path)
+
+    def killed(*_):
+        raise SystemExit
+
+    monkeypatch.setattr("pathlib.Path.replace", killed)
+    with pytest.raises(SystemExit):
+        write(tmp_path, [], step=3)
+    assert read(tmp_path) == before
+    monkeypatch.undo()
+    write(tmp_path, [(6, {"val/bleu": 2.0})], step=6)
+    assert read(tmp_path) == [*before, {"step": "6", "val/bleu": "2.0"}]

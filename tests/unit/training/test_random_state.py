@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq.callbacks.random_state import random_state, seed_process, set_random_state
+from seq2seq.training.random_state import random_state, seed_process, set_random_state
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,15 @@ from example_run import data_report
 
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError
-from seq2seq.training import origin
-from seq2seq.training.origin import DATA_REPORT, NAME, Origin, Start, code_revision, note_start
+from seq2seq.training import provenance
+from seq2seq.training.provenance import (
+    DATA_REPORT,
+    NAME,
+    LaunchRecord,
+    Provenance,
+    code_revision,
+    note_start,
+)
 
 
 def git(folder, *arguments):
@@ -32,7 +39,7 @@ def package(tmp_path, monkeypatch):
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "x")
-    monkeypatch.setattr(origin, "PACKAGE", folder)
+    monkeypatch.setattr(provenance, "PACKAGE", folder)
     return folder
 
 
@@ -41,7 +48,7 @@ def test_each_start_is_added(tmp_path, monkeypatch):
     note_start(tmp_path, 123, "CPU", 1, data_report())
     monkeypatch.setattr(sys, "argv", ["scripts/train.py", "resume=x"])
     note_start(tmp_path, 123, "GPU", 2, data_report())
-    found = Origin.read(tmp_path)
+    found = Provenance.read(tmp_path)
     assert (found.parameters, found.data) == (123, "data-fingerprint")
     assert [(one.command, one.device, one.processes) for one in found.starts] == [
         ("python scripts/train.py 'a b=c'", "CPU", 1),
@@ -56,14 +63,14 @@ def test_each_start_is_added(tmp_path, monkeypatch):
 def test_each_start_knows_its_data(tmp_path):
     for name in ("one", "two"):
         note_start(tmp_path, 1, "CPU", 1, replace(data_report(), fingerprint=name))
-    found = Origin.read(tmp_path)
+    found = Provenance.read(tmp_path)
     assert ([start.data for start in found.starts], found.data) == (["one", "two"], "two")
 
 
 def test_streamed_data_have_no_report_nor_that_of_an_earlier_start(tmp_path):
     note_start(tmp_path, 1, "CPU", 1, data_report())
     note_start(tmp_path, 1, "CPU", 1, None)
-    assert Origin.read(tmp_path).data is None
+    assert Provenance.read(tmp_path).data is None
     assert not (tmp_path / DATA_REPORT).exists()
 
 
@@ -77,11 +84,11 @@ def damaged(**start):
 
 def test_a_note_of_an_older_version_and_one_without_starts_can_be_read(tmp_path):
     (tmp_path / NAME).write_text(damaged())
-    assert Origin.read(tmp_path).starts == [Start(**START)]
+    assert Provenance.read(tmp_path).starts == [LaunchRecord(**START)]
     (tmp_path / NAME).write_text('{"parameters": 1, "data": null, "starts": []}')
-    assert Origin.read(tmp_path) == Origin(1, None, [])
+    assert Provenance.read(tmp_path) == Provenance(1, None, [])
     note_start(tmp_path, 1, "CPU", 1, None)
-    assert len(Origin.read(tmp_path).starts) == 1
+    assert len(Provenance.read(tmp_path).starts) == 1
 
 
 @pytest.mark.parametrize(
@@ -92,9 +99,9 @@ def test_a_note_of_an_older_version_and_one_without_starts_can_be_read(tmp_path)
 def test_a_damaged_note_is_one_message_and_no_reason_not_to_train(tmp_path, text):
     (tmp_path / NAME).write_text(text)
     with pytest.raises(RunError, match=f"cannot read .*{NAME}.*restore it, or delete it"):
-        Origin.read(tmp_path)
+        Provenance.read(tmp_path)
     note_start(tmp_path, 1, "CPU", 1, None)
-    assert len(Origin.read(tmp_path).starts) == 1
+    assert len(Provenance.read(tmp_path).starts) == 1
 
 
 def test_the_revision_is_the_commit_of_the_code(package):
@@ -110,8 +117,8 @@ def test_the_revision_is_the_commit_of_the_code(package):
 
 
 def test_code_of_which_git_cannot_say_that_it_is_clean_counts_as_changed(package, monkeypatch):
-    commit, asked = code_revision(), origin._git
-    monkeypatch.setattr(origin, "_git", lambda *a: None if a[0] == "status" else asked(*a))
+    commit, asked = code_revision(), provenance._git
+    monkeypatch.setattr(provenance, "_git", lambda *a: None if a[0] == "status" else asked(*a))
     assert code_revision() == f"{commit}+"
 
 
@@ -119,7 +126,7 @@ def test_a_copy_inside_of_another_checkout_has_no_revision(package, monkeypatch)
     copy = package.parent / "site-packages"
     copy.mkdir()
     (copy / "__init__.py").write_text("")
-    monkeypatch.setattr(origin, "PACKAGE", copy)
+    monkeypatch.setattr(provenance, "PACKAGE", copy)
     assert code_revision() is None
 
 

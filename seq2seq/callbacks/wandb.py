@@ -1,6 +1,6 @@
 """What W&B shows of a run beside its curves: texts, pictures, histograms, data, the model.
 
-All of it is logged as rows of their own beside Lightning's, with the step as
+All of it is logged as rows of their own beside the curves, with the step as
 `trainer/global_step`; W&B's own step counts rows.
 """
 
@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightning as L
 import numpy as np
 from torch.distributed.fsdp import FSDPModule
 
+from seq2seq.callbacks import Callback
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.samples import Samples
 from seq2seq.decoding.alignment import forced_attention
@@ -28,21 +28,24 @@ from seq2seq.html_page import html_page, visible
 from seq2seq.inference.bundle_folder import read_config
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.text import normaliser
-from seq2seq.training.origin import Origin
+from seq2seq.training.provenance import Provenance
 from seq2seq.training.samples_file import read_samples
-from seq2seq.training.task import TranslationTask
+from seq2seq.training.trackers import STEP
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-STEP = "trainer/global_step"  # what Lightning calls it
 COLUMNS = ["step", "index", "source", "reference", "hypothesis", "score", "chrF", "confidence"]
 BINS = 32  # of a histogram
 DARKEST = 0.6  # how much of the colour shows below a token: words can be read, light and dark
 PICTURES = 20  # of attention that a validation logs, at most
 
 
-class WandbMedia(L.Callback):
-    """Logs to W&B what numbers alone do not show. Stands behind `Samples` and before saving.
+class WandbMedia(Callback):
+    """Logs to W&B what numbers alone do not show. Stands behind `Samples`, and before
+    `GradientNorms`, which forgets at the end of a validation.
 
     What goes wrong with one of its parts is said once, and training goes on without that part.
 
@@ -71,12 +74,12 @@ class WandbMedia(L.Callback):
         self._on = not run.disabled
         self._warned: set[str] = set()
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._safely("facts of the start", self._log_start, trainer, pl_module)
+    def on_train_start(self, trainer: Trainer) -> None:
+        self._safely("facts of the start", self._log_start, trainer)
 
-    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer) -> None:
         self._safely("histograms", self._log_histograms, trainer)
-        self._safely("sentences and pictures", self._log_samples, trainer, pl_module)
+        self._safely("sentences and pictures", self._log_samples, trainer)
 
     def _safely(self, part: str, work: Callable[..., None], *arguments: Any) -> None:
         if not self._on:
@@ -92,28 +95,28 @@ class WandbMedia(L.Callback):
                 log.warning("W&B did not get all %s: %r (said once)", part, error)
             self._warned.add(part)
 
-    def _log(self, trainer: L.Trainer, values: Mapping[str, Any]) -> None:
-        self.run.log({**values, STEP: max(0, trainer.global_step - 1)})  # Lightning counts from 0
+    def _log(self, trainer: Trainer, values: Mapping[str, Any]) -> None:
+        self.run.log({**values, STEP: max(0, trainer.step - 1)})  # trackers count from 0
 
-    def _log_start(self, trainer: L.Trainer, task: TranslationTask) -> None:
+    def _log_start(self, trainer: Trainer) -> None:
         import wandb
 
-        origin = Origin.read(self.run_dir)
-        if origin is not None:
-            start = origin.starts[-1]
+        provenance = Provenance.read(self.run_dir)
+        if provenance is not None:
+            start = provenance.starts[-1]
             facts = {
                 "revision": start.revision,
                 "versions": start.versions,
                 "command": start.command,
                 "device": start.device,
                 "attention": self.attention,
-                "parameters": origin.parameters,
-                "data_fingerprint": origin.data,
+                "parameters": provenance.parameters,
+                "data_fingerprint": provenance.data,
             }
             self.run.config.update({"run": facts}, allow_val_change=True)
-        if trainer.global_step > 0:
+        if trainer.step > 0:
             return  # the rest was logged when the run began
-        each = task.model.named_parameters()  # a shared one where it is first
+        each = trainer.model.named_parameters()  # a shared one where it is first
         rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in each]
         found: dict[str, Any] = {
             "model/parameters": wandb.Table(["parameter", "shape", "numbers"], rows)
@@ -122,13 +125,13 @@ class WandbMedia(L.Callback):
             found["data/report"] = wandb.Html(self.data_report, inject=False)
         self._log(trainer, found)
 
-    def _log_histograms(self, trainer: L.Trainer) -> None:
-        bleu = self.samples.bleu
+    def _log_histograms(self, trainer: Trainer) -> None:
+        validation = self.samples.validation
         numbers: dict[str, Sequence[float]] = {
-            "val/hypothesis_words": [len(one.text.split()) for one in bleu.translations],
-            "val/reference_words": [len(target.split()) for _, target in bleu.pairs],
+            "val/hypothesis_words": [len(one.text.split()) for one in validation.translations],
+            "val/reference_words": [len(target.split()) for _, target in validation.pairs],
             "decode/token_probability": [
-                math.exp(score) for one in bleu.translations for score in one.token_scores
+                math.exp(score) for one in validation.translations for score in one.token_scores
             ],
             **{
                 f"optim/grad_norm_histogram/{name}": norms
@@ -142,14 +145,14 @@ class WandbMedia(L.Callback):
         }
         self._log(trainer, found)
 
-    def _log_samples(self, trainer: L.Trainer, task: TranslationTask) -> None:
+    def _log_samples(self, trainer: Trainer) -> None:
         import wandb
 
         entry = self.samples.latest
         if entry is None:
             return
         sentences, step = entry["sentences"], entry["step"]
-        drawn = self._attention(sentences, task.model)
+        drawn = self._attention(sentences, trainer.model)
         self._pictures = pictures = [
             None if one is None else wandb.Image(one, caption=caption)
             for one, (_, caption) in zip(same_size([x for x, _ in drawn]), drawn, strict=True)
@@ -190,12 +193,12 @@ class WandbMedia(L.Callback):
         """
         from seq2seq.inference.head_picture import LONGEST, head_picture  # matplotlib loads slowly
 
-        bleu = self.samples.bleu
+        validation = self.samples.validation
         found: list[tuple[np.ndarray | None, str]] = [(None, "")] * len(sentences)
         if isinstance(model, FSDPModule):  # it would have to be gathered
             return found
-        read = normaliser(bleu.normalise)
-        source, target = bleu.vocabularies.source, bleu.vocabularies.target
+        read = normaliser(validation.normalise)
+        source, target = validation.vocabularies.source, validation.vocabularies.target
         ids = list(zip(
             source.encode([read(one["source"]).strip() for one in sentences]),
             target.encode([one["hypothesis"] for one in sentences]),
@@ -204,7 +207,7 @@ class WandbMedia(L.Callback):
         limit = model.config.max_length
         rows = [i for i, both in enumerate(ids) if all(0 < len(side) < limit for side in both)]
         rows = rows[:: math.ceil(len(rows) / PICTURES) or 1]
-        weights = forced_attention(model, [ids[i] for i in rows], bleu.head)
+        weights = forced_attention(model, [ids[i] for i in rows], validation.head)
         for i, weights_TS in zip(rows, weights, strict=True):
             labels = ([*v.tokens(side), "</s>"]
                       for v, side in zip((source, target), ids[i], strict=True))  # fmt: skip

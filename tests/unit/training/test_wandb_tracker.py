@@ -13,8 +13,8 @@ import wandb
 
 from seq2seq import wandb_access
 from seq2seq.config import LoggerConfig
-from seq2seq.training import loggers
-from seq2seq.training.loggers import GuardedWandbLogger, make_loggers
+from seq2seq.training import trackers
+from seq2seq.training.trackers import WandbTracker, make_trackers
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 START = """
@@ -23,27 +23,27 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from wandb_server import wandb_server
 from seq2seq.config import LoggerConfig
-from seq2seq.training.loggers import make_loggers
+from seq2seq.training.trackers import make_trackers
 logging.basicConfig(stream=sys.stdout)
 """
 KILLED = """
-_, logger = make_loggers(LoggerConfig(), Path(sys.argv[1]), {})
+_, tracker = make_trackers(LoggerConfig(), Path(sys.argv[1]), {})
 children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
 [core] = [c for c in children if "wandb-core" in Path(f"/proc/{c}/cmdline").read_text()]
 os.kill(int(core), signal.SIGKILL)
 time.sleep(1)
 for step in range(9):
-    logger.log_metrics({"loss": 1.0}, step)
+    tracker.log({"loss": 1.0}, step)
 """
 GONE = """
 with wandb_server() as server:
     os.environ["WANDB_BASE_URL"] = server.url
-    _, logger = make_loggers(LoggerConfig(), Path(sys.argv[1]), {})
-logger.log_metrics({"loss": 1.0}, 1)
-assert not logger.experiment.offline
+    _, tracker = make_trackers(LoggerConfig(), Path(sys.argv[1]), {})
+tracker.log({"loss": 1.0}, 1)
+assert not tracker.run.offline
 started = time.monotonic()
 try:
-    logger.experiment.finish()
+    tracker.run.finish()
 except TimeoutError:
     assert time.monotonic() - started < 20
     print("timed out")
@@ -66,12 +66,9 @@ def test_a_killed_process_is_said_once(caplog):
         raise ConnectionResetError("Connection lost")
 
     run = SimpleNamespace(log=log, config=SimpleNamespace(update=log))
-    logger = GuardedWandbLogger.__new__(GuardedWandbLogger)
-    logger._experiment, logger._wandb_init, logger._prefix = run, {}, ""
-    logger._guarded(log)
-    logger.log_metrics({"a": 1.0}, 1)
-    logger.log_hyperparams({"a": 1})
-    logger.finalize("success")
+    tracker = WandbTracker(run, {"a": 1})
+    tracker.log({"a": 1.0}, 1)
+    tracker.flush()
     assert len(tried) == 1
     assert caplog.text.count("W&B gets no more curves of this run") == 1
 
@@ -100,13 +97,13 @@ def test_the_end_does_not_wait_for_a_server_that_has_gone(tmp_path):
 @pytest.mark.parametrize("fails", ["init", "Settings"])
 def test_nothing_that_wandb_does_at_the_start_stops_a_run(fails, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(wandb, fails, lambda **_: 1 / 0)
-    assert len(make_loggers(LoggerConfig(), tmp_path, {})) == 1
+    assert len(make_trackers(LoggerConfig(), tmp_path, {})) == 1
     assert "W&B (offline) did not start: division by zero" in caplog.text
 
 
 def test_without_the_package_there_are_curves(monkeypatch, tmp_path, caplog):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    assert len(make_loggers(LoggerConfig(), tmp_path, {})) == 1
+    assert len(make_trackers(LoggerConfig(), tmp_path, {})) == 1
     assert "W&B (offline) did not start" in caplog.text
 
 
@@ -138,6 +135,6 @@ def test_a_key_of_the_old_name_and_a_token_count(monkeypatch, tmp_path):
 def test_an_address_that_is_none_is_said_and_the_run_is_offline(url, monkeypatch, caplog):
     monkeypatch.setenv("WANDB_BASE_URL", url)
     monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
-    assert loggers._wandb_mode() == "offline"
+    assert trackers._wandb_mode() == "offline"
     assert f"WANDB_BASE_URL={url} is no address" in caplog.text
     assert "WANDB_BASE_URL" not in os.environ

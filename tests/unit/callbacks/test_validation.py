@@ -5,56 +5,53 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import lightning as L
 import numpy as np
 import pytest
 import safetensors.numpy
 import torch
-from lightning.pytorch.loggers.logger import DummyLogger
 from tiny_training import tiny_fit, tiny_task, weights
 
-from seq2seq.callbacks.averaging import Averaging
-from seq2seq.callbacks.ema import EMA
-from seq2seq.callbacks.validation_bleu import ValidationBleu
+from seq2seq.callbacks.validation import Validation
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError
 from seq2seq.inference import averaging
-from seq2seq.training.processes import Processes
+from seq2seq.training.averaging import Snapshots
+from seq2seq.training.checkpointing import checkpoint_path
+from seq2seq.training.distributed import Processes
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
 
 
-class Scripted(ValidationBleu):
+class Scripted(Validation):
     """Gives these BLEU scores, one after another, and keeps the weights it was to score."""
 
-    def __init__(self, run_dir: Path, scores: list[float], patience: int | None = None):
+    def __init__(self, run_dir: Path, scores: list[float], patience: int | None, count: int, by):
         shared = Tokenizer.train(["a b"], 260)
-        super().__init__([], Vocabularies(shared, shared), DecodeConfig(), run_dir / "bundle", {},
-                         patience=patience)
+        processes = Processes()
+        run = Run(run_dir, {}, "32-true", processes, StopRequest(processes))
+        super().__init__(
+            run, [], Vocabularies(shared, shared), DecodeConfig(), patience=patience,
+            snapshots=Snapshots(run_dir, processes, count, by),
+        )  # fmt: skip
         self.scores, self.scored = list(scores), []
 
-    def score(self, trainer, model):
+    def score(self, model, step):
         assert not model.training
         self.scored.append({name: value.clone() for name, value in model.state_dict().items()})
         return self.scores[len(self.scored) - 1], []
 
 
-class SaveAfterValidation(L.Callback):
-    def __init__(self, run_dir: Path):
-        self.run_dir = run_dir
-
-    def on_validation_end(self, trainer, pl_module):
-        trainer.save_checkpoint(self.run_dir / f"{trainer.global_step}.ckpt")
-
-
-def run(run_dir: Path, scores: list[float], count=2, by="last", patience=None, ema=(), **options):
+def run(run_dir: Path, scores: list[float], count=2, by="last", patience=None, **options):
     """Eight steps with a validation after every second one."""
-    bleu = Scripted(run_dir, scores, patience)
-    averages = Averaging(run_dir, count, by, bleu)
+    bleu = Scripted(run_dir, scores, patience, count, by)
     task = tiny_task(tie_embeddings="all")
-    save = SaveAfterValidation(run_dir)
-    trainer = tiny_fit(task, [*ema, bleu, averages, save], options.pop("steps", 8), **options)
-    return task, bleu, averages, trainer
+    trainer = tiny_fit(
+        task, [], options.pop("steps", 8), validation=bleu, run_dir=run_dir, save_every=1000,
+        **options,
+    )  # fmt: skip
+    return task, bleu, trainer
 
 
 def kept(run_dir: Path) -> list[int]:
@@ -71,7 +68,7 @@ def shipped(run_dir: Path) -> tuple[dict[str, np.ndarray], dict]:
     ("by", "steps"), [("last", [4, 6, 8]), ("best", [2, 6, 8])]
 )  # of equal scores the later
 def test_the_average_of_the_chosen_weights_is_scored_and_shipped_if_better(tmp_path, by, steps):
-    task, bleu, averages, _ = run(tmp_path, [5.0, 1.0, 5.0, 3.0, 9.0], count=3, by=by)
+    task, bleu, _ = run(tmp_path, [5.0, 1.0, 5.0, 3.0, 9.0], count=3, by=by)
     assert kept(tmp_path) == steps
     *validated, average = bleu.scored
     chosen = [validated[step // 2 - 1] for step in steps]
@@ -82,51 +79,52 @@ def test_the_average_of_the_chosen_weights_is_scored_and_shipped_if_better(tmp_p
     assert all((weights_shipped[name] == average[name].numpy()).all() for name in weights_shipped)
     assert made["scores"] == {"BLEU": 9.0}
     assert made["averaged"] == [f"step {step}" for step in steps]
-    assert averages.summary == {"steps": steps, "val_bleu": 9.0, "shipped": True}
+    assert bleu.summary == {"steps": steps, "val_bleu": 9.0, "shipped": True}
     assert weights(task)["output.weight"].equal(validated[-1]["output.weight"])  # given back
 
 
-class Noted(DummyLogger):
-    """Keeps what is logged: names with values and step."""
+class Noted:
+    """A tracker that keeps what is logged: names with values and step."""
 
     def __init__(self):
-        super().__init__()
         self.rows = []
 
-    def log_metrics(self, metrics, step=None):
-        self.rows.append((metrics, step))
+    def log(self, row, step):
+        self.rows.append((row, step))
+
+    def flush(self):
+        pass
 
 
 def test_its_score_is_logged_where_the_last_validation_is(tmp_path):
     noted = Noted()
-    run(tmp_path, [1.0, 7.0, 3.0, 2.0, 6.5], logger=noted)
-    steps = {name: (metrics[name], step) for metrics, step in noted.rows for name in metrics}
-    assert steps["val/bleu"] == (2.0, 7)  # Lightning counts from 0
+    run(tmp_path, [1.0, 7.0, 3.0, 2.0, 6.5], trackers=[noted])
+    steps = {name: (row[name], step) for row, step in noted.rows for name in row}
+    assert steps["val/bleu"] == (2.0, 7)  # trackers count from 0
     assert steps["val/bleu_of_average"] == (6.5, 7)
 
 
 def test_an_average_that_is_no_better_is_not_shipped(tmp_path):
-    _, bleu, averages, _ = run(tmp_path, [1.0, 7.0, 3.0, 2.0, 7.0])
+    _, bleu, _ = run(tmp_path, [1.0, 7.0, 3.0, 2.0, 7.0])
     weights_shipped, made = shipped(tmp_path)
     assert made["step"] == 4
     assert "averaged" not in made
     assert all((value == bleu.scored[1][name].numpy()).all()
                for name, value in weights_shipped.items())
-    assert averages.summary == {"steps": [6, 8], "val_bleu": 7.0, "shipped": False}
+    assert bleu.summary == {"steps": [6, 8], "val_bleu": 7.0, "shipped": False}
 
 
 def test_a_run_validated_once_has_nothing_to_average(tmp_path):
-    _, bleu, averages, _ = run(tmp_path, [1.0], steps=2)
-    assert averages.summary is None
+    _, bleu, _ = run(tmp_path, [1.0], steps=2)
+    assert bleu.summary is None
     assert len(bleu.scored) == 1
 
 
 def test_with_ema_the_snapshots_are_of_the_average_that_was_validated(tmp_path):
-    ema = EMA(0.5)
-    task, bleu, _, _ = run(tmp_path, [1.0] * 5, ema=[ema])
+    task, bleu, trainer = run(tmp_path, [1.0] * 5, ema=0.5)
     last = safetensors.numpy.load_file(averaging.read_snapshots(tmp_path)[-1].path)
     assert all((last[name] == bleu.scored[3][name].numpy()).all() for name in last)
-    assert all((last[name] == value.numpy()).all() for name, value in ema.shadow.items())
+    assert all((last[name] == value.numpy()).all() for name, value in trainer.ema.shadow.items())
     raw = weights(task)
     assert not all((value == raw[name].numpy()).all() for name, value in last.items())
 
@@ -135,12 +133,15 @@ def test_a_resumed_run_averages_what_one_that_never_stopped_averages(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
-    _, expected, _, _ = run(whole, [4.0, 3.0, 2.0, 5.0, 9.0], by="best")
-    run(parts, [4.0, 3.0, 2.0, 5.0, 0.0], by="best")  # killed after step 8, say: resumed from 4
-    _, found, averages, _ = run(
-        parts, [2.0, 5.0, 9.0], by="best", checkpoint=parts / "4.ckpt", first_batch=4
-    )
-    assert averages.summary == {"steps": [2, 8], "val_bleu": 9.0, "shipped": True}
+    _, expected, _ = run(whole, [4.0, 3.0, 2.0, 5.0, 9.0], by="best")
+    run(parts, [4.0, 3.0, 0.0], by="best", steps=4)
+    state = (parts / "bundle" / "config.json").read_bytes()
+    run(parts, [2.0, 5.0, 0.0], by="best", checkpoint=checkpoint_path(parts, 4))
+    (parts / "bundle" / "config.json").write_bytes(state)  # killed there: resumed from 4 again
+    run(tmp_path, [4.0, 3.0, 0.0], by="best", steps=4)
+    four = checkpoint_path(tmp_path, 4)
+    _, found, _ = run(parts, [2.0, 5.0, 9.0], by="best", checkpoint=four)
+    assert found.summary == {"steps": [2, 8], "val_bleu": 9.0, "shipped": True}
     assert expected.scored[-1].keys() == found.scored[-1].keys()
     for name, value in expected.scored[-1].items():
         assert value.equal(found.scored[-1][name])
@@ -148,15 +149,15 @@ def test_a_resumed_run_averages_what_one_that_never_stopped_averages(tmp_path):
 
 def test_a_run_that_goes_on_keeps_an_average_that_is_better_than_its_further_steps(tmp_path):
     run(tmp_path, [4.0, 3.0, 2.0, 5.0, 9.0])
-    more = {"steps": 10, "checkpoint": tmp_path / "8.ckpt", "first_batch": 8}
-    _, bleu, averages, _ = run(tmp_path, [6.0, 7.0], **more)
+    more = {"steps": 10, "checkpoint": checkpoint_path(tmp_path, 8)}
+    _, bleu, _ = run(tmp_path, [6.0, 7.0], **more)
     assert (bleu.best, bleu.best_step) == (6.0, 10)
-    assert averages.summary == {"steps": [8, 10], "val_bleu": 7.0, "shipped": False}
+    assert bleu.summary == {"steps": [8, 10], "val_bleu": 7.0, "shipped": False}
     assert shipped(tmp_path)[1]["scores"] == {"BLEU": 9.0}
 
 
 def test_processes_that_see_different_snapshots_average_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(Processes, "gather", lambda _, steps: [steps, steps[1:]])
+    monkeypatch.setattr(Processes, "gather", lambda _, steps: [steps, (steps or [])[1:]])
     with pytest.raises(RunError) as error:
         run(tmp_path, [1.0, 2.0, 3.0, 4.0])
     text = str(error.value)
@@ -166,44 +167,45 @@ def test_processes_that_see_different_snapshots_average_nothing(tmp_path, monkey
 
 def test_a_process_whose_first_could_not_keep_a_snapshot_ends_too(tmp_path, monkeypatch):
     failed = iter([0, 1])  # the bundle was written, the snapshot was not
-    monkeypatch.setattr(Processes, "largest", lambda *_: [next(failed)])
+    save_nothing = {"checkpoints": None}
+    monkeypatch.setattr(Processes, "all_reduce_max", lambda *_: [next(failed)])
     with pytest.raises(RunError, match=r"the first process could not keep .*/snapshots: see what"):
-        run(tmp_path, [1.0])
+        run(tmp_path, [1.0], steps=2, **save_nothing)
 
 
 # Early stopping
 
 
 def test_training_stops_after_so_many_validations_without_a_better_bleu(tmp_path):
-    _, bleu, _, trainer = run(tmp_path, [1.0, 3.0, 3.0, 2.0, 9.0], patience=2, steps=50)
-    assert trainer.global_step == 8  # an equal BLEU is no better one
+    _, bleu, trainer = run(tmp_path, [1.0, 3.0, 3.0, 2.0, 9.0], patience=2, steps=50)
+    assert trainer.step == 8  # an equal BLEU is no better one
     assert (bleu.best, bleu.best_step, bleu.worse) == (3.0, 4, 2)
-    assert (tmp_path / "8.ckpt").exists()
+    assert checkpoint_path(tmp_path, 8).exists()
 
 
 def test_patience_goes_on_counting_where_a_run_is_resumed(tmp_path):
     run(tmp_path, [3.0, 2.0, 9.0], patience=3, steps=4)
-    _, bleu, _, trainer = run(
+    _, bleu, trainer = run(
         tmp_path, [2.0, 2.5, 9.0], patience=3, steps=50,
-        checkpoint=tmp_path / "4.ckpt", first_batch=4,
+        checkpoint=checkpoint_path(tmp_path, 4),
     )  # fmt: skip
-    assert trainer.global_step == 8
+    assert trainer.step == 8
     assert (bleu.best_step, bleu.worse) == (2, 3)
 
 
 def test_a_run_that_stopped_early_and_was_killed_before_its_end_makes_the_end_only(tmp_path):
     run(tmp_path, [3.0, 2.0, 1.0, 0.0], patience=2, steps=50)
-    _, bleu, averages, trainer = run(
-        tmp_path, [9.0], patience=2, steps=50, checkpoint=tmp_path / "6.ckpt", first_batch=6
+    _, bleu, trainer = run(
+        tmp_path, [9.0], patience=2, steps=50, checkpoint=checkpoint_path(tmp_path, 6)
     )
-    assert trainer.global_step == 6
-    assert averages.summary == {"steps": [4, 6], "val_bleu": 9.0, "shipped": True}
+    assert trainer.step == 6
+    assert bleu.summary == {"steps": [4, 6], "val_bleu": 9.0, "shipped": True}
     assert len(bleu.scored) == 1
 
 
 def test_a_better_bleu_starts_the_count_again(tmp_path):
     *_, trainer = run(tmp_path, [1.0, 0.5, 2.0, 0.5, 9.0], patience=2, steps=8)
-    assert trainer.global_step == 8
+    assert trainer.step == 8
 
 
 # Files

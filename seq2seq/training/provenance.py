@@ -24,11 +24,11 @@ from seq2seq.errors import RunError
 NAME, DATA_REPORT = "origin.json", "data_report.json"
 LIBRARIES = ("torch", "lightning", "tokenizers", "sacrebleu", "datasets", "numpy")
 PACKAGE = Path(__file__).resolve().parents[1]
-PATIENCE = 10  # seconds that git may take
+TIMEOUT_SECONDS = 10  # that git may take
 
 
 @dataclass(frozen=True)
-class Start:
+class LaunchRecord:
     """One start of a run.
 
     Attributes:
@@ -61,7 +61,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """All of `origin.json`.
 
     Attributes:
@@ -72,10 +72,10 @@ class Origin:
 
     parameters: int
     data: str | None
-    starts: list[Start] = field(default_factory=list)
+    starts: list[LaunchRecord] = field(default_factory=list)
 
     @classmethod
-    def read(cls, run_dir: Path) -> Origin | None:
+    def read(cls, run_dir: Path) -> Provenance | None:
         """That of a run; None if the run is older than this file.
 
         Raises:
@@ -85,7 +85,7 @@ class Origin:
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
             parameters, starts = int(values["parameters"]), values["starts"]
-            return cls(parameters, values["data"], [Start(**start) for start in starts])
+            return cls(parameters, values["data"], [LaunchRecord(**start) for start in starts])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -107,7 +107,7 @@ def note_start(
         report: of the prepared data; None if it is streamed.
     """
     data = report.fingerprint if report else None
-    start = Start(
+    start = LaunchRecord(
         time=datetime.now().isoformat(" ", "seconds"),
         command=shlex.join(["python", *sys.argv]),
         revision=code_revision(),
@@ -118,11 +118,11 @@ def note_start(
         data=data,
     )
     try:
-        earlier = Origin.read(run_dir)
+        earlier = Provenance.read(run_dir)
     except RunError:
         earlier = None  # a damaged note is no reason not to train
     starts = [*(earlier.starts if earlier else ()), start]
-    _write(run_dir / NAME, asdict(Origin(parameters, data, starts)))
+    _write(run_dir / NAME, asdict(Provenance(parameters, data, starts)))
     if report is None:
         (run_dir / DATA_REPORT).unlink(missing_ok=True)  # of an earlier start
     else:
@@ -159,7 +159,7 @@ def _git(*arguments: str) -> str | None:
     try:
         result = subprocess.run(
             ["git", "-C", str(PACKAGE), *arguments],
-            capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=True,
+            capture_output=True, text=True, errors="replace", timeout=TIMEOUT_SECONDS, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None

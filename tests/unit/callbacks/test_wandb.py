@@ -18,8 +18,8 @@ from tiny_training import tiny_fit, tiny_task
 
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.samples import Samples
-from seq2seq.callbacks.validation_bleu import ValidationBleu
-from seq2seq.callbacks.wandb_media import (
+from seq2seq.callbacks.validation import Validation
+from seq2seq.callbacks.wandb import (
     PICTURES,
     WandbMedia,
     confidence_page,
@@ -27,6 +27,9 @@ from seq2seq.callbacks.wandb_media import (
     row,
     same_size,
 )
+from seq2seq.training.distributed import Processes
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
 
 PAIRS = [("a man reads", "un homme lit"), ("the house", "la maison"), ("", ""),
          ("the big old house is here " * 9, "la grande maison " * 9)]  # fmt: skip
@@ -36,7 +39,8 @@ PAIRS = [("a man reads", "un homme lit"), ("the house", "la maison"), ("", ""),
 def media(tmp_path):
     """Around a run of W&B that keeps what is logged."""
     bundle = tiny_bundle()
-    bleu = ValidationBleu(PAIRS, bundle.vocabularies, bundle.decode, tmp_path / "bundle", {})
+    context = Run(tmp_path, {}, "32-true", Processes(), StopRequest(Processes()))
+    bleu = Validation(context, PAIRS, bundle.vocabularies, bundle.decode)
     bleu.translations = translator_of(bundle).translate_corpus([source for source, _ in PAIRS])
     bleu.latest = 1.0
     rows: list[dict] = []
@@ -48,11 +52,13 @@ def media(tmp_path):
     return SimpleNamespace(callback=made, run=run, rows=rows, model=bundle.model, samples=samples)
 
 
-TRAINER = SimpleNamespace(global_step=2, is_global_zero=True)
+def trainer(media, step: int = 2) -> SimpleNamespace:
+    """Of a trainer what the callback looks at."""
+    return SimpleNamespace(step=step, model=media.model)
 
 
 def test_sentences_that_the_model_cannot_read_have_no_picture(media):
-    media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+    media.callback.on_validation_end(trainer(media))
     _, logged = media.rows
     sentences = media.samples.latest["sentences"]
     table = logged["samples/fixed"]
@@ -70,8 +76,7 @@ def test_what_goes_wrong_is_said_once_and_training_goes_on(media, caplog):
         raise OSError("no space")
 
     media.run.log = fail
-    trainer = tiny_fit(tiny_task(vocab_size=320), [media.callback], 4, val_every=2)
-    assert trainer.global_step == 4
+    assert tiny_fit(tiny_task(vocab_size=320), [media.callback], 4).step == 4
     for part in ("facts of the start", "histograms", "sentences and pictures"):
         assert caplog.text.count(f"W&B did not get all {part}: OSError('no space')") == 1
 
@@ -85,7 +90,7 @@ def test_after_the_process_of_w_and_b_was_killed_nothing_is_tried_again(media, c
 
     media.run.log = media.run.finish = fail
     for _ in range(3):
-        media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+        media.callback.on_validation_end(trainer(media))
     assert len(tried) == 1
     assert caplog.text.count("W&B gets no more tables and pictures of this run: ") == 1
     media.callback.finish({"steps": 2}, upload=True)
@@ -95,10 +100,9 @@ def test_after_the_process_of_w_and_b_was_killed_nothing_is_tried_again(media, c
 def test_one_part_that_fails_leaves_the_others(media, monkeypatch):
     monkeypatch.setattr(media.callback, "_attention", lambda *_: 1 / 0)
     media.callback.data_report = media.callback.run_dir / "report.html"  # was deleted
-    task = SimpleNamespace(model=media.model)
-    media.callback.on_train_start(SimpleNamespace(global_step=0), task)
+    media.callback.on_train_start(trainer(media, step=0))
     for _ in range(2):
-        media.callback.on_validation_epoch_end(TRAINER, task)
+        media.callback.on_validation_end(trainer(media))
     start, *others = media.rows
     assert "model/parameters" in start
     assert ["val/reference_words" in logged for logged in others] == [True, True]
@@ -114,7 +118,7 @@ def validated(media, steps) -> list[list[list]]:
     before = len(media.rows)
     for step in steps:
         media.samples._keep(step, [1.0, 2.0, 3.0, 4.0])
-        media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+        media.callback.on_validation_end(trainer(media))
     key = "samples/fixed"
     return [logged[key].data for logged in media.rows[before:] if key in logged]
 
@@ -192,15 +196,15 @@ def test_an_unchanged_bundle_is_logged_once_and_may_lack_its_card(media):
 def test_a_disabled_run_costs_nothing(media):
     media.run.disabled = True
     made = WandbMedia(media.run, media.callback.run_dir, media.samples, GradientNorms())
-    made.on_train_start(TRAINER, SimpleNamespace(model=None))
-    made.on_validation_epoch_end(TRAINER, SimpleNamespace(model=None))
+    made.on_train_start(trainer(media))
+    made.on_validation_end(trainer(media))
     made.finish({"steps": 2}, upload=True)
     assert media.rows == [{"finished": True}]
 
 
 def test_without_samples_there_are_histograms_only(media):
     media.samples.latest = None
-    media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+    media.callback.on_validation_end(trainer(media))
     [logged] = media.rows
     assert {type(value) for value in logged.values()} == {wandb.Histogram, int}
     assert sum(logged["val/reference_words"].histogram) == 4
@@ -208,7 +212,7 @@ def test_without_samples_there_are_histograms_only(media):
 
 def test_infinite_norms_are_left_out_of_histograms(media):
     media.callback.norms.since_validation = {"encoder.0": [1.0, math.inf, 2.0], "x": [math.nan]}
-    media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+    media.callback.on_validation_end(trainer(media))
     logged, _ = media.rows
     assert sum(logged["optim/grad_norm_histogram/encoder.0"].histogram) == 2
     assert "optim/grad_norm_histogram/x" not in logged
@@ -218,10 +222,10 @@ def test_copies_for_uploading_go_to_the_run_unless_the_user_says_where(media, mo
     seen = []
     monkeypatch.delenv("WANDB_DATA_DIR", raising=False)
     media.run.log = lambda values: seen.append(os.environ.get("WANDB_DATA_DIR"))
-    media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+    media.callback.on_validation_end(trainer(media))
     assert "WANDB_DATA_DIR" not in os.environ
     monkeypatch.setenv("WANDB_DATA_DIR", "/elsewhere")
-    media.callback.on_validation_epoch_end(TRAINER, SimpleNamespace(model=media.model))
+    media.callback.on_validation_end(trainer(media))
     assert seen == [str(Path(media.callback.run_dir) / "wandb")] * 2 + ["/elsewhere"] * 2
     assert os.environ["WANDB_DATA_DIR"] == "/elsewhere"
 

@@ -9,27 +9,26 @@ import pytest
 import torch
 
 from seq2seq import __version__
-from seq2seq.callbacks.checkpoint_files import (
+from seq2seq.errors import RunError
+from seq2seq.training.checkpointing import (
     FORMAT,
-    SafeFiles,
     check_settings,
     check_shapes,
     checkpoint_path,
     newest_checkpoint,
-    read_entry,
+    read_checkpoint,
     remove_old,
+    shard_sum,
     step_of,
+    write_checkpoint,
 )
-from seq2seq.errors import RunError
 
 
 def save(run_dir: Path, step: int, **entry) -> Path:
     path = checkpoint_path(run_dir, step)
     path.parent.mkdir(exist_ok=True)
-    files = SafeFiles()
-    content = {"state_dict": {"w": torch.full((1000,), float(step))}}
-    files.save_checkpoint(content | {"seq2seq": {"format": FORMAT, "version": "1"} | entry}, path)
-    assert files.error is None
+    content = {"model": {"w": torch.full((1000,), float(step))}, "shards": None}
+    write_checkpoint(path, content | entry)
     return path
 
 
@@ -40,7 +39,7 @@ def test_one_flipped_bit_of_a_tensor_is_noticed(tmp_path, caplog):
     where = content.index(torch.full((1000,), 16.0).numpy().tobytes()) + 2000
     content[where] ^= 1
     newest.write_bytes(content)
-    assert torch.load(newest)["state_dict"]["w"].ne(16).sum() == 1  # torch does not notice
+    assert torch.load(newest)["model"]["w"].ne(16).sum() == 1  # torch does not notice
     assert newest_checkpoint(tmp_path) == before
     assert f"{newest} is damaged (the check sum of" in caplog.text
 
@@ -78,42 +77,67 @@ def test_what_a_killed_save_left_is_removed_by_the_next(tmp_path):
 def test_a_full_disk_leaves_what_was_there(tmp_path):
     path = save(tmp_path, 8)
     before = path.read_bytes()
-    files = SafeFiles()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))  # bytes of any file
     try:
-        files.save_checkpoint({"state_dict": {"w": torch.zeros(1000)}}, path)
+        with pytest.raises(OSError, match="File too large"):
+            write_checkpoint(path, {"model": {"w": torch.zeros(1000)}})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert files.error is not None
-    assert files.error.strerror == "File too large"
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_other_errors_of_saving_are_ours_and_escape(tmp_path):
     with pytest.raises(Exception, match="pickle"):
-        SafeFiles().save_checkpoint({"x": lambda: None}, tmp_path / "step-00000001.ckpt")
+        write_checkpoint(tmp_path / "step-00000001.ckpt", {"x": lambda: None})
 
 
 def test_another_format_is_refused_by_number_and_version(tmp_path):
     path = save(tmp_path, 8, format=FORMAT + 1, version="9.9")
     with pytest.raises(RunError) as error:
-        read_entry(path)
+        read_checkpoint(path)
     text = str(error.value)
     assert f"has format {FORMAT + 1}, this version of seq2seq ({__version__}) goes on" in text
-    assert f"from format {FORMAT}: install the version that wrote it (9.9)" in text
+    assert f"from formats 1 and {FORMAT}: install the version that wrote it (9.9)" in text
     assert f"init_from={tmp_path}" in text
     torch.save({"state_dict": {}}, path)
     with pytest.raises(RunError, match=r"has format 0, .* \(of before 0.1.0\)"):
-        read_entry(path)
+        read_checkpoint(path)
+
+
+def test_a_damaged_or_missing_file_of_shards_makes_its_checkpoint_damaged(tmp_path):
+    before, path = save(tmp_path, 8), checkpoint_path(tmp_path, 16)
+    folder = path.with_suffix(".shards")
+    folder.mkdir()
+    shard = folder / "__0_0.distcp"
+    shard.write_bytes(bytes(range(256)) * 100)
+    save(tmp_path, 16, shards={shard.name: shard_sum(shard)})
+    assert newest_checkpoint(tmp_path) == path
+    content = bytearray(shard.read_bytes())
+    content[5000] ^= 1
+    shard.write_bytes(content)
+    assert newest_checkpoint(tmp_path) == before
+    shard.unlink()
+    assert newest_checkpoint(tmp_path) == before
+
+
+def test_shards_go_with_their_checkpoint(tmp_path):
+    for step in (8, 16, 24):
+        save(tmp_path, step)
+        checkpoint_path(tmp_path, step).with_suffix(".shards").mkdir()
+    checkpoint_path(tmp_path, 32).with_suffix(".shards").mkdir()  # killed before its checkpoint
+    remove_old(tmp_path, 24)
+    left = sorted(path.stem for path in (tmp_path / "checkpoints").glob("*.shards"))
+    assert left == ["step-00000016", "step-00000024"]
 
 
 def test_weights_of_another_vocabulary_are_named(tmp_path):
     path = save(tmp_path, 8)
-    check_shapes(path, torch.nn.ParameterDict({"w": torch.zeros(1000)}))
+    content = read_checkpoint(path)
+    check_shapes(path, content, torch.nn.ParameterDict({"w": torch.zeros(1000)}))
     with pytest.raises(RunError, match=r"another model: w has shape \(1000,\) there, and \(999,\)"):
-        check_shapes(path, torch.nn.ParameterDict({"w": torch.zeros(999)}))
+        check_shapes(path, content, torch.nn.ParameterDict({"w": torch.zeros(999)}))
 
 
 def test_changed_settings_are_named_then_and_now():
@@ -123,7 +147,7 @@ def test_changed_settings_are_named_then_and_now():
     now = {"model": {"dropout": 0.3, "d_ff": 8, "new": 1}, "trainer": {"max_steps": 16},
            "data": {"weights": {}, "members": {"a": {"path": "y", "train": "u"}}}}
     with pytest.raises(RunError) as error:
-        check_settings(path, {"settings": then}, now)
+        check_settings(path, then, now)
     lines = str(error.value).splitlines()
     assert lines[1:4] == [
         "  - model.dropout was 0.1, and is 0.3 now",
@@ -131,4 +155,5 @@ def test_changed_settings_are_named_then_and_now():
         "  - old was 1, and is gone now",
     ]
     assert "init_from=runs/x" in lines[-1]
-    check_settings(path, {"settings": then}, then | {"trainer": {"max_steps": 99}})
+    check_settings(path, then, then | {"trainer": {"max_steps": 99}})
+    check_settings(path, then | {"trainer": {"split": 4}}, then)  # which is no setting any more

@@ -1,0 +1,261 @@
+"""Validation: the loss, real translations and their BLEU; keeps the best model as a bundle."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from seq2seq.config import DecodeConfig
+from seq2seq.data.corpus import Pair
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.errors import RunError
+from seq2seq.evaluation.metrics import corpus_scores
+from seq2seq.inference.averaging import average_weights, fill
+from seq2seq.inference.bundle import Bundle, unique_weights
+from seq2seq.inference.bundle_folder import read_config, target_steps
+from seq2seq.inference.head_choice import choose_head
+from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import Translator
+from seq2seq.model.translation_model import TranslationModel
+from seq2seq.text import normaliser
+from seq2seq.training.averaging import Snapshots
+from seq2seq.training.run_folder import Run
+from seq2seq.training.sharding import gathered_model
+from seq2seq.training.stopping import Interrupted, Stopping
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
+
+log = logging.getLogger(__name__)
+
+SAMPLES = 3  # translations shown in the log at each validation
+
+
+class Validation:
+    """Logs `val/nll` and `val/bleu`, the latter by the very code that `scripts/evaluate.py` runs.
+
+    When BLEU is the best so far, `<run>/bundle` is written.
+
+    Args:
+        run: its folder, processes and settings, which the bundle keeps.
+        pairs: validation pairs.
+        vocabularies: those of the model.
+        decode: search settings.
+        normalise: what is done to a source before the model reads it.
+        patience: validations without a better BLEU after which training stops; None = never.
+        length_ratio: target tokens per source token of the training corpus.
+        snapshots: keep what was validated, for an average at the end; None = no average.
+
+    Attributes:
+        best, best_step: best BLEU so far, and after which step.
+        latest: that of the last validation.
+        worse: validations since the best.
+        average: BLEU of the bundle, if it is an average of several steps.
+        summary: of the average at the end; None if there is none.
+        head: the attention of the bundle that aligns best.
+        translations: those of the last validation, in the order of the pairs.
+        signature: says how BLEU is computed.
+        seconds: that the last search took all processes together.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        pairs: list[Pair],
+        vocabularies: Vocabularies,
+        decode: DecodeConfig,
+        *,
+        normalise: Sequence[str] = (),
+        patience: int | None = None,
+        length_ratio: float = 1.0,
+        snapshots: Snapshots | None = None,
+    ):
+        self.context, self.bundle_dir = run, run.folder / "bundle"
+        self.pairs, self.vocabularies, self.decode = pairs, vocabularies, decode
+        self.normalise, self.patience = list(normalise), patience
+        self.length_ratio, self.snapshots = length_ratio, snapshots
+        self.best, self.best_step = float("-inf"), 0
+        self.latest, self.worse = float("-inf"), 0
+        self.average = float("-inf")
+        self.summary: dict[str, Any] | None = None
+        self.head = AttentionHead()
+        self.translations: list[Translation] = []
+        self.signature, self.seconds = "", 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "best_step": self.best_step, "worse": self.worse}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best, self.best_step, self.worse = state["best"], state["best_step"], state["worse"]
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether there were `patience` validations without a better BLEU."""
+        return self.patience is not None and self.worse >= self.patience
+
+    def begin(self, step: int) -> None:
+        """Take up what the folder holds when training starts after `step`."""
+        if self.snapshots is not None:
+            self.snapshots.forget_after(step)
+        if (self.bundle_dir / "config.json").exists():
+            bundle = read_config(self.bundle_dir / "config.json")
+            self.head, made = bundle.alignment, bundle.training
+            self.average = made["scores"]["BLEU"] if "averaged" in made else self.average
+
+    def run(self, trainer: Trainer) -> None:
+        """Score the model as it is, in evaluation mode; collective.
+
+        Raises:
+            Interrupted: a signal came; the state was saved before the validation.
+            RunError: the bundle or a snapshot could not be written.
+        """
+        # Sharded tensors know no inference mode.
+        with torch.no_grad() if trainer.sharded else torch.inference_mode():
+            nll = self._nll(trainer)
+            half = trainer.run.precision == "bf16-mixed" and trainer.device.type == "cuda"
+            model = gathered_model(trainer.model, dtype=torch.bfloat16 if half else None)
+            bleu, self.translations = self.score(model, trainer.step)
+        trainer.log({"val/nll": nll, "val/perplexity": nll.exp(), "val/bleu": bleu})
+        step = trainer.step
+        log.info("step %d: validation BLEU %.2f (best %.2f)", step, bleu, max(bleu, self.best))
+        each = zip(self.pairs, self.translations, strict=True)
+        for (source, target), output in islice(each, SAMPLES):
+            log.info("  %s\n    -> %s\n     = %s", source, output, target)
+        self.latest, self.worse = bleu, self.worse + 1
+        if bleu > self.best:
+            self.best, self.best_step, self.worse = bleu, step, 0
+            if bleu > self.average:
+                if half and trainer.sharded:  # the bundle has all digits
+                    model = gathered_model(trainer.model, torch.device("cpu"))
+                self.ship(model, step, bleu)
+        if self.snapshots is not None:
+            self.snapshots.keep(trainer.model, step, bleu)
+        if self.gives_up and step < trainer.max_steps:
+            log.info("stopping: %d validations without better BLEU (trainer.patience)", self.worse)
+
+    def _nll(self, trainer: Trainer) -> Tensor:
+        """Nats per target token of the validation pairs, in the precision of training."""
+        totals = torch.zeros(2, device=trainer.device)
+        with trainer.fabric.autocast():
+            for batch in trainer.data.val_dataloader():
+                if self.context.stop.is_set():
+                    break  # the search comes next, and ends the run
+                nll = trainer.task.validation_step(batch.to(trainer.device))
+                totals += torch.stack([nll, nll.new_tensor(batch.target_tokens)])
+        totals = trainer.sum_over_processes(totals)
+        return totals[0] / totals[1]
+
+    @torch.inference_mode()
+    def score(self, model: TranslationModel, step: int) -> tuple[float, list[Translation]]:
+        """BLEU of a model in evaluation mode, and its translations, in all processes; collective.
+
+        Raises:
+            Interrupted: a signal came.
+        """
+        processes, stop = self.context.processes, self.context.stop
+        engine = TorchEngine([model], self.length_ratio)
+        translator = Translator(engine, self.vocabularies, self.decode, self.normalise)
+        mine = slice(processes.rank, None, processes.size)
+        sources = [source for source, _ in self.pairs]
+        precision = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")  # as scripts/evaluate.py computes
+        mine_found: list[Translation] = []
+        started = time.perf_counter()
+        device = next(model.parameters()).device.type
+        try:
+            with torch.autocast(device, enabled=False), suppress(Stopping):
+                mine_found = translator.translate_corpus(
+                    sources[mine], progress=stop.raise_if_stopping
+                )
+        finally:
+            torch.set_float32_matmul_precision(precision)
+        # The state was saved before the validation, and the next run begins with it.
+        (stopping,) = processes.all_reduce_max(stop.signal)
+        if stopping:
+            raise Interrupted(stopping, step, self.context.folder)
+        translations = self._gather(mine_found)
+        self.seconds = time.perf_counter() - started
+        hypotheses, references = map(str, translations), (target for _, target in self.pairs)
+        [bleu] = corpus_scores(list(hypotheses), list(references), ["BLEU"])
+        self.signature = bleu.signature
+        return bleu.value, translations
+
+    def _gather(self, mine: list[Translation]) -> list[Translation]:
+        """The translations of all processes in the order of the corpus."""
+        shares = self.context.processes.gather(mine)
+        merged = [Translation("", 0.0)] * len(self.pairs)
+        for rank, share in enumerate(shares):
+            merged[rank :: len(shares)] = share
+        return merged
+
+    def ship(self, model: TranslationModel, step: int, bleu: float, **made: Any) -> None:
+        """Write `<run>/bundle`, with what else is known of its making; collective.
+
+        Raises:
+            RunError: it could not be written; in all processes, so that none waits for one.
+        """
+        training = {
+            "step": step,
+            "scores": {"BLEU": bleu},
+            "signatures": {"BLEU": self.signature},
+            "length_ratio": self.length_ratio,
+            "config": self.context.settings,
+            **made,
+        }
+        error: RunError | None = None
+        if self.context.processes.rank == 0:
+            self.head = choose_head(model, self._ids())
+            bundle = Bundle(
+                model, self.vocabularies, self.decode, training, self.normalise, self.head
+            )
+            try:
+                bundle.save(self.bundle_dir)
+            except RunError as caught:
+                error = caught
+        if self.context.processes.all_reduce_max(error is not None)[0]:
+            raise RunError(
+                f"{error or 'the bundle could not be written: see the first process'}, then go "
+                f"on: python scripts/train.py resume={self.context.folder}"
+            ) from error
+
+    def _ids(self) -> list[tuple[list[int], list[int]]]:
+        """The validation pairs as the model reads them."""
+        normalise = normaliser(self.normalise)
+        as_written = normaliser(target_steps({"config": self.context.settings}, self.normalise))
+        sources = self.vocabularies.source.encode(normalise(source) for source, _ in self.pairs)
+        targets = self.vocabularies.target.encode(as_written(target) for _, target in self.pairs)
+        return list(zip(sources, targets, strict=True))
+
+    def score_average(self, trainer: Trainer) -> None:
+        """At the end, score the average of snapshots, and ship it if it is better; collective."""
+        chosen = [] if self.snapshots is None else self.snapshots.chosen()
+        if len(chosen) < 2:
+            return
+        model, steps = trainer.model, [snapshot.step for snapshot in chosen]
+        raw = {name: value.clone() for name, value in unique_weights(model).items()}
+        fill(model, average_weights([snapshot.path for snapshot in chosen]))
+        model.eval()
+        score, _ = self.score(model, trainer.step)
+        shipped = score > self.best and score >= self.average
+        if shipped:
+            self.ship(model, steps[-1], score, averaged=[f"step {step}" for step in steps])
+            self.average = score
+        model.train()
+        fill(model, raw)
+        self.summary = {"steps": steps, "val_bleu": round(score, 4), "shipped": shipped}
+        trainer.log({"val/bleu_of_average": score})
+        trainer.write_row()
+        log.info(
+            "average of steps %s: validation BLEU %.2f; best of one step %.2f: %s is the bundle",
+            *(", ".join(map(str, steps)), score, self.best),
+            "the average" if shipped else "that step",
+        )

@@ -1,0 +1,174 @@
+"""The processes of a run: how they are started, and what they tell each other."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from lightning.fabric import Fabric
+from lightning.fabric.strategies.ddp import DDPStrategy
+from lightning.fabric.strategies.strategy import Strategy
+from torch.nn.parallel import DistributedDataParallel
+
+from seq2seq.config import TrainerConfig
+from seq2seq.errors import ConfigError
+from seq2seq.training.sharding import ShardedStrategy
+
+T = TypeVar("T")
+
+TIMEOUT = timedelta(hours=2)  # one process may validate for long while the others wait
+
+
+def make_fabric(
+    accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1, strategy: str = "auto"
+) -> Fabric:
+    """Fabric, which starts processes, places tensors and knows the precision.
+
+    Args:
+        accelerator, precision: as chosen for this machine.
+        devices, num_nodes, strategy: as in the settings of the trainer.
+    """
+    chosen: str | Strategy = strategy
+    if strategy == "fsdp":
+        chosen = ShardedStrategy(bf16=precision == "bf16-mixed")
+    elif strategy == "ddp" or devices * num_nodes > 1:
+        chosen = DDPStrategy(gradient_as_bucket_view=True, **_without_buffers())
+    return Fabric(
+        accelerator=accelerator,
+        devices=devices,
+        num_nodes=num_nodes,
+        strategy=chosen,
+        precision=precision,  # type: ignore[arg-type]  # checked by our settings
+    )
+
+
+def _without_buffers() -> dict[str, Any]:
+    """What keeps DDP from sending buffers: ours are tables, equal everywhere."""
+    known = inspect.signature(DistributedDataParallel).parameters
+    new = "forward_sync_buffers"  # since torch 2.13, which warns of the old name
+    return {new if new in known else "broadcast_buffers": False}
+
+
+def process_rank() -> int:
+    """Rank of this process among those of a distributed run; 0 when it is alone.
+
+    Known before Fabric starts: torchrun sets RANK, SLURM its own name, and Fabric's own launcher
+    LOCAL_RANK for the processes that it starts.
+    """
+    names = ("RANK", "SLURM_PROCID", "LOCAL_RANK")
+    return next((int(os.environ[name]) for name in names if name in os.environ), 0)
+
+
+def check_processes(config: TrainerConfig, precision: str) -> None:
+    """Refuse what the processes of a run cannot do together.
+
+    Raises:
+        ConfigError: torchrun has started another number of them than the settings say, or could
+            not start them again; or shards do not go with one process or the precision.
+    """
+    problems = []
+    wanted, started = config.devices * config.num_nodes, int(os.environ.get("WORLD_SIZE", 0))
+    if "TORCHELASTIC_RUN_ID" in os.environ and started != wanted:
+        here = int(os.environ["LOCAL_WORLD_SIZE"])
+        problems.append(
+            f"torchrun has started {started} processes, {here} of them on this machine, but "
+            f"trainer.devices={config.devices} x trainer.num_nodes={config.num_nodes} makes "
+            f"{wanted}: set trainer.devices={here} trainer.num_nodes={started // here}"
+        )
+    restarts = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
+    if restarts != "0" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        problems.append(
+            f"torchrun --max-restarts={restarts} can hang after a restart, when processes find the "
+            "addresses of those before in its store (pytorch issue 135712): put "
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 before the command, and give it --standalone, or "
+            "--rdzv-backend=c10d for several machines"
+        )
+    if config.strategy == "fsdp" and wanted == 1:
+        problems.append(
+            "trainer.strategy=fsdp shares the weights among processes, and this is one: start "
+            "several with torchrun --nproc-per-node=N, or use trainer=auto"
+        )
+    if config.strategy == "fsdp" and precision == "16-mixed":
+        problems.append(
+            "trainer.strategy=fsdp does not go with trainer.precision=16-mixed, whose loss scale "
+            "each shard would set for itself: use bf16-mixed or 32-true, or trainer=ddp"
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
+class Processes:
+    """All processes of a run, and small messages between them through the CPU: no GPU waits.
+
+    A collective method must be called by each process, in the same order. `Processes()` is one
+    process alone, for which every method is trivial.
+    """
+
+    def __init__(self) -> None:
+        self._group: Any = None
+
+    @classmethod
+    def connected(cls) -> Processes:
+        """Those that Fabric has started; collective."""
+        processes = cls()
+        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            processes._group = dist.new_group(backend="gloo", timeout=TIMEOUT)
+        return processes
+
+    @property
+    def rank(self) -> int:
+        return 0 if self._group is None else dist.get_rank()
+
+    @property
+    def size(self) -> int:
+        return 1 if self._group is None else dist.get_world_size()
+
+    def all_reduce_max(self, *numbers: int) -> list[int]:
+        """The largest of each number over all processes; collective."""
+        return self.start_all_reduce_max(*numbers).wait()
+
+    def start_all_reduce_max(self, *numbers: int) -> PendingMax:
+        """The same, whose answer is waited for later; collective."""
+        values = torch.tensor(numbers)
+        if self._group is None:
+            return PendingMax(values, None)
+        work = dist.all_reduce(values, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
+        return PendingMax(values, work)
+
+    def gather(self, value: T) -> list[T]:
+        """The values of all processes, by rank; collective."""
+        if self._group is None:
+            return [value]
+        values: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(values, value, group=self._group)
+        return values
+
+    def set_flag(self, name: str) -> None:
+        """Set a flag that all processes can see."""
+        if self._group is not None:
+            _store().set(name, "set")
+
+    def is_set(self, name: str) -> bool:
+        """Whether any process has set the flag; does not wait."""
+        return self._group is not None and bool(_store().check([name]))
+
+
+class PendingMax:
+    """An all-reduce that is under way."""
+
+    def __init__(self, values: torch.Tensor, work: Any):
+        self._values, self._work = values, work
+
+    def wait(self) -> list[int]:
+        """The largest numbers, once all processes have sent theirs."""
+        if self._work is not None:
+            self._work.wait()
+        return [int(value) for value in self._values]
+
+
+def _store() -> Any:
+    return dist.distributed_c10d._get_default_store()  # there is no public name for it

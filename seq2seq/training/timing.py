@@ -1,0 +1,140 @@
+"""The one timer of training: how long steps and their parts take, on a CPU and on a GPU.
+
+    timer = Timer(device)
+    for batch in batches:
+        with timer.part("forward"):
+            ...
+        timer.step_done()
+    timer.read()            # Times: seconds of each part, of everything, number of steps
+
+Speeds in the curves, `trainer.profile`, `dry_run` and the training benchmark read it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.profiler import record_function
+
+PARTS = ("data", "forward", "backward", "optimiser")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of some steps.
+
+    Attributes:
+        steps: how many updates.
+        total: seconds of all of them; what was excluded is left out.
+        parts: seconds of each of `PARTS`; what is left of `total` is the rest.
+    """
+
+    steps: int = 0
+    total: float = 0.0
+    parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+
+    def __sub__(self, earlier: Times) -> Times:
+        parts = {name: seconds - earlier.parts[name] for name, seconds in self.parts.items()}
+        return Times(self.steps - earlier.steps, self.total - earlier.total, parts)
+
+
+class Timer:
+    """Adds up the time of training by parts, and marks the parts in a trace of torch's profiler.
+
+    A GPU works while the host goes on. There a mark is an event in the GPU's stream: nothing waits
+    for it until the times are read, and it says when the GPU came by. So `data` is the time in
+    which the GPU had nothing to do for want of a batch.
+
+    Args:
+        device: that trains.
+        keep_steps: whether the times of each step are wanted.
+    """
+
+    def __init__(self, device: torch.device, keep_steps: bool = False):
+        self._cuda, self._keep_steps = device.type == "cuda", keep_steps
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again at zero."""
+        self._parts = dict.fromkeys(PARTS, 0.0)
+        self._spans: list[tuple[str, Any, Any]] = []  # part, begin, end: not yet added up
+        self._ends: list[tuple[Any, int]] = []  # of each step that is kept: mark, spans so far
+        self._count = 0
+        self._begin = self._mark()
+        self._started = time.perf_counter()
+        self._excluded = 0.0
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """What runs inside belongs to this part of a step."""
+        begin = self._mark()
+        with record_function(name):
+            yield
+        self._spans.append((name, begin, self._mark()))
+        if not self._keep_steps and (not self._cuda or len(self._spans) > 1000):
+            self._add_up()
+
+    @contextmanager
+    def excluded(self) -> Iterator[None]:
+        """What runs inside is no training: validating, saving."""
+        self._wait_for_gpu()  # whose steps under way are training
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._wait_for_gpu()
+            self._excluded += time.perf_counter() - begin
+
+    def step_done(self) -> None:
+        """Count an update."""
+        self._count += 1
+        if self._keep_steps:
+            self._ends.append((self._mark(), len(self._spans)))
+
+    def read(self) -> Times:
+        """The times so far; waits for the GPU."""
+        self._wait_for_gpu()
+        if not self._keep_steps:
+            self._add_up()
+        total = time.perf_counter() - self._started - self._excluded
+        return Times(self._count, total, {part: self._parts[part] for part in PARTS})
+
+    def steps(self) -> list[Times]:
+        """The times of each step, with `keep_steps`; waits for the GPU."""
+        self._wait_for_gpu()
+        found, begin, first = [], self._begin, 0
+        for end, last in self._ends:
+            parts = dict.fromkeys(PARTS, 0.0)
+            for name, *marks in self._spans[first:last]:
+                parts[name] += self._seconds(*marks)
+            found.append(Times(1, self._seconds(begin, end), parts))
+            begin, first = end, last
+        return found
+
+    def _mark(self) -> Any:
+        if not self._cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def _seconds(self, begin: Any, end: Any) -> float:
+        """Between two marks; a GPU has passed both."""
+        return float(begin.elapsed_time(end) / 1000 if self._cuda else end - begin)
+
+    def _add_up(self) -> None:
+        """Add the spans to their parts; of those that the GPU has not yet passed, wait."""
+        for name, begin, end in self._spans:
+            if self._cuda:
+                end.synchronize()
+            self._parts[name] += self._seconds(begin, end)
+        self._spans = []
+
+    def _wait_for_gpu(self) -> None:
+        if self._cuda:
+            torch.cuda.synchronize()

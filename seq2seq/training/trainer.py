@@ -1,0 +1,370 @@
+"""The training loop: accumulate, normalise, clip, skip or step, log, validate, save, stop."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
+from torch.optim import AdamW
+
+from seq2seq.callbacks import Callback
+from seq2seq.callbacks.validation import Validation
+from seq2seq.data.collate import Batch
+from seq2seq.data.datamodule import Consumer, TranslationData
+from seq2seq.errors import RunError
+from seq2seq.training.averaging import EMA
+from seq2seq.training.checkpointing import Schedule, read_checkpoint
+from seq2seq.training.compilation import compile_model
+from seq2seq.training.distributed import PendingMax
+from seq2seq.training.loss_spikes import GOOD, Judgement, LossSpikes, SkippedSteps
+from seq2seq.training.resuming import restore, restore_random_state, save
+from seq2seq.training.run_folder import Run
+from seq2seq.training.sharding import full_tensors, without_gradient_sync
+from seq2seq.training.stopping import Interrupted
+from seq2seq.training.task import TranslationTask
+from seq2seq.training.timing import Timer
+from seq2seq.training.trackers import Tracker
+
+log = logging.getLogger(__name__)
+
+
+class Trainer:
+    """Makes the steps of a run.
+
+    The loss of a batch is a sum; gradients are divided once, before the update, by the number of
+    target tokens over all accumulated batches and all processes. So one process with batches of
+    2N, two accumulated batches of N and two processes with N agree.
+
+    Args:
+        fabric: launched; starts processes, places tensors, knows the precision.
+        task: the losses of a batch, and the optimiser.
+        run: its folder, what its processes tell each other, and signals.
+        accumulate: batches of each process for one step.
+        max_tokens: budget of a batch; only brings the summed loss near 1, the range of fp16.
+        gradient_clip: largest global gradient norm; 0 = no clipping.
+        spike: nats per token above the recent average that make a step skipped.
+        ema: decay of the moving average; 0 = none.
+        val_every_n_steps, log_every_n_steps: steps between validations, and between rows.
+        compile: by torch.compile, where that works.
+        seed: of the run; made into those of processes that have no random state to go on with.
+        validation: scores the model; None = no validation.
+        skipped_steps: reports them; None = they are only skipped.
+        checkpoints: when the state is saved; None = never.
+        callbacks: told of each moment, in this order.
+        trackers: where rows of figures go.
+
+    Attributes:
+        step: updates so far, the skipped ones included.
+        max_steps: of the whole run.
+        model, optimizer: that train.
+        device: of this process.
+        timer: of the parts of a step.
+        metrics: the latest value of each figure.
+        batch: the one that is being trained on; None in validation.
+        skipped: () whether the last update was left out, on the device.
+        compiled: whether torch.compile worked.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        task: TranslationTask,
+        run: Run,
+        *,
+        max_tokens: int,
+        accumulate: int = 1,
+        gradient_clip: float = 0.0,
+        spike: float = math.inf,
+        ema: float = 0.0,
+        val_every_n_steps: int = 1,
+        log_every_n_steps: int = 1,
+        compile: bool = False,
+        seed: int = 1,
+        validation: Validation | None = None,
+        skipped_steps: SkippedSteps | None = None,
+        checkpoints: Schedule | None = None,
+        callbacks: Sequence[Callback] = (),
+        trackers: Sequence[Tracker] = (),
+    ):
+        self.fabric, self.task, self.run = fabric, task, run
+        self.accumulate, self.max_tokens = accumulate, max_tokens
+        self.gradient_clip, self.seed = gradient_clip, seed
+        self.val_every_n_steps, self.log_every_n_steps = val_every_n_steps, log_every_n_steps
+        self.validation, self.skipped_steps = validation, skipped_steps
+        self.checkpoints, self.callbacks, self.trackers = checkpoints, callbacks, trackers
+        self.step, self.max_steps = 0, task.max_steps
+        self.metrics: dict[str, Any] = {}
+        self.batch: Batch | None = None
+        self._row: dict[str, Any] = {}
+        self._judgement: Judgement | None = None
+
+        self.module = fabric.setup_module(task)
+        self.model, self.device = task.model, fabric.device
+        self.sharded = isinstance(self.model, FSDPModule)
+        self.optimizer, self.schedule = task.configure_optimizers()
+        self.timer = Timer(self.device)
+        self.compiled = compile and compile_model(self.model, self.device, self._pass)
+        self.ema = EMA(self.model, ema) if ema else None
+        self.spikes = LossSpikes(spike, self.device)
+        self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
+        # A fused AdamW can leave a step out by itself; else the host waits for the judgement.
+        on_gpu = self.device.type == "cuda" and not self.sharded and self.scaler is None
+        self.skips_on_device = on_gpu and isinstance(self.optimizer, AdamW)
+
+    def fit(self, data: TranslationData, checkpoint: Path | None = None) -> None:
+        """Train to the end.
+
+        Args:
+            data: prepared.
+            checkpoint: the state to go on from.
+
+        Raises:
+            Interrupted: a signal came; the state is saved.
+            RunError: the state could not be saved, or the run diverged.
+        """
+        with self.run.stop.listening(), ExitStack() as ending:
+            for callback in self.callbacks:
+                ending.callback(callback.close)
+            batches = self._begin(data, checkpoint)
+            while self.step < self.max_steps and not self._gives_up():
+                flags = self._exchange_flags()
+                used = self._train_step(batches)
+                self._after_step(used, *flags.wait())
+            if self.validation is not None:
+                self.validation.score_average(self)
+            for callback in self.callbacks:
+                callback.on_train_end(self)
+
+    def train_some(self, batches: Iterator[Batch], steps: int) -> Iterator[int]:
+        """Make so many steps and nothing else, to measure them; yields after each."""
+        for _ in range(steps):
+            self._train_step(batches)
+            yield self.step
+
+    def _begin(self, data: TranslationData, checkpoint: Path | None) -> Iterator[Batch]:
+        """Restore the state, open the data, and make up for a validation that was broken off."""
+        self.data = data
+        content = None if checkpoint is None else read_checkpoint(checkpoint)
+        self.step = 0 if content is None else content["step"]
+        data.consumer = Consumer(
+            self.fabric.global_rank,
+            self.fabric.world_size,
+            self.accumulate,
+            self.step,
+            self.max_steps,
+            pin_memory=self.device.type == "cuda",
+        )
+        if checkpoint is not None and content is not None:
+            restore(self, checkpoint, content)
+        batches = iter(data.train_dataloader())
+        if self.validation is not None:
+            self.validation.begin(self.step)
+        for callback in self.callbacks:
+            callback.on_train_start(self)
+        # Last, since opening loaders and trackers may have drawn numbers.
+        restore_random_state(self, content)
+        if content is not None and not content["validated"] and self.validation is not None:
+            log.info("the validation after step %d was not finished: again", self.step)
+            self._validate()
+            self._save(validated=True)
+        if self.checkpoints is not None:
+            self.checkpoints.saved_at = time.monotonic()
+        self.timer.restart()
+        return batches
+
+    # A step
+
+    def _train_step(self, batches: Iterator[Batch]) -> list[Batch]:
+        """One update; returns the batches that it was made of."""
+        used: list[Batch] = []
+        losses = []
+        self.optimizer.zero_grad()
+        self.model.train()
+        for number in range(self.accumulate):
+            with self.timer.part("data"):
+                self.batch = batch = next(batches).to(self.device)
+            losses.append(self._pass(batch, sync=number == self.accumulate - 1))
+            used.append(batch)
+        with self.timer.part("optimiser"):
+            self._update(torch.stack(losses).sum(0), used)
+            if self.ema is not None:
+                self.ema.update(self.skipped)
+        self.step += 1
+        self.timer.step_done()
+        return used
+
+    def _pass(self, batch: Batch, sync: bool = True) -> Tensor:
+        """Forward and backward; returns the summed loss and negative log-likelihood (2,).
+
+        Args:
+            batch: on the device.
+            sync: whether processes exchange their gradients now.
+        """
+        with self._gradient_sync(sync):
+            with self.timer.part("forward"):
+                loss, nll = self.module(batch)
+            with self.timer.part("backward"):
+                self.fabric.backward(loss / self.max_tokens / self.accumulate)
+        return torch.stack([loss.detach(), nll])
+
+    def _gradient_sync(self, wanted: bool) -> AbstractContextManager[Any]:
+        if wanted:
+            return nullcontext()
+        if isinstance(self.model, FSDPModule):
+            return without_gradient_sync(self.model)
+        return self.fabric.no_backward_sync(self.module)
+
+    def _update(self, losses: Tensor, used: list[Batch]) -> None:
+        """Turn summed gradients into those of the mean per token, clip them, and step."""
+        world = self.fabric.world_size
+        totals = torch.cat([losses, losses.new_full((1,), sum(b.target_tokens for b in used))])
+        totals = self.sum_over_processes(totals)
+        loss, nll, _ = totals / totals[2]
+        self.fabric.strategy.precision.unscale_gradients(self.optimizer)
+        # The loss was divided by the accumulated batches, and DDP divides by the processes.
+        factor = self.max_tokens * self.accumulate * world / totals[2]
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
+        limit = self.gradient_clip or math.inf
+        norm = full_tensors(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}
+        self.metrics["optim/lr"] = self.optimizer.param_groups[0]["lr"]
+        self._step_unless_bad(nll, norm, used)
+        self.schedule.step()
+
+    def sum_over_processes(self, values: Tensor) -> Tensor:
+        """The sum of all processes' tensors, on the device; collective."""
+        if self.fabric.world_size > 1:
+            return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="sum"))
+        return values
+
+    def _step_unless_bad(self, nll: Tensor, norm: Tensor, used: list[Batch]) -> None:
+        if self._overflowed(nll, norm):
+            self.skipped = torch.ones_like(self.skipped)  # the scaler skips it, and scales less
+        else:
+            verdict = self.spikes.judge(nll, norm)
+            self.skipped = verdict[0] != GOOD
+            self._report_judgement()
+            self._judgement = Judgement(self.step + 1, verdict, used)
+            if self.skips_on_device:
+                setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
+            elif self.skipped:
+                self.optimizer.zero_grad()  # the optimiser finds nothing to do
+        self.fabric.strategy.optimizer_step(self.optimizer)
+
+    def _overflowed(self, nll: Tensor, norm: Tensor) -> bool:
+        """Whether the gradients were too large for fp16 under its loss scale."""
+        if self.scaler is None or self.scaler.get_scale() <= 1:
+            return False
+        return bool(nll.isfinite() & ~norm.isfinite())
+
+    @property
+    def scaler(self) -> Any:
+        """What keeps small gradients of fp16 from becoming zero; None in other precisions."""
+        return getattr(self.fabric.strategy.precision, "scaler", None)
+
+    def _report_judgement(self) -> None:
+        """Read the judgement of the last step, and say why the step was skipped."""
+        judgement, self._judgement = self._judgement, None
+        skipped = None if judgement is None else judgement.read()
+        if skipped is not None and self.skipped_steps is not None:
+            self.skipped_steps.report(skipped)
+
+    # Between two steps
+
+    def _exchange_flags(self) -> PendingMax:
+        """Begin to ask all processes for signals, and the first one's clock.
+
+        The answer is there when the step is made, so that no process waits for another. Alone, a
+        process asks itself after the step.
+        """
+        first = self.run.processes.rank == 0
+        late = first and self.checkpoints is not None and self.checkpoints.is_late()
+        return self.run.processes.start_all_reduce_max(self.run.stop.signal, late)
+
+    def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
+        if not self.skips_on_device:
+            self._report_judgement()
+        for callback in self.callbacks:
+            callback.on_step_end(self, used)
+        if self.is_log_step:
+            self.log({name: self.metrics[name] for name in ("train/loss", "train/nll")})
+            self.log({"train/perplexity": self.metrics["train/nll"].exp()})
+            self.log({name: self.metrics[name] for name in ("optim/grad_norm", "optim/lr")})
+            self.log({"epoch": self.data.epochs_done(self.step)})
+        self.write_row()
+        alone = self.run.processes.size == 1
+        self._save_or_validate(self.run.stop.signal if alone else signal, late)
+
+    def _save_or_validate(self, signal: int, late: int) -> None:
+        due = self.step % self.val_every_n_steps == 0 or self.step >= self.max_steps
+        due = due and self.validation is not None
+        error = self._error()
+        regular = self.checkpoints is not None and self.checkpoints.is_due(self.step)
+        if due or regular or signal or late or error is not None:
+            self._save(validated=not due)  # before a validation, since that takes long ...
+        if error is not None:
+            raise error
+        if signal:
+            raise Interrupted(signal, self.step, self.run.folder)
+        if due:
+            self._validate()
+            self._save(validated=True)  # ... and again after it
+
+    def _save(self, validated: bool) -> None:
+        if self.checkpoints is None:
+            return
+        with self.timer.excluded():
+            self._report_judgement()
+            for tracker in self.trackers:
+                tracker.flush()
+            save(self, validated)
+        self.checkpoints.saved_at = time.monotonic()
+
+    def _error(self) -> RunError | None:
+        return None if self.skipped_steps is None else self.skipped_steps.error
+
+    def _gives_up(self) -> bool:
+        return self.validation is not None and self.validation.gives_up
+
+    def _validate(self) -> None:
+        assert self.validation is not None
+        self.batch = None
+        with self.timer.excluded():
+            for callback in self.callbacks:
+                callback.on_validation_start(self)
+            self.model.eval()
+            with nullcontext() if self.ema is None else self.ema.lent():
+                self.validation.run(self)
+                for callback in self.callbacks:
+                    callback.on_validation_end(self)
+            self.model.train()
+            self.write_row()
+
+    # Figures
+
+    @property
+    def is_log_step(self) -> bool:
+        return self.step % self.log_every_n_steps == 0
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Add figures to the row of this step."""
+        self._row |= values
+
+    def write_row(self) -> None:
+        """Send the row to the trackers, which count steps from 0."""
+        row = {name: float(value) for name, value in self._row.items()}
+        self._row = {}
+        self.metrics |= row
+        for tracker in self.trackers:
+            if row:
+                tracker.log(row, self.step - 1)

@@ -1,0 +1,105 @@
+"""Training on the device of `conftest.py`: precision, resuming, compiling, several processes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import run_command
+from tiny_training import KeptFaults, Recorder, tiny_fit, tiny_task, weights
+
+from seq2seq.training.checkpointing import checkpoint_path
+from seq2seq.training.distributed import make_fabric
+
+pytestmark = pytest.mark.gpu
+TWO = Path(__file__).with_name("two_processes.py")
+
+
+def curve(device: str, accelerator: str, precision: str, **options) -> Recorder:
+    recorder = Recorder()
+    fabric = make_fabric(accelerator, precision)
+    tiny_fit(tiny_task(), [recorder], 30, fabric=fabric, precision=precision, **options)
+    return recorder
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
+def test_the_curve_of_half_precision_is_beside_that_of_fp32(precision, device, accelerator):
+    if precision == "16-mixed" and device == "cpu":
+        pytest.skip("fp16 needs a GPU; its loss scaling is in tests/unit/training")
+    exact = curve(device, accelerator, "32-true")
+    half = curve(device, accelerator, precision)
+    assert exact.nll[-1] < exact.nll[0] - 0.5
+    # fp16 skips its first steps, until it has found its scale.
+    skipped = sum(half.skipped)
+    gaps = [abs(one - other) for one, other in
+            zip(half.nll[skipped:], exact.nll[: 30 - skipped], strict=True)]
+    assert max(gaps) < 0.1
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_a_run_that_goes_on_ends_like_one_that_never_stopped(
+    precision, device, accelerator, tmp_path
+):
+    options = {"precision": precision, "ema": 0.9}
+    whole, again = tiny_task(dropout=0.1), tiny_task(dropout=0.1)
+    torch.manual_seed(3)
+    tiny_fit(whole, [], 8, run_dir=tmp_path, save_every=4, validation=None,
+             fabric=make_fabric(accelerator, precision), **options)
+    tiny_fit(again, [], 8, checkpoint=checkpoint_path(tmp_path, 4), validation=None,
+             fabric=make_fabric(accelerator, precision), **options)
+    for name, value in weights(whole).items():
+        torch.testing.assert_close(weights(again)[name], value, rtol=1e-6, atol=1e-7)
+
+
+def test_a_step_that_the_device_skips_by_itself_leaves_no_trace(device, accelerator):
+    """On a GPU nothing waits for the judgement; the report comes one step later."""
+    recorder, kept, task = Recorder(), KeptFaults(), tiny_task()
+    passes = []
+
+    def poisoned(gradient):
+        passes.append(1)
+        return gradient * float("nan") if len(passes) == 3 else gradient
+
+    task.model.output.weight.register_hook(poisoned)
+    fabric = make_fabric(accelerator, "32-true")
+    trainer = tiny_fit(task, [recorder], 5, fabric=fabric, skipped_steps=kept)
+    assert trainer.skips_on_device == (device == "cuda")
+    assert recorder.skipped == [False, False, True, False, False]
+    assert [one.step for one in kept.skipped] == [3]
+    before, after = recorder.weights[1:3]
+    assert all(before[name].equal(after[name]) for name in before)
+    assert all(one.equal(two) for one, two in zip(*recorder.moments[1:3], strict=True))
+
+
+def two_processes(way: str, device: str) -> list[dict]:
+    result = run_command(sys.executable, "-m", "torch.distributed.run", "--standalone",
+                         "--nproc-per-node=2", TWO, way, device)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+
+
+def test_shards_need_less_memory_than_copies_and_learn_the_same(two_devices):
+    copies, shards = two_processes("ddp", two_devices), two_processes("fsdp", two_devices)
+    assert shards[0]["nll"] == pytest.approx(copies[0]["nll"], abs=0.05)
+    for one, other in zip(shards, copies, strict=True):
+        assert one["state"] < 0.55 * other["state"]  # weights and moments
+        if two_devices == "cuda":
+            assert one["peak"] < other["peak"]
+
+
+@pytest.mark.slow
+def test_a_compiled_model_sends_gradients_while_it_goes_on_backwards(two_devices):
+    for found in two_processes("compile", two_devices):
+        assert found["compiled"]
+        assert found["ddp_optimizer"] > 0
+
+
+@pytest.mark.slow
+def test_no_process_takes_memory_of_the_first_gpu_but_the_first(two_devices):
+    found = two_processes("ddp", two_devices)
+    assert sorted(one["current"] for one in found) == [0, 1]
+    others = [one for one in found if one["current"] != 0]
+    assert all(one["on_first"] == 0 for one in others)

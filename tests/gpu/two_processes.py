@@ -1,0 +1,75 @@
+"""Run by torchrun in two processes for test_training.py: prints one JSON line for each.
+
+    torchrun --nproc-per-node=2 two_processes.py ddp|fsdp|compile cpu|cuda
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
+
+import torch
+import torch.distributed as dist
+from tiny import tiny_transformer
+from tiny_training import TinyData, TinyValidation, tiny_batch
+from torch._dynamo.backends.distributed import DDPOptimizer
+from torch.distributed.tensor import DTensor
+
+from seq2seq.config import OptimConfig
+from seq2seq.training.distributed import Processes, make_fabric
+from seq2seq.training.hardware import claim_device
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
+from seq2seq.training.task import TranslationTask
+from seq2seq.training.trainer import Trainer
+
+way, device = sys.argv[1:]
+accelerator = "gpu" if device == "cuda" else "cpu"
+claim_device(accelerator)
+torch.manual_seed(0)
+used: list[int] = []
+if way == "compile":
+    compile_fn = DDPOptimizer.compile_fn
+
+    def noted(self: Any, *arguments: Any) -> Any:
+        used.append(1)
+        return compile_fn(self, *arguments)
+
+    DDPOptimizer.compile_fn = noted  # type: ignore[method-assign]
+
+fabric = make_fabric(accelerator, "bf16-mixed", 2, 1, "fsdp" if way == "fsdp" else "ddp")
+fabric.launch()
+sizes = {"d_model": 256, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 6}
+if way == "compile":
+    sizes = {"encoder_layers": 1, "decoder_layers": 1}
+with torch.device("meta" if way == "fsdp" and dist.get_rank() else "cpu"):
+    model = tiny_transformer(**sizes)
+processes = Processes.connected()
+run = Run(Path(os.devnull), {}, "bf16-mixed", processes, StopRequest(processes))
+task = TranslationTask(model, OptimConfig(lr=0.001, warmup_steps=2), 4)
+trainer = Trainer(
+    fabric, task, run, max_tokens=64, accumulate=2, compile=way == "compile",
+    val_every_n_steps=9, validation=TinyValidation(),
+)  # fmt: skip
+trainer.fit(TinyData())
+tensors = [value for state in trainer.optimizer.state.values() for value in state.values()]
+tensors += trainer.model.parameters()
+mine = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
+found = {
+    "nll": float(trainer.metrics["train/nll"]),
+    "compiled": trainer.compiled,
+    "ddp_optimizer": len(used),
+    "state": sum(tensor.numel() * tensor.element_size() for tensor in mine),
+    "peak": torch.cuda.max_memory_allocated() if device == "cuda" else 0,
+    # Bytes of the first GPU that this process's allocator holds, and whether it has a context.
+    "on_first": torch.cuda.memory_reserved(0) if device == "cuda" else 0,
+    "current": torch.cuda.current_device() if device == "cuda" else dist.get_rank(),
+    "batch": tiny_batch(0).target_tokens,
+}
+os.write(1, (json.dumps(found) + "\n").encode())  # one piece
+dist.destroy_process_group()

@@ -1,0 +1,188 @@
+"""A bad step is judged as such, and leaves no trace but in the schedule and the report."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_training import KeptFaults, Recorder, tiny_fit, tiny_task
+
+from seq2seq.callbacks import Callback
+from seq2seq.training.loss_spikes import (
+    GOOD,
+    JUMP,
+    LOSS_NOT_FINITE,
+    REMEMBERED,
+    WARM_UP_STEPS,
+    LossSpikes,
+)
+
+
+def poison(task, where: str, factor: float, *batches: int):
+    """Multiply hidden states or a gradient, in some batches of training."""
+    seen = [-1]
+
+    def hidden(module, given, output):
+        if module.training:
+            seen[0] += 1
+        return output * factor if module.training and seen[0] in batches else output
+
+    def gradient(value):
+        return value * factor if seen[0] in batches else value
+
+    task.model.register_forward_hook(hidden if where == "hidden" else lambda *_: count())
+    if where == "gradient":
+        task.model.output.weight.register_hook(gradient)
+
+    def count():
+        seen[0] += task.model.training
+
+    return task
+
+
+def assert_same(some, others) -> None:
+    assert len(some) == len(others)
+    for one, other in zip(some, others, strict=True):
+        assert one.equal(other)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize(
+    ("where", "factor", "fault"),
+    [
+        ("gradient", math.nan, "the gradient norm is nan"),
+        ("gradient", math.inf, "the gradient norm is inf"),
+        ("hidden", math.nan, "the loss is nan"),
+    ],
+)
+def test_weights_and_optimiser_are_untouched_and_the_next_step_is_made(
+    precision, where, factor, fault
+):
+    recorder = Recorder()
+    task = poison(tiny_task(), where, factor, 2)
+    trainer = tiny_fit(task, [recorder], 5, precision=precision)
+    assert recorder.faults == [None, None, fault, None, None]
+    before, after, later = recorder.weights[1:4]
+    assert_same(before.values(), after.values())
+    assert_same(recorder.moments[1], recorder.moments[2])
+    assert not any(before[name].equal(later[name]) for name in before if "weight" in name)
+    assert trainer.step == trainer.schedule.last_epoch == 5
+    assert all(value.isfinite().all() for value in recorder.weights[-1].values())
+
+
+def test_a_device_that_skips_by_itself_ends_with_the_same_weights_and_tells_one_step_later():
+    """The way of a GPU: nothing waits for the judgement, and the optimiser reads the flag."""
+
+    class OnDevice(Callback):
+        def on_train_start(self, trainer):
+            trainer.skips_on_device = True
+
+    waiting, on_device = Recorder(), Recorder()
+    for recorder, callbacks in ((waiting, []), (on_device, [OnDevice()])):
+        kept = KeptFaults()
+        task = poison(tiny_task(), "hidden", math.nan, 2)
+        tiny_fit(task, [recorder, *callbacks], 5, skipped_steps=kept, ema=0.5)
+        assert [one.step for one in kept.skipped] == [3]
+    assert on_device.skipped == waiting.skipped == [False, False, True, False, False]
+    assert on_device.faults == [None] * 5  # at the end of step 3 nobody has asked yet
+    for ours, theirs in zip(on_device.weights, waiting.weights, strict=True):
+        assert_same(ours.values(), theirs.values())
+    for ours, theirs in zip(on_device.moments, waiting.moments, strict=True):
+        assert_same(ours, theirs)
+
+
+def test_a_first_step_may_be_bad_and_one_of_accumulated_batches_spoils_the_update():
+    recorder = Recorder()
+    tiny_fit(poison(tiny_task(), "hidden", math.nan, 1), [recorder], 2, accumulate=2)
+    assert recorder.faults == ["the loss is nan", None]
+    assert not recorder.moments[0]
+    assert recorder.moments[1]
+
+
+def test_a_skipped_step_names_its_batches_and_figures():
+    recorder, kept = Recorder(), KeptFaults()
+    task = poison(tiny_task(), "gradient", math.inf, 3)
+    tiny_fit(task, [recorder], 3, accumulate=2, skipped_steps=kept)
+    [skipped] = kept.skipped
+    assert skipped.step == 2  # of batches 2 and 3
+    assert len(skipped.batches) == 2
+    assert skipped.norm == math.inf
+    assert skipped.nll == pytest.approx(recorder.nll[1])
+    assert skipped.average == pytest.approx(recorder.nll[0])
+
+
+def judge(spikes: LossSpikes, nll: float, norm: float = 1.0) -> int:
+    return int(spikes.judge(torch.tensor(nll), torch.tensor(norm))[0])
+
+
+@given(
+    losses=st.lists(st.floats(0, 4, width=32), min_size=WARM_UP_STEPS, max_size=2 * REMEMBERED),
+    jump=st.floats(0.1, 50),
+)
+def test_a_jump_is_more_than_so_much_above_the_average(losses, jump):
+    spikes = LossSpikes(threshold=5.0)
+    average = 0.0
+    for count, nll in enumerate(losses, start=1):
+        assert judge(spikes, nll) == GOOD
+        average += (nll - average) / min(count, REMEMBERED)
+    known = spikes.state_dict()["average"]
+    assert known == pytest.approx(average)
+    nll = torch.tensor(known + jump, dtype=torch.float64)
+    verdict = spikes.judge(nll, torch.tensor(1.0))
+    assert (verdict[0] == JUMP) == bool(nll > known + 5.0)
+
+
+def test_the_average_is_the_plain_mean_at_first_and_follows_later():
+    spikes = LossSpikes(threshold=5.0)
+    losses = torch.linspace(9, 3, REMEMBERED).tolist()
+    for nll in losses:
+        judge(spikes, nll)
+    assert spikes.state_dict()["average"] == pytest.approx(sum(losses) / len(losses))
+    for _ in range(5 * REMEMBERED):
+        judge(spikes, 3.0)
+    assert spikes.state_dict()["average"] == pytest.approx(3.0, abs=0.05)
+
+
+def test_no_jump_is_seen_before_the_average_has_settled():
+    spikes = LossSpikes(threshold=1.0)
+    for nll in range(WARM_UP_STEPS):  # each a nat above the one before
+        assert judge(spikes, 3.0 * nll) == GOOD
+    assert judge(spikes, 3.0 * WARM_UP_STEPS + 1) == JUMP
+
+
+def test_skipped_steps_do_not_move_the_average_and_are_counted_in_a_row():
+    spikes = LossSpikes(threshold=5.0)
+    judge(spikes, 3.0)
+    for count in range(1, 4):
+        assert judge(spikes, math.nan) == LOSS_NOT_FINITE
+        assert spikes.state_dict() == {"average": 3.0, "good": 1, "in_a_row": count}
+    judge(spikes, 3.0)
+    assert spikes.state_dict()["in_a_row"] == 0
+
+
+def test_a_run_that_goes_on_judges_as_if_it_had_never_stopped(tmp_path):
+    whole = tiny_fit(poison(tiny_task(), "hidden", math.nan, 3), [], 8)
+    first = tiny_fit(poison(tiny_task(), "hidden", math.nan, 3), [], 4, run_dir=tmp_path,
+                     save_every=4)
+    assert first.spikes.state_dict()["in_a_row"] == 1
+    checkpoint = tmp_path / "checkpoints" / "step-00000004.ckpt"
+    second = tiny_fit(tiny_task(), [], 8, checkpoint=checkpoint, run_dir=tmp_path)
+    assert second.spikes.state_dict() == whole.spikes.state_dict()
+    assert whole.spikes.state_dict()["good"] == 7
+
+
+def test_the_moving_average_of_weights_is_left_alone():
+    seen: list[tuple[int, torch.Tensor]] = []
+
+    class Shadow(Callback):
+        def on_step_end(self, trainer, batches):
+            value = next(iter(trainer.ema.shadow.values()))
+            seen.append((int(trainer.ema.updates), value.clone()))
+
+    tiny_fit(poison(tiny_task(), "hidden", math.nan, 2), [Shadow()], 4, ema=0.5)
+    assert [updates for updates, _ in seen] == [1, 2, 2, 3]
+    assert seen[1][1].equal(seen[2][1])
+    assert not seen[2][1].equal(seen[3][1])

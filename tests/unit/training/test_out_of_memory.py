@@ -1,0 +1,71 @@
+"""Running out of memory is recognised, and said with what a user can change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2seq.config import may_change
+from seq2seq.data.collate import Batch
+from seq2seq.training.hardware import out_of_memory, ran_out
+
+CPU_MESSAGE = (
+    "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+    "tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."), True),
+        (RuntimeError(CPU_MESSAGE), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), True),
+        (MemoryError(), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (KeyError("memory"), False),
+    ],
+)
+def test_what_running_out_of_memory_looks_like(error, expected):
+    assert ran_out(error) == expected
+
+
+def test_a_real_allocation_that_fails_is_recognised():
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(2**46)
+    assert ran_out(raised.value)
+
+
+IDS = torch.zeros(8, 5, dtype=torch.long)
+BATCH = Batch(IDS, IDS[:, :3], IDS[:, :3], 0, 0)
+
+
+def message(batch: Batch | None, **options) -> str:
+    given = {"max_tokens": 4096, "accumulate": 4, "beam": 5, "batch_tokens": 4096,
+             "run_dir": Path("runs/x"), **options}  # fmt: skip
+    return str(out_of_memory(batch, "cpu", **given))
+
+
+def test_the_message_says_what_the_batch_was_and_what_to_lower():
+    text = message(BATCH)
+    assert "a batch of 8 sentences x 5 source x 3 target tokens (up to" in text
+    for hint in ("lower data.max_tokens=4096 and raise trainer.accumulate=4 by the same factor",
+                 "a smaller model", "precision", "GiB"):  # fmt: skip
+        assert hint in text
+
+
+def test_outside_of_steps_the_search_is_to_blame_and_may_be_made_smaller():
+    text = message(None)
+    assert "out of memory in a validation" in text
+    assert "To go on: python scripts/train.py resume=runs/x decode.batch_tokens=2048," in text
+    assert "For a new run: a smaller decode.beam=5; or a smaller model" in text
+    assert may_change("decode.batch_tokens")
+    assert not may_change("decode.beam")
+
+
+@pytest.mark.parametrize("batch", [BATCH, None], ids=["training", "validation"])
+def test_a_model_that_training_starts_from_cannot_be_smaller(batch):
+    assert "a smaller model" in message(batch)
+    assert "a smaller model" not in message(batch, fine_tuning=True)
