@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq.model import masks
-from seq2seq.model.attention import attend, fused_backend
+from seq2seq.model.attention import attend
+from seq2seq.model.fused_attention import fused_backend
 
 LENGTHS = (64, 512, 2048)
 TOKENS = 4096  # positions in a batch, at every length

@@ -8,21 +8,18 @@ Masks are boolean, True = may attend (see `masks.py`).
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seq2seq.config import KERNELS
 from seq2seq.errors import nearest
 from seq2seq.model import masks
+from seq2seq.model.fused_attention import for_each_query_head, fused_attention
 from seq2seq.model.kv_cache import KeysValues, LayerCache
 from seq2seq.model.positions import RotaryPositions
-
-HALF = (torch.bfloat16, torch.float16)  # what flash attention takes on a GPU
 
 
 def attend(
@@ -57,8 +54,8 @@ def attend(
     check_options(dropout, kernel)
     if kernel == "reference":
         weights_BHTS = attention_weights(q_BHTE, k_BKSE, allowed, causal=causal)
-        return F.dropout(weights_BHTS, dropout) @ _for_each_query_head(v_BKSF, q_BHTE)
-    return _fused(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, causal)
+        return F.dropout(weights_BHTS, dropout) @ for_each_query_head(v_BKSF, q_BHTE)
+    return fused_attention(q_BHTE, k_BKSE, v_BKSF, allowed, dropout, causal)
 
 
 def attention_weights(
@@ -72,7 +69,7 @@ def attention_weights(
     if causal:
         order = masks.causal(q_BHTE.size(2), k_BKSE.size(2), q_BHTE.device)
         allowed = masks.combine(allowed, order)
-    k_BHSE = _for_each_query_head(k_BKSE, q_BHTE)
+    k_BHSE = for_each_query_head(k_BKSE, q_BHTE)
     scores_BHTS = q_BHTE @ k_BHSE.transpose(-1, -2) * (1.0 / math.sqrt(q_BHTE.size(-1)))
     return masked_softmax(scores_BHTS, allowed)
 
@@ -87,103 +84,6 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
         return scores.softmax(dim=-1)
     scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
     return scores.softmax(dim=-1) * allowed
-
-
-def _for_each_query_head(x_BKSE: Tensor, q_BHTE: Tensor) -> Tensor:
-    """(B, K, S, E) -> (B, H, S, E): neighbouring query heads read copies of the same head."""
-    return x_BKSE.repeat_interleave(q_BHTE.size(1) // x_BKSE.size(1), dim=1)
-
-
-# torch's fused kernels
-
-
-def _fused(
-    q_BHTE: Tensor,
-    k_BKSE: Tensor,
-    v_BKSF: Tensor,
-    allowed: Tensor | None,
-    dropout: float,
-    causal: bool,
-) -> Tensor:
-    """The same by torch's `scaled_dot_product_attention`, whose fast kernels keep no weights."""
-    arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
-    if q_BHTE.dtype in HALF and q_BHTE.device.type == "cpu" and torch.is_grad_enabled():
-        # There the fused kernel's backward pass takes ten times as long in half precision.
-        for name in ("query", "key", "value"):
-            arguments[name] = arguments[name].float()
-    surroundings = _surroundings(q_BHTE, arguments["attn_mask"])
-    if surroundings is None:
-        context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
-    else:
-        with surroundings:
-            context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
-    return context.to(q_BHTE.dtype).reshape(*q_BHTE.shape[:3], v_BKSF.size(3))
-
-
-def _fused_arguments(
-    q_BHTE: Tensor, k_BKSE: Tensor, v_BKSF: Tensor, allowed: Tensor | None, causal: bool
-) -> dict[str, Any]:
-    """Arguments that give torch's SDPA the same task, on its fast path.
-
-    - Its causal flag aligns to the first key and must not meet a mask, so it is used only for
-      a whole sequence without mask; a single query is the last one and sees all keys.
-    - Queries that share a key/value head become further queries of that head where one mask
-      fits them all: every kernel takes that, and neither keys nor values are copied.
-    - Else heads stay grouped where torch's flash kernel takes them so, or keys and values are
-      repeated.
-    """
-    heads, queries, kv_heads, keys = *q_BHTE.shape[1:3], *k_BKSE.shape[1:3]
-    is_causal = False
-    if causal and allowed is None and 1 < queries == keys:
-        is_causal = True  # not the condition itself, which is a symbol to torch.compile
-    if causal and queries > 1 and not is_causal:
-        allowed = masks.combine(allowed, masks.causal(queries, keys, q_BHTE.device))
-    grouped = heads != kv_heads
-    if grouped and not is_causal and (allowed is None or allowed.shape[1:3] == (1, 1)):
-        batch, _, _, width = q_BHTE.shape
-        q_BHTE = q_BHTE.reshape(batch, kv_heads, heads // kv_heads * queries, width)
-        grouped = False
-    elif grouped and q_BHTE.is_cuda and (allowed is not None or q_BHTE.dtype not in HALF):
-        k_BKSE, v_BKSF = (_for_each_query_head(x, q_BHTE) for x in (k_BKSE, v_BKSF))
-        grouped = False
-    return {
-        "query": q_BHTE,
-        "key": k_BKSE,
-        "value": v_BKSF,
-        "attn_mask": allowed,
-        "is_causal": is_causal,
-        "enable_gqa": grouped,
-    }
-
-
-def _surroundings(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[Any] | None:
-    """What the kernel must run in: on a CPU no autocast; on a GPU no cuDNN beside a mask.
-
-    cuDNN's gradients are NaN there for some lengths on H100 and H200 (pytorch issue 196678).
-    """
-    if q.is_cuda and allowed is not None:
-        return sdpa_kernel(
-            [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-        )
-    if not q.is_cuda and torch.is_autocast_enabled("cpu"):
-        return torch.autocast("cpu", enabled=False)
-    return None
-
-
-def fused_backend(
-    q_BHTE: Tensor,
-    k_BKSE: Tensor,
-    v_BKSF: Tensor,
-    allowed: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    causal: bool = False,
-) -> str:
-    """The kernel of torch that `attend` would run: flash, efficient, cudnn, or the slow math."""
-    arguments = _fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
-    with _surroundings(q_BHTE, arguments["attn_mask"]) or nullcontext():
-        chosen = torch._fused_sdp_choice(**arguments, dropout_p=dropout)
-    return SDPBackend(chosen).name.removesuffix("_ATTENTION").lower()
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, causal: bool) -> None:
@@ -340,11 +240,10 @@ class MultiHeadAttention(nn.Module):
         allowed: Tensor | None = None,
         *,
         causal: bool = False,
-        rotary: RotaryPositions | None = None,
-        cache: LayerCache | None = None,
+        **options: Any,
     ) -> Tensor:
         """The weights (B, H, T, S) of `forward` with the same arguments, before dropout."""
-        q_BHTE, k_BKSE, _ = self._project(x_BTD, memory, causal, rotary, cache)
+        q_BHTE, k_BKSE, _ = self._project(x_BTD, memory, causal, **options)
         return attention_weights(q_BHTE, k_BKSE, allowed, causal=causal)
 
     def queries(self, x_BTD: Tensor) -> Tensor:
@@ -366,8 +265,8 @@ class MultiHeadAttention(nn.Module):
         x_BTD: Tensor,
         memory: Tensor | KeysValues | None,
         causal: bool,
-        rotary: RotaryPositions | None,
-        cache: LayerCache | None,
+        rotary: RotaryPositions | None = None,
+        cache: LayerCache | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, E) of x, with the keys and values (B, K, S, E) that they read."""
         if x_BTD.dim() != 3 or x_BTD.size(2) != self.d_model:

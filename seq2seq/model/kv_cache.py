@@ -93,7 +93,7 @@ class KVCache:
                     f"the cache wants keys and values {tuple(self._free[part].shape)}, got "
                     f"{tuple(new.shape)}: a cache belongs to one attention"
                 )
-            self._free[part].copy_(new.detach())
+            self._free[part].copy_(new.detach() if new.requires_grad else new)
         k, v = self._seen[2 * layer : 2 * layer + 2]  # (R, K, length + T, E)
         if layer == self.layers - 1:
             self.length += k_RKTE.size(2)

@@ -41,7 +41,7 @@ def optimize_for_inference(model: TranslationModel) -> None:
             if type(child) is nn.Linear:
                 setattr(parent, name, PackedLinear([child]))
     for module in model.modules():
-        if not isinstance(module, MultiHeadAttention | TranslationModel):
+        if not isinstance(module, TranslationModel):
             kind = DirectLayerNorm if type(module) is nn.LayerNorm else type(module)
             module.__class__ = called_directly(kind)  # type: ignore[arg-type]
         vars(module).update(module._modules | module._parameters | module._buffers)
@@ -50,7 +50,15 @@ def optimize_for_inference(model: TranslationModel) -> None:
 @cache
 def called_directly(kind: type[nn.Module]) -> type[nn.Module]:
     """The same modules without hooks: torch looks for them at each call, 140 times a step."""
-    return type(kind.__name__, (kind,), {"__call__": kind.forward})
+    # The weights of attention are looked at through hooks.
+    call = _with_forward_hooks if issubclass(kind, MultiHeadAttention) else kind.forward
+    return type(kind.__name__, (kind,), {"__call__": call})
+
+
+def _with_forward_hooks(module: nn.Module, *args: Any, **options: Any) -> Any:
+    if module._forward_hooks:
+        return nn.Module.__call__(module, *args, **options)
+    return module.forward(*args, **options)
 
 
 def can_pack() -> bool:

@@ -14,7 +14,7 @@ from seq2seq.config import ModelConfig, TrainerConfig, TransformerConfig
 from seq2seq.errors import ConfigError
 from seq2seq.inference.precision import cpu_has
 from seq2seq.model import masks
-from seq2seq.model.attention import fused_backend
+from seq2seq.model.fused_attention import fused_backend
 
 
 def choose_accelerator(config: TrainerConfig) -> str:

@@ -1,0 +1,116 @@
+"""Attention by torch's fused kernels: how to ask for it, so that a fast one runs.
+
+Shapes as in `attention.py`.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from seq2seq.model import masks
+
+HALF = (torch.bfloat16, torch.float16)  # what flash attention takes on a GPU
+
+
+def for_each_query_head(x_BKSE: Tensor, q_BHTE: Tensor) -> Tensor:
+    """(B, K, S, E) -> (B, H, S, E): neighbouring query heads read copies of the same head."""
+    return x_BKSE.repeat_interleave(q_BHTE.size(1) // x_BKSE.size(1), dim=1)
+
+
+def fused_attention(
+    q_BHTE: Tensor,
+    k_BKSE: Tensor,
+    v_BKSF: Tensor,
+    allowed: Tensor | None,
+    dropout: float,
+    causal: bool,
+) -> Tensor:
+    """The same by torch's `scaled_dot_product_attention`, whose fast kernels keep no weights."""
+    arguments = fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
+    if q_BHTE.dtype in HALF and q_BHTE.device.type == "cpu" and torch.is_grad_enabled():
+        # There the fused kernel's backward pass takes ten times as long in half precision.
+        for name in ("query", "key", "value"):
+            arguments[name] = arguments[name].float()
+    surroundings = _surroundings(q_BHTE, arguments["attn_mask"])
+    if surroundings is None:
+        context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
+    else:
+        with surroundings:
+            context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
+    if context.dtype != q_BHTE.dtype:
+        context = context.to(q_BHTE.dtype)
+    if context.size(1) != q_BHTE.size(1):
+        context = context.reshape(*q_BHTE.shape[:3], v_BKSF.size(3))
+    return context
+
+
+def fused_arguments(
+    q_BHTE: Tensor, k_BKSE: Tensor, v_BKSF: Tensor, allowed: Tensor | None, causal: bool
+) -> dict[str, Any]:
+    """Arguments that give torch's SDPA the same task, on its fast path.
+
+    - Its causal flag aligns to the first key and must not meet a mask, so it is used only for
+      a whole sequence without mask; a single query is the last one and sees all keys.
+    - Queries that share a key/value head become further queries of that head where one mask
+      fits them all: every kernel takes that, and neither keys nor values are copied.
+    - Else heads stay grouped where torch's flash kernel takes them so, or keys and values are
+      repeated.
+    """
+    heads, queries, kv_heads, keys = *q_BHTE.shape[1:3], *k_BKSE.shape[1:3]
+    is_causal = False
+    if causal and allowed is None and 1 < queries == keys:
+        is_causal = True  # not the condition itself, which is a symbol to torch.compile
+    if causal and queries > 1 and not is_causal:
+        allowed = masks.combine(allowed, masks.causal(queries, keys, q_BHTE.device))
+    grouped = heads != kv_heads
+    if grouped and not is_causal and (allowed is None or allowed.shape[1:3] == (1, 1)):
+        batch, _, _, width = q_BHTE.shape
+        q_BHTE = q_BHTE.reshape(batch, kv_heads, heads // kv_heads * queries, width)
+        grouped = False
+    elif grouped and q_BHTE.is_cuda and (allowed is not None or q_BHTE.dtype not in HALF):
+        k_BKSE, v_BKSF = (for_each_query_head(x, q_BHTE) for x in (k_BKSE, v_BKSF))
+        grouped = False
+    return {
+        "query": q_BHTE,
+        "key": k_BKSE,
+        "value": v_BKSF,
+        "attn_mask": allowed,
+        "is_causal": is_causal,
+        "enable_gqa": grouped,
+    }
+
+
+def _surroundings(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[Any] | None:
+    """What the kernel must run in: on a CPU no autocast; on a GPU no cuDNN beside a mask.
+
+    cuDNN's gradients are NaN there for some lengths on H100 and H200 (pytorch issue 196678).
+    """
+    if q.is_cuda and allowed is not None:
+        return sdpa_kernel(
+            [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+        )
+    if not q.is_cuda and torch.is_autocast_enabled("cpu"):
+        return torch.autocast("cpu", enabled=False)
+    return None
+
+
+def fused_backend(
+    q_BHTE: Tensor,
+    k_BKSE: Tensor,
+    v_BKSF: Tensor,
+    allowed: Tensor | None = None,
+    dropout: float = 0.0,
+    *,
+    causal: bool = False,
+) -> str:
+    """The kernel of torch that `attend` would run: flash, efficient, cudnn, or the slow math."""
+    arguments = fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
+    with _surroundings(q_BHTE, arguments["attn_mask"]) or nullcontext():
+        chosen = torch._fused_sdp_choice(**arguments, dropout_p=dropout)
+    return SDPBackend(chosen).name.removesuffix("_ATTENTION").lower()
