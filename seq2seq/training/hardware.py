@@ -15,7 +15,7 @@ from seq2seq.data.collate import Batch
 from seq2seq.errors import ConfigError, RunError
 from seq2seq.inference.precision import cpu_has
 from seq2seq.model import masks
-from seq2seq.model.attention import fused_backend
+from seq2seq.model.fused_attention import fused_backend
 
 
 def choose_accelerator(config: TrainerConfig) -> str:

@@ -17,7 +17,8 @@ from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
 from seq2seq.model import masks
-from seq2seq.model.attention import attend, fused_backend
+from seq2seq.model.attention import attend
+from seq2seq.model.fused_attention import fused_backend
 from seq2seq.model.positions import RotaryPositions
 
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -20,12 +20,11 @@ from seq2seq.config import KERNELS
 from seq2seq.model import masks
 from seq2seq.model.attention import (
     MultiHeadAttention,
-    _fused_arguments,
     attend,
     attention_weights,
-    fused_backend,
     masked_softmax,
 )
+from seq2seq.model.fused_attention import fused_arguments, fused_backend
 from seq2seq.model.kv_cache import KeysValues, KVCache
 from seq2seq.model.positions import RotaryPositions
 
@@ -644,7 +643,7 @@ def test_dropout_on_a_cpu_and_values_of_another_width_run_the_slow_kernel():
 
 def test_plain_causality_is_left_to_the_kernel_without_any_mask():
     (q, k, v, _), _ = fast_case(4, None, True)
-    arguments = _fused_arguments(q, k, v, None, True)
+    arguments = fused_arguments(q, k, v, None, True)
     assert arguments["attn_mask"] is None
     assert arguments["is_causal"] is True
 
@@ -653,7 +652,7 @@ def test_plain_causality_is_left_to_the_kernel_without_any_mask():
 @given(problem=attention_problems())
 def test_the_causal_flag_and_a_mask_never_meet(problem):
     q, k, v, allowed = (problem[name] for name in ("q", "k", "v", "allowed"))
-    arguments = _fused_arguments(q, k, v, allowed, problem["causal"])
+    arguments = fused_arguments(q, k, v, allowed, problem["causal"])
     assert not (arguments["is_causal"] and arguments["attn_mask"] is not None)
     if arguments["is_causal"]:
         assert q.size(2) == k.size(2) > 1
@@ -662,7 +661,7 @@ def test_the_causal_flag_and_a_mask_never_meet(problem):
 def test_grouped_heads_copy_neither_keys_nor_values():
     for case in FAST:
         (q, k, v, allowed), causal = fast_case(*FAST[case])
-        arguments = _fused_arguments(q, k, v, allowed, causal)
+        arguments = fused_arguments(q, k, v, allowed, causal)
         assert arguments["key"] is k
         assert arguments["value"] is v
         if arguments["attn_mask"] is not None:
