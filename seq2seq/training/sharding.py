@@ -24,12 +24,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict_loader import load as load_sharded
 from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import (
-    FSDPModule,
-    MixedPrecisionPolicy,
-    fully_shard,
-    register_fsdp_forward_method,
-)
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_map_only
@@ -96,10 +91,6 @@ def shard(
         cast_forward_inputs=False,  # what runs between layers stays as autocast has it
     )
     for module in model.modules():
-        if isinstance(module, DecoderLayer) and hasattr(module.cross_attention, "keys_values"):
-            # Of its own, as the keys and values of the source are made before the layer runs.
-            fully_shard(module.cross_attention, mesh=mesh, mp_policy=policy)
-            register_fsdp_forward_method(module.cross_attention, "keys_values")
         if isinstance(module, EncoderLayer | DecoderLayer):
             fully_shard(module, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)

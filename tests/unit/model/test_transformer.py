@@ -303,7 +303,7 @@ def test_blocks_of_zeros_add_nothing_at_the_start(norm):
     memory = model.encode(source, torch.ones_like(source, dtype=torch.bool))
     normalise = torch.nn.LayerNorm(model.config.d_model)
     assert_close(memory, normalise(model.source_embedding(source)), rtol=0, atol=1e-4)
-    hidden = model.decode(target, memory, torch.ones_like(source, dtype=torch.bool))
+    hidden = model.decode(target, memory)
     assert_close(hidden, normalise(model.target_embedding(target)), rtol=0, atol=1e-4)
 
 

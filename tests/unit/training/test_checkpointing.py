@@ -156,4 +156,4 @@ def test_changed_settings_are_named_then_and_now():
     ]
     assert "init_from=runs/x" in lines[-1]
     check_settings(path, then, then | {"trainer": {"max_steps": 99}})
-    check_settings(path, then | {"trainer": {"split": 4}}, then)  # which is no setting any more
+    check_settings(path, then | {"trainer": {"max_steps": 8, "split": 4}}, then)
