@@ -54,5 +54,5 @@ def test_profile_says_where_the_time_goes(run):
     run_dir, printed = run("debug=profile")
     trace = json.loads((run_dir / "profile" / "trace.json").read_text())
     assert {"forward", "backward", "optimiser"} <= {e.get("name") for e in trace["traceEvents"]}
-    assert "where the time of a batch goes" in printed
+    assert "where the time of a step goes" in printed
     assert "aten::" in (run_dir / "profile" / "operators.txt").read_text()

@@ -157,10 +157,7 @@ def test_a_run_that_goes_on_keeps_an_average_that_is_better_than_its_further_ste
 
 
 def test_processes_that_see_different_snapshots_average_nothing(tmp_path, monkeypatch):
-    def gathered(_, value):
-        return [value, value[1:]] if isinstance(value, list) else [value, value]
-
-    monkeypatch.setattr(Processes, "gather", gathered)
+    monkeypatch.setattr(Processes, "gather", lambda _, v: [v, v[1:] if isinstance(v, list) else v])
     with pytest.raises(RunError) as error:
         run(tmp_path, [1.0, 2.0, 3.0, 4.0])
     text = str(error.value)
