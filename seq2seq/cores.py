@@ -18,9 +18,10 @@ LIBRARY_SETTINGS = {
     # working: `tiny` trained at 1,770 tokens/s beside one busy process, and at 2,770 with few
     # turns; alone it is as fast as before (6,760 and 6,930, two cores).
     "GOMP_SPINCOUNT": "2000",
-    # oneDNN makes a kernel for each shape of a product; with room for few of them, 300 steps of
-    # the demo in bf16 took 67 s, and 45 s with this.
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "20000",
+    # oneDNN makes a kernel for each shape of a product and keeps 1,024 of them; batches have more
+    # shapes. 300 steps of the demo in bf16 took 67 s, and 45 s with room for all; but a kernel
+    # takes 1 to 3 MiB: a run that kept 20,000 held 5.9 GiB after 580 steps.
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096",
 }
 
 

@@ -31,9 +31,6 @@ def quiet_libraries() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")
     # What fp16 does when its first steps overflow; the schedule goes on with the data.
     warnings.filterwarnings("ignore", message=".*lr_scheduler.step.. before .optimizer.step.*")
-    # Of FSDP, while keys and values of the source are made apart from their layer.
-    warnings.filterwarnings("ignore", message=".*returned a view tensor.*")
-    warnings.filterwarnings("ignore", message="Mismatch dtype between input and weight")  # qk_norm
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -102,8 +102,8 @@ def renamed() -> dict[str, str | None]:
 def last_weights(run_dir: Path) -> dict[str, torch.Tensor]:
     """The weights after the last step of a run, which are not those of its bundle if EMA is on."""
     newest = max((run_dir / "checkpoints").glob("step-*.ckpt"))
-    state = torch.load(newest, map_location="cpu", weights_only=True)["state_dict"]
-    return {name.removeprefix("model."): value for name, value in state.items()}
+    content = torch.load(newest, map_location="cpu", weights_only=True)
+    return dict(content["model"])
 
 
 # What was asked of the bundles
