@@ -35,11 +35,12 @@ class Residual(nn.Module):
         self.pre_norm = config.norm == "pre"
 
     def forward(self, x_BLD: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.pre_norm:
-            changed: Tensor = x_BLD + self.dropout(block(self.norm(x_BLD)))
-        else:
-            changed = self.norm(x_BLD + self.dropout(block(x_BLD)))
-        return changed
+        added_BLD = block(self.norm(x_BLD) if self.pre_norm else x_BLD)
+        if self.training:
+            added_BLD = self.dropout(added_BLD)
+        changed_BLD = x_BLD + added_BLD
+        out: Tensor = changed_BLD if self.pre_norm else self.norm(changed_BLD)
+        return out
 
 
 class FeedForward(nn.Module):

@@ -179,8 +179,10 @@ class Transformer(TranslationModel):
 def groups_of_like_length(real_BS: Tensor) -> list[tuple[Tensor, int]]:
     """Rows of a padded batch, in groups by length, with the longest of each; none if no gain."""
     batch, longest = real_BS.shape
+    if batch <= GROUP:
+        return []
     ends_B = (torch.arange(1, longest + 1) * real_BS).amax(1)  # behind the last real token
     groups = ends_B.argsort(stable=True).chunk(-(-batch // GROUP))
     found = [(rows, int(ends_B[rows[-1]])) for rows in groups]
     positions = sum(len(rows) * end for rows, end in found)
-    return found if batch > GROUP and positions < WORTHWHILE * real_BS.numel() else []
+    return found if positions < WORTHWHILE * real_BS.numel() else []
