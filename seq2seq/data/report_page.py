@@ -38,6 +38,7 @@ MEANINGS = {
     "markup": "tags, entities or templates rather than plain text",
     "symbols": "mostly digits and symbols: the share of letters is below {min_letters}",
     "wrong_language": "a side is not in its language",
+    "quotation": "speech is marked on one side only",
     "leakage": "a side also stands in the validation or test text, which must stay unseen",
     "duplicate": "the same pair was there before",
 }

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer
+from seq2seq.model.recurrent import AdditiveAttention
 from seq2seq.model.translation_model import TranslationModel
 
 ROWS = 64  # of the products that matrices are packed for; others are as fast
@@ -52,7 +53,8 @@ def optimize_for_inference(model: TranslationModel) -> None:
 def called_directly(kind: type[nn.Module]) -> type[nn.Module]:
     """The same modules without hooks: torch looks for them at each call, 140 times a step."""
     # The weights of attention are looked at through hooks.
-    call = _with_forward_hooks if issubclass(kind, MultiHeadAttention) else kind.forward
+    hooked = issubclass(kind, MultiHeadAttention | AdditiveAttention)
+    call = _with_forward_hooks if hooked else kind.forward
     return type(kind.__name__, (kind,), {"__call__": call})
 
 

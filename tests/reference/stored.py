@@ -72,14 +72,16 @@ def train_settings(*overrides: str) -> Fields:
 
 def schemas() -> dict[str, type[Any]]:
     """The settings of each command that is given name=value, by the name of its YAML file."""
-    import seq2seq.config as config
+    from benchmarks import settings
+
+    from seq2seq import config
 
     return {
         "average_checkpoints": config.AverageConfig,
-        "benchmark_data": config.DataBenchmarkConfig,
-        "benchmark_decode": config.DecodeBenchmarkConfig,
-        "benchmark_train": config.TrainBenchmarkConfig,
-        "compare_attention": config.CompareConfig,
+        "benchmark_data": settings.DataBenchmarkConfig,
+        "benchmark_decode": settings.DecodeBenchmarkConfig,
+        "benchmark_train": settings.TrainBenchmarkConfig,
+        "compare_attention": settings.CompareConfig,
         "evaluate": config.EvaluateConfig,
         "prepare_data": config.PrepareConfig,
         "train": config.TrainConfig,

@@ -11,9 +11,9 @@ import urllib.request
 import pytest
 import sacrebleu
 
-from seq2seq.config import ConfigError, DataConfig
+from seq2seq.config import DataConfig
 from seq2seq.data.sources import load_pairs
-from seq2seq.errors import DataError
+from seq2seq.errors import ConfigError, DataError
 
 NAME = "multi30k/2016"
 

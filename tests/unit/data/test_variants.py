@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.config import VARIANTS, CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config.data import VARIANTS
 from seq2seq.data import word_links
 from seq2seq.data.noise import capitals, heading, plain
 from seq2seq.data.sources import find_sources, load_pairs

@@ -242,5 +242,5 @@ def test_the_notes_name_each_corpus_that_the_model_is_trained_on():
     notes = (ROOT / "results/general/notes.md").read_text(encoding="utf-8")
     data = notes.partition("## Known weaknesses")[0]
     named = re.findall(r"^\| ([\w-]+) \|", data, re.MULTILINE)
-    corpus = yaml.safe_load((ROOT / "configs/data/general.yaml").read_text(encoding="utf-8"))
-    assert sorted(named) == sorted(["name", "---", *corpus["weights"]])
+    settings = yaml.safe_load((ROOT / "results/general/config.yaml").read_text(encoding="utf-8"))
+    assert sorted(named) == sorted(["name", "---", *settings["data"]["members"]])
