@@ -22,11 +22,9 @@ class CleaningConfig(Checked):
 
     languages: list[str] = setting(["en", "fr"], "languages of source and target")
     normalise: list[str] = setting(
-        ["nfc", "controls", "spaces"],
-        "steps that change the text, in this order",
-        choices=NORMALISATIONS,
-        distinct=True,
-    )
+        ["nfc", "controls", "spaces"], "steps that change the text, in this order",
+        choices=NORMALISATIONS, distinct=True,
+    )  # fmt: skip
     filters: list[str] = setting(
         [*FILTERS], "reasons to drop a pair, in this order", choices=FILTERS, distinct=True
     )
