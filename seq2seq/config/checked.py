@@ -11,6 +11,7 @@ problems come together, in one `ConfigError`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -21,6 +22,12 @@ from seq2seq.length import Length
 
 Value = TypeVar("Value")
 Settings = TypeVar("Settings", bound="Checked")
+
+
+BOUNDS = (
+    *(("at_least", operator.ge, "small"), ("above", operator.gt, "small")),
+    *(("at_most", operator.le, "large"), ("below", operator.lt, "large")),
+)
 
 
 class Checked:
@@ -87,8 +94,7 @@ class Checks:
         """Yield what is wrong with one of the settings, by the name of its field."""
         section = f"{owner.section}." if owner.section else ""
         name, value = f"{section}{key}", getattr(owner, key)
-        items = [item for item in (value if isinstance(value, list) else [value])
-                 if item is not None]
+        items = value if isinstance(value, list) else [] if value is None else [value]
         for item in items:
             if self.choices and item not in self.choices:
                 yield f"{name}={item} is not known: {nearest(str(item), self.choices)}"
@@ -106,15 +112,10 @@ class Checks:
                        f"this is {given}: leave it out")
 
     def _out_of_bounds(self, value: Any) -> str | None:
-        # Written so that NaN is refused too.
-        if self.at_least is not None and not value >= self.at_least:
-            return f"is too small: it must be at least {self.at_least}{self.instead}"
-        if self.above is not None and not value > self.above:
-            return f"is too small: it must be above {self.above}{self.instead}"
-        if self.at_most is not None and not value <= self.at_most:
-            return f"is too large: it must be at most {self.at_most}{self.instead}"
-        if self.below is not None and not value < self.below:
-            return f"is too large: it must be below {self.below}{self.instead}"
+        for name, holds, size in BOUNDS:
+            bound = getattr(self, name)
+            if bound is not None and not holds(value, bound):  # so that NaN is refused, too
+                return f"is too {size}: it must be {name.replace('_', ' ')} {bound}{self.instead}"
         finite = self.at_least is not None or self.above is not None
         return "sets no limit: give a finite number" if finite and value == math.inf else None
 

@@ -23,11 +23,9 @@ class CleaningConfig(Checked):
 
     languages: list[str] = setting(["en", "fr"], "languages of source and target")
     normalise: list[str] = setting(
-        ["nfc", "controls", "spaces"],
-        "steps that change the text, in this order",
-        choices=NORMALISATIONS,
-        distinct=True,
-    )
+        ["nfc", "controls", "spaces"], "steps that change the text, in this order",
+        choices=NORMALISATIONS, distinct=True,
+    )  # fmt: skip
     filters: list[str] = setting(
         [name for name in FILTERS if name != "quotation"],
         "reasons to drop a pair, in this order",

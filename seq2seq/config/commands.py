@@ -119,10 +119,9 @@ class EvaluateConfig(Checked):
     output: str | None = setting(None, "folder, null = <model>/evaluation; or FILE.json")
     language: str | None = setting(None, "of the translations; null = the model's, or fr")
     training_text: Any = setting(
-        "auto",
-        "text that the test set is compared with: auto = the model's, if it is in the cache and of "
-        "modest size; all = of any size; none; or files, named as in data.train",
-    )
+        "auto", "text that the test set is compared with: auto = the model's, if it is in the "
+        "cache and of modest size; all = of any size; none; or files, named as in data.train",
+    )  # fmt: skip
     comet: str | None = setting(None, "a COMET model, FOLDER/checkpoints/model.ckpt")
     comet_command: str = setting("comet-score", "of unbabel-comet, which is installed elsewhere")
 

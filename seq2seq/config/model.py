@@ -21,10 +21,9 @@ class ModelConfig(Checked):
     d_model: int = setting(512, "width of embeddings, of each layer's input and output", **SIZE)
     encoder_layers: int = setting(6, "layers of the encoder", **SIZE)
     tie_embeddings: str = setting(
-        "all",
-        "what is one matrix: none; decoder: target embeddings and output; all: source too",
+        "all", "what is one matrix: none; decoder: target embeddings and output; all: source too",
         choices=("none", "decoder", "all"),
-    )
+    )  # fmt: skip
     dropout: float = setting(0.1, "dropout of embeddings and of each block's output", **SHARE)
     word_dropout: float = setting(0.0, "share of tokens whose embedding is dropped", **SHARE)
     max_length: int = setting(

@@ -15,15 +15,13 @@ class OptimConfig(Checked):
     """
 
     optimizer: str = setting(
-        "adamw",
-        "adamw, or muon: Muon for matrices of the layers, AdamW for the rest",
+        "adamw", "adamw, or muon: Muon for matrices of the layers, AdamW for the rest",
         choices=("adamw", "muon"),
-    )
+    )  # fmt: skip
     schedule: str = setting(
-        "inverse_sqrt",
-        "inverse_sqrt (the paper, section 5.3), cosine, or wsd (warm-up, stable, decay)",
+        "inverse_sqrt", "inverse_sqrt (Vaswani et al., 5.3), cosine, wsd (warm-up, stable, decay)",
         choices=("inverse_sqrt", "cosine", "wsd"),
-    )
+    )  # fmt: skip
     lr: float | None = setting(
         None, "peak learning rate; null = the paper's (d_model * warmup_steps) ** -0.5", above=0
     )
