@@ -152,7 +152,9 @@ class Transformer(TranslationModel):
     def start_from(self, memory_BSD: Tensor, source_allowed: Tensor | None) -> TransformerState:
         """The same of sources that were encoded: their keys and values are made here, once."""
         layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
-        source = [layer.cross_attention.keys_values(memory_BSD) for layer in layers]
+        of_layers = (layer.cross_attention.keys_values(memory_BSD) for layer in layers)
+        # Each head's keys side by side: they are read at every step.
+        source = [KeysValues(k.contiguous(), v.contiguous()) for k, v in of_layers]
         return TransformerState(
             source, source_allowed, KVCache(len(layers), self.config.max_length)
         )
