@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from seq2seq.config import rules
 from seq2seq.config.checked import Checked, group, setting, settings
 from seq2seq.config.checkpoint import CheckpointConfig
 from seq2seq.config.cleaning import CleaningConfig
@@ -14,6 +13,14 @@ from seq2seq.config.decode import DecodeChanges, DecodeConfig
 from seq2seq.config.logger import LoggerConfig
 from seq2seq.config.model import ModelConfig, TransformerConfig
 from seq2seq.config.optim import OptimConfig
+from seq2seq.config.rules import (
+    headings_are_english,
+    lengths_are_known,
+    schedule_fits_run,
+    sentences_fit_batches,
+    sharded_weights_suffice,
+    vocabularies_fit_embeddings,
+)
 from seq2seq.config.tokenizer import TokenizerConfig
 from seq2seq.config.trainer import TrainerConfig
 
@@ -42,12 +49,12 @@ class TrainConfig(Checked):
     dry_run: bool = setting(False, "build all of it, say what it would take, and stop")
 
     def rules(self) -> Iterator[str]:
-        yield from rules.sentences_fit_batches(self.data, self.model)
-        yield from rules.vocabularies_fit_embeddings(self.tokenizer, self.model)
-        yield from rules.lengths_are_known(self.lengths(), self.data)
-        yield from rules.schedule_fits_run(self.optim, self.trainer, self.data)
-        yield from rules.sharded_weights_suffice(self.trainer, self.optim, self.checkpoint)
-        yield from rules.headings_are_english(self.data, self.cleaning)
+        yield from sentences_fit_batches(self.data, self.model)
+        yield from vocabularies_fit_embeddings(self.tokenizer, self.model)
+        yield from lengths_are_known(self.lengths(), self.data)
+        yield from schedule_fits_run(self.optim, self.trainer, self.data)
+        yield from sharded_weights_suffice(self.trainer, self.optim, self.checkpoint)
+        yield from headings_are_english(self.data, self.cleaning)
 
     def lengths(self) -> dict[str, Any]:
         """All lengths of training that are set, by name."""
@@ -77,7 +84,7 @@ class PrepareConfig(Checked):
             yield f"task={self.task} does not exist: tasks={self.tasks} are counted from 0"
         if self.data.streaming:
             yield "data.streaming=true needs no preparation: leave it out here"
-        yield from rules.headings_are_english(self.data, self.cleaning)
+        yield from headings_are_english(self.data, self.cleaning)
 
 
 @settings()
