@@ -22,7 +22,7 @@ from torch.distributed.fsdp import FSDPModule
 from seq2seq.callbacks import Callback
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.samples import Samples
-from seq2seq.decoding.alignment import forced_attention
+from seq2seq.decoding.forced import forced_attention
 from seq2seq.disk import replace_text
 from seq2seq.html_page import html_page, visible
 from seq2seq.inference.bundle_folder import read_config

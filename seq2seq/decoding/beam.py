@@ -24,7 +24,6 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.decoding.constraints import (
     Constraint,
-    NoInputMarks,
     apply_constraints,
     own_log_probs,
 )
@@ -39,7 +38,7 @@ def beam_search(
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,
-    constraints: Sequence[Constraint] = (NoInputMarks(),),
+    constraints: Sequence[Constraint] = (),
     return_all_finished: bool = False,
 ) -> list[list[Hypothesis]]:
     """Up to `config.n_best` hypotheses for each source (B, S), best first.

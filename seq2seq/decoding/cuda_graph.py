@@ -4,7 +4,8 @@ A step is some 150 kernels. While batches are small, launching them one by one f
 longer than they run; a graph of them is launched at once. It reads and writes the same places of
 memory each time, and its shapes are fixed. So sentences, source positions and target positions are
 rounded up, to few sizes, and what a search remembers lies in a slot: the tensors of one such shape
-and the graph recorded over them. Masks hide what is rounded up, and the numbers stay the same.
+and the graph recorded over them. Masks hide what is rounded up, and the numbers stay the same. One
+search at a time has the slots; others that run meanwhile step without graphs.
 
 Shapes: B sentences, R hypotheses, S source length, D model width.
 """
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from seq2seq.model.transformer import Transformer
 from seq2seq.model.translation_model import TranslationModel
 
 SOURCE_BLOCK, TARGET_BLOCK = 16, 32  # lengths are rounded up to multiples of these
-MAX_IDLE_SLOTS, MAX_IDLE_BYTES = 64, 2 * 2**30  # that are kept for searches to come
+MAX_SLOTS, MAX_BYTES = 64, 2 * 2**30  # that are kept for searches to come
 RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 
 
@@ -116,10 +116,8 @@ class GraphState:
     """What a search remembers: an ordinary state, and from its second token on a slot."""
 
     def __init__(self, start: TransformerState, step: GraphStep):
-        self.held = start
+        self.held, self._step = start, step
         self.sentences, self.beams, self.length = start.source[0].k.size(0), 1, 0
-        self._step, self._taken = step, list[Slot]()
-        weakref.finalize(self, _give_back, self._taken, step.returned)
 
     def reorder(self, rows: Tensor) -> None:
         if isinstance(self.held, Slot) and len(rows) == self.sentences * self.beams:
@@ -129,15 +127,9 @@ class GraphState:
 
     def keep(self, sentences: Tensor, rows: Tensor) -> None:
         self.sentences, self.beams = len(sentences), len(rows) // len(sentences)
-        shape, held = self._step.shape(self), self.held
-        if not isinstance(held, Slot) or held.shape != shape:
-            self.held = self._step.take(shape, held)
-            self._taken.append(self.held)
-        assert isinstance(self.held, Slot)
-        self.held.fill(held, sentences, rows, self.length)
-        if isinstance(held, Slot) and held is not self.held:
-            self._taken.remove(held)
-            self._step.returned.append(held)
+        slot = self._step.slot(self)
+        slot.fill(self.held, sentences, rows, self.length)
+        self.held = slot
 
     def slot_with_room(self) -> Slot:
         """The slot, with room for one more position."""
@@ -161,22 +153,27 @@ class GraphStep(ModelStep):
     def __init__(self, model: Transformer):
         super().__init__(model)
         self._limit = model.config.max_length
-        self._idle: list[Slot] = []  # the last used one last
-        self._lock = threading.Lock()
-        # States end whenever Python collects them, even under the lock, so they ask for none.
-        self.returned: deque[Slot] = deque()
+        self._slots: dict[Shape, Slot] = {}  # the last used one last
+        self._taken = threading.Lock()  # until the search that has the slots forgets its state
 
-    def start(self, source_BS: Tensor) -> GraphState:
+    def start(self, source_BS: Tensor) -> GraphState | TransformerState:
         given = source_BS.size(1)
         length = max(given, min(_multiple(given, SOURCE_BLOCK), self._limit))
         padded_BS = F.pad(source_BS, (0, length - given), value=PAD)
-        return GraphState(self.model.start(padded_BS, padded_BS != PAD), self)
+        start = self.model.start(padded_BS, padded_BS != PAD)
+        if not self._taken.acquire(blocking=False):
+            return start
+        state = GraphState(start, self)
+        weakref.finalize(state, self._taken.release)
+        return state
 
-    def hidden(self, tokens_R: Tensor, state: GraphState) -> Tensor:
+    def hidden(self, tokens_R: Tensor, state: GraphState | TransformerState) -> Tensor:
         """Append a token to each hypothesis; hidden states (R, D), until the next call.
 
         The first step is no graph: there is one hypothesis for each sentence, and never again.
         """
+        if isinstance(state, TransformerState):
+            return super().hidden(tokens_R, state)
         if state.length == 0:
             hidden_RD = super().hidden(tokens_R, state.held)
         else:
@@ -184,38 +181,27 @@ class GraphStep(ModelStep):
         state.length += 1
         return hidden_RD
 
-    def shape(self, state: GraphState) -> Shape:
-        """The shape that a state needs for its next position."""
+    def slot(self, state: GraphState) -> Slot:
+        """Of the shape that a state needs for its next position: its own, or an empty one."""
         source = state.held.source[0].k.size(2)
         target = min(_multiple(state.length + 1, TARGET_BLOCK), self._limit)
-        return Shape(_rounded(state.sentences), state.beams, source, target)
-
-    def take(self, shape: Shape, like: TransformerState) -> Slot:
-        """An idle slot of this shape, or a new one."""
-        with self._lock:
-            while self.returned:
-                self._idle.append(self.returned.popleft())
-            found = next((slot for slot in reversed(self._idle) if slot.shape == shape), None)
-            if found is not None:
-                self._idle.remove(found)
-            while (
-                len(self._idle) > MAX_IDLE_SLOTS
-                or sum(slot.bytes for slot in self._idle) > MAX_IDLE_BYTES
+        shape = Shape(_rounded(state.sentences), state.beams, source, target)
+        slot = self._slots.pop(shape, None)
+        if slot is None:
+            while self._slots and (
+                len(self._slots) >= MAX_SLOTS
+                or sum(slot.bytes for slot in self._slots.values()) > MAX_BYTES
             ):
-                self._idle.pop(0)  # the one that was used longest ago
-        if found is not None:
-            found.clear()
-            return found
-        try:
-            return Slot(self.model, shape, like)
-        except torch.OutOfMemoryError:
-            with self._lock:
-                self._idle.clear()
-            return Slot(self.model, shape, like)
-
-
-def _give_back(slots: list[Slot], returned: deque[Slot]) -> None:
-    returned.extend(slots)
+                del self._slots[next(iter(self._slots))]
+            try:
+                slot = Slot(self.model, shape, state.held)
+            except torch.OutOfMemoryError:
+                self._slots.clear()
+                slot = Slot(self.model, shape, state.held)
+        elif slot is not state.held:
+            slot.clear()
+        self._slots[shape] = slot
+        return slot
 
 
 def recorded(run: Callable[[], None], device: torch.device) -> Callable[[], None]:

@@ -15,7 +15,6 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.constraints import (
     Constraint,
-    NoInputMarks,
     apply_constraints,
     own_log_probs,
 )
@@ -31,7 +30,7 @@ def greedy_search(
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,
-    constraints: Sequence[Constraint] = (NoInputMarks(),),
+    constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each source (B, S); `limits` are the output limits in tokens."""
 

@@ -1,4 +1,4 @@
-"""What a search returns, and how length enters its score.
+"""What a search returns, and what it is ranked by: probability, length and coverage.
 
 Other engines make hypotheses, too, and start without torch.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
@@ -47,22 +49,51 @@ class Hypothesis:
         words = output[: output.index(EOS)] if finished else output
         log_probs = log_probs[: len(words) + finished]
         log_prob = float(sum(log_probs))
-        score = normalised(log_prob, max(1, len(log_probs)), config)
+        score = log_prob / length_divisor(len(log_probs), config)
         return cls(list(words), log_prob, score, finished, list(log_probs))
 
 
-def normalised(log_prob: float, length: int, config: DecodeConfig) -> float:
-    """Score of a hypothesis of `length` tokens, end mark included."""
-    return log_prob / length_divisor(length, config)
-
-
 def length_divisor(length: int, config: DecodeConfig) -> float:
-    """What a log probability is divided by; it is positive, and never falls as length grows.
+    """What the log probability of a hypothesis is divided by.
+
+    It is positive, and never falls as the length in tokens, end mark included, grows.
 
     `none` ranks by probability, which favours short outputs; `average` with an exponent of 1 by
     the mean per token; `gnmt` divides by ((5 + length) / 6) ** exponent (Wu et al. 2016, eq. 14).
     """
     if config.length_norm == "none":
         return 1.0
+    length = max(1, length)
     base = length if config.length_norm == "average" else (5 + length) / 6
     return math.pow(base, config.length_penalty)
+
+
+def coverage_penalty(weights_TS: np.ndarray) -> float:
+    """Sum over source tokens of log(min(attention they got, 1)) (Wu et al. 2016, eq. 14).
+
+    It is against translations that leave out parts of their source: 0 if each token got as much
+    as one target token gives, and below else.
+
+    Args:
+        weights_TS: attention of T target tokens to S source tokens, end marks included. The end
+            mark of the source has nothing to be translated, and does not count.
+    """
+    got_S = weights_TS.sum(axis=0, dtype=np.float64)[:-1]
+    return float(np.log(got_S.clip(np.finfo(np.float64).tiny, 1.0)).sum())
+
+
+def ranked_by_coverage(
+    hypotheses: Sequence[Hypothesis], weights: Sequence[np.ndarray], config: DecodeConfig
+) -> list[Hypothesis]:
+    """The best of a sentence, whose scores have `config.coverage` times the penalty added.
+
+    Args:
+        hypotheses: all that a search found, so that an early stop can have missed none.
+        weights: attention (T, S) of each.
+        config: the weight of the penalty, and how many are wanted.
+    """
+    scored = [
+        replace(one, score=one.score + config.coverage * coverage_penalty(weights_TS))
+        for one, weights_TS in zip(hypotheses, weights, strict=True)
+    ]
+    return sorted(scored, key=lambda one: -one.score)[: config.n_best]

@@ -23,7 +23,6 @@ from torch import Tensor
 from seq2seq.data.tokenizer import EOS, PAD
 from seq2seq.decoding.constraints import NO_TOKEN, Device, keep_only, padded
 from seq2seq.decoding.history import History
-from seq2seq.decoding.request import check_no_marks
 
 
 class Missing(NamedTuple):
@@ -54,8 +53,6 @@ class RequiredTerms:
         device: of the model.
     """
 
-    soft = False
-
     def __init__(
         self,
         terms: Sequence[Iterable[Sequence[int]]],
@@ -65,9 +62,6 @@ class RequiredTerms:
     ):
         counts = [Counter(map(tuple, sequences)) for sequences in terms]
         most = max(map(len, counts))
-        check_no_marks("a required term", list(chain.from_iterable(counts)))
-        if any(() in own for own in counts):
-            raise ValueError("a required term is empty: leave it out")
         filled_up = chain.from_iterable([*own, *[()] * (most - len(own))] for own in counts)
         self.terms_BQW = padded(list(filled_up), NO_TOKEN, device).reshape(len(counts), most, -1)
         self.counts_BQ = padded([list(own.values()) for own in counts], 0, device)
@@ -79,7 +73,7 @@ class RequiredTerms:
         self._forcing_BN = torch.zeros(len(counts), 0, dtype=torch.bool, device=device)
         self._latest: tuple[History, Missing] | None = None
 
-    def __call__(self, log_probs_RV: Tensor, history: History) -> None:
+    def __call__(self, log_probs_RV: Tensor, history: History) -> Tensor:
         missing = self.missing(history)
         lacking_R = missing.now_R > 0
         room_R = self.limits_B[history.sentence_R] - history.length - 2  # beside this and the end
@@ -91,6 +85,7 @@ class RequiredTerms:
         fits_RP = (missing.after_RP <= room_R[:, None]) & (missing.tokens_RP != PAD)
         crowded_R = lacking_R & (missing.other_R > room_R)
         keep_only(log_probs_RV, missing.tokens_RP, fits_RP, crowded_R[:, None])
+        return log_probs_RV
 
     def _forced(self, history: History, ending_R: Tensor) -> Tensor:
         """Which outputs are completed from now on, or were before (R,)."""

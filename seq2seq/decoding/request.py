@@ -91,20 +91,29 @@ def _needed(request: Request) -> int:
     Raises:
         ValueError: there is no such output.
     """
-    prefix, required = tuple(request.prefix), [tuple(term) for term in request.required]
-    check_no_marks("its prefix", [prefix])
-    check_no_marks("a banned sequence", request.banned)
-    check_no_marks("a required term", required)
+    prefix = tuple(request.prefix)
+    required, banned = ([*map(tuple, given)] for given in (request.required, request.banned))
+    for name, sequences in (
+        ("its prefix", [prefix]),
+        ("a required term", required),
+        ("a banned sequence", banned),
+    ):
+        for tokens in sequences:
+            if not {PAD, BOS, EOS}.isdisjoint(tokens):  # no constraint can put one into an output
+                raise ValueError(
+                    f"{name} holds a mark (padding, start or end): {list(tokens)}. Give tokens of "
+                    "text alone"
+                )
     if () in required:
         raise ValueError("a required term is empty: leave it out")
-    for banned in map(tuple, request.banned):
-        if not banned:
-            raise ValueError("a banned sequence is empty, and so every output would hold it")
-        forced = [("its prefix", prefix), *(("the required term", term) for term in required)]
+    if () in banned:
+        raise ValueError("a banned sequence is empty, and so every output would hold it")
+    forced = [("its prefix", prefix), *(("the required term", term) for term in required)]
+    for out in banned:
         for name, tokens in forced:
-            if any(tokens[i : i + len(banned)] == banned for i in range(len(tokens))):
+            if any(tokens[i : i + len(out)] == out for i in range(len(tokens))):
                 raise ValueError(
-                    f"the banned tokens {list(banned)} stand in {name} {list(tokens)}: leave one "
+                    f"the banned tokens {list(out)} stand in {name} {list(tokens)}: leave one "
                     "of them out"
                 )
     return len(prefix) + missing_tokens(required, prefix) + 1
@@ -128,13 +137,3 @@ def missing_tokens(required: Sequence[Sequence[int]], output: Sequence[int]) -> 
         if count and output[-size:] == term[:size]
     )
     return sum(count * len(term) for term, count in left.items()) - max(begun, default=0)
-
-
-def check_no_marks(name: str, sequences: Sequence[Sequence[int]]) -> None:
-    """Raise ValueError if a sequence holds a mark: no constraint can put one into an output."""
-    for sequence in sequences:
-        if any(token in (PAD, BOS, EOS) for token in sequence):
-            raise ValueError(
-                f"{name} holds a mark (padding, start or end): {list(sequence)}. Give tokens of "
-                "text alone"
-            )

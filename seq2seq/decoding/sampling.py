@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import PAD
-from seq2seq.decoding.constraints import Constraint, NoInputMarks
+from seq2seq.decoding.constraints import Constraint
 from seq2seq.decoding.greedy import extend
 from seq2seq.decoding.history import History
 from seq2seq.decoding.hypothesis import Hypothesis
@@ -29,7 +29,7 @@ def sample_search(
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,
-    constraints: Sequence[Constraint] = (NoInputMarks(),),
+    constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
     """`config.width` samples for each source (B, S), best first; equal ones stand as often.
 

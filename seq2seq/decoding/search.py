@@ -19,7 +19,6 @@ from seq2seq.decoding.constraints import (
     Device,
     ForcedPrefix,
     MinLength,
-    NoInputMarks,
     NoRepeatNgram,
     RepetitionPenalty,
 )
@@ -33,7 +32,6 @@ from seq2seq.decoding.step import State, StepModel
 COUNTED_LENGTH = 8  # tokens that a source counts as, lest a batch of short ones has too many rows
 
 Found = list[list[Hypothesis]]
-STRATEGIES = {"beam": beam_search, "greedy": greedy_search, "sample": sample_search}
 
 
 def search(
@@ -47,7 +45,7 @@ def search(
     progress: Callable[[int], object] | None = None,
     workers: int = 1,
     return_all_finished: bool = False,
-) -> list[list[Hypothesis]]:
+) -> Found:
     """Search for the translations of sources.
 
     Args:
@@ -69,13 +67,13 @@ def search(
     Raises:
         RequestError: what is asked of a translation cannot be.
     """
-    strategy: Callable[..., Found] = STRATEGIES[_strategy(config)]
-    if return_all_finished and strategy is beam_search:
-        strategy = partial(beam_search, return_all_finished=True)
     lengths = np.array([[len(request.source) + 1] * 2 for request in requests]).reshape(-1, 2)
     # A step makes a number for each token of the vocabulary and each hypothesis, however short.
     counted = np.maximum(lengths, COUNTED_LENGTH)
-    results: list[list[Hypothesis]] = [[] for _ in requests]
+    strategy = _strategy(config)
+    if return_all_finished and strategy is beam_search:
+        strategy = partial(beam_search, return_all_finished=True)
+    results: Found = [[] for _ in requests]
     all_limits = [
         output_limits(length, config, max_length, length_ratio) for length in lengths[:, 0].tolist()
     ]
@@ -111,14 +109,14 @@ def make_constraints(
     Their order decides where they meet: what is forced comes before what merely should not be,
     which gives way.
     """
-    made: list[Constraint] = [NoInputMarks(), MinLength([least for least, _ in limits], device)]
+    made: list[Constraint] = [MinLength([least for least, _ in limits], device)]
     if any(request.prefix for request in requests):
         made.append(ForcedPrefix([request.prefix for request in requests], device))
     if any(request.banned for request in requests):
         made.append(BannedSequences([request.banned for request in requests], device))
     if any(request.required for request in requests):
         terms, most = [request.required for request in requests], [most for _, most in limits]
-        made.append(RequiredTerms(terms, most, _strategy(config) != "beam", device))
+        made.append(RequiredTerms(terms, most, _strategy(config) is not beam_search, device))
     if config.no_repeat_ngram:
         made.append(NoRepeatNgram(config.no_repeat_ngram))
     if config.repetition_penalty > 1:
@@ -126,10 +124,10 @@ def make_constraints(
     return made
 
 
-def _strategy(config: DecodeConfig) -> str:
+def _strategy(config: DecodeConfig) -> Callable[..., Found]:
     if config.strategy == "beam":
-        return "greedy" if config.beam == 1 else "beam"
-    return "sample"  # mbr chooses among samples
+        return greedy_search if config.beam == 1 else beam_search
+    return sample_search  # mbr chooses among samples
 
 
 def _in_threads(

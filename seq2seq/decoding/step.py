@@ -1,7 +1,9 @@
-"""The protocol between a search and a model: start from sources, then step token by token."""
+"""The protocol between a search and what is searched: a model, or several models as one."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -47,3 +49,37 @@ class ModelStep:
         # Padding and start marks are inputs, never outputs; leaving their little probability in
         # the sum keeps scores equal to those of training.
         return torch.log_softmax(logits_RV.float(), dim=-1)
+
+
+class Ensemble:
+    """Step models over one vocabulary as a step model: the mean of their probabilities.
+
+    Args:
+        members: at least one.
+    """
+
+    def __init__(self, members: Sequence[StepModel[Any]]):
+        if not members:
+            raise ValueError("an ensemble needs at least one model")
+        self.members = members
+
+    def start(self, source_BS: Tensor) -> EnsembleState:
+        return EnsembleState(member.start(source_BS) for member in self.members)
+
+    def step(self, tokens_R: Tensor, state: EnsembleState) -> Tensor:
+        """Log of the mean probability (R, V) of each next token."""
+        each = zip(self.members, state, strict=True)
+        log_probs_NRV = torch.stack([member.step(tokens_R, own) for member, own in each])
+        return log_probs_NRV.logsumexp(dim=0) - math.log(len(self.members))
+
+
+class EnsembleState(list[Any]):
+    """The states of all members."""
+
+    def reorder(self, rows: Tensor) -> None:
+        for state in self:
+            state.reorder(rows)
+
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
+        for state in self:
+            state.keep(sentences, rows)

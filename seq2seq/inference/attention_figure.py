@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.decoding.alignment import forced_maps
+from seq2seq.decoding.forced import forced_maps
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.request import IdPair
 from seq2seq.errors import UserError

@@ -28,7 +28,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.hypothesis import Hypothesis, normalised
+from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
 from seq2seq.decoding.request import IdPair, Request, check_requests, output_limits
 from seq2seq.errors import BundleError, ConfigError, UserError
 from seq2seq.inference.bundle_folder import read_config
@@ -326,7 +326,7 @@ def _hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesi
         Hypothesis(
             list(without_end(output)),
             log_prob,
-            normalised(log_prob, max(1, len(output)), config),
+            log_prob / length_divisor(len(output), config),
             _ended(output),
         )
         for output, log_prob in found

@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.coverage import ranked_by_coverage
-from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.hypothesis import Hypothesis, ranked_by_coverage
 from seq2seq.decoding.request import IdPair, Request
 
 Progress = Callable[[int], object] | None

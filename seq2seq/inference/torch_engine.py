@@ -9,15 +9,13 @@ import numpy as np
 import torch
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.alignment import forced_attention
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.cuda_graph import graph_step
-from seq2seq.decoding.ensemble import Ensemble
+from seq2seq.decoding.forced import forced_attention, forced_log_probs
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request
-from seq2seq.decoding.scoring import forced_log_probs
 from seq2seq.decoding.search import search
-from seq2seq.decoding.step import ModelStep, StepModel
+from seq2seq.decoding.step import Ensemble, ModelStep, StepModel
 from seq2seq.inference.engine import Progress, ranked_by_cover
 from seq2seq.model.translation_model import TranslationModel
 

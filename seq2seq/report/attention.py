@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.decoding.alignment import forced_maps
+from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError
 from seq2seq.html_page import data_block, visible
 from seq2seq.inference.bundle import Bundle, load_bundle

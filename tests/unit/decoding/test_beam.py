@@ -18,7 +18,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate_source
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.beam import beam_search
-from seq2seq.decoding.constraints import MinLength, NoInputMarks
+from seq2seq.decoding.constraints import MinLength
 from seq2seq.decoding.greedy import greedy_search
 from seq2seq.decoding.step import ModelStep
 
@@ -147,7 +147,7 @@ def test_an_output_is_never_shorter_than_the_minimum(search):
     for minimum in (0, 1, 3):
         config, rules = DecodeConfig(beam=1 if search is greedy_search else 3), MinLength([minimum])
         [[found]] = search(
-            TableStep(language), collate_source([[3]]), [9], config, [NoInputMarks(), rules]
+            TableStep(language), collate_source([[3]]), [9], config, [rules]
         )
         assert found.tokens == [3] * minimum
         assert found.log_prob == pytest.approx(minimum * math.log(0.07) + math.log(0.9), abs=1e-5)

@@ -13,8 +13,7 @@ from tiny import random_ids, restless_transformer
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
-from seq2seq.decoding.coverage import coverage_penalty, ranked_by_coverage
-from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.hypothesis import Hypothesis, coverage_penalty, ranked_by_coverage
 from seq2seq.decoding.request import Request
 from seq2seq.inference.torch_engine import TorchEngine
 

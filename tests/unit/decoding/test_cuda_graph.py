@@ -1,6 +1,5 @@
 """Steps at fixed shapes, also recorded: the same numbers as the plain ones."""
 
-import gc
 from itertools import product
 
 import pytest
@@ -95,7 +94,7 @@ def test_searches_find_the_same_and_record_nothing_twice(beam, tapes):
 
 
 @torch.inference_mode()
-def test_searches_at_the_same_time_have_slots_of_their_own(tapes):
+def test_a_search_beside_another_steps_without_graphs(tapes):
     step = GraphStep(tiny_transformer())
     sources = random_ids(1, 2, 5), random_ids(2, 2, 5)
 
@@ -108,29 +107,28 @@ def test_searches_at_the_same_time_have_slots_of_their_own(tapes):
         return found
 
     alone = [run([step.start(source)]) for source in sources]
-    gc.collect()
     together = run([step.start(source) for source in sources])
     for i in range(2):
-        torch.testing.assert_close(together[i::2], alone[i], atol=0, rtol=0)
-    assert len(tapes) == 2  # the slot of the searches before was taken again
+        torch.testing.assert_close(together[i::2], alone[i], atol=1e-6, rtol=1e-5)
+    assert len(tapes) == 1  # the slot of the searches before was taken again
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("bound", ["MAX_IDLE_BYTES", "MAX_IDLE_SLOTS"])
+@pytest.mark.parametrize("bound", ["MAX_BYTES", "MAX_SLOTS"])
 def test_slots_are_kept_up_to_a_bound(bound, monkeypatch):
     step = GraphStep(tiny_transformer())
 
-    def search_once():
-        state = step.start(random_ids(1, 2, 5))
+    def search_once(length):
+        state = step.start(random_ids(1, 2, length))
         for _ in range(2):
             step.step(torch.full((2,), BOS), state)
 
-    search_once()
-    assert len(step.returned) == 1
+    search_once(5)
+    search_once(30)
+    assert len(step._slots) == 2
     monkeypatch.setattr(cuda_graph, bound, 0)
-    search_once()
-    assert not step._idle
-    assert len(step.returned) == 1
+    search_once(40)
+    assert len(step._slots) == 1
 
 
 @torch.inference_mode()
@@ -145,30 +143,8 @@ def test_what_is_not_a_number_does_not_stay_in_a_slot():
             state.held.cache.storage[0, :, :, 2:] = torch.nan
             slot = state.held
         del state
-    assert step.returned[-1] is slot
+    assert [*step._slots.values()] == [slot]
     assert found.isfinite().all()
-
-
-@torch.inference_mode()
-def test_a_state_may_end_while_a_slot_is_made(monkeypatch):
-    step = GraphStep(tiny_transformer())
-    tokens_R = torch.full((2,), BOS)
-
-    def collecting(run, device):
-        gc.collect()
-        return run
-
-    state = step.start(random_ids(1, 2, 5))
-    for _ in range(2):
-        step.step(tokens_R, state)
-    circle = [state]
-    circle.append(circle)
-    del state, circle
-    monkeypatch.setattr(cuda_graph, "recorded", collecting)
-    other = step.start(random_ids(1, 2, 30))  # of another size
-    for _ in range(2):
-        step.step(tokens_R, other)
-    assert len(step.returned) + len(step._idle) == 1
 
 
 def test_sizes_of_slots_are_few_and_seldom_much_too_large():

@@ -11,11 +11,10 @@ from tiny import random_ids, restless_transformer, tiny_recurrent, tiny_transfor
 from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate_source
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.ensemble import Ensemble
+from seq2seq.decoding.forced import forced_log_probs
 from seq2seq.decoding.request import Request
-from seq2seq.decoding.scoring import forced_log_probs
 from seq2seq.decoding.search import search
-from seq2seq.decoding.step import ModelStep
+from seq2seq.decoding.step import Ensemble, ModelStep
 
 PAIRS = [
     (random_ids(i, i % 6).tolist(), random_ids(50 + i, (3 * i) % 7).tolist()) for i in range(9)
@@ -42,9 +41,10 @@ def _no_gradients():
 
 @pytest.mark.parametrize("make", [restless_transformer, tiny_recurrent])
 @pytest.mark.parametrize("batch_tokens", [1, 40, 8192])
-def test_pairs_are_scored_one_by_one_as_in_one_pass_each(make, batch_tokens):
+def test_pairs_are_scored_one_by_one_as_in_one_pass_each(make, batch_tokens, monkeypatch):
+    monkeypatch.setattr("seq2seq.decoding.forced.BATCH_TOKENS", batch_tokens)
     model = make()
-    scores = forced_log_probs([model], PAIRS, batch_tokens)
+    scores = forced_log_probs([model], PAIRS)
     assert [len(one) for one in scores] == [len(target) + 1 for _, target in PAIRS]
     for (source, target), found in zip(PAIRS, scores, strict=True):
         assert sum(found) == pytest.approx(forced_log_prob(model, source, [*target, EOS]), abs=1e-4)

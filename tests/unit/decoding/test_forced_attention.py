@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tiny import tiny_recurrent, tiny_transformer
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.alignment import forced_attention
+from seq2seq.decoding.forced import forced_attention
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.request import Request
 from seq2seq.inference.torch_engine import TorchEngine
@@ -44,7 +45,8 @@ def alone(model, pair, head: AttentionHead) -> np.ndarray:
 @settings(max_examples=40, deadline=None)
 def test_a_pair_has_the_weights_that_it_has_alone(kind, pairs, data, batch_tokens):
     model, head = MODELS[kind], data.draw(st.sampled_from(HEADS[kind]))
-    found = forced_attention(model, pairs, head, batch_tokens)
+    with patch("seq2seq.decoding.forced.BATCH_TOKENS", batch_tokens):
+        found = forced_attention(model, pairs, head)
     assert len(found) == len(pairs)
     for pair, weights in zip(pairs, found, strict=True):
         assert weights.shape == (len(pair[1]) + 1, len(pair[0]) + 1)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
-from seq2seq.decoding.hypothesis import Hypothesis, length_divisor, normalised
+from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
 from seq2seq.decoding.request import output_limits
 
 
@@ -40,11 +40,11 @@ def test_an_end_mark_always_fits_behind_the_fewest_tokens():
 
 
 def test_what_a_log_probability_is_divided_by():
-    for penalty, expected in ((0.0, -6.0), (1.0, -1.5), (0.5, -3.0)):
-        assert normalised(-6.0, 4, DecodeConfig(length_penalty=penalty)) == pytest.approx(expected)
+    for penalty, expected in ((0.0, 1.0), (1.0, 4.0), (0.5, 2.0)):
+        assert length_divisor(4, DecodeConfig(length_penalty=penalty)) == pytest.approx(expected)
         gnmt = DecodeConfig(length_norm="gnmt", length_penalty=penalty)
-        assert normalised(-6.0, 7, gnmt) == pytest.approx(-6.0 / 2.0**penalty)
-        assert normalised(-6.0, 4, DecodeConfig(length_norm="none", length_penalty=penalty)) == -6.0
+        assert length_divisor(7, gnmt) == pytest.approx(2.0**penalty)
+        assert length_divisor(4, DecodeConfig(length_norm="none", length_penalty=penalty)) == 1
 
 
 @given(
@@ -59,7 +59,7 @@ def test_no_continuation_passes_the_bound(log_prob, lost, lengths, norm, penalty
     length, limit = sorted(lengths)
     config = DecodeConfig(length_norm=norm, length_penalty=penalty)
     assert 0 < length_divisor(length, config) <= length_divisor(limit, config)
-    continued = normalised(log_prob - lost, length, config)
+    continued = (log_prob - lost) / length_divisor(length, config)
     assert continued <= log_prob / length_divisor(limit, config) + 1e-12
 
 

@@ -11,7 +11,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate_source
 from seq2seq.data.tokenizer import PAD
 from seq2seq.decoding.beam import beam_search
-from seq2seq.decoding.constraints import ForcedPrefix, NoInputMarks, NoRepeatNgram
+from seq2seq.decoding.constraints import ForcedPrefix, NoRepeatNgram
 from seq2seq.decoding.greedy import greedy_search
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
@@ -90,7 +90,7 @@ def test_more_padding_changes_nothing(strategy, make):
 def test_a_beam_of_one_is_greedy_under_rules_too(sources, seed, asked):
     config = DecodeConfig(beam=1, min_length=0)
     prefixes = [asked.get("prefix", [])] * len(sources)
-    rules = [NoInputMarks(), ForcedPrefix(prefixes), NoRepeatNgram(2)]
+    rules = [ForcedPrefix(prefixes), NoRepeatNgram(2)]
     arguments = (collate_source(sources), [7] * len(sources), config, rules)
     step = TableStep(random_language(8, seed))
     assert_same(beam_search(step, *arguments), greedy_search(step, *arguments))
