@@ -22,9 +22,9 @@ from seq2seq.decoding.history import History
 Device = torch.device | str
 NO_TOKEN = -1  # fills up what is shorter than others; never an id
 
-# Takes log probabilities of the next token (R, V), and what the hypotheses have so far; returns what
-# is to be ranked by. What must not be gets minus infinity, in place; what is only less likely gets
-# its value in a copy, since the scores of results are the model's own.
+# Takes log probabilities of the next token (R, V) and what the hypotheses have so far; returns what
+# tokens are ranked by. Tokens that must not be get minus infinity, in place; those that are only
+# less likely get their values in a copy, since the scores of results are the model's own.
 Constraint = Callable[[Tensor, History], Tensor]
 
 

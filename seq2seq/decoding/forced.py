@@ -44,7 +44,7 @@ def forced_log_probs(
             log_probs_PV = torch.log_softmax(model.project(hidden_BTD[real_BT]).float(), dim=-1)
             each.append(log_probs_PV.gather(1, labels_P1)[:, 0])
         mean_P = torch.stack(each).logsumexp(dim=0) - math.log(len(each))
-        parts = mean_P.cpu().split(real_BT.sum(dim=1).tolist())
+        parts = mean_P.cpu().split_with_sizes(real_BT.sum(dim=1).tolist())
         for row, log_probs in zip(rows, parts, strict=True):
             results[row] = log_probs.tolist()
     return results

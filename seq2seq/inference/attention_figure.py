@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.decoding.forced import forced_maps
 from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.forced import forced_maps
 from seq2seq.decoding.request import IdPair
 from seq2seq.errors import UserError
 from seq2seq.inference.torch_engine import TorchEngine

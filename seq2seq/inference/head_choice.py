@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seq2seq.decoding.forced import forced_maps
 from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.forced import forced_maps
 from seq2seq.decoding.request import IdPair
 from seq2seq.inference.lexical_links import lexical_links
 from seq2seq.model.attention_maps import cross_attentions

@@ -128,9 +128,6 @@ class HeadNorm(nn.RMSNorm):
     autocast, and epsilon is one number, so that a model is the same in every precision.
     """
 
-    def __init__(self, head_dim: int, eps: float):
-        super().__init__(head_dim, eps=eps)
-
     def forward(self, x_BHLE: Tensor) -> Tensor:
         gain_E = self.weight.to(x_BHLE.dtype)
         return F.rms_norm(x_BHLE, self.normalized_shape, gain_E, self.eps)
@@ -203,8 +200,8 @@ class MultiHeadAttention(nn.Module):
         self.k_proj = nn.Linear(d_model, n_kv_heads * self.head_dim, bias)
         self.v_proj = nn.Linear(d_model, n_kv_heads * self.head_dim, bias)
         self.out_proj = nn.Linear(n_heads * self.head_dim, d_model, bias)
-        self.q_norm = HeadNorm(self.head_dim, norm_eps) if qk_norm else None
-        self.k_norm = HeadNorm(self.head_dim, norm_eps) if qk_norm else None
+        self.q_norm = HeadNorm(self.head_dim, eps=norm_eps) if qk_norm else None
+        self.k_norm = HeadNorm(self.head_dim, eps=norm_eps) if qk_norm else None
 
     def forward(
         self,

@@ -115,8 +115,6 @@ class KVCache:
         if end > storage.size(3):
             blocks = -(-end // BLOCK)
             storage = F.pad(storage, (0, 0, 0, blocks * BLOCK - storage.size(3)))
-        elif not _may_write(storage):
-            storage = storage.clone()
         self.storage = storage
         self._seen = storage[..., :end, :].unbind(1)
         self._free = storage[..., start:end, :].unbind(1)
@@ -127,7 +125,7 @@ class KVCache:
         if old is None or not self.length:
             return
         shape = (rows.numel(), *old.shape[1:])
-        if new is None or new.shape != shape or not _may_write(new):
+        if new is None or new.shape != shape:
             new = old.new_empty(shape)
         used = (..., slice(0, self.length), slice(None))
         torch.index_select(old[used], 0, rows, out=new[used])
@@ -224,8 +222,3 @@ def check_hypotheses(held: int, given: int) -> None:
             f"the past is that of {held} hypotheses, got {given}: reorder it when their number "
             "changes"
         )
-
-
-def _may_write(storage: Tensor) -> bool:
-    """What was made in inference mode can be written to in inference mode only."""
-    return torch.is_inference_mode_enabled() or not storage.is_inference()

@@ -156,31 +156,24 @@ class DecoderLayer(nn.Module):
 
 
 @torch.no_grad()
-def scale_residuals(layers: nn.ModuleList) -> None:
-    """Divide what each of N blocks of a pre-norm stack adds by sqrt(N), at the start of training.
+def start_residuals(layers: nn.ModuleList, zero: bool) -> None:
+    """Set how much the N blocks of a stack add to their inputs at the start of training.
 
     Without a norm on the path the variances of the blocks add up: a deep stack would begin with
-    large activations (Radford et al. 2019, section 2.3).
+    large activations. So what each adds is divided by sqrt(N) (Radford et al. 2019, section 2.3).
+
+    Args:
+        layers: the stack.
+        zero: the blocks add nothing (Zhang et al. 2019, Fixup). The gradient first moves the last
+            matrix of each, which is zero, then the others.
     """
-    last = last_matrices(layers)
-    for weight in last:
-        weight /= len(last) ** 0.5
-
-
-@torch.no_grad()
-def zero_residuals(layers: nn.ModuleList) -> None:
-    """Let the blocks of a stack add nothing at the start of training (Zhang et al. 2019, Fixup).
-
-    With a last matrix of zeros, the gradient first moves that matrix alone, then the others.
-    """
-    for weight in last_matrices(layers):
-        weight.zero_()
-
-
-def last_matrices(layers: nn.ModuleList) -> list[Tensor]:
-    """Weights of the last linear map of each block."""
-    return [
-        module.outer.weight if isinstance(module, FeedForward) else module.out_proj.weight
-        for module in layers.modules()
-        if isinstance(module, (FeedForward, MultiHeadAttention))
+    last = [
+        block.outer.weight if isinstance(block, FeedForward) else block.out_proj.weight
+        for block in layers.modules()
+        if isinstance(block, FeedForward | MultiHeadAttention)
     ]
+    for weight in last:
+        if zero:
+            weight.zero_()
+        else:
+            weight /= len(last) ** 0.5

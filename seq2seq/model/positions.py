@@ -21,29 +21,11 @@ def sinusoidal_table(length: int, width: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
 
 
-def check_range(start: int | Tensor, length: int, limit: int) -> None:
-    """Raise ValueError if a position lies past the limit, or before the first.
-
-    Positions in a tensor are looked at on a CPU only: reading them would stop a GPU at every
-    layer, and break a compiled graph. The decoder's cache bounds them before.
-    """
-    if isinstance(start, int):
-        first, last = start, start + length - 1
-    elif start.is_cuda or torch.compiler.is_compiling() or not start.numel():
-        return
-    else:
-        first, last = int(start.min()), int(start.max())
-    if first < 0:
-        raise ValueError(f"position {first} lies before the first, which is 0")
-    if last >= limit:
-        raise ValueError(
-            f"position {last} lies past the model's limit of {limit} tokens "
-            "(model.max_length): split the text or train with a larger limit"
-        )
-
-
 def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
     """The rows of a table (limit, W) that belong to positions.
+
+    Positions in a tensor are checked on a CPU only: reading them would stop a GPU at every layer,
+    and break a compiled graph. The decoder's cache bounds them before.
 
     Args:
         table: one row for each position.
@@ -51,14 +33,31 @@ def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
 
     Returns:
         (L, W), or (B, L, W).
+
+    Raises:
+        ValueError: a position lies past the limit, or before the first.
     """
-    if not isinstance(start, int) and (start.dim() != 2 or start.size(1) != length):
+    if isinstance(start, int):
+        _check_range(start, start + length - 1, table.size(0))
+        return table[start : start + length]
+    if start.dim() != 2 or start.size(1) != length:
         raise ValueError(
             f"positions are (batch, length) with one for each of {length} tokens, got "
             f"{tuple(start.shape)}"
         )
-    check_range(start, length, table.size(0))
-    return table[start : start + length] if isinstance(start, int) else table[start]
+    if not (start.is_cuda or torch.compiler.is_compiling() or not start.numel()):
+        _check_range(int(start.min()), int(start.max()), table.size(0))
+    return table[start]
+
+
+def _check_range(first: int, last: int, limit: int) -> None:
+    if first < 0:
+        raise ValueError(f"position {first} lies before the first, which is 0")
+    if last >= limit:
+        raise ValueError(
+            f"position {last} lies past the model's limit of {limit} tokens "
+            "(model.max_length): split the text or train with a larger limit"
+        )
 
 
 class SinusoidalPositions(nn.Module):

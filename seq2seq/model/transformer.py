@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor, nn
 
 from seq2seq.config import TransformerConfig
 from seq2seq.model import masks
 from seq2seq.model.dropout import Dropout, WordDropout
 from seq2seq.model.kv_cache import KeysValues, KVCache, TransformerState
-from seq2seq.model.layers import DecoderLayer, EncoderLayer, scale_residuals, zero_residuals
+from seq2seq.model.layers import DecoderLayer, EncoderLayer, start_residuals
 from seq2seq.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from seq2seq.model.translation_model import (
     TranslationModel,
@@ -24,9 +23,6 @@ from seq2seq.model.translation_model import (
     initialise,
     make_embeddings,
 )
-
-GROUP = 16  # sentences that are read together: rows enough for matrix products
-WORTHWHILE = 0.9  # share of a padded batch's positions that grouping may leave at most
 
 
 class Embedding(nn.Module):
@@ -82,10 +78,8 @@ class Transformer(TranslationModel):
         self.output = nn.Linear(config.d_model, self.vocab_sizes[1], bias=False)
         initialise(self)
         for layers in (self.encoder, self.decoder):
-            if config.zero_blocks:
-                zero_residuals(layers)
-            elif pre:
-                scale_residuals(layers)
+            if config.zero_blocks or pre:
+                start_residuals(layers, config.zero_blocks)
         if config.tie_embeddings != "none":
             self.output.weight = target_tokens.weight
 
@@ -144,10 +138,8 @@ class Transformer(TranslationModel):
 
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> TransformerState:
         """Read B sources; one empty hypothesis for each."""
-        check_source(source_BS, source_real_BS)
         source_allowed = None if source_real_BS.all() else masks.padding(source_real_BS)
-        memory_BSD = self._encode_by_length(source_BS, source_real_BS)
-        return self.start_from(memory_BSD, source_allowed)
+        return self.start_from(self.encode(source_BS, source_real_BS), source_allowed)
 
     def start_from(self, memory_BSD: Tensor, source_allowed: Tensor | None) -> TransformerState:
         """The same of sources that were encoded: their keys and values are made here, once."""
@@ -155,36 +147,9 @@ class Transformer(TranslationModel):
         of_layers = (layer.cross_attention.keys_values(memory_BSD) for layer in layers)
         # Each head's keys side by side: they are read at every step.
         source = [KeysValues(k.contiguous(), v.contiguous()) for k, v in of_layers]
-        return TransformerState(
-            source, source_allowed, KVCache(len(layers), self.config.max_length)
-        )
+        cache = KVCache(len(layers), self.config.max_length)
+        return TransformerState(source, source_allowed, cache)
 
     def decode_step(self, target_RT: Tensor, state: TransformerState) -> Tensor:
         """Hidden states (R, T, D) of T further tokens, whose past is in the state."""
         return self.decode(target_RT, state.source, state.source_allowed, state.cache)
-
-    def _encode_by_length(self, source_BS: Tensor, source_real_BS: Tensor) -> Tensor:
-        """Memory (B, S, D); on a CPU sentences of like length are read together.
-
-        There time goes by positions, and short sentences need not wait for long ones.
-        """
-        groups = groups_of_like_length(source_real_BS) if source_BS.device.type == "cpu" else []
-        if not groups:
-            return self.encode(source_BS, source_real_BS)
-        parts = [self.encode(source_BS[g, :end], source_real_BS[g, :end]) for g, end in groups]
-        memory_BSD = parts[0].new_zeros(*source_BS.shape, parts[0].size(-1))
-        for (rows, end), part in zip(groups, parts, strict=True):
-            memory_BSD[rows, :end] = part
-        return memory_BSD
-
-
-def groups_of_like_length(real_BS: Tensor) -> list[tuple[Tensor, int]]:
-    """Rows of a padded batch, in groups by length, with the longest of each; none if no gain."""
-    batch, longest = real_BS.shape
-    if batch <= GROUP:
-        return []
-    ends_B = (torch.arange(1, longest + 1) * real_BS).amax(1)  # behind the last real token
-    groups = ends_B.argsort(stable=True).chunk(-(-batch // GROUP))
-    found = [(rows, int(ends_B[rows[-1]])) for rows in groups]
-    positions = sum(len(rows) * end for rows, end in found)
-    return found if positions < WORTHWHILE * real_BS.numel() else []

@@ -15,8 +15,8 @@ from tiny import tiny_recurrent, tiny_transformer
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.forced import forced_attention
 from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.forced import forced_attention
 from seq2seq.decoding.request import Request
 from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.model.attention_maps import attention_maps, cross_attentions

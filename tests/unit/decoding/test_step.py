@@ -10,7 +10,6 @@ from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
 from seq2seq.inference.precision import prepared
-from seq2seq.model.transformer import GROUP, groups_of_like_length
 
 KINDS = pytest.mark.parametrize(
     "kind", [{}, {"n_kv_heads": 1}, {"n_kv_heads": 2, "positions": "rotary"}], ids=str
@@ -54,8 +53,8 @@ def test_steps_are_those_of_the_whole_model_after_any_reordering(kind, source_BS
 
 
 @KINDS
-def test_packed_weights_and_sentences_encoded_by_length_change_nothing(kind):
-    requests = [Request(random_ids(i, 1 + 3 * i % 20).tolist()) for i in range(3 * GROUP)]
+def test_packed_weights_change_nothing(kind):
+    requests = [Request(random_ids(i, 1 + 3 * i % 20).tolist()) for i in range(48)]
     model = tiny_transformer(**kind)
     with torch.no_grad():
         model.output.weight *= 3  # so that outputs differ
@@ -67,19 +66,3 @@ def test_packed_weights_and_sentences_encoded_by_length_change_nothing(kind):
         for own, others in zip(found, expected, strict=True):
             assert [one.tokens for one in own] == [one.tokens for one in others]
             assert own[0].token_log_probs == pytest.approx(others[0].token_log_probs, abs=1e-5)
-
-
-def test_sentences_of_like_length_are_encoded_together():
-    lengths = torch.tensor([3, 9] * GROUP)
-    real = torch.arange(9) < lengths[:, None]
-    rows, width = zip(*groups_of_like_length(real), strict=True)
-    assert torch.cat(rows).sort().values.tolist() == list(range(2 * GROUP))
-    assert width == (3, 9)
-    assert lengths[rows[0]].tolist() == [3] * GROUP
-    for whole in (real[:GROUP], torch.arange(9) < torch.tensor([8, 9] * GROUP)[:, None]):
-        assert groups_of_like_length(whole) == []  # too few, or too much alike
-
-
-def test_padding_before_a_sentence_counts_for_its_group():
-    real = (torch.arange(9) < torch.tensor([3, 9] * GROUP)[:, None]).flip(1)
-    assert groups_of_like_length(real) == []  # all end at 9

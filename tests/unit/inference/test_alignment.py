@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tiny import random_ids, tiny_recurrent, tiny_transformer
 from tiny_bundle import tiny_bundle, translator_of
 
-from seq2seq.decoding.forced import forced_attention
 from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.forced import forced_attention
 from seq2seq.inference.alignment import bare_words, word_links
 from seq2seq.inference.head_choice import agreements, choose_head
 from seq2seq.inference.layout import Layout

@@ -208,19 +208,3 @@ def test_a_recurrent_state_takes_as_many_targets_as_it_holds():
     state = model.start(SOURCE, SOURCE_REAL)
     with pytest.raises(ValueError, match="the past is that of 2 hypotheses, got 4"):
         model.decode_step(random_ids(2, 4, 1), state)
-
-
-@pytest.mark.parametrize("modes", ["niiin", "niinn", "ninnn", "iniii", "iinnn", "iiiin"])
-def test_a_cache_goes_from_inference_mode_to_others_and_back(modes):
-    cache, expected = KVCache(), None
-    rows = torch.tensor([1, 0, 1])
-    for step, mode in enumerate(modes):
-        with torch.inference_mode(mode == "i"), torch.no_grad():
-            if 0 < step < 4:
-                cache.reorder(rows)
-                expected = expected[rows]
-            else:
-                new = torch.arange(12.0).view(3, 1, 1, 4) + 100 * step
-                got = cache.append(0, new, new)
-                expected = new if expected is None else torch.cat([expected, new], dim=2)
-    assert torch.equal(got.k.clone(), expected)
