@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.config import LoggerConfig
-from seq2seq.training.trackers import make_trackers
+from seq2seq.trackers import make_trackers
 
 
 def write(run_dir: Path, rows: list[tuple[int, dict]], **resumed) -> None:
