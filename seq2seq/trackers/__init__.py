@@ -42,7 +42,7 @@ class Tracker:
     """Takes what it can show of a run, and leaves out the rest. Steps count from 0."""
 
     def log(self, row: Mapping[str, float], step: int) -> None:
-        """Take the figures of a step."""
+        """Take the figures of a step, so that a run which is killed later has them."""
 
     def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
         """Take what `make` gives; a tracker that shows no such things does not call it.
@@ -52,9 +52,6 @@ class Tracker:
             make: takes time; gives what is shown, by name.
             step: that it belongs to.
         """
-
-    def flush(self) -> None:
-        """Bring to the disk what waits in memory."""
 
     def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
         """Take how the run ended.

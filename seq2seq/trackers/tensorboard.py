@@ -24,9 +24,7 @@ class TensorBoardTracker(Tracker):
 
     def log(self, row: Mapping[str, float], step: int) -> None:
         self._logger.log_metrics(dict(row), step)
-
-    def flush(self) -> None:
-        self._logger.save()
+        self._logger.save()  # else up to two minutes wait in memory
 
 
 def require_tensorboard(config: LoggerConfig) -> None:

@@ -325,8 +325,6 @@ class Trainer:
             return
         with self.timer.excluded():
             self._report_judgement()
-            for tracker in self.trackers:
-                tracker.flush()
             save(self, validated)
         self.checkpoints.saved_at = time.monotonic()
 

@@ -84,7 +84,6 @@ def test_tensorboard_has_these_curves_and_no_others_once(tmp_path):
         _, board = make_trackers(LoggerConfig(kind="tensorboard"), tmp_path, {"seed": 1}, step)
         for at, metrics in rows:
             board.log(metrics, at)
-        board.flush()
     [folder] = (tmp_path / "tensorboard").iterdir()
     board = event_accumulator.EventAccumulator(str(folder))
     board.Reload()

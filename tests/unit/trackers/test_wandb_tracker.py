@@ -85,7 +85,6 @@ def test_after_the_process_of_w_and_b_was_killed_nothing_is_tried_again(tracker,
 
     tracker.run.log = tracker.run.finish = log
     tracker.log({"a": 1.0}, 1)
-    tracker.flush()
     tracker.log_media("histograms", lambda: {"a": Histogram([1.0])}, 1)
     assert len(tried) == 1
     assert caplog.text.count("W&B gets no more curves, tables and pictures of this run") == 1
