@@ -28,9 +28,6 @@ class Callback:
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
         """After an update, made or skipped; `batches` are those of this process."""
 
-    def on_validation_start(self, trainer: Trainer) -> None:
-        """Before a validation; the model still has its raw weights."""
-
     def on_validation_end(self, trainer: Trainer) -> None:
         """After a validation; the model still has the weights that were validated."""
 

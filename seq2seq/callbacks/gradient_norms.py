@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,6 @@ from seq2seq.training.sharding import full_tensors
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
 
-LAYER = re.compile(r"\d+")
-
 
 class GradientNorms(Callback):
     """Logs `optim/grad_norm/<block>` every `trainer.log_every_n_steps` steps.
@@ -27,15 +24,11 @@ class GradientNorms(Callback):
     Their squares add up to that of `optim/grad_norm`: they are norms before clipping. Blocks are
     layers, and what is beside them: embeddings, last norms, output.
 
-    Args:
-        wanted: whether anything is logged; they cost time, and all processes must agree.
-
     Attributes:
         since_validation: all that was logged since the last validation, by block.
     """
 
-    def __init__(self, wanted: bool = True) -> None:
-        self.wanted = wanted
+    def __init__(self) -> None:
         self.since_validation: dict[str, list[float]] = {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -45,7 +38,7 @@ class GradientNorms(Callback):
         self.since_validation = dict(state["since_validation"])
 
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
-        if not self.wanted or not trainer.is_log_step or trainer.skipped:
+        if not trainer.is_log_step or trainer.skipped:
             return
         names, norms = zip(*block_norms(trainer.model).items(), strict=True)
         norms_N = torch.stack(norms)
@@ -75,6 +68,5 @@ def block_norms(model: TranslationModel) -> dict[str, Tensor]:
 
 def block(parameter: str) -> str:
     """The block that a parameter is in: `encoder.3` of `encoder.3.self_attention.q_proj.weight`."""
-    top, _, rest = parameter.partition(".")
-    layer = LAYER.match(rest)
-    return f"{top}.{layer[0]}" if layer else top
+    top, *rest = parameter.split(".")
+    return f"{top}.{rest[0]}" if rest and rest[0].isdigit() else top

@@ -1,4 +1,19 @@
-"""What validation translated: some sentences in `<run>/samples.jsonl`, figures to the loggers."""
+"""What validation translated: some sentences in `<run>/samples.jsonl`, figures to the trackers.
+
+A line of the file for each validation:
+
+    {"step": 500, "bleu": 23.1, "sentences": [...], "worst": [...]}
+
+`sentences` are the same through the whole run, from short to long; `worst` have the lowest chrF2
+of that validation, the worst first. Each sentence has
+
+    index            its place in the validation set, from 0
+    source, reference, hypothesis
+    score            log probability of the hypothesis, divided by a function of its length
+    chrf             chrF2 of the sentence
+    tokens           subwords of the hypothesis, without marks
+    token_log_probs  log probability of each, then of the end mark if it was written
+"""
 
 from __future__ import annotations
 
@@ -10,18 +25,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.callbacks import Callback
-from seq2seq.callbacks.validation import Validation
 from seq2seq.data.corpus import Pair
 from seq2seq.disk import replace_text
 from seq2seq.evaluation.metrics import chrf_scores, length_ratio
 from seq2seq.inference.degeneration import faults
 from seq2seq.inference.translation import Translation
-from seq2seq.training.samples_file import NAME, whole_lines
 
 if TYPE_CHECKING:
+    from seq2seq.callbacks.validation import Validation
     from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
+
+NAME = "samples.jsonl"
 
 
 class Samples(Callback):
@@ -36,21 +52,13 @@ class Samples(Callback):
         validation: translates the validation set.
 
     Attributes:
-        latest: the last line of the file; None before the first validation.
+        lines: of the file, after a validation; in the first process.
     """
 
     def __init__(self, run_dir: Path, count: int, validation: Validation):
-        self.file, self.count, self.validation = run_dir / NAME, count, validation
+        self.run_dir, self.count, self.validation = run_dir, count, validation
         self.rows = spread(validation.pairs, count)
-        self.latest: dict[str, Any] | None = None
-        self._ready = False  # there is nothing in the file that must go before a line is added
-
-    def on_train_start(self, trainer: Trainer) -> None:
-        if trainer.run.processes.rank == 0:
-            try:
-                self._keep_before(trainer.step + 1)
-            except OSError as error:  # the run is worth more
-                log.warning("%s could not be cut: %s", self.file, error)
+        self.lines: list[dict[str, Any]] = []
 
     def on_validation_end(self, trainer: Trainer) -> None:
         if trainer.run.processes.rank != 0:
@@ -65,10 +73,13 @@ class Samples(Callback):
         }
         trainer.log(figures)
         if self.count:
-            self._keep(trainer.step, chrf_of_each)
+            self.keep(trainer.step, chrf_of_each)
 
-    def _keep(self, step: int, chrf: Sequence[float]) -> None:
-        """Add a line to the file, given the chrF2 of each sentence."""
+    def keep(self, step: int, chrf: Sequence[float]) -> None:
+        """Write the file with a line for this step, given the chrF2 of each sentence.
+
+        Lines of this step and of later ones go: the run was stopped before, and went on.
+        """
         worst = sorted(range(len(chrf)), key=lambda row: (chrf[row], row))[: self.count]
         pairs, found = self.validation.pairs, self.validation.translations
         fixed, lowest = (
@@ -76,25 +87,32 @@ class Samples(Callback):
             for rows in (self.rows, worst)
         )
         bleu = round(self.validation.latest, 4)
-        self.latest = {"step": step, "bleu": bleu, "sentences": fixed, "worst": lowest}
+        latest = {"step": step, "bleu": bleu, "sentences": fixed, "worst": lowest}
         try:
-            if not self._ready:
-                self._keep_before(step)  # it may have been made before the run was stopped
-            self._ready = False  # until the line is whole
-            with self.file.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps(self.latest, ensure_ascii=False) + "\n")
-            self._ready = True
+            earlier = [line for line in read_samples(self.run_dir) if line["step"] < step]
+            self.lines = [*earlier, latest]
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.lines)
+            replace_text(self.run_dir / NAME, text)
         except OSError as error:  # the run is worth more
             log.warning("the samples of step %d could not be kept: %s", step, error)
 
-    def _keep_before(self, step: int) -> None:
-        """Take lines of this step and of later ones out of the file, and damaged ones."""
-        if not self.file.exists():
-            return
-        text = self.file.read_text(encoding="utf-8", errors="replace")
-        kept = [f"{line}\n" for line, entry in whole_lines(text) if entry["step"] < step]
-        if "".join(kept) != text:
-            replace_text(self.file, "".join(kept))
+
+def read_samples(run_dir: Path) -> list[dict[str, Any]]:
+    """The lines of a run's file, less those that a power cut or a full disk damaged."""
+    file = run_dir / NAME
+    if not file.is_file():
+        return []
+    found = []
+    # Texts may hold what Python takes for the end of a line, too.
+    for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            entry = json.loads(line)
+            whole = type(entry["step"]) is int and isinstance(entry["sentences"], list)
+        except (ValueError, KeyError, TypeError):
+            continue
+        if whole:
+            found.append(entry)
+    return found
 
 
 def spread(pairs: Sequence[Pair], count: int) -> list[int]:

@@ -20,7 +20,7 @@ from seq2seq.errors import RunError
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.averaging import average_weights, fill
 from seq2seq.inference.bundle import Bundle, unique_weights
-from seq2seq.inference.bundle_folder import read_config, target_steps
+from seq2seq.inference.bundle_folder import read_config
 from seq2seq.inference.head_choice import choose_head
 from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translation import Translation
@@ -182,20 +182,14 @@ class Validation:
         (stopping,) = processes.all_reduce_max(stop.signal)
         if stopping:
             raise Interrupted(stopping, step, self.context.folder)
-        translations = self._gather(mine_found)
+        shares = processes.gather(mine_found)
+        rows = range(len(self.pairs))
+        translations = [shares[row % processes.size][row // processes.size] for row in rows]
         self.seconds = time.perf_counter() - started
         hypotheses, references = map(str, translations), (target for _, target in self.pairs)
         [bleu] = corpus_scores(list(hypotheses), list(references), ["BLEU"])
         self.signature = bleu.signature
         return bleu.value, translations
-
-    def _gather(self, mine: list[Translation]) -> list[Translation]:
-        """The translations of all processes in the order of the corpus."""
-        shares = self.context.processes.gather(mine)
-        merged = [Translation("", 0.0)] * len(self.pairs)
-        for rank, share in enumerate(shares):
-            merged[rank :: len(shares)] = share
-        return merged
 
     def ship(self, model: TranslationModel, step: int, bleu: float, **made: Any) -> None:
         """Write `<run>/bundle`, with what else is known of its making; collective.
@@ -213,10 +207,8 @@ class Validation:
         }
         error: RunError | None = None
         if self.context.processes.rank == 0:
-            self.head = choose_head(model, self._ids())
-            bundle = Bundle(
-                model, self.vocabularies, self.decode, training, self.normalise, self.head
-            )
+            bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise)
+            self.head = bundle.alignment = choose_head(model, self._ids(bundle))
             try:
                 bundle.save(self.bundle_dir)
             except RunError as caught:
@@ -227,12 +219,11 @@ class Validation:
                 f"on: python scripts/train.py resume={self.context.folder}"
             ) from error
 
-    def _ids(self) -> list[tuple[list[int], list[int]]]:
+    def _ids(self, bundle: Bundle) -> list[tuple[list[int], list[int]]]:
         """The validation pairs as the model reads them."""
-        normalise = normaliser(self.normalise)
-        as_written = normaliser(target_steps({"config": self.context.settings}, self.normalise))
-        sources = self.vocabularies.source.encode(normalise(source) for source, _ in self.pairs)
-        targets = self.vocabularies.target.encode(as_written(target) for _, target in self.pairs)
+        read, written = normaliser(bundle.normalise), normaliser(bundle.normalise_target)
+        sources = self.vocabularies.source.encode(read(source) for source, _ in self.pairs)
+        targets = self.vocabularies.target.encode(written(target) for _, target in self.pairs)
         return list(zip(sources, targets, strict=True))
 
     def score_average(self, trainer: Trainer) -> None:

@@ -8,7 +8,7 @@ import os
 from seq2seq.cli.report import run_command
 from seq2seq.dashboard import make_report, make_workspace, outline
 from seq2seq.errors import UserError
-from seq2seq.wandb_access import fault, has_key, reachable, server
+from seq2seq.trackers.wandb import unavailable
 
 EXAMPLES = """examples:
   python scripts/make_dashboard.py --dry-run               # what would it have?
@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> None:
         print("\n".join(outline()))
         print("nothing was sent (--dry-run)")
         return
-    if (why := _unavailable()) is not None:
+    if (why := unavailable()) is not None:
         print("\n".join(outline()))
         raise UserError(
             f"this dashboard was not made, since {why}. It belongs to runs that W&B has: "
@@ -70,17 +70,3 @@ def _run(options: argparse.Namespace) -> None:
     if entity is None:
         raise UserError("this key stands for no user or team of its own: give --entity NAME")
     print(made.url)
-
-
-def _unavailable() -> str | None:
-    """Why nothing can be sent to W&B; None if it can."""
-    mode = os.environ.get("WANDB_MODE")
-    if mode in ("offline", "disabled"):
-        return f"WANDB_MODE={mode} keeps all from being sent"
-    if (why := fault()) is not None:
-        return why
-    if not has_key():
-        return "no key is configured (WANDB_API_KEY, wandb login)"
-    if not reachable():
-        return f"{server().netloc} cannot be reached"
-    return None

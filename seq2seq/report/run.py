@@ -12,14 +12,14 @@ from typing import Any
 
 import yaml
 
+from seq2seq.callbacks.samples import NAME as SAMPLES
+from seq2seq.callbacks.samples import read_samples
 from seq2seq.config import migrated
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError, UserError
 from seq2seq.evaluation.record import NAME, Evaluation, Score
+from seq2seq.trackers.csv import METRICS, whole_rows
 from seq2seq.training.provenance import DATA_REPORT, Provenance
-from seq2seq.training.samples_file import NAME as SAMPLES
-from seq2seq.training.samples_file import read_samples
-from seq2seq.training.trackers import METRICS, whole_rows
 
 Points = list[tuple[float, float]]
 REMEDY = "restore it, or delete it to do without"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from seq2seq.callbacks.validation import Validation
-from seq2seq.callbacks.wandb import WandbMedia
 from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.disk import replace_text
@@ -77,7 +76,7 @@ def announce(
 def finish(
     config: TrainConfig, run_dir: Path, trainer: Trainer, validation: Validation, seconds: float
 ) -> None:
-    """Write `<run>/summary.json` and the report, tell W&B, and say what to do next."""
+    """Write `<run>/summary.json` and the report, tell the trackers, and say what to do next."""
     best = max(validation.best, validation.average)
     summary = {
         "steps": trainer.step,
@@ -101,9 +100,8 @@ def finish(
         *(run_dir, corpus, run_dir),
     )
     write_run_report(run_dir)
-    for callback in trainer.callbacks:
-        if isinstance(callback, WandbMedia):
-            callback.finish(summary, config.logger.upload_bundle)
+    for tracker in trainer.trackers:
+        tracker.finish(summary, run_dir / "bundle" if config.logger.upload_bundle else None)
 
 
 def make_up_for_report(run_dir: Path) -> None:

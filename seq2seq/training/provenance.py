@@ -129,6 +129,28 @@ def note_start(
         _write(run_dir / DATA_REPORT, asdict(report))
 
 
+def facts(run_dir: Path, attention: str) -> dict[str, Any]:
+    """What trackers show beside the settings; none if the last start did not note itself.
+
+    Args:
+        run_dir: the run's folder.
+        attention: kernels that attention runs on, in words.
+    """
+    known = Provenance.read(run_dir)
+    if known is None:
+        return {}
+    start = known.starts[-1]
+    return {
+        "revision": start.revision,
+        "versions": start.versions,
+        "command": start.command,
+        "device": start.device,
+        "attention": attention,
+        "parameters": known.parameters,
+        "data_fingerprint": known.data,
+    }
+
+
 def _write(path: Path, value: Any) -> None:
     replace_text(path, json.dumps(value, indent=1, ensure_ascii=True) + "\n")
 

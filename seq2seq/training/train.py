@@ -11,17 +11,19 @@ from pathlib import Path
 
 from seq2seq.callbacks import Callback
 from seq2seq.callbacks.gradient_norms import GradientNorms
+from seq2seq.callbacks.media import Media
 from seq2seq.callbacks.profile import Profile
 from seq2seq.callbacks.progress import Progress
 from seq2seq.callbacks.samples import Samples
 from seq2seq.callbacks.throughput import Throughput
 from seq2seq.callbacks.validation import Validation
-from seq2seq.callbacks.wandb import WandbMedia
 from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.inference.bundle import Bundle
 from seq2seq.malloc import keep_freed_memory
+from seq2seq.trackers import make_trackers
+from seq2seq.trackers.tensorboard import require_tensorboard
 from seq2seq.training.announcement import (
     announce,
     count_parameters,
@@ -51,7 +53,7 @@ from seq2seq.training.hardware import (
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
-from seq2seq.training.provenance import note_start
+from seq2seq.training.provenance import facts, note_start
 from seq2seq.training.random_state import seed_everything
 from seq2seq.training.run_folder import (
     LogFile,
@@ -67,7 +69,6 @@ from seq2seq.training.run_folder import (
 from seq2seq.training.sharding import build_for_shards
 from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
-from seq2seq.training.trackers import Tracker, WandbTracker, make_trackers, require_tensorboard
 from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -155,9 +156,11 @@ def train(config: TrainConfig) -> float:
         step, validated = (0, True) if state is None else (state["step"], state["validated"])
         trackers = []
         if first:
-            trackers = make_trackers(config.logger, folder, settings, step, validated=validated)
+            attention = describe_attention(config.model, accelerator, precision)
+            known = {**settings, "run": facts(folder, attention)}
+            trackers = make_trackers(config.logger, folder, known, step, validated=validated)
         validation = make_validation(config, run, data)
-        callbacks = make_callbacks(config, run, data, validation, trackers)
+        callbacks = make_callbacks(config, run, data, validation)
         trainer = Trainer(
             fabric,
             task,
@@ -231,34 +234,22 @@ def make_validation(config: TrainConfig, run: Run, data: TranslationData) -> Val
 
 
 def make_callbacks(
-    config: TrainConfig,
-    run: Run,
-    data: TranslationData,
-    validation: Validation,
-    trackers: list[Tracker],
+    config: TrainConfig, run: Run, data: TranslationData, validation: Validation
 ) -> list[Callback]:
     """What watches the run; each stands behind those whose figures it takes."""
     samples = Samples(run.folder, config.logger.samples, validation)
-    norms = GradientNorms(config.logger.kind != "none")
     callbacks: list[Callback] = [
         Throughput(passes=2 if config.optim.r_drop else 1),
-        Progress(validation, config.trainer.val_every_n_steps),
+        Progress(validation),
         samples,
     ]
     if config.trainer.profile:
         callbacks.append(Profile(run.folder / "profile"))
-    for tracker in trackers:
-        if isinstance(tracker, WandbTracker):
-            media = WandbMedia(
-                tracker.run,
-                run.folder,
-                samples,
-                norms,
-                describe_attention(config.model, choose_accelerator(config.trainer), run.precision),
-                data.prepared.folder / "report.html" if data.prepared else None,
-            )
-            callbacks.append(media)
-    return [*callbacks, norms]  # which forgets its figures at the end of a validation
+    if config.logger.kind != "none":
+        norms = GradientNorms()  # which forgets its figures at the end of a validation
+        report = data.prepared.folder / "report.html" if data.prepared else None
+        callbacks += [Media(samples, norms, report), norms]
+    return callbacks
 
 
 @contextmanager

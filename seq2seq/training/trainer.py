@@ -21,6 +21,7 @@ from seq2seq.callbacks.validation import Validation
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.errors import RunError
+from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
 from seq2seq.training.checkpointing import Schedule, read_checkpoint
 from seq2seq.training.compilation import compile_model
@@ -32,7 +33,6 @@ from seq2seq.training.sharding import full_tensors, without_gradient_sync
 from seq2seq.training.stopping import Interrupted
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.timing import Timer
-from seq2seq.training.trackers import Tracker
 
 log = logging.getLogger(__name__)
 
@@ -325,8 +325,6 @@ class Trainer:
             return
         with self.timer.excluded():
             self._report_judgement()
-            for tracker in self.trackers:
-                tracker.flush()
             save(self, validated)
         self.checkpoints.saved_at = time.monotonic()
 
@@ -340,8 +338,6 @@ class Trainer:
         assert self.validation is not None
         self.batch = None
         with self.timer.excluded():
-            for callback in self.callbacks:
-                callback.on_validation_start(self)
             self.model.eval()
             with nullcontext() if self.ema is None else self.ema.lent():
                 self.validation.run(self)

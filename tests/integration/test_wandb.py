@@ -21,7 +21,7 @@ OFFLINE = "W&B is offline; to upload: wandb sync"
         ({"WANDB_MODE": "nonsense"}, "WANDB_MODE=nonsense is not known"),
         (
             {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"},
-            "W&B cannot be reached: this run is logged offline",
+            "127.0.0.1:9 cannot be reached: this run is logged offline",
         ),
     ],
 )

@@ -115,14 +115,14 @@ def test_a_refusal_of_the_server_is_one_message(run, monkeypatch):
         return made
 
     monkeypatch.setattr(make_dashboard, "make_workspace", refuse)
-    monkeypatch.setattr(make_dashboard, "_unavailable", lambda: None)
+    monkeypatch.setattr(make_dashboard, "unavailable", lambda: None)
     code, _, errors = run("--entity", "me", "--project", "none")
     assert code == 1
     assert "W&B did not take the dashboard of project none: no such one" in errors
 
 
 def test_a_key_without_a_user_and_an_empty_project_are_one_message(run, monkeypatch):
-    monkeypatch.setattr(make_dashboard, "_unavailable", lambda: None)
+    monkeypatch.setattr(make_dashboard, "unavailable", lambda: None)
     monkeypatch.setattr("wandb.Api", lambda: SimpleNamespace(default_entity=None))
     code, printed, errors = run()
     assert (code, printed) == (1, "")

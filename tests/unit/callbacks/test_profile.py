@@ -24,7 +24,6 @@ def test_the_trace_has_the_steps_after_the_warm_up_in_parts(tmp_path, caplog):
         assert sum(event["name"] == part for event in marks) == STEPS, part
     assert "aten::addmm" in (tmp_path / "profile" / "operators.txt").read_text()
     printed = caplog.text
-    assert re.search(r"\d+\.\d% +\d+\.\d ms +\d+ x aten::", printed)
     shares = {
         part: float(share)
         for share, part in re.findall(r"(\d+\.\d)% +[\d.]+ ms (\w+)$", printed, re.MULTILINE)

@@ -12,17 +12,32 @@ import pytest
 from tiny_training import tiny_fit, tiny_task
 
 from seq2seq.callbacks import progress
-from seq2seq.callbacks.progress import Pace, Progress
+from seq2seq.callbacks.progress import Progress
+
+VALIDATION = SimpleNamespace(best=41.25, best_step=7)
+BATCH = SimpleNamespace(target_tokens=9)
 
 
-def test_the_speed_is_that_of_the_last_steps_without_the_first():
-    pace = Pace(total=100, val_every=10)
-    pace.add_step(30.0, 100)
-    assert pace.tokens_per_second == pytest.approx(100 / 30)
-    for _ in range(200):
-        pace.add_step(0.5, 100)
-    assert pace.tokens_per_second == pytest.approx(200)
-    assert len(pace.steps) == progress.RECENT
+def trainer_at(step: int, max_steps: int, processes: int = 1, val_every: int = 10):
+    """Of a trainer what the callback looks at."""
+    return SimpleNamespace(
+        step=step, max_steps=max_steps, metrics={}, val_every_n_steps=val_every,
+        run=SimpleNamespace(processes=SimpleNamespace(rank=0)),
+        fabric=SimpleNamespace(world_size=processes),
+    )  # fmt: skip
+
+
+def shown_after(step: int, seconds: list[float], validations: list[float]) -> str:
+    """What is said after steps that took so long, and validations."""
+    shown, trainer = Progress(VALIDATION), trainer_at(step, 105)
+    shown._steps.extend((one, 100) for one in seconds)
+    shown._validations = validations
+    return shown._text(trainer)
+
+
+def test_the_speed_is_that_of_the_last_steps():
+    found = shown_after(5, [30.0] + [0.5] * progress.RECENT, [])
+    assert found.startswith("200 target tokens/s, ")
 
 
 @pytest.mark.parametrize(
@@ -36,34 +51,17 @@ def test_the_speed_is_that_of_the_last_steps_without_the_first():
     ],
 )
 def test_the_time_left_has_steps_and_validations(step, validations, left):
-    pace = Pace(total=105, val_every=10)
-    for _ in range(3):
-        pace.add_step(2.0, 100)
-    pace.validations = validations
-    assert pace.left(step) == left
-
-
-VALIDATION = SimpleNamespace(best=41.25, best_step=7)
-BATCH = SimpleNamespace(target_tokens=9)
-
-
-def trainer_at(step: int, max_steps: int, processes: int = 1) -> SimpleNamespace:
-    """Of a trainer what the callback looks at."""
-    return SimpleNamespace(
-        step=step, max_steps=max_steps, metrics={},
-        run=SimpleNamespace(processes=SimpleNamespace(rank=0)),
-        fabric=SimpleNamespace(world_size=processes),
-    )  # fmt: skip
+    assert shown_after(step, [2.0] * 3, validations).endswith(f", left {left}")
 
 
 def test_a_log_gets_a_line_soon_with_the_best_bleu(caplog, monkeypatch):
     monkeypatch.setattr(progress, "FIRST", 0.0)
     caplog.set_level(logging.INFO, logger="seq2seq")
-    tiny_fit(tiny_task(), [Progress(VALIDATION, 2)], 3)
+    tiny_fit(tiny_task(), [Progress(VALIDATION)], 3)
     lines = [record.getMessage() for record in caplog.records if "tokens/s" in record.getMessage()]
-    assert len(lines) == 3
+    assert len(lines) == 2  # the first step says nothing of the speed
     form = r"step 3/3: nll \d+\.\d{3}, [\d,]+ target tokens/s, best BLEU 41\.2 at 7, left 0:00:00"
-    assert re.fullmatch(form, lines[2])
+    assert re.fullmatch(form, lines[1])
 
 
 def test_lines_become_rare_in_a_long_run(caplog, monkeypatch):
@@ -71,8 +69,8 @@ def test_lines_become_rare_in_a_long_run(caplog, monkeypatch):
     caplog.set_level(logging.INFO, logger="seq2seq")
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
-    shown = Progress(VALIDATION, 1000)
-    trainer = trainer_at(0, 36_000)
+    shown = Progress(VALIDATION)
+    trainer = trainer_at(0, 36_000, val_every=1000)
     shown.on_train_start(trainer)
     for step in range(1, 36_001):
         trainer.step, clock.now = step, float(step)
@@ -87,8 +85,8 @@ def test_a_resumed_run_starts_where_it_was_and_counts_only_what_is_to_come(monke
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    shown = Progress(VALIDATION, 1000)
-    trainer = trainer_at(900, 1000, processes=2)
+    shown = Progress(VALIDATION)
+    trainer = trainer_at(900, 1000, processes=2, val_every=1000)
     shown.on_train_start(trainer)
     assert shown.bar.n == 900
     for step in (901, 902, 903):
@@ -108,8 +106,8 @@ def test_a_terminal_gets_a_bar_and_whole_lines_of_the_log_above_it(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(progress, "REFRESH", 0.0)
-    tiny_fit(tiny_task(), [Progress(VALIDATION, 2)], 3)
+    tiny_fit(tiny_task(), [Progress(VALIDATION)], 3)
     pictures = screen.getvalue().split("\r")
-    assert any("1/3" in picture for picture in pictures)
+    assert any("2/3" in picture for picture in pictures)
     assert "100%" in pictures[-1] or "100%" in pictures[-2]
     assert "best BLEU 41.2 at 7" in screen.getvalue()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+import torch
 from tiny_training import TinyData, tiny_batch, tiny_fit, tiny_task, tiny_trainer
 
 from seq2seq.callbacks import Callback
-from seq2seq.callbacks.throughput import Throughput, Work
+from seq2seq.callbacks.throughput import Throughput
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.training.checkpointing import Schedule
 from seq2seq.training.hardware import dense_peak
@@ -20,7 +21,7 @@ STEPS = 4
 class Slow(Callback):
     """Makes each batch, each save and each validation last."""
 
-    def on_validation_start(self, trainer):
+    def on_validation_end(self, trainer):
         time.sleep(0.5)
 
     def state_dict(self):
@@ -105,7 +106,7 @@ def test_figures_are_those_of_all_processes(monkeypatch):
     def run(processes):
         trainer = tiny_trainer(tiny_task(), 1)
         seen = Throughput()
-        seen._work = Work(source=10, target=8, positions=20, flops=1e9)
+        seen._work = torch.tensor([10, 8, 20, 1e9], dtype=torch.float64)
         monkeypatch.setattr(type(trainer.fabric), "world_size", property(lambda self: processes))
         monkeypatch.setattr(trainer.fabric, "all_reduce", lambda sums, reduce_op: processes * sums)
         parts = {"data": 0.5, "forward": 0.1, "backward": 0.1, "optimiser": 0.1}

@@ -92,9 +92,6 @@ class Noted:
     def log(self, row, step):
         self.rows.append((row, step))
 
-    def flush(self):
-        pass
-
 
 def test_its_score_is_logged_where_the_last_validation_is(tmp_path):
     noted = Noted()

@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import wandb
+from tiny_bundle import tiny_bundle
 
-from seq2seq import wandb_access
 from seq2seq.config import LoggerConfig
-from seq2seq.training import trackers
-from seq2seq.training.trackers import WandbTracker, make_trackers
+from seq2seq.trackers import Histogram, Picture, Table, make_trackers
+from seq2seq.trackers import wandb as wandb_tracker
+from seq2seq.trackers.wandb import WandbTracker
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 START = """
@@ -23,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from wandb_server import wandb_server
 from seq2seq.config import LoggerConfig
-from seq2seq.training.trackers import make_trackers
+from seq2seq.trackers import make_trackers
 logging.basicConfig(stream=sys.stdout)
 """
 KILLED = """
@@ -58,19 +60,97 @@ def no_variables(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def test_a_killed_process_is_said_once(caplog):
+@pytest.fixture
+def rows() -> list[dict]:
+    """What was logged, in order."""
+    return []
+
+
+@pytest.fixture
+def tracker(rows, tmp_path):
+    """Of a run of W&B that keeps what is logged."""
+    run = SimpleNamespace(
+        log=rows.append, finish=lambda: rows.append({"finished": True}), disabled=False, id="x",
+        summary={}, config=SimpleNamespace(update=lambda *_, **__: None),
+    )  # fmt: skip
+    return WandbTracker(run, tmp_path, {"seed": 1})
+
+
+def test_after_the_process_of_w_and_b_was_killed_nothing_is_tried_again(tracker, caplog):
     tried = []
 
-    def log(*_, **__):
+    def log(*_):
         tried.append(1)
         raise ConnectionResetError("Connection lost")
 
-    run = SimpleNamespace(log=log, config=SimpleNamespace(update=log))
-    tracker = WandbTracker(run, {"a": 1})
+    tracker.run.log = tracker.run.finish = log
     tracker.log({"a": 1.0}, 1)
-    tracker.flush()
+    tracker.log_media("histograms", lambda: {"a": Histogram([1.0])}, 1)
     assert len(tried) == 1
-    assert caplog.text.count("W&B gets no more curves of this run") == 1
+    assert caplog.text.count("W&B gets no more curves, tables and pictures of this run") == 1
+    tracker.finish({"steps": 2}, None)
+    assert "wandb sync" in caplog.text
+
+
+def test_one_part_that_fails_is_said_once_and_leaves_the_others(tracker, rows, caplog):
+    for step in range(2):
+        tracker.log_media("pictures", lambda: 1 / 0, step)
+        tracker.log_media("histograms", lambda: {"a": Histogram([1.0, 2.0])}, step)
+        tracker.log({"b": 1.0}, step)
+    assert [{*row} - {wandb_tracker.STEP} for row in rows] == [{"a"}, {"b"}] * 2
+    assert caplog.text.count("W&B did not get all pictures: ZeroDivisionError") == 1
+
+
+def test_pictures_of_a_row_are_as_large_as_the_largest(tracker, rows):
+    one, other = np.zeros((2, 5, 3), np.uint8), np.zeros((4, 1, 3), np.uint8)
+    pictures = [Picture(one, "one"), Picture(other, "other")]
+    table = Table(["text", "picture"], [["a", None], ["b", pictures[0]]])
+    tracker.log_media("pictures", lambda: {"row": pictures, "table": table}, 7)
+    [logged] = rows
+    assert logged[wandb_tracker.STEP] == 7
+    first, second = (np.asarray(image.image) for image in logged["row"])
+    assert first.shape == second.shape == (4, 5, 3)
+    assert (first[:2] == 0).all()
+    assert (first[2:] == 255).all()
+    assert (second[:, 1:] == 255).all()
+    assert logged["table"].data[0] == ["a", None]
+    assert logged["table"].data[1][1].image.size == (5, 2)
+
+
+def test_copies_for_uploading_go_to_the_run_unless_the_user_says_where(
+    tracker, tmp_path, monkeypatch
+):
+    seen = []
+    tracker.run.log = lambda _: seen.append(os.environ.get("WANDB_DATA_DIR"))
+    tracker.log({}, 1)
+    assert "WANDB_DATA_DIR" not in os.environ
+    monkeypatch.setenv("WANDB_DATA_DIR", "/elsewhere")
+    tracker.log({}, 2)
+    assert seen == [str(tmp_path / "wandb"), "/elsewhere"]
+    assert os.environ["WANDB_DATA_DIR"] == "/elsewhere"
+
+
+def test_a_disabled_run_costs_nothing(tracker, rows, tmp_path):
+    tracker.run.disabled = True
+    made = WandbTracker(tracker.run, tmp_path, {})
+    made.log_media("pictures", lambda: 1 / 0, 1)
+    made.finish({"steps": 2}, tmp_path / "bundle")
+    assert rows == [{"finished": True}]
+
+
+def test_the_bundle_is_an_artifact_with_all_its_files(tracker, tmp_path):
+    logged = []
+    bundle = tiny_bundle()
+    bundle.training |= {"step": 3, "scores": {"BLEU": 1.0}}
+    bundle.save(tmp_path / "bundle")
+    (tmp_path / "bundle" / "part").mkdir()
+    (tmp_path / "bundle" / "part" / "file").write_text("x")
+    tracker.run.log_artifact = lambda artifact, aliases: logged.append(artifact)
+    tracker.finish({"steps": 2}, tmp_path / "bundle")
+    [artifact] = logged
+    assert artifact.metadata == {"step": 3, "scores": {"BLEU": 1.0}}
+    assert {"config.json", "part/file"} <= artifact.manifest.entries.keys()
+    assert tracker.run.summary == {"result/steps": 2}
 
 
 def run(script: str, run_dir: Path, **variables: str) -> str:
@@ -110,31 +190,31 @@ def test_without_the_package_there_are_curves(monkeypatch, tmp_path, caplog):
 def test_the_server_is_that_of_wandb_login(monkeypatch, tmp_path):
     settings = SimpleNamespace(base_url="https://wandb.example.org:8443")
     monkeypatch.setattr(wandb, "setup", lambda: SimpleNamespace(settings=settings))
-    assert wandb_access.server().netloc == "wandb.example.org:8443"
-    assert not wandb_access.has_key()
+    assert wandb_tracker.server().netloc == "wandb.example.org:8443"
+    assert not wandb_tracker.has_key()
     netrc = tmp_path / ".netrc"
     netrc.write_text("machine wandb.example.org:8443 login user password secret\n")
-    assert wandb_access.has_key()
+    assert wandb_tracker.has_key()
     monkeypatch.setenv("WANDB_BASE_URL", "https://other.example.org")
-    assert wandb_access.server().netloc == "other.example.org"
-    assert not wandb_access.has_key()
+    assert wandb_tracker.server().netloc == "other.example.org"
+    assert not wandb_tracker.has_key()
 
 
 def test_a_key_of_the_old_name_and_a_token_count(monkeypatch, tmp_path):
     settings = SimpleNamespace(base_url="https://api.forge.coreweave.com")
     monkeypatch.setattr(wandb, "setup", lambda: SimpleNamespace(settings=settings))
     (tmp_path / ".netrc").write_text("machine api.wandb.ai login user password secret\n")
-    assert wandb_access.has_key()
+    assert wandb_tracker.has_key()
     (tmp_path / ".netrc").unlink()
-    assert not wandb_access.has_key()
+    assert not wandb_tracker.has_key()
     monkeypatch.setenv("WANDB_IDENTITY_TOKEN_FILE", "token")
-    assert wandb_access.has_key()
+    assert wandb_tracker.has_key()
 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "http://x:99999", "ftp://x", "x"])
 def test_an_address_that_is_none_is_said_and_the_run_is_offline(url, monkeypatch, caplog):
     monkeypatch.setenv("WANDB_BASE_URL", url)
     monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
-    assert trackers._wandb_mode() == "offline"
+    assert wandb_tracker._choose_mode() == "offline"
     assert f"WANDB_BASE_URL={url} is no address" in caplog.text
     assert "WANDB_BASE_URL" not in os.environ

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.config import LoggerConfig
-from seq2seq.training.trackers import make_trackers
+from seq2seq.trackers import make_trackers
 
 
 def write(run_dir: Path, rows: list[tuple[int, dict]], **resumed) -> None:
@@ -84,7 +84,6 @@ def test_tensorboard_has_these_curves_and_no_others_once(tmp_path):
         _, board = make_trackers(LoggerConfig(kind="tensorboard"), tmp_path, {"seed": 1}, step)
         for at, metrics in rows:
             board.log(metrics, at)
-        board.flush()
     [folder] = (tmp_path / "tensorboard").iterdir()
     board = event_accumulator.EventAccumulator(str(folder))
     board.Reload()

@@ -1,0 +1,156 @@
+"""What trackers show of a run beside its curves: texts, pictures, histograms, the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch.distributed.fsdp import FSDPModule
+
+from seq2seq import trackers
+from seq2seq.callbacks import Callback
+from seq2seq.callbacks.gradient_norms import GradientNorms
+from seq2seq.callbacks.samples import Samples
+from seq2seq.decoding.forced import forced_attention
+from seq2seq.html_page import html_page, visible
+from seq2seq.model.translation_model import TranslationModel
+from seq2seq.text import normaliser
+from seq2seq.trackers import Histogram, Picture, Table
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
+
+COLUMNS = ["step", "index", "source", "reference", "hypothesis", "score", "chrF", "confidence"]
+ROWS = 1000  # of the table of fixed sentences, which each validation logs as a whole
+DARKEST = 0.6  # how much of the colour shows below a token: words can be read, light and dark
+PICTURES = 20  # of attention that a validation logs, at most
+
+
+class Media(Callback):
+    """Gives trackers what numbers alone do not show. Stands behind `Samples`, and before
+    `GradientNorms`, which forgets at the end of a validation.
+
+    Args:
+        samples: sentences of each validation.
+        norms: of gradients since the last validation.
+        data_report: the page on the prepared data; None = there is none.
+    """
+
+    def __init__(self, samples: Samples, norms: GradientNorms, data_report: Path | None = None):
+        self.samples, self.norms, self.data_report = samples, norms, data_report
+
+    def on_train_start(self, trainer: Trainer) -> None:
+        if trainer.step > 0:
+            return  # it was logged when the run began
+        for tracker in trainer.trackers:
+            tracker.log_media("facts of the start", lambda: self._start(trainer.model), 0)
+
+    def on_validation_end(self, trainer: Trainer) -> None:
+        step = trainer.step - 1  # trackers count from 0
+        for tracker in trainer.trackers:
+            tracker.log_media("histograms", self._histograms, step)
+            if self.samples.lines:
+                tracker.log_media(
+                    "sentences and pictures", lambda: self._sentences(trainer.model), step
+                )
+
+    def _start(self, model: TranslationModel) -> dict[str, trackers.Media]:
+        each = model.named_parameters()  # a shared one where it is first
+        rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in each]
+        found: dict[str, trackers.Media] = {
+            "model/parameters": Table(["parameter", "shape", "numbers"], rows)
+        }
+        if self.data_report is not None and self.data_report.exists():
+            found["data/report"] = self.data_report.read_text(encoding="utf-8")
+        return found
+
+    def _histograms(self) -> dict[str, trackers.Media]:
+        validation = self.samples.validation
+        scores = [score for one in validation.translations for score in one.token_scores]
+        numbers: dict[str, list[float]] = {
+            "val/hypothesis_words": [len(one.text.split()) for one in validation.translations],
+            "val/reference_words": [len(target.split()) for _, target in validation.pairs],
+            "decode/token_probability": [math.exp(score) for score in scores],
+            **{
+                f"optim/grad_norm_histogram/{name}": norms
+                for name, norms in self.norms.since_validation.items()
+            },
+        }
+        return {name: Histogram(values) for name, values in numbers.items() if values}
+
+    def _sentences(self, model: TranslationModel) -> dict[str, trackers.Media]:
+        *earlier, latest = self.samples.lines
+        step, sentences = latest["step"], latest["sentences"]
+        pictures = self._attention(sentences, model)
+        fixed = [[*row(line["step"], one), None] for line in earlier for one in line["sentences"]]
+        fixed += [
+            [*row(step, one), picture] for one, picture in zip(sentences, pictures, strict=True)
+        ]
+        found: dict[str, trackers.Media] = {
+            "samples/fixed": Table([*COLUMNS, "attention"], fixed[-ROWS:]),
+            "samples/worst": Table(COLUMNS, [row(step, one) for one in latest["worst"]]),
+            "samples/confidence": confidence_page(step, sentences),
+        }
+        if drawn := [picture for picture in pictures if picture is not None]:
+            found["samples/attention"] = drawn
+        return found
+
+    def _attention(
+        self, sentences: Sequence[Mapping[str, Any]], model: TranslationModel
+    ) -> list[Picture | None]:
+        """Pictures of the head that aligns best, of sentences that the model can read.
+
+        Of many sentences only some have one, from short to long.
+        """
+        from seq2seq.inference.head_picture import LONGEST, head_picture  # matplotlib loads slowly
+
+        validation = self.samples.validation
+        found: list[Picture | None] = [None] * len(sentences)
+        if isinstance(model, FSDPModule):  # it would have to be gathered
+            return found
+        read = normaliser(validation.normalise)
+        source, target = validation.vocabularies.source, validation.vocabularies.target
+        ids = list(zip(
+            source.encode([read(one["source"]).strip() for one in sentences]),
+            target.encode([one["hypothesis"] for one in sentences]),
+            strict=True,
+        ))  # fmt: skip
+        limit = model.config.max_length
+        rows = [i for i, both in enumerate(ids) if all(0 < len(side) < limit for side in both)]
+        rows = rows[:: math.ceil(len(rows) / PICTURES) or 1]
+        weights = forced_attention(model, [ids[i] for i in rows], validation.head)
+        for i, weights_TS in zip(rows, weights, strict=True):
+            labels = ([*v.tokens(side), "</s>"]
+                      for v, side in zip((source, target), ids[i], strict=True))  # fmt: skip
+            cut = f" (first {LONGEST} tokens)" if max(weights_TS.shape) > LONGEST else ""
+            caption = visible(sentences[i]["source"]) + cut
+            found[i] = Picture(head_picture(weights_TS, *labels), caption)
+        return found
+
+
+def row(step: int, sentence: Mapping[str, Any]) -> list[Any]:
+    """Of a table of sentences; confidence is the geometric mean of its tokens' probabilities."""
+    scores = sentence["token_log_probs"][: len(sentence["tokens"])]  # without the end mark
+    confidence = round(math.exp(sum(scores) / len(scores)), 4) if scores else None
+    return [
+        step,
+        *(sentence[key] for key in ("index", "source", "reference", "hypothesis", "score", "chrf")),
+        confidence,
+    ]
+
+
+def confidence_page(step: int, sentences: Sequence[Mapping[str, Any]]) -> str:
+    """Translations whose tokens are the more orange the less sure the model was of them."""
+    body = [f"<p>Step {step:,}. The more orange a token, the less likely the model found it.</p>"]
+    for sentence in sentences:
+        # The last score may be that of the end mark, which is no token.
+        tokens = "".join(
+            f'<span title="{math.exp(score):.1%}" style="background: rgb(198 86 0 / '
+            f'{DARKEST * (1 - math.exp(score)):.2f})">{escape(visible(token))}</span>'
+            for token, score in zip(sentence["tokens"], sentence["token_log_probs"], strict=False)
+        )
+        body.append(f"<p>{escape(visible(sentence['source']))}<br><b>{tokens}</b></p>")
+    return html_page("Confidence", body, "b { color: var(--ink); }")

@@ -1,0 +1,38 @@
+"""Files for TensorBoard in `<run>/tensorboard`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from seq2seq.config import LoggerConfig
+from seq2seq.errors import RunError
+from seq2seq.trackers import Tracker
+
+
+class TensorBoardTracker(Tracker):
+    """What the files hold from `step` on will be made again, and is no longer shown."""
+
+    def __init__(self, run_dir: Path, settings: Mapping[str, Any], step: int):
+        from lightning.fabric.loggers.tensorboard import TensorBoardLogger
+
+        self._logger = TensorBoardLogger(
+            run_dir, name="tensorboard", version=0, default_hp_metric=False, purge_step=step
+        )
+        self._logger.log_hyperparams(dict(settings))
+
+    def log(self, row: Mapping[str, float], step: int) -> None:
+        self._logger.log_metrics(dict(row), step)
+        self._logger.save()  # else up to two minutes wait in memory
+
+
+def require_tensorboard(config: LoggerConfig) -> None:
+    """Raise RunError early if the TensorBoard package is missing."""
+    if config.kind == "tensorboard":
+        try:
+            import tensorboard  # noqa: F401
+        except ImportError as error:
+            raise RunError(
+                "logger=tensorboard needs the package tensorboard: pip install tensorboard"
+            ) from error

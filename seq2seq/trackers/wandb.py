@@ -1,0 +1,267 @@
+"""W&B, online or offline: never a prompt, hang or failure."""
+
+from __future__ import annotations
+
+import logging
+import netrc
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import ParseResult, urlparse
+
+import numpy as np
+
+from seq2seq.config import LoggerConfig
+from seq2seq.inference.bundle_folder import read_config
+from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker
+
+log = logging.getLogger(__name__)
+
+STEP = "trainer/global_step"  # what curves are drawn over; W&B's own step counts rows
+BINS = 32  # of a histogram
+START_TIMEOUT = 20  # seconds to wait for W&B before going offline
+FINISH_TIMEOUT = 600  # seconds that uploading may take at the end
+OFF = ("offline", "disabled")  # values of WANDB_MODE; the third is `online`
+DEFAULT_URL = "https://api.wandb.ai"
+
+
+class WandbTracker(Tracker):
+    """What goes wrong is said once for each part of what is logged, and the run goes on.
+
+    Args:
+        run: an open run of W&B.
+        run_dir: the run's own folder.
+        settings: shown beside its curves.
+    """
+
+    def __init__(self, run: Any, run_dir: Path, settings: Mapping[str, Any]):
+        self.run, self.run_dir = run, run_dir
+        self._works = not run.disabled
+        self._warned: set[str] = set()
+        self._try("settings", lambda: run.config.update(settings, allow_val_change=True))
+
+    def log(self, row: Mapping[str, float], step: int) -> None:
+        self._try("curves", lambda: self.run.log({**row, STEP: step}))
+
+    def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
+        def work() -> None:
+            shown = {name: _as_wandb(media) for name, media in make().items()}
+            self.run.log({**shown, STEP: step})
+
+        self._try(what, work)
+
+    def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
+        results = {f"result/{name}": value for name, value in summary.items()}
+        self._try("results", lambda: self.run.summary.update(results))
+        if bundle is not None:
+            self._try("files of the bundle", lambda: self._log_bundle(bundle))
+        try:
+            self.run.finish()
+        except Exception as error:  # such as a time-out: the server has gone
+            log.warning(
+                "W&B did not end well: %r. To upload what is on the disk: "
+                "wandb sync %s/wandb/*run-*",
+                *(error, self.run_dir),
+            )
+
+    def _log_bundle(self, folder: Path) -> None:
+        """W&B makes no new version of an artifact whose files it has."""
+        import wandb
+
+        made = read_config(folder / "config.json").training
+        artifact = wandb.Artifact(
+            f"bundle-{self.run.id}",
+            "model",
+            description=(folder / "README.md").read_text(encoding="utf-8"),
+            metadata={"step": made["step"], "scores": made["scores"]},
+        )
+        artifact.add_dir(str(folder), skip_cache=True)
+        self.run.log_artifact(artifact, aliases=["best"])
+
+    def _try(self, what: str, work: Callable[[], object]) -> None:
+        if not self._works:
+            return
+        # What W&B copies until it is uploaded waits here, and not in the user's home.
+        staged = "WANDB_DATA_DIR" not in os.environ  # else the user knows a better place
+        if staged:
+            os.environ["WANDB_DATA_DIR"] = str((self.run_dir / "wandb").absolute())
+        try:
+            work()
+        except ConnectionError as error:  # its process was killed
+            self._works = False
+            log.warning(
+                "W&B gets no more curves, tables and pictures of this run, which goes on: %r", error
+            )
+        except Exception as error:  # whatever is wrong with W&B, training goes on
+            if what not in self._warned:
+                log.warning("W&B did not get all %s: %r (said once)", what, error)
+            self._warned.add(what)
+        finally:
+            if staged:
+                del os.environ["WANDB_DATA_DIR"]
+
+
+def _as_wandb(media: Media) -> Any:
+    import wandb
+
+    if isinstance(media, Table):
+        rows = [
+            [_images([cell])[0] if isinstance(cell, Picture) else cell for cell in row]
+            for row in media.rows
+        ]
+        return wandb.Table([*media.columns], rows)
+    if isinstance(media, Histogram):
+        return wandb.Histogram(media.values, num_bins=BINS)
+    if isinstance(media, str):
+        return wandb.Html(media, inject=False)
+    return _images(media)
+
+
+def _images(pictures: Sequence[Picture]) -> list[Any]:
+    """With as much white below and beside them as W&B needs to show them in one row."""
+    import wandb
+
+    height, width = np.max([picture.pixels.shape[:2] for picture in pictures], axis=0)
+    found = []
+    for pixels, caption in pictures:
+        white = ((0, height - pixels.shape[0]), (0, width - pixels.shape[1]), (0, 0))
+        padded = np.pad(pixels, white, constant_values=255)
+        found.append(wandb.Image(padded, caption=caption))
+    return found
+
+
+def open_run(config: LoggerConfig, run_dir: Path) -> Any:
+    """A run of W&B; None if it cannot be had, whatever is wrong."""
+    for mode in dict.fromkeys((_choose_mode(), "offline")):
+        try:
+            run = _start(config, run_dir, mode)
+        except Exception as error:
+            log.warning("W&B (%s) did not start: %s", mode, error)
+            continue
+        if mode == "offline":
+            log.info("W&B is offline; to upload: wandb sync %s/wandb/offline-run-*", run_dir)
+        return run
+    return None
+
+
+def _start(config: LoggerConfig, run_dir: Path, mode: str) -> Any:
+    import wandb
+
+    id_file = run_dir / "wandb_id"
+    if not id_file.exists():
+        id_file.write_text(secrets.token_hex(4))
+    run = wandb.init(
+        project=config.project,
+        group=config.group,
+        name=run_dir.name,
+        dir=run_dir,
+        id=id_file.read_text(),
+        resume="allow",  # offline too: `wandb sync` then adds to what it sent before
+        reinit="finish_previous",  # of a sweep
+        mode=mode,  # type: ignore[arg-type]  # a mode of W&B
+        settings=wandb.Settings(
+            init_timeout=START_TIMEOUT,
+            # Without them the end of a run waits for ever for a server that has gone.
+            finish_timeout=float(os.environ.get("WANDB_FINISH_TIMEOUT", FINISH_TIMEOUT)),
+            finish_timeout_raises=True,
+            console="off",
+            silent=True,
+        ),
+    )
+    run.define_metric(STEP, hidden=True)
+    run.define_metric("*", step_metric=STEP, step_sync=True)
+    return run
+
+
+def _choose_mode() -> str:
+    """WANDB_MODE, or online if a key is configured; offline where online could only fail.
+
+    W&B itself would ask for a key on the terminal, or wait for a server that is not there.
+    """
+    wanted = os.environ.get("WANDB_MODE")
+    if wanted in OFF:
+        return wanted
+    if wanted and wanted != "online":
+        log.warning("WANDB_MODE=%s is not known (online, %s): ignored", wanted, ", ".join(OFF))
+        del os.environ["WANDB_MODE"]  # W&B would stumble over it again
+    why = unavailable()
+    if why is None:
+        return "online"
+    if wanted == "online" or has_key():  # else nobody asked for W&B
+        log.warning("%s: this run is logged offline", why)
+    if fault() is not None:
+        os.environ.pop("WANDB_BASE_URL", None)  # W&B would stumble over it, offline too
+    return "offline"
+
+
+def unavailable() -> str | None:
+    """Why nothing can be sent to W&B from here; None if it can."""
+    mode = os.environ.get("WANDB_MODE")
+    if mode in OFF:
+        return f"WANDB_MODE={mode} keeps all from being sent"
+    if (why := fault()) is not None:
+        return why
+    if not has_key():
+        return "no key is configured (WANDB_API_KEY, wandb login)"
+    if not reachable():
+        return f"{server().netloc} cannot be reached"
+    return None
+
+
+def server() -> ParseResult:
+    """Where runs go: as WANDB_BASE_URL says, the settings of `wandb login --host`, or W&B."""
+    url = os.environ.get("WANDB_BASE_URL")
+    if url:
+        return urlparse(url)
+    try:
+        import wandb  # loads slowly
+
+        return urlparse(wandb.setup().settings.base_url)
+    except Exception:  # of settings that it does not understand, too: `wandb.init` will say so
+        return urlparse(DEFAULT_URL)
+
+
+def has_key() -> bool:
+    """Whether a variable or the netrc file of `wandb login` holds a key for the server."""
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    url = server()
+    hosts = [url.netloc, url.hostname or ""]
+    if (url.hostname or "").endswith("coreweave.com"):  # the same server by its new name
+        hosts.append(urlparse(DEFAULT_URL).netloc)
+    files = (os.environ.get("NETRC"), "~/.netrc", "~/_netrc")
+    for file in (Path(name).expanduser() for name in files if name):
+        try:
+            known = netrc.netrc(file)
+        except (OSError, netrc.NetrcParseError):
+            continue
+        if any(known.authenticators(host) for host in hosts if host):
+            return True
+    return False
+
+
+def fault() -> str | None:
+    """What is wrong with the address of the server; None if nothing."""
+    url = server()
+    try:
+        if url.scheme in ("http", "https") and url.hostname and url.port != 0:
+            return None
+    except ValueError:  # of a port that cannot be
+        pass
+    return f"WANDB_BASE_URL={url.geturl()} is no address (https://HOST or http://HOST:PORT)"
+
+
+def reachable() -> bool:
+    """Whether the server can be connected to; behind a proxy only the proxy knows."""
+    if os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"):
+        return True  # W&B's own time-out decides
+    url = server()
+    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        with socket.create_connection((url.hostname or "", port), timeout=5):
+            return True
+    except (OSError, ValueError):
+        return False
