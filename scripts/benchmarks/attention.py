@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
@@ -97,7 +96,7 @@ def trained_model(run: str) -> Compared:
 def measure(
     model_config: ModelConfig, vocab_sizes: tuple[int, int], config: CompareConfig, device: str
 ) -> Line:
-    """Speed and memory of an untrained model on random tokens.
+    """Speed and memory of an untrained model on sentences of random tokens, all of one length.
 
     Tokens are real target tokens in whole training steps, and output tokens in greedy search on
     the cache (medians); memory is the peak beyond what stood there before (on a GPU: all).
@@ -106,7 +105,11 @@ def measure(
     torch.manual_seed(0)
     longest = max(model_config.max_length, config.length, STEPS)
     model = build_model(replace(model_config, max_length=longest), *vocab_sizes).to(device)
-    batch = random_batch(vocab_sizes, config).to(torch.device(device))
+    source, target = (
+        torch.randint(EOS + 1, size, (config.sentences, config.length - 1)).tolist()
+        for size in vocab_sizes
+    )
+    batch = collate(source, target).to(torch.device(device))
     before = peak_memory(device) if device == "cpu" else 0
     with torch.inference_mode():
         decode = _decode(model.eval(), batch, config.repeats, device)
@@ -119,19 +122,6 @@ def measure(
         "train_memory_mib": round((peak_memory(device) - before) / 2**20, 1),
         "decode_memory_mib": round(decode_memory / 2**20, 1),
     }
-
-
-def random_batch(vocab_sizes: tuple[int, int], config: CompareConfig) -> Batch:
-    """Sentences of random tokens; the shortest has three quarters of the longest."""
-    draw, longest = random.Random(0), config.length
-
-    def sentences(vocab_size: int) -> list[list[int]]:
-        lengths = [draw.randint(3 * longest // 4, longest) for _ in range(config.sentences)]
-        lengths[0] = longest
-        return [draw.choices(range(EOS + 1, vocab_size), k=n - 1) for n in lengths]
-
-    source, target = map(sentences, vocab_sizes)
-    return collate(source, target)
 
 
 def _train_tokens_per_second(

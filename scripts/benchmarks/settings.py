@@ -89,7 +89,7 @@ class CompareConfig(Checked):
     model: ModelConfig = group(TransformerConfig)  # sizes that variants share
     runs: Any = setting([], "trained runs to compare instead of variants")
     sentences: int = setting(64, "sentences of a batch", at_least=1, at_most=2**16)
-    length: int = setting(24, "longest sentence in tokens", at_least=2, at_most=2**16)
+    length: int = setting(24, "of each sentence in tokens", at_least=2, at_most=2**16)
     vocab_size: int = setting(8000, "subwords of the variants", at_least=4, at_most=2**16)
     repeats: int = setting(5, "measurements of each; the median counts", at_least=1, at_most=2**16)
     device: str = setting("auto", "where the model runs", choices=DEVICES)

@@ -29,7 +29,7 @@ GONE: dict[tuple[str, str], str] = {
     ("yaml of compare_attention", "calls"): "benchmark.py train 'kernels=[sdpa,reference]'",
     ("yaml of compare_attention", "output"): "it prints JSON lines: > FILE",
     ("options of attention_figures.py", "--force"): "--output names a new folder",
-    ("options of attention_figures.py", "--png"): "a browser shows SVG; translate --attention x.png",
+    ("options of attention_figures.py", "--png"): "translate --attention FILE.png",
     **{
         ("yaml of benchmark_data", name): "the corpus is prepared once, whole, as it is in training"
         for name in ("pairs", "max_length", "repeats", "seed")
