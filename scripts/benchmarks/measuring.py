@@ -64,7 +64,7 @@ def print_medians(
 
 def median(values: Sequence[Any]) -> Any:
     """The median of numbers; of all else the first."""
-    numbers = all(isinstance(value, int | float) for value in values)
+    numbers = all(type(value) in (int, float) for value in values)  # True is none
     return round(statistics.median(values), 5) if numbers else values[0]
 
 

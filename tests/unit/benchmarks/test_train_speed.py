@@ -134,6 +134,7 @@ def test_all_time_belongs_to_one_part_of_one_step(config):
 def test_of_several_turns_the_median_counts():
     assert measuring.median([4, 1, 2]) == 2
     assert measuring.median(["CPU", "CPU"]) == "CPU"
+    assert measuring.median([False, False]) is False
 
 
 def test_the_moving_average_and_r_drop_are_part_of_a_step(config):
