@@ -7,14 +7,15 @@ import logging
 import sys
 from importlib import import_module
 
-from benchmarks.settings import DataBenchmarkConfig, DecodeBenchmarkConfig, TrainBenchmarkConfig
+from benchmarks.settings import DecodeBenchmarkConfig, TrainBenchmarkConfig
 
 from seq2seq.cli.report import fail
 from seq2seq.cli.settings import hydra_command
+from seq2seq.config import PrepareConfig
 from seq2seq.errors import ConfigError, nearest
 
 BENCHMARKS = {
-    "data": DataBenchmarkConfig,
+    "data": PrepareConfig,
     "train": TrainBenchmarkConfig,
     "decode": DecodeBenchmarkConfig,
 }

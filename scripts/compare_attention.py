@@ -1,4 +1,10 @@
-"""Compare attention variants: python scripts/compare_attention.py [model=base] [runs=[A,B]]."""
+"""Compare attention variants: python scripts/compare_attention.py [model=base] [runs=[A,B]].
+
+Prints one JSON line for each model; a table of all goes to the error output.
+"""
+
+import logging
+import sys
 
 from benchmarks.settings import CompareConfig
 
@@ -12,4 +18,6 @@ def main(config: CompareConfig) -> None:
 
 
 if __name__ == "__main__":
+    # Before `hydra_command` would send it to stdout.
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     hydra_command("compare_attention", CompareConfig, main)

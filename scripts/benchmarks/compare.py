@@ -27,7 +27,7 @@ STUDENT_T = (
     *(2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056),
     *(2.052, 2.048, 2.045, 2.042),
 )
-ABOUT = ("model", "precision", "beam", "batch", "what", "by")  # said of a line, if it has them
+ABOUT = ("model", "precision", "beam", "batch", "what")  # said of a line, if it has them
 Line = dict[str, Any]
 
 

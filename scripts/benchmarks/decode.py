@@ -6,11 +6,9 @@ does the same work.
 
 from __future__ import annotations
 
-import json
+import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -19,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.measuring import described, in_own_process, in_turns, seconds_of
+from benchmarks.measuring import Line, print_medians
 from benchmarks.settings import DecodeBenchmarkConfig
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
@@ -31,6 +29,7 @@ from seq2seq.inference.device import choose_device
 from seq2seq.inference.precision import choose_precision, prepared
 from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
+from seq2seq.model.translation_model import DecodeState
 from seq2seq.training.hardware import peak_memory
 
 # What is left of a batch is the search itself.
@@ -48,21 +47,6 @@ class Setting(NamedTuple):
     cuda_graphs: bool = False
 
 
-@dataclass
-class Measured:
-    """What one process found.
-
-    Attributes:
-        seconds: of each call, which translates `batch` sentences for each worker.
-        stages: seconds of all calls together, by `STAGES`, summed over the workers.
-        peak_memory: bytes; on a CPU of the whole process, on a GPU of torch.
-    """
-
-    seconds: list[float]
-    stages: dict[str, float]
-    peak_memory: int
-
-
 def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     """Run `scripts/benchmark.py decode`: print one JSON line for each setting.
 
@@ -72,48 +56,54 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     device = choose_device(config.device)
     precisions = [choose_precision(name, device) for name in config.precisions]
     lists = (precisions, config.beams, config.batches, config.workers, config.cuda_graphs)
-
-    def one(setting: Setting) -> Measured:
-        name, remedy = f"decoding with {described(setting)}", "lower batches= or beams="
-        return in_own_process(measure, config, setting, name=name, remedy=remedy)
-
     settings = [Setting(*values) for values in product(*lists)]
-    for setting, measured in in_turns(settings, config.repeats, one).items():
-        print(json.dumps(summary(config, setting, measured)), flush=True)
+    print_medians(
+        settings, config.repeats, partial(measure, config), "lower batches= or beams="
+    )
 
 
-def measure(config: DecodeBenchmarkConfig, setting: Setting) -> Measured:
-    """Translate some batches; run it in a process of its own."""
+def measure(config: DecodeBenchmarkConfig, setting: Setting) -> Line:
+    """Translate some batches, one for each worker in a call; speed is the median of the calls."""
     keep_freed_memory()
     device = choose_device(config.device)
     torch.manual_seed(config.seed)
     model = build_model(config.model, config.vocab_size).to(device).eval()
-    step = graph_step if setting.cuda_graphs else ModelStep
-    timed = TimedStep(step(prepared(model, setting.precision)), device)
+    make_step = graph_step if setting.cuda_graphs else ModelStep
+    step = TimedStep(make_step(prepared(model, setting.precision)), device)
     rng = np.random.default_rng(config.seed)
-    translate = partial(
-        search,
-        timed,
-        config=fixed_length(setting, config.length),
-        max_length=config.model.max_length,
-        device=device,
-        workers=setting.workers,
-    )
-    sentences = setting.batch * setting.workers
-
-    def call() -> float:
+    sentences, seconds = setting.batch * setting.workers, []
+    for call in range(config.warmup_calls + config.calls):
+        if call == config.warmup_calls:
+            step.seconds = dict.fromkeys(STAGES, 0.0)
+        # Sources are random, so a budget of tokens cuts batches of about that many sentences.
         requests = [
             Request(rng.integers(EOS + 1, config.vocab_size, length).tolist())
             for length in rng.integers(SHORTEST, LONGEST, sentences, endpoint=True)
         ]
-        # Sources are random, so a budget of tokens cuts batches of about that many sentences.
-        return seconds_of(lambda: translate(requests))
-
-    for _ in range(config.warmup_calls):
-        call()
-    timed.seconds = dict.fromkeys(STAGES, 0.0)
-    seconds = [call() for _ in range(config.calls)]
-    return Measured(seconds, timed.seconds, peak_memory(device.type))
+        started = time.perf_counter()
+        search(
+            step,
+            requests,
+            fixed_length(setting, config.length),
+            max_length=config.model.max_length,
+            device=device,
+            workers=setting.workers,
+        )
+        seconds.append(time.perf_counter() - started)
+    seconds = seconds[config.warmup_calls :]
+    per_second = sentences / statistics.median(seconds)
+    shares = {name: s / sum(seconds) / setting.workers for name, s in step.seconds.items()}
+    shares["search"] = 1 - sum(shares.values())
+    return {
+        "model": config.model.name,
+        "vocab_size": config.vocab_size,
+        "threads_per_worker": 1 if setting.workers > 1 else torch.get_num_threads(),
+        "output_tokens": config.length,
+        "sentences_per_second": round(per_second, 2),
+        "tokens_per_second": round(per_second * config.length, 1),
+        **{f"{name}_share": round(share, 3) for name, share in shares.items()},
+        "peak_memory_mib": round(peak_memory(device.type) / 2**20),
+    }
 
 
 def fixed_length(setting: Setting, length: int) -> DecodeConfig:
@@ -128,73 +118,41 @@ def fixed_length(setting: Setting, length: int) -> DecodeConfig:
 
 
 class TimedStep:
-    """A step model that adds up how long its parts take.
+    """A step model that adds up how long its parts take, over all workers.
 
     Args:
         model: does the work.
         device: where it works; a GPU is waited for after each part.
     """
 
-    def __init__(self, model: Any, device: torch.device):
+    def __init__(self, model: ModelStep, device: torch.device):
         self.model, self.device = model, device
         self.seconds = dict.fromkeys(STAGES, 0.0)
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def timed(self, stage: str, run: Callable[..., Any], *arguments: Any) -> Any:
         started = time.perf_counter()
-        yield
+        found = run(*arguments)
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-        self.seconds[name] += time.perf_counter() - started
+        self.seconds[stage] += time.perf_counter() - started
+        return found
 
     def start(self, source_BS: Tensor) -> TimedState:
-        with self.stage("encode"):
-            return TimedState(self.model.start(source_BS), self)
+        return TimedState(self.timed("encode", self.model.start, source_BS), self)
 
-    def step(self, tokens_R: Tensor, state: Any) -> Tensor:
-        with self.stage("decoder"):
-            hidden_RD = self.model.hidden(tokens_R, state.state)
-        with self.stage("projection"):
-            log_probs_RV: Tensor = self.model.log_probs(hidden_RD)
-        return log_probs_RV
+    def step(self, tokens_R: Tensor, state: TimedState) -> Any:
+        hidden_RD = self.timed("decoder", self.model.hidden, tokens_R, state.held)
+        return self.timed("projection", self.model.log_probs, hidden_RD)
 
 
 class TimedState:
     """The state of a timed step model; all that a search asks of it is a reordering."""
 
-    def __init__(self, state: Any, step: TimedStep):
-        self.state, self.step = state, step
+    def __init__(self, held: DecodeState, step: TimedStep):
+        self.held, self.step = held, step
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        def timed(*arguments: Tensor) -> None:
-            with self.step.stage("reorder"):
-                getattr(self.state, name)(*arguments)
+    def reorder(self, rows: Tensor) -> None:
+        self.step.timed("reorder", self.held.reorder, rows)
 
-        return timed
-
-
-def summary(
-    config: DecodeBenchmarkConfig, setting: Setting, measured: list[Measured]
-) -> dict[str, Any]:
-    """One line of the output."""
-    seconds = np.array([second for one in measured for second in one.seconds])
-    sentences = setting.batch * setting.workers
-    whole = float(seconds.sum()) * setting.workers
-    stages = {name: sum(one.stages[name] for one in measured) / whole for name in STAGES}
-    slow, median, fast = np.quantile(sentences / seconds, [0.25, 0.5, 0.75]).tolist()
-    return {
-        "model": config.model.name,
-        "vocab_size": config.vocab_size,
-        **setting._asdict(),
-        "threads_per_worker": 1 if setting.workers > 1 else torch.get_num_threads(),
-        "output_tokens": config.length,
-        "sentences_per_second": round(median, 2),
-        "sentences_per_second_p25": round(slow, 2),
-        "sentences_per_second_p75": round(fast, 2),
-        "tokens_per_second": round(median * config.length, 1),
-        "call_seconds_p50": round(float(np.quantile(seconds, 0.5)), 4),
-        "call_seconds_p95": round(float(np.quantile(seconds, 0.95)), 4),
-        **{f"{name}_share": round(share, 3) for name, share in stages.items()},
-        "search_share": round(1 - sum(stages.values()), 3),
-        "peak_memory_mib": round(max(one.peak_memory for one in measured) / 2**20),
-    }
+    def keep(self, sentences: Tensor, rows: Tensor) -> None:
+        self.step.timed("reorder", self.held.keep, sentences, rows)

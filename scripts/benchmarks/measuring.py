@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple, TypeVar
@@ -19,46 +20,55 @@ from seq2seq.training.hardware import ran_out
 log = logging.getLogger(__name__)
 
 Setting = TypeVar("Setting", bound=NamedTuple)
-Measured = TypeVar("Measured")
-
-
-def seconds_of(action: Callable[[], object], device: str = "cpu") -> float:
-    """The time of one call, and of what it makes a GPU do."""
-    started = time.perf_counter()
-    action()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - started
+Line = dict[str, Any]  # of what is printed
 
 
 def median_seconds(
     action: Callable[[], object], repeats: int, device: str = "cpu", warm_up: int = 2
 ) -> float:
-    """Median time of an action, after some calls that do not count."""
-    times = [seconds_of(action, device) for _ in range(warm_up + repeats)]
+    """Median time of an action and of what it makes a GPU do, after calls that do not count."""
+    times = []
+    for _ in range(warm_up + repeats):
+        started = time.perf_counter()
+        action()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
     return statistics.median(times[warm_up:])
 
 
-def described(setting: Any) -> str:
-    """A named tuple in words: `beam=5, batch=64`."""
-    return ", ".join(f"{name}={value}" for name, value in setting._asdict().items())
+def print_medians(
+    settings: Sequence[Setting], repeats: int, measure: Callable[[Setting], Line], remedy: str
+) -> None:
+    """Print one JSON line for each setting: its values, and the median of each figure.
+
+    Args:
+        settings: are measured in turns, so that a busy machine hits all alike.
+        repeats: turns.
+        measure: called in a process of its own.
+        remedy: what to do when memory runs out.
+
+    Raises:
+        RunError: memory ran out.
+    """
+    found: dict[Setting, list[Line]] = {setting: [] for setting in settings}
+    for turn in range(repeats):
+        for number, (setting, lines) in enumerate(found.items(), turn * len(found) + 1):
+            words = ", ".join(f"{name}={value}" for name, value in setting._asdict().items())
+            log.info("measuring   %d of %d: %s", number, repeats * len(found), words)
+            lines.append(in_own_process(measure, setting, name=words, remedy=remedy))
+    for setting, lines in found.items():
+        figures = {name: median([line[name] for line in lines]) for name in lines[0]}
+        print(json.dumps(setting._asdict() | figures), flush=True)
 
 
-def in_turns(
-    settings: Iterable[Setting], repeats: int, measure: Callable[[Setting], Measured]
-) -> dict[Setting, list[Measured]]:
-    """Measure each setting so many times, in turns, so that a busy machine hits all alike."""
-    found: dict[Setting, list[Measured]] = {setting: [] for setting in settings}
-    turns = [setting for _ in range(repeats) for setting in found]
-    for turn, setting in enumerate(turns, 1):
-        log.info("measuring   %d of %d: %s", turn, len(turns), described(setting))
-        found[setting].append(measure(setting))
-    return found
+def median(values: Sequence[Any]) -> Any:
+    """The median of numbers; of all else the first."""
+    numbers = all(type(value) in (int, float) for value in values)  # True is none
+    return round(statistics.median(values), 5) if numbers else values[0]
 
 
-def in_own_process(
-    measure: Callable[..., Measured], *arguments: Any, name: str, remedy: str
-) -> Measured:
+def in_own_process(measure: Callable[..., Line], *arguments: Any, name: str, remedy: str) -> Line:
     """Measure in a process of its own, since the peak memory of a process never falls.
 
     Raises:
@@ -71,4 +81,4 @@ def in_own_process(
             # Linux kills a process that takes too much.
             if not isinstance(error, BrokenProcessPool) and not ran_out(error):
                 raise
-            raise RunError(f"{name} needs more memory than there is: {remedy}") from error
+            raise RunError(f"measuring {name} needs more memory than there is: {remedy}") from error

@@ -19,24 +19,10 @@ from seq2seq.config import (
     TransformerConfig,
     unchecked,
 )
-from seq2seq.config.checked import group, setting, settings
+from seq2seq.config.checked import group, setting
 from seq2seq.config.commands import DEVICES
 
 
-@settings()
-class DataBenchmarkConfig(Checked):
-    """All settings of `scripts/benchmark.py data`."""
-
-    data: DataConfig = group(DataConfig)
-    cleaning: CleaningConfig = group(CleaningConfig)
-    tokenizer: TokenizerConfig = group(TokenizerConfig)
-    pairs: int = setting(50_000, "of the corpus, from its beginning", at_least=1)
-    max_length: int = setting(256, "longest sentence in tokens; others are left out", at_least=8)
-    repeats: int = setting(3, "measurements of each; the median counts", at_least=1)
-    seed: int = setting(1, "of the order of sentences", at_least=0)
-
-
-@settings()
 class TrainBenchmarkConfig(Checked):
     """All settings of `scripts/benchmark.py train`: each combination of the lists is measured."""
 
@@ -47,7 +33,7 @@ class TrainBenchmarkConfig(Checked):
     optim: OptimConfig = group(OptimConfig)
     trainer: TrainerConfig = group(TrainerConfig)
     precisions: list[str] = setting(
-        [], "none = trainer.precision; where that is auto, each that this device has",
+        [], "none = trainer.precision; where that is auto, 32-true and bf16-mixed",
         choices=PRECISIONS[1:],
     )  # fmt: skip
     kernels: list[str] = setting([], "none = model.kernel", choices=KERNELS)
@@ -74,7 +60,6 @@ class TrainBenchmarkConfig(Checked):
         return {name: getattr(self, name) for name in parts}
 
 
-@settings()
 class DecodeBenchmarkConfig(Checked):
     """All settings of `scripts/benchmark.py decode`: each combination of the lists is measured."""
 
@@ -98,17 +83,15 @@ class DecodeBenchmarkConfig(Checked):
             yield f"length={self.length} is more than the model takes (model.max_length={most})"
 
 
-@settings()
 class CompareConfig(Checked):
     """All settings of `scripts/compare_attention.py`."""
 
     model: ModelConfig = group(TransformerConfig)  # sizes that variants share
     runs: Any = setting([], "trained runs to compare instead of variants")
     sentences: int = setting(64, "sentences of a batch", at_least=1, at_most=2**16)
-    length: int = setting(24, "longest sentence in tokens", at_least=2, at_most=2**16)
+    length: int = setting(24, "of each sentence in tokens", at_least=2, at_most=2**16)
     vocab_size: int = setting(8000, "subwords of the variants", at_least=4, at_most=2**16)
     repeats: int = setting(5, "measurements of each; the median counts", at_least=1, at_most=2**16)
-    output: str | None = setting(None, "folder of the table; null = runs/attention-<time>")
     device: str = setting("auto", "where the model runs", choices=DEVICES)
 
     def rules(self) -> Iterator[str]:

@@ -5,31 +5,41 @@ Measured is training itself, on the first batches of the run that the same setti
 
 from __future__ import annotations
 
-import json
+import os
 import statistics
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import torch
 
-from benchmarks.measuring import described, in_own_process, in_turns, median_seconds
+from benchmarks.measuring import Line, median_seconds, print_medians
 from benchmarks.settings import TrainBenchmarkConfig
-from benchmarks.steps import Step, open_data, train_steps
-from seq2seq.config import PRECISIONS
-from seq2seq.errors import ConfigError
+from seq2seq.callbacks.throughput import Work
+from seq2seq.config import TrainConfig, TransformerConfig
+from seq2seq.data.collate import Batch
+from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.malloc import keep_freed_memory
-from seq2seq.training.announcement import count_parameters
+from seq2seq.model.build import build_model
+from seq2seq.training.announcement import count_parameters, quiet_libraries
+from seq2seq.training.distributed import Processes, make_fabric
 from seq2seq.training.hardware import (
     allow_tf32,
     choose_accelerator,
     choose_precision,
-    dense_peak,
     describe_device,
     peak_memory,
 )
-from seq2seq.training.timing import PARTS
+from seq2seq.training.lengths import in_steps
+from seq2seq.training.random_state import seed_everything
+from seq2seq.training.run_folder import Run
+from seq2seq.training.stopping import StopRequest
+from seq2seq.training.task import TranslationTask
+from seq2seq.training.timing import PARTS, Timer, Times
+from seq2seq.training.trainer import Trainer
 
 DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 # Rows and columns of the square product that shows what a device can do; large enough to fill it.
@@ -45,27 +55,6 @@ class Setting(NamedTuple):
     threads: int
 
 
-@dataclass
-class Measured:
-    """What one process found.
-
-    Attributes:
-        device: in words.
-        parameters: trained numbers.
-        compiled: whether torch.compile worked, where it was asked for.
-        steps: those that count.
-        peak_memory: bytes; on a CPU of the whole process, on a GPU of torch.
-        matmul_tflops: reached by a large product of matrices of the same precision.
-    """
-
-    device: str
-    parameters: int
-    compiled: bool
-    steps: list[Step]
-    peak_memory: int
-    matmul_tflops: float
-
-
 def benchmark_train(config: TrainBenchmarkConfig) -> None:
     """Run `scripts/benchmark.py train`: print one JSON line for each setting.
 
@@ -75,14 +64,9 @@ def benchmark_train(config: TrainBenchmarkConfig) -> None:
     accelerator = choose_accelerator(config.trainer)
     settings = choose_settings(config, accelerator)
     open_data(config.training())  # once for all, and its faults are found here
-
-    def one(setting: Setting) -> Measured:
-        name = f"training with {described(setting)}"
-        remedy = f"lower data.max_tokens={config.data.max_tokens}"
-        return in_own_process(measure, config, setting, accelerator, name=name, remedy=remedy)
-
-    for setting, measured in in_turns(settings, config.repeats, one).items():
-        print(json.dumps(summary(config, setting, accelerator, measured)), flush=True)
+    measured = partial(measure, config, accelerator)
+    remedy = f"lower data.max_tokens={config.data.max_tokens}"
+    print_medians(settings, config.repeats, measured, remedy)
 
 
 def choose_settings(config: TrainBenchmarkConfig, accelerator: str) -> list[Setting]:
@@ -91,58 +75,55 @@ def choose_settings(config: TrainBenchmarkConfig, accelerator: str) -> list[Sett
     Raises:
         ConfigError: the device lacks a precision that was asked for.
     """
+    both = ["32-true", "bf16-mixed"] if config.trainer.precision == "auto" else []
+    precisions = [
+        choose_precision(replace(config.trainer, precision=name), accelerator, config.model)
+        for name in config.precisions or both or [config.trainer.precision]
+    ]
     kernels: list[str | None] = [getattr(config.model, "kernel", None)]
     combinations = product(
-        config.threads or [torch.get_num_threads()],
-        _precisions(config, accelerator),
+        precisions,
         config.kernels or kernels,
         config.compile or [config.trainer.compile],
+        config.threads or [torch.get_num_threads()],
     )
-    return [
-        Setting(precision, kernel, compiled, threads)
-        for threads, precision, kernel, compiled in dict.fromkeys(combinations)
-    ]
+    return [Setting(*values) for values in dict.fromkeys(combinations)]
 
 
-def _precisions(config: TrainBenchmarkConfig, accelerator: str) -> list[str]:
-    def chosen(precision: str) -> str:
-        trainer = replace(config.trainer, precision=precision)
-        return choose_precision(trainer, accelerator, config.model)
-
-    if config.precisions or config.trainer.precision != "auto":
-        return [chosen(one) for one in config.precisions or [config.trainer.precision]]
-    here = []
-    for precision in PRECISIONS[1:]:
-        try:
-            here.append(chosen(precision))
-        except ConfigError:  # the device lacks it
-            continue
-    return here
-
-
-def measure(config: TrainBenchmarkConfig, setting: Setting, accelerator: str) -> Measured:
-    """Train for a few steps; run it in a process of its own."""
+def measure(config: TrainBenchmarkConfig, accelerator: str, setting: Setting) -> Line:
+    """Train for a few steps; figures of a step are medians."""
     keep_freed_memory()
     allow_tf32(accelerator)
     torch.set_num_threads(setting.threads)
     training = config.training()
-    kernel: dict[str, Any] = {} if setting.kernel is None else {"kernel": setting.kernel}
-    training = replace(
-        training,
-        model=replace(training.model, **kernel),
-        trainer=replace(training.trainer, compile=setting.compile),
-    )
-    steps = config.warmup_steps + config.steps
-    trainer, found = train_steps(training, steps, accelerator, setting.precision)
+    training.trainer = replace(training.trainer, compile=setting.compile)
+    if isinstance(training.model, TransformerConfig) and setting.kernel is not None:
+        training.model = replace(training.model, kernel=setting.kernel)
+    number = config.warmup_steps + config.steps
+    trainer, steps = train_steps(training, number, accelerator, setting.precision)
+    steps = steps[config.warmup_steps :]
     peak = peak_memory("cuda" if accelerator == "gpu" else "cpu")  # before the product adds to it
-    return Measured(
-        device=describe_device(accelerator),
-        parameters=count_parameters(trainer.model),
-        compiled=trainer.compiled,
-        steps=found[config.warmup_steps :],
-        peak_memory=peak,
-        matmul_tflops=matmul_tflops(MATMUL[accelerator], setting.precision, accelerator),
-    )
+    tflops = statistics.median(work.flops / times.total for work, times in steps) / 1e12
+    matmul = matmul_tflops(MATMUL[accelerator], setting.precision, accelerator)
+    real = sum(work.source + work.target for work, _ in steps)
+    return {
+        "model": config.model.name,
+        "compile": trainer.compiled,
+        "device": describe_device(accelerator),
+        "parameters": count_parameters(trainer.model),
+        "steps": len(steps),
+        "target_tokens_per_second": round(
+            statistics.median(work.target / times.total for work, times in steps)
+        ),
+        "step_seconds": statistics.median(times.total for _, times in steps),
+        **{f"{part}_seconds": statistics.median(times.parts[part] for _, times in steps)
+           for part in PARTS},
+        "padding_share": round(1 - real / sum(work.positions for work, _ in steps), 4),
+        "peak_memory_mib": round(peak / 2**20),
+        "tflops": tflops,
+        "matmul_tflops": matmul,
+        "utilisation": tflops / matmul,
+    }  # fmt: skip
 
 
 def matmul_tflops(size: int, precision: str, accelerator: str) -> float:
@@ -152,42 +133,59 @@ def matmul_tflops(size: int, precision: str, accelerator: str) -> float:
     return 2 * size**3 / median_seconds(lambda: left @ right, 5, device) / 1e12
 
 
-def summary(
-    config: TrainBenchmarkConfig, setting: Setting, accelerator: str, turns: list[Measured]
-) -> dict[str, Any]:
-    """What is printed: medians over the steps of all turns."""
-    steps = [step for turn in turns for step in turn.steps]
-    seconds = [sum(step.seconds.values()) for step in steps]
+def open_data(config: TrainConfig) -> TranslationData:
+    """The prepared data of a run."""
+    t = config.trainer
+    data = TranslationData(
+        *(config.data, config.cleaning, config.tokenizer, config.model.max_length, config.seed),
+        train_pairs=t.train_pairs,
+        val_pairs=t.val_pairs,
+        val_on_train=t.val_on_train,
+    )
+    data.prepare()
+    return data
 
-    def rate(amount: str, share: float = 0.5) -> float:
-        rates = [getattr(step, amount) / s for step, s in zip(steps, seconds, strict=True)]
-        return float(np.quantile(rates, share))
 
-    real = sum(step.source_tokens + step.target_tokens for step in steps)
-    parts = {part: statistics.median(step.seconds[part] for step in steps) for part in PARTS}
-    tflops = rate("flops") / 1e12
-    matmul = statistics.median(turn.matmul_tflops for turn in turns)
-    sheet = dense_peak(turns[0].device) if setting.precision != "32-true" else None
-    size = MATMUL[accelerator]
-    return {
-        "model": config.model.name,
-        **setting._asdict(),
-        "compile": turns[0].compiled,
-        "device": turns[0].device,
-        "parameters": turns[0].parameters,
-        "steps": len(steps),
-        "target_tokens_per_second": round(rate("target_tokens")),
-        "target_tokens_per_second_p25": round(rate("target_tokens", 0.25)),
-        "target_tokens_per_second_p75": round(rate("target_tokens", 0.75)),
-        "source_tokens_per_second": round(rate("source_tokens")),
-        "step_seconds": round(statistics.median(seconds), 5),
-        **{f"{part}_seconds": round(median, 5) for part, median in parts.items()},
-        "padding_share": round(1 - real / sum(step.positions for step in steps), 4),
-        "peak_memory_mib": round(max(turn.peak_memory for turn in turns) / 2**20),
-        "tflops": round(tflops, 5),
-        "matmul": f"{size}x{size}x{size}",
-        "matmul_tflops": round(matmul, 5),
-        "utilisation": round(tflops / matmul, 4),
-        "data_sheet_tflops": sheet,
-        "data_sheet_utilisation": None if sheet is None else round(tflops / sheet, 4),
-    }
+def train_steps(
+    config: TrainConfig, number: int, accelerator: str, precision: str
+) -> tuple[Trainer, list[tuple[Work, Times]]]:
+    """Train for a few steps as `training/train.py` does, but for validations and checkpoints.
+
+    Returns:
+        trainer: after the last step.
+        steps: what the batches of each step held, and how long it and its parts took; all of its
+            time belongs to one of `PARTS`.
+    """
+    quiet_libraries()
+    data = open_data(config)
+    config = in_steps(config, data)
+    seed_everything(config.seed)
+    model = build_model(config.model, *data.vocabularies.sizes)
+    t, processes = config.trainer, Processes()
+    trainer = Trainer(
+        make_fabric(accelerator, precision),
+        TranslationTask(model, config.optim, t.max_steps),
+        Run(Path(os.devnull), {}, precision, processes, StopRequest(processes)),
+        max_tokens=config.data.max_tokens,
+        accumulate=t.accumulate,
+        gradient_clip=t.gradient_clip,
+        spike=t.max_loss_spike,
+        ema=config.optim.ema,
+        compile=t.compile,
+    )
+    data.consumer = Consumer(accumulate=t.accumulate, pin_memory=accelerator == "gpu")
+    held = [Work()]
+
+    def counted() -> Iterator[Batch]:
+        for batch in data.train_dataloader():
+            held[-1].add(trainer.model, batch, passes=2 if config.optim.r_drop else 1)
+            yield batch
+
+    batches = counted()
+    trainer.timer = Timer(trainer.device, keep_steps=True)
+    for _ in trainer.train_some(batches, number):
+        held.append(Work())
+    steps = list(zip(held, trainer.timer.steps(), strict=False))
+    for _, times in steps:  # what the loop itself takes stands with the optimiser
+        times.parts["optimiser"] += times.total - sum(times.parts.values())
+    return trainer, steps

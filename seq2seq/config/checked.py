@@ -1,20 +1,19 @@
 """What a setting is: its default, its meaning and the values that it may have, in one place.
 
-    @settings("optim")
-    class OptimConfig(Checked):
+    class OptimConfig(Checked, section="optim"):
         beta1: float = setting(0.9, "decay of AdamW's first moment", at_least=0, below=1)
 
-Each class is a dataclass. Making one checks every value, then the class's own `rules`; all
-problems come together, in one `ConfigError`.
+Each class is a dataclass. Making an object of it checks every value, then the class's own
+`rules`; all problems come together, in one `ConfigError`.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 from seq2seq.errors import ConfigError, nearest
@@ -30,14 +29,19 @@ BOUNDS = (
 )
 
 
+@dataclass_transform()
 class Checked:
-    """Base of all settings: refuses impossible values when it is made.
+    """Base of all settings, each subclass a dataclass: refuses impossible values when it is made.
 
     Attributes:
         section: what stands before the names of its settings, such as `optim`.
     """
 
     section: ClassVar[str] = ""
+
+    def __init_subclass__(cls, section: str | None = None) -> None:
+        dataclass(cls)
+        cls.section = cls.section if section is None else section
 
     def problems(self) -> Iterator[str]:
         """Yield one sentence for each value and each combination that cannot work."""
@@ -55,28 +59,17 @@ class Checked:
             raise ConfigError(problems)
 
 
-@dataclass_transform()
-def settings(section: str = "") -> Callable[[type[Settings]], type[Settings]]:
-    """Make a dataclass of settings; `section` is what stands before their names."""
-
-    def make(kind: type[Settings]) -> type[Settings]:
-        kind.section = section
-        return dataclass(kind)
-
-    return make
-
-
 @dataclass(frozen=True)
 class Checks:
-    """The values that a setting may have; for a list, those that each item may have.
+    """The values that a setting may have; for a list or dict, those that each item may have.
 
     Attributes:
         at_least, above, at_most, below: bounds of a number; with a lower one it is finite.
-        choices: the words to choose from.
+        choices: the words to choose from; for a dict, its keys.
         length: it is a length, such as 4000 or 2epochs.
         distinct: no item of the list may come twice.
         only_with: another setting of the class and those of its values without which this one
-            would do nothing.
+            would do nothing; no values = any but none and empty.
         instead: what to do about a number that is out of bounds, if there is more to say.
     """
 
@@ -87,29 +80,38 @@ class Checks:
     choices: tuple[str, ...] = ()
     length: bool = False
     distinct: bool = False
-    only_with: tuple[str, tuple[str, ...]] | None = None
+    only_with: tuple[str, tuple[object, ...]] | None = None
     instead: str = ""
 
     def problems(self, owner: Checked, key: str) -> Iterator[str]:
         """Yield what is wrong with one of the settings, by the name of its field."""
         section = f"{owner.section}." if owner.section else ""
         name, value = f"{section}{key}", getattr(owner, key)
-        items = value if isinstance(value, list) else [] if value is None else [value]
-        for item in items:
-            if self.choices and item not in self.choices:
-                yield f"{name}={item} is not known: {nearest(str(item), self.choices)}"
+        if isinstance(value, dict):
+            words, items = list(value), [(f"{name}.{one}", item) for one, item in value.items()]
+        else:
+            words = value if isinstance(value, list) else [] if value is None else [value]
+            items = [(name, item) for item in words]
+        for word in words if self.choices else ():
+            if word not in self.choices:
+                yield f"{name}={word} is not known: {nearest(str(word), self.choices)}"
+        for label, item in items:
             if self.length and length_of(item) is None:
-                yield (f"{name}={item} is no length: give a number of steps, such as 4000, or "
+                yield (f"{label}={item} is no length: give a number of steps, such as 4000, or "
                        "2epochs, or 50Mtokens")
             if why := self._out_of_bounds(item):
-                yield f"{name}={item} {why}"
-        if self.distinct and len(set(items)) < len(items):
-            yield f"{name} names one of them twice: {', '.join(map(str, items))}"
+                yield f"{label}={item} {why}"
+        if self.distinct and len(set(words)) < len(words):
+            yield f"{name} names one of them twice: {', '.join(map(str, words))}"
         if self.only_with is not None and value != getattr(type(owner), key):
             other, valid = self.only_with
-            if (given := getattr(owner, other)) not in valid:
-                yield (f"{name}={value} belongs to {section}{other}={' or '.join(valid)}, and "
-                       f"this is {given}: leave it out")
+            given = getattr(owner, other)
+            if not valid and not given:
+                yield f"{name}={value} does nothing without {section}{other}: leave it out"
+            elif valid and given not in valid:
+                wanted = " or ".join(map(str, valid))
+                yield (f"{name}={value} belongs to {section}{other}={wanted}, and this is "
+                       f"{given}: leave it out")
 
     def _out_of_bounds(self, value: Any) -> str | None:
         for name, holds, size in BOUNDS:
@@ -153,12 +155,11 @@ def unchecked(schema: type[Settings], values: Mapping[str, Any]) -> Settings:
 def changes_of(schema: type[Settings]) -> type[Any]:
     """The same settings, of which some are given and the others are None."""
     types = get_type_hints(schema)
-    none = [
-        (one.name, types[one.name] | None,
-         field(default=None, metadata={"meaning": one.metadata["meaning"]}))
-        for one in fields(schema)  # type: ignore[arg-type]  # subclasses are dataclasses
-    ]  # fmt: skip
-    return make_dataclass(f"{schema.__name__}Changes", none, bases=(Checked,))
+    body: dict[str, Any] = {"__annotations__": {}}
+    for one in fields(schema):  # type: ignore[arg-type]  # subclasses are dataclasses
+        body[one.name] = field(default=None, metadata={"meaning": one.metadata["meaning"]})
+        body["__annotations__"][one.name] = types[one.name] | None
+    return type(f"{schema.__name__}Changes", (Checked,), body)
 
 
 def length_of(value: Any) -> Length | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seq2seq.config.checked import Checked, setting, settings
+from seq2seq.config.checked import Checked, setting
 
 
-@settings("checkpoint")
-class CheckpointConfig(Checked):
+class CheckpointConfig(Checked, section="checkpoint"):
     """When the state of a run is saved; the best by validation BLEU is always kept too."""
 
     every_n_steps: int = setting(500, "steps between checkpoints", at_least=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seq2seq.config.checked import SHARE, Checked, setting, settings
+from seq2seq.config.checked import SHARE, Checked, setting
 
 NORMALISATIONS = ("nfc", "controls", "spaces", "quotes", "marks", "guillemets", "french_spacing")
 OF_FRENCH = ("guillemets", "french_spacing")  # for the French side only
@@ -14,8 +14,7 @@ FILTERS = (
 )
 
 
-@settings("cleaning")
-class CleaningConfig(Checked):
+class CleaningConfig(Checked, section="cleaning"):
     """What is done to the training text. Each filter and its reason: seq2seq/data/cleaning.py.
 
     Validation and test text is normalised as the model's input is, and never filtered.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from seq2seq.config.checked import Checked, group, setting, settings
+from seq2seq.config.checked import Checked, group, setting
 from seq2seq.config.checkpoint import CheckpointConfig
 from seq2seq.config.cleaning import CleaningConfig
 from seq2seq.config.data import DataConfig
@@ -27,7 +27,6 @@ from seq2seq.config.trainer import TrainerConfig
 DEVICES = ("auto", "cpu", "cuda")
 
 
-@settings()
 class TrainConfig(Checked):
     """All settings of `scripts/train.py`."""
 
@@ -67,7 +66,6 @@ class TrainConfig(Checked):
         return {name: value for name, value in names.items() if value is not None}
 
 
-@settings()
 class PrepareConfig(Checked):
     """All settings of `scripts/prepare_data.py`."""
 
@@ -87,7 +85,6 @@ class PrepareConfig(Checked):
         yield from headings_are_english(self.data, self.cleaning)
 
 
-@settings()
 class AverageConfig(Checked):
     """All settings of `scripts/average_checkpoints.py`."""
 
@@ -109,7 +106,6 @@ class AverageConfig(Checked):
             yield "output= is missing: name the folder of the new bundle, output=runs/averaged"
 
 
-@settings()
 class EvaluateConfig(Checked):
     """All settings of `scripts/evaluate.py`: either a model translates a test set, or translations
     that are there are scored (`hypothesis` and `reference`)."""
@@ -130,7 +126,9 @@ class EvaluateConfig(Checked):
         "cache and of modest size; all = of any size; none; or files, named as in data.train",
     )  # fmt: skip
     comet: str | None = setting(None, "a COMET model, FOLDER/checkpoints/model.ckpt")
-    comet_command: str = setting("comet-score", "of unbabel-comet, which is installed elsewhere")
+    comet_command: str = setting(
+        "comet-score", "of unbabel-comet, which is installed elsewhere", only_with=("comet", ())
+    )
 
     def rules(self) -> Iterator[str]:
         files = [name for name in ("hypothesis", "reference", "source") if getattr(self, name)]
@@ -152,8 +150,6 @@ class EvaluateConfig(Checked):
             yield f"output={self.output}: the results of this go to {kind}"
         if self.comet is not None and files and self.source is None:
             yield "comet= reads what was translated, too: give source=FILE"
-        if self.comet is None and self.comet_command != EvaluateConfig.comet_command:
-            yield f"comet_command={self.comet_command} does nothing without comet=MODEL.ckpt"
         if ".." in self.data.name.split("/"):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"
         if self.model is None and files:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seq2seq.config.checked import Checked, setting, settings, unchecked
+from seq2seq.config.checked import Checked, setting, unchecked
 from seq2seq.errors import nearest
 
 VARIANTS = (
     *("capitals", "plain", "heading", "unmarked", "chat", "joined", "typos", "symbols"),
     *("placeholders", "tags", "terms"),
 )
+LEFT_OUT = "; to leave a member out, mix without it (docs/data.md)"
+# A stream knows no lengths before training starts, and tokenises in threads of its own.
+PREPARED: dict[str, Any] = {"only_with": ("streaming", (False,))}
 
 
-@settings("data")
-class CorpusConfig(Checked):
+class CorpusConfig(Checked, section="data"):
     """Where parallel text is. It comes from one of these:
 
     - files: `train`, `val` and `test` each name a file, a glob, the stem of files inside `path`
@@ -44,7 +45,8 @@ class CorpusConfig(Checked):
     )
     variants: dict[str, float] = setting(
         {}, "share of the training pairs that come again in another form: in capitals, with "
-        "slips, with placeholders; see seq2seq/data/variants.py"
+        "slips, with placeholders; see seq2seq/data/variants.py",
+        choices=VARIANTS, at_least=0, at_most=1,
     )  # fmt: skip
 
     def rules(self) -> Iterator[str]:
@@ -53,39 +55,34 @@ class CorpusConfig(Checked):
                 f"data.source_column and data.target_column are both {self.source_column!r}: "
                 "a model that copies needs no training; name two columns"
             )
-        if self.hub and self.urls:
-            yield "data.hub and data.urls both say where the corpus is: give one of them"
-        if self.sacrebleu and (self.hub or self.urls):
-            yield "data.sacrebleu=true and another place both say where the corpus is: give one"
+        places = [name for name in ("hub", "urls", "sacrebleu") if getattr(self, name)]
+        if len(places) > 1:
+            names = " and ".join(f"data.{name}" for name in places)
+            yield f"{names} all say where the corpus is: give one of them"
         if self.where and self.path is None and (self.hub or self.sacrebleu):
             yield (
                 "data.where chooses rows of files, and this corpus has none: leave it out, or "
                 "download the files and name their folder, data.path=FOLDER"
             )
         for column, values in dict[str, Any](self.where).items():
-            if isinstance(values, str):  # whose characters would be the values
-                yield f"data.where.{column}={values} is one text: give a list, [{values}]"
-            elif not values:
+            if not values:
                 yield f"data.where.{column}=[] chooses no row: give values, or leave it out"
-        for name, share in self.variants.items():
-            if name not in VARIANTS:
-                yield f"data.variants={name} is not known: {nearest(name, VARIANTS)}"
-            if not 0 <= share <= 1:
-                yield (
-                    f"data.variants.{name}={share} is a share of the pairs: give a number from 0 "
-                    "(none) to 1 (all)"
-                )
 
 
-@settings("data")
 class DataConfig(CorpusConfig):
     """A corpus, or several of them mixed, and how it is prepared and cut into batches."""
 
     members: dict[str, CorpusConfig] = setting({}, "corpora of a mixture, by names of your choice")
-    weights: dict[str, float] = setting({}, "how often each member comes in an epoch; 1 if unnamed")
-    final_weights: dict[str, float] = setting({}, "weights in the last final_steps")
+    weights: dict[str, float] = setting(
+        {}, "how often each member comes in an epoch; 1 if unnamed", above=0, instead=LEFT_OUT
+    )
+    final_weights: dict[str, float] = setting(
+        {}, "weights in the last final_steps", above=0, instead=LEFT_OUT
+    )
     final_steps: int | None = setting(None, "updates at the end; 0 = none", at_least=0)
-    temperature: float = setting(1.0, "share of a member ~ size ** (1 / this)", at_least=1)
+    temperature: float = setting(
+        1.0, "share of a member ~ size ** (1 / this)", at_least=1, only_with=("members", ())
+    )
     streaming: bool = setting(False, "read while training instead of preparing first")
     cache: str | None = setting(
         None, "folder of prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq"
@@ -99,27 +96,12 @@ class DataConfig(CorpusConfig):
         "bf16 on a CPU, which makes a kernel for each new shape",
         at_least=0,
     )
-    longest_first: bool = setting(False, "largest batch first: shows too little memory at once")
-    num_workers: int = setting(0, "processes that make batches beside the training", at_least=0)
-
-    def rules(self) -> Iterator[str]:
-        yield from super().rules()
-        yield from self._mixture_rules()
-        if self.temperature != 1 and not self.members:
-            yield (
-                f"data.temperature={self.temperature} weighs the members of a mixture, and "
-                f"data={self.name} has none: leave it out"
-            )
-        if self.streaming and self.longest_first:
-            yield (
-                "data.longest_first=true needs all lengths before training starts, which "
-                "data.streaming=true does not know: leave one of them out"
-            )
-        if self.streaming and self.num_workers:
-            yield (
-                f"data.num_workers={self.num_workers} does nothing with data.streaming=true, "
-                "which tokenises in threads of its own: leave one of them out"
-            )
+    longest_first: bool = setting(
+        False, "largest batch first: shows too little memory at once", **PREPARED
+    )
+    num_workers: int = setting(
+        0, "processes that make batches beside the training", at_least=0, **PREPARED
+    )
 
     def corpora(self) -> dict[str, CorpusConfig]:
         """The members of the mixture, even while they are dicts that are still to be checked."""
@@ -130,7 +112,8 @@ class DataConfig(CorpusConfig):
             for name, one in dict[str, Any](self.members).items()
         }
 
-    def _mixture_rules(self) -> Iterator[str]:
+    def rules(self) -> Iterator[str]:
+        yield from super().rules()
         members = self.corpora()
         for name, corpus in members.items():
             for problem in corpus.problems():
@@ -147,7 +130,7 @@ class DataConfig(CorpusConfig):
                 f"data.variants={self.variants} does nothing, since the members of "
                 f"data={self.name} have variants of their own: set data.members.NAME.variants"
             )
-        yield from _weight_rules("weights", self.weights, members)
+        yield from _unknown_members("weights", self.weights, members)
         if self.weights and self.temperature != 1:
             yield "data.weights and data.temperature both decide the mixture: give one of them"
         yield from self._final_rules(members)
@@ -173,7 +156,7 @@ class DataConfig(CorpusConfig):
             )
         if not self.final_steps or self.final_steps < 0:
             return
-        yield from _weight_rules("final_weights", self.final_weights, members)
+        yield from _unknown_members("final_weights", self.final_weights, members)
         if not self.final_weights:
             yield (
                 f"data.final_steps={self.final_steps} does nothing without other weights for these "
@@ -187,14 +170,9 @@ class DataConfig(CorpusConfig):
             )
 
 
-def _weight_rules(
+def _unknown_members(
     setting: str, weights: Mapping[str, float], members: Mapping[str, CorpusConfig]
 ) -> Iterator[str]:
-    for name, weight in weights.items():
+    for name in weights:
         if name not in members:
             yield f"data.{setting}.{name} weighs no member: {nearest(name, members)}"
-        elif not 0 < weight < math.inf:
-            yield (
-                f"data.{setting}.{name}={weight} is how often each pair is seen in an epoch: give "
-                "a positive number; to leave a member out, mix without it (docs/data.md)"
-            )

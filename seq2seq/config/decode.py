@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seq2seq.config.checked import SHARE, Checked, changes_of, setting, settings
+from seq2seq.config.checked import SHARE, Checked, changes_of, setting
 
 
-@settings("decode")
-class DecodeConfig(Checked):
+class DecodeConfig(Checked, section="decode"):
     """How translations are searched for."""
 
     strategy: str = setting(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from seq2seq.config.checked import Checked, setting, settings
+from seq2seq.config.checked import Checked, setting
 
 
-@settings("logger")
-class LoggerConfig(Checked):
+class LoggerConfig(Checked, section="logger"):
     """Where curves go, beside `<run>/metrics`; what is kept of each validation."""
 
     kind: str = setting(

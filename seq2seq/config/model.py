@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seq2seq.config.checked import SHARE, Checked, setting, settings
+from seq2seq.config.checked import SHARE, Checked, setting
 
 KERNELS = ("sdpa", "reference")
 # Settings of a model that any weights fit.
@@ -12,8 +12,7 @@ FREE_OF_WEIGHTS = ("name", "dropout", "attention_dropout", "word_dropout", "kern
 SIZE = {"at_least": 1, "at_most": 2**16}  # more is a slip of the keys
 
 
-@settings("model")
-class ModelConfig(Checked):
+class ModelConfig(Checked, section="model"):
     """What every translation model has; `TransformerConfig` and `RecurrentConfig` add to it."""
 
     architecture: str = setting("", "transformer or rnn_attention; set by the preset")
@@ -43,7 +42,6 @@ class ModelConfig(Checked):
         raise NotImplementedError
 
 
-@settings("model")
 class TransformerConfig(ModelConfig):
     """Sizes and kind of a transformer (Vaswani et al. 2017; the defaults are its base model)."""
 
@@ -102,7 +100,6 @@ class TransformerConfig(ModelConfig):
             )
 
 
-@settings("model")
 class RecurrentConfig(ModelConfig):
     """Sizes of a recurrent encoder-decoder with attention (Bahdanau et al. 2015)."""
 

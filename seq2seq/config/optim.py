@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from seq2seq.config.checked import SHARE, Checked, setting, settings
+from seq2seq.config.checked import SHARE, Checked, setting
 
 
-@settings("optim")
-class OptimConfig(Checked):
+class OptimConfig(Checked, section="optim"):
     """The optimiser, its schedule after a linear warm-up, and what is added to the loss.
 
     Lengths are steps (updates of the weights) or text such as 2epochs or 50Mtokens.

@@ -27,17 +27,13 @@ def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
         stored: by group, such as `{"optim": {"final_lr": 0.1}}`; it is not changed.
     """
     found = dict(stored)
-    for key in (*RENAMED, *REMOVED):
-        section, _, name = key.partition(".")
-        settings = found.get(section)
-        if not isinstance(settings, Mapping) or name not in settings:
-            continue
-        new = RENAMED.get(key, "").removeprefix(f"{section}.")
-        found[section] = {
-            (new if other == name else other): value
-            for other, value in settings.items()
-            if new or other != name
-        }
+    for section, settings in stored.items():
+        if isinstance(settings, Mapping):
+            found[section] = {
+                RENAMED.get(f"{section}.{name}", str(name)).removeprefix(f"{section}."): value
+                for name, value in settings.items()
+                if f"{section}.{name}" not in REMOVED
+            }
     return found
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seq2seq.config.checked import SHARE, Checked, setting, settings
+from seq2seq.config.checked import SHARE, Checked, setting
 
 BYTE_VOCABULARY = 259  # 256 bytes and three special tokens
 
 
-@settings("tokenizer")
-class TokenizerConfig(Checked):
+class TokenizerConfig(Checked, section="tokenizer"):
     """Subword vocabulary; every text can be encoded in it, since its parts go down to bytes."""
 
     kind: str = setting("bpe", "how subwords are chosen", choices=("bpe", "unigram", "byte"))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from seq2seq.config.checked import Checked, setting, settings
+from seq2seq.config.checked import Checked, setting
 
 PRECISIONS = ("auto", "32-true", "bf16-mixed", "16-mixed")
 
 
-@settings("trainer")
-class TrainerConfig(Checked):
+class TrainerConfig(Checked, section="trainer"):
     """The training loop. One step is one update of the weights.
 
     `max_steps` and `val_every_n_steps` are steps, or text such as 20epochs or 500Mtokens.

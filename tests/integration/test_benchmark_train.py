@@ -1,6 +1,6 @@
 import json
 
-from benchmarks.steps import PARTS
+from seq2seq.training.timing import PARTS
 
 SMALL = ("model=tiny", "model.d_model=16", "model.d_ff=32", "model.max_length=40", "data=files",
          "data.max_tokens=512", "cleaning=none", "tokenizer.vocab_size=300")  # fmt: skip

@@ -213,18 +213,11 @@ def test_tasks_of_a_cluster_share_the_work(script, corpus, tmp_path):
     assert "410 pairs read, 200 kept" in result.stdout
 
 
-def test_the_benchmark_measures_both_ways(script, corpus):
-    result = script("benchmark", "data", "data=files", f"data.path={corpus}", *SMALL,
-                    "repeats=1", "pairs=100")
+def test_the_benchmark_measures_each_stage(script, corpus):
+    result = script("benchmark", "data", "data=files", f"data.path={corpus}", *SMALL)
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [(line["what"], line.get("by")) for line in lines] == [
-        ("clean", None),
-        ("tokenise", "seq2seq"),
-        ("tokenise", "datasets.map"),
-        ("load an epoch", "seq2seq"),
-        ("load an epoch", "plain loader"),
-    ]
+    assert lines[-1]["what"] == "load an epoch"
     assert all(line[key] > 0 for line in lines for key in line if key.endswith("second"))
     result = script("benchmark", "dta")
     assert result.returncode == 2

@@ -27,6 +27,30 @@ from seq2seq import Translator
 # A setting of a run goes into `seq2seq/config/renames.py` instead, where stored runs find it.
 GONE: dict[tuple[str, str], str] = {
     ("yaml of compare_attention", "calls"): "benchmark.py train 'kernels=[sdpa,reference]'",
+    ("yaml of compare_attention", "output"): "it prints JSON lines: > FILE",
+    ("options of attention_figures.py", "--force"): "--output names a new folder",
+    ("options of attention_figures.py", "--png"): "translate --attention FILE.png",
+    **{
+        ("yaml of benchmark_data", name): "the corpus is prepared once, whole, as it is in training"
+        for name in ("pairs", "max_length", "repeats", "seed")
+    },
+    ("json of benchmark.py data", "[].by"): "docs/data.md has the figures of the usual tools",
+    **{
+        ("json of benchmark.py train", f"[].{name}"): why
+        for why, names in {
+            "compare.py says the interval": ("target_tokens_per_second_p25",
+                                             "target_tokens_per_second_p75"),
+            "target_tokens_per_second": ("source_tokens_per_second",),
+            "docs/training.md: 2048 on a CPU, 8192 on a GPU": ("matmul",),
+            "perf/utilisation of a run": ("data_sheet_tflops", "data_sheet_utilisation"),
+        }.items()
+        for name in names
+    },
+    **{
+        ("json of benchmark.py decode", f"[].{name}"): "compare.py says the interval"
+        for name in ("sentences_per_second_p25", "sentences_per_second_p75",
+                     "call_seconds_p50", "call_seconds_p95")
+    },
 }
 
 # Answers that are others on purpose.

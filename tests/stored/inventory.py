@@ -170,8 +170,8 @@ def written(work: Path) -> dict[str, Any]:
                                   "--n-best", "2", "--alignments", "--scores", "hello {x} 3"),
         "score.py --json": _json("scripts/score.py", "--model", bundle, "--json",
                                  tests / "test.tsv")[:2],
-        "benchmark.py data": _json("scripts/benchmark.py", "data", *TINY[:2], "pairs=200",
-                                   "repeats=1", "tokenizer.vocab_size=300"),
+        "benchmark.py data": _json("scripts/benchmark.py", "data", *TINY[:2],
+                                   "tokenizer.vocab_size=300"),
         "benchmark.py train": _json(
             "scripts/benchmark.py", "train", "model=tiny", *TINY, *SIZES, "steps=1", "repeats=1",
             "warmup_steps=1", "data.max_tokens=512", "trainer=cpu"),

@@ -10,8 +10,14 @@ import torch.nn.functional as F
 from benchmarks import measuring
 from benchmarks import train as module
 from benchmarks.settings import TrainBenchmarkConfig
-from benchmarks.steps import Step, open_data, train_steps
-from benchmarks.train import Measured, Setting, benchmark_train, choose_settings, measure, summary
+from benchmarks.train import (
+    Setting,
+    benchmark_train,
+    choose_settings,
+    measure,
+    open_data,
+    train_steps,
+)
 from torch.testing import assert_close
 
 from seq2seq.config import (
@@ -27,7 +33,6 @@ from seq2seq.data.tokenizer import PAD
 from seq2seq.errors import ConfigError, RunError
 from seq2seq.model.build import build_model
 from seq2seq.training.random_state import seed_everything
-from seq2seq.training.timing import PARTS
 
 FP32 = Setting("32-true", "sdpa", compile=False, threads=1)
 MODEL = TransformerConfig(
@@ -60,24 +65,27 @@ def first_batches(config, number):
 
 
 def test_the_first_batches_of_training_are_counted(config):
-    measured = measure(config, FP32, "cpu")
-    batches = first_batches(config, 4)[1:]  # the first step warms up
-    counted = [(step.source_tokens, step.target_tokens, step.positions) for step in measured.steps]
+    _, steps = train_steps(config.training(), 4, "cpu", "32-true")
+    counted = [(work.source, work.target, work.positions) for work, _ in steps]
     assert counted == [
         (
             int((batch.source != PAD).sum()),
             int((batch.labels != PAD).sum()),
             batch.source.numel() + batch.target_in.numel(),
         )
-        for batch in batches
+        for batch in first_batches(config, 4)
     ]
-    assert all(step.flops > 0 for step in measured.steps)
-    assert all(set(step.seconds) == set(PARTS) for step in measured.steps)
+    assert all(work.flops > 0 for work, _ in steps)
+
+
+def test_a_line_says_what_was_measured(config):
+    line = measure(config, "cpu", FP32)
     sizes = open_data(config.training()).vocabularies.sizes
-    assert measured.parameters == sum(p.numel() for p in build_model(MODEL, *sizes).parameters())
-    assert measured.matmul_tflops > 0
-    assert measured.peak_memory > 2**26  # of a process that has loaded torch
-    assert not measured.compiled
+    assert line["parameters"] == sum(p.numel() for p in build_model(MODEL, *sizes).parameters())
+    assert (line["steps"], line["compile"]) == (3, False)  # the first step warms up
+    assert line["target_tokens_per_second"] > 0
+    assert line["utilisation"] == pytest.approx(line["tflops"] / line["matmul_tflops"])
+    assert line["peak_memory_mib"] > 64  # of a process that has loaded torch
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -115,74 +123,41 @@ def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
 def test_all_time_belongs_to_one_part_of_one_step(config):
     config = replace(config, trainer=TrainerConfig(accumulate=3))
     started = perf_counter()
-    trainer, steps = train_steps(config.training(), 4, "cpu", "32-true")
+    _, steps = train_steps(config.training(), 4, "cpu", "32-true")
     whole = perf_counter() - started
-    totals = [times.total for times in trainer.timer.steps()]
-    assert [sum(step.seconds.values()) for step in steps] == pytest.approx(totals)
+    totals = [times.total for _, times in steps]
+    assert [sum(times.parts.values()) for _, times in steps] == pytest.approx(totals)
     assert 0 < sum(totals) < whole
-    assert all(seconds > 0 for step in steps for seconds in step.seconds.values())
+    assert all(seconds > 0 for _, times in steps for seconds in times.parts.values())
 
 
-def test_the_summary_is_of_the_steps_of_all_turns(config):
-    def turn(product, memory, *seconds):
-        steps = [
-            Step(300, 400, 1000, 6e12, {"data": 0, "forward": s / 2, "backward": s / 2,
-                                        "optimiser": 0})
-            for s in seconds
-        ]
-        return Measured("NVIDIA H100", 7, False, steps, memory, product)
-
-    setting = FP32._replace(precision="bf16-mixed")
-    found = summary(config, setting, "gpu", [turn(8, 2**20, 1, 2), turn(4, 2**22, 4, 8, 5)])
-    assert found == {
-        "model": "base",
-        **setting._asdict(),
-        "device": "NVIDIA H100",
-        "parameters": 7,
-        "steps": 5,
-        "target_tokens_per_second": 100,
-        "target_tokens_per_second_p25": 80,
-        "target_tokens_per_second_p75": 200,
-        "source_tokens_per_second": 75,
-        "step_seconds": 4,
-        "data_seconds": 0,
-        "forward_seconds": 2,
-        "backward_seconds": 2,
-        "optimiser_seconds": 0,
-        "padding_share": 0.3,
-        "peak_memory_mib": 4,
-        "tflops": 1.5,
-        "matmul": "64x64x64",
-        "matmul_tflops": 6,
-        "utilisation": 0.25,
-        "data_sheet_tflops": 989,
-        "data_sheet_utilisation": round(1.5 / 989, 4),
-    }
-    assert summary(config, FP32, "gpu", [turn(8, 1, 1)])["data_sheet_tflops"] is None
+def test_of_several_turns_the_median_counts():
+    assert measuring.median([4, 1, 2]) == 2
+    assert measuring.median(["CPU", "CPU"]) == "CPU"
+    assert measuring.median([False, False]) is False
 
 
 def test_the_moving_average_and_r_drop_are_part_of_a_step(config):
-    _, [first, *_] = train_steps(config.training(), 4, "cpu", "32-true")
+    _, [(work, _), *_] = train_steps(config.training(), 4, "cpu", "32-true")
     doubled = replace(config, optim=replace(config.optim, ema=0.9, r_drop=1.0))
     trainer, steps = train_steps(doubled.training(), 4, "cpu", "32-true")
     assert trainer.ema.updates == 4
-    assert steps[0].flops == 2 * first.flops
+    assert steps[0][0].flops == 2 * work.flops
 
 
 def test_settings_take_turns_and_each_gets_a_line(config, monkeypatch, capsys):
     config = replace(config, kernels=["sdpa", "reference"], precisions=["32-true"], threads=[1])
     seen = []
 
-    def in_this_process(measure, config, setting, accelerator, **_):
+    def in_this_process(measure, setting, **_):
         seen.append(setting.kernel)
-        steps = [Step(1, 1, 2, 1.0, dict.fromkeys(PARTS, 0.25))]
-        return Measured("CPU", 1, False, steps, 2**20, 1.0)
+        return {"steps": len(seen)}
 
-    monkeypatch.setattr(module, "in_own_process", in_this_process)
+    monkeypatch.setattr(measuring, "in_own_process", in_this_process)
     benchmark_train(config)
     assert seen == ["sdpa", "reference"] * 2
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(line["kernel"], line["steps"]) for line in lines] == [("sdpa", 2), ("reference", 2)]
+    assert [(line["kernel"], line["steps"]) for line in lines] == [("sdpa", 2), ("reference", 3)]
 
 
 def test_all_combinations_are_measured_once(config):

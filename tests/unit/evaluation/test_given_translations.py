@@ -186,7 +186,7 @@ def test_a_place_that_cannot_be_written_is_told_before_scoring(tmp_path, monkeyp
         ({"hypothesis": "h", "reference": "r", "output": "out"}, r"output=out: .*=FILE\.json"),
         ({"model": "m", "output": "x.json"}, r"output=x\.json: .* a folder, output=FOLDER"),
         (GIVEN | {"comet": "c"}, r"comet= reads .* give source=FILE"),
-        (GIVEN | {"comet_command": "c"}, r"comet_command=c does nothing without comet=MODEL"),
+        (GIVEN | {"comet_command": "c"}, r"comet_command=c does nothing without comet"),
         (GIVEN | {"split": "val"}, r"split=val does nothing without model=FOLDER: leave it out"),
         (GIVEN | {"decode": DecodeChanges(beam=4)}, r"decode\.beam=4 does nothing without model="),
         (GIVEN | {"precision": "int8"}, r"precision=int8 does nothing without model="),
