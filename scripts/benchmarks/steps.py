@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from seq2seq.config import TrainConfig
 from seq2seq.data.collate import Batch
@@ -13,15 +11,10 @@ from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.model.build import build_model
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.training.announcement import quiet_libraries
-from seq2seq.training.distributed import Processes, make_fabric
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.random_state import seed_everything
-from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
-from seq2seq.training.task import TranslationTask
 from seq2seq.training.timing import PARTS, Timer
-from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import Trainer, trainer_alone
 
 
 @dataclass
@@ -59,28 +52,18 @@ def train_steps(
     config: TrainConfig, steps: int, accelerator: str, precision: str
 ) -> tuple[Trainer, list[Step]]:
     """Train for a few steps as `training/train.py` does, but for validations and checkpoints."""
-    quiet_libraries()
     data = open_data(config)
     config = in_steps(config, data)
     seed_everything(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
-    t, processes = config.trainer, Processes()
-    trainer = Trainer(
-        make_fabric(accelerator, precision),
-        TranslationTask(model, config.optim, t.max_steps),
-        Run(Path(os.devnull), {}, precision, processes, StopRequest(processes)),
-        max_tokens=config.data.max_tokens,
-        accumulate=t.accumulate,
-        gradient_clip=t.gradient_clip,
-        spike=t.max_loss_spike,
-        ema=config.optim.ema,
-        compile=t.compile,
-    )
-    data.consumer = Consumer(accumulate=t.accumulate, pin_memory=accelerator == "gpu")
+    trainer = trainer_alone(config, model, accelerator, precision)
+    accumulate = config.trainer.accumulate
+    data.consumer = Consumer(accumulate=accumulate, pin_memory=accelerator == "gpu")
     held, passes = [Step()], 2 if config.optim.r_drop else 1
     batches = _counted(iter(data.train_dataloader()), trainer.model, held, passes)
     trainer.timer = Timer(trainer.device, keep_steps=True)
-    for _ in trainer.train_some(batches, steps):
+    for _ in range(steps):
+        trainer.train_step(batches)
         held.append(Step())
     for step, times in zip(held, trainer.timer.steps(), strict=False):
         between = times.total - sum(times.parts.values())  # EMA, and what the loop itself takes

@@ -19,15 +19,14 @@ from benchmarks.settings import TrainBenchmarkConfig
 from benchmarks.steps import Step, open_data, train_steps
 from seq2seq.config import PRECISIONS
 from seq2seq.errors import ConfigError
-from seq2seq.malloc import keep_freed_memory
-from seq2seq.training.announcement import count_parameters
+from seq2seq.training.dry_run import count_parameters
 from seq2seq.training.hardware import (
-    allow_tf32,
     choose_accelerator,
     choose_precision,
     dense_peak,
     describe_device,
     peak_memory,
+    set_up_process,
 )
 from seq2seq.training.timing import PARTS
 
@@ -107,7 +106,7 @@ def choose_settings(config: TrainBenchmarkConfig, accelerator: str) -> list[Sett
 def _precisions(config: TrainBenchmarkConfig, accelerator: str) -> list[str]:
     def chosen(precision: str) -> str:
         trainer = replace(config.trainer, precision=precision)
-        return choose_precision(trainer, accelerator, config.model)
+        return choose_precision(trainer, accelerator, config.model, config.data)[0]
 
     if config.precisions or config.trainer.precision != "auto":
         return [chosen(one) for one in config.precisions or [config.trainer.precision]]
@@ -122,8 +121,7 @@ def _precisions(config: TrainBenchmarkConfig, accelerator: str) -> list[str]:
 
 def measure(config: TrainBenchmarkConfig, setting: Setting, accelerator: str) -> Measured:
     """Train for a few steps; run it in a process of its own."""
-    keep_freed_memory()
-    allow_tf32(accelerator)
+    set_up_process(accelerator)
     torch.set_num_threads(setting.threads)
     training = config.training()
     kernel: dict[str, Any] = {} if setting.kernel is None else {"kernel": setting.kernel}

@@ -85,7 +85,7 @@ def test_a_device_that_skips_by_itself_ends_with_the_same_weights_and_tells_one_
         kept = KeptFaults()
         task = poison(tiny_task(), "hidden", math.nan, 2)
         tiny_fit(task, [recorder, *callbacks], 5, skipped_steps=kept, ema=0.5)
-        assert [one.step for one in kept.skipped] == [3]
+        assert [step for step, *_ in kept.skipped] == [3]
     assert on_device.skipped == waiting.skipped == [False, False, True, False, False]
     assert on_device.faults == [None] * 5  # at the end of step 3 nobody has asked yet
     for ours, theirs in zip(on_device.weights, waiting.weights, strict=True):
@@ -106,12 +106,12 @@ def test_a_skipped_step_names_its_batches_and_figures():
     recorder, kept = Recorder(), KeptFaults()
     task = poison(tiny_task(), "gradient", math.inf, 3)
     tiny_fit(task, [recorder], 3, accumulate=2, skipped_steps=kept)
-    [skipped] = kept.skipped
-    assert skipped.step == 2  # of batches 2 and 3
-    assert len(skipped.batches) == 2
-    assert skipped.norm == math.inf
-    assert skipped.nll == pytest.approx(recorder.nll[1])
-    assert skipped.average == pytest.approx(recorder.nll[0])
+    [(step, verdict, batches)] = kept.skipped
+    assert step == 2  # of batches 2 and 3
+    assert len(batches) == 2
+    assert verdict.norm == math.inf
+    assert verdict.nll == pytest.approx(recorder.nll[1])
+    assert verdict.average == pytest.approx(recorder.nll[0])
 
 
 def judge(spikes: LossSpikes, nll: float, norm: float = 1.0) -> int:
