@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from seq2seq.config import TrainConfig
-from seq2seq.data.collate import Batch
-from seq2seq.data.datamodule import Consumer, TranslationData
+from seq2seq.data.datamodule import Consumer
 from seq2seq.model.build import build_model
 from seq2seq.model.flops import BatchSize, training_flops
-from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.random_state import seed_everything
-from seq2seq.training.timing import PARTS, Timer
+from seq2seq.training.timing import PARTS
+from seq2seq.training.train import open_data
 from seq2seq.training.trainer import Trainer, trainer_alone
 
 
@@ -35,19 +33,6 @@ class Step:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
 
 
-def open_data(config: TrainConfig) -> TranslationData:
-    """The prepared data of a run."""
-    t = config.trainer
-    data = TranslationData(
-        *(config.data, config.cleaning, config.tokenizer, config.model.max_length, config.seed),
-        train_pairs=t.train_pairs,
-        val_pairs=t.val_pairs,
-        val_on_train=t.val_on_train,
-    )
-    data.prepare()
-    return data
-
-
 def train_steps(
     config: TrainConfig, steps: int, accelerator: str, precision: str
 ) -> tuple[Trainer, list[Step]]:
@@ -59,27 +44,17 @@ def train_steps(
     trainer = trainer_alone(config, model, accelerator, precision)
     accumulate = config.trainer.accumulate
     data.consumer = Consumer(accumulate=accumulate, pin_memory=accelerator == "gpu")
-    held, passes = [Step()], 2 if config.optim.r_drop else 1
-    batches = _counted(iter(data.train_dataloader()), trainer.model, held, passes)
-    trainer.timer = Timer(trainer.device, keep_steps=True)
+    batches, passes = iter(data.train_dataloader()), 2 if config.optim.r_drop else 1
+    found = []
     for _ in range(steps):
-        trainer.train_step(batches)
-        held.append(Step())
-    for step, times in zip(held, trainer.timer.steps(), strict=False):
-        between = times.total - sum(times.parts.values())  # EMA, and what the loop itself takes
-        step.seconds = {**times.parts, "optimiser": times.parts["optimiser"] + between}
-    return trainer, held[:-1]
-
-
-def _counted(
-    batches: Iterator[Batch], model: TranslationModel, held: list[Step], passes: int
-) -> Iterator[Batch]:
-    """The batches, each counted in the last of the steps."""
-    for batch in batches:
-        step = held[-1]
-        step.source_tokens += batch.source_tokens
-        step.target_tokens += batch.target_tokens
-        step.positions += batch.source.numel() + batch.labels.numel()
-        size = BatchSize(batch.source.size(0), batch.source_tokens, batch.target_tokens)
-        step.flops += passes * training_flops(model.config, model.vocab_sizes[1], size)
-        yield batch
+        used, times = trainer.timed_step(batches)
+        between = times.total - sum(times.parts.values())  # what the loop itself takes
+        step = Step(seconds={**times.parts, "optimiser": times.parts["optimiser"] + between})
+        for batch in used:
+            step.source_tokens += batch.source_tokens
+            step.target_tokens += batch.target_tokens
+            step.positions += batch.source.numel() + batch.labels.numel()
+            size = BatchSize(batch.source.size(0), batch.source_tokens, batch.target_tokens)
+            step.flops += passes * training_flops(config.model, data.vocabularies.sizes[1], size)
+        found.append(step)
+    return trainer, found

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.measuring import described, in_own_process, in_turns, median_seconds
 from benchmarks.settings import TrainBenchmarkConfig
-from benchmarks.steps import Step, open_data, train_steps
+from benchmarks.steps import Step, train_steps
 from seq2seq.config import PRECISIONS
 from seq2seq.errors import ConfigError
 from seq2seq.training.dry_run import count_parameters
@@ -29,6 +29,7 @@ from seq2seq.training.hardware import (
     set_up_process,
 )
 from seq2seq.training.timing import PARTS
+from seq2seq.training.train import open_data
 
 DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 # Rows and columns of the square product that shows what a device can do; large enough to fill it.

@@ -95,9 +95,8 @@ def measure(trainer: Trainer, largest: Batch, typical: Batch) -> list[float]:
     while len(found) <= MIN_STEPS or (
         len(found) <= MAX_STEPS and sum(found[1:]) < ENOUGH_SECONDS
     ):
-        before = trainer.timer.read()
-        trainer.train_step(iter([typical if found else largest]))
-        found.append((trainer.timer.read() - before).total)
+        _, times = trainer.timed_step(iter([typical if found else largest]))
+        found.append(times.total)
     return found
 
 

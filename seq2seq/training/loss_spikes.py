@@ -29,48 +29,6 @@ MOST_IN_A_ROW = 10  # skipped steps in a row after which nothing good is to be e
 GOOD, LOSS_NOT_FINITE, GRADIENT_NOT_FINITE, JUMP = range(4)
 
 
-class LossSpikes:
-    """Judges each update before it is made. Its figures are equal in all processes.
-
-    Args:
-        threshold: nats per token above the running average that make a spike.
-        device: of the losses.
-    """
-
-    def __init__(self, threshold: float, device: torch.device | str = "cpu"):
-        self.threshold = threshold
-        # Nats per token over recent good steps; number of good steps; of skipped ones in a row.
-        self._state = torch.zeros(3, dtype=torch.float64, device=device)
-
-    def judge(self, nll: Tensor, norm: Tensor) -> Tensor:
-        """The figures of a `Verdict` (5,), on the device. The average moves on with a good step.
-
-        Args:
-            nll: nats per target token, over all processes and accumulated batches.
-            norm: of the gradient before clipping.
-        """
-        nll, norm = nll.double(), norm.double()
-        average, good, in_a_row = self._state.unbind()
-        jump = (good >= WARM_UP_STEPS) & (nll > average + self.threshold)
-        fault = torch.where(jump, JUMP, GOOD)
-        fault = torch.where(norm.isfinite(), fault, GRADIENT_NOT_FINITE)
-        fault = torch.where(nll.isfinite(), fault, LOSS_NOT_FINITE)
-        fine = fault == GOOD
-        good = good + fine
-        moved = average + (nll - average) / good.clamp(1, REMEMBERED)
-        in_a_row = torch.where(fine, 0.0, in_a_row + 1)
-        self._state = torch.stack([torch.where(fine, moved, average), good, in_a_row])
-        return torch.stack([fault.double(), nll, average, norm, in_a_row])
-
-    def state_dict(self) -> dict[str, float]:
-        average, good, in_a_row = self._state.tolist()
-        return {"average": average, "good": int(good), "in_a_row": int(in_a_row)}
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        values = [state["average"], state["good"], state["in_a_row"]]
-        self._state = torch.tensor(values, dtype=torch.float64, device=self._state.device)
-
-
 class Verdict(NamedTuple):
     """What was thought of an update.
 
@@ -97,28 +55,62 @@ class Verdict(NamedTuple):
         return f"the loss jumped by more than trainer.max_loss_spike={threshold:g}"
 
 
-class Judgement:
-    """The verdict on an update, on its way from the device to the host.
+class LossSpikes:
+    """Judges each update before it is made. Its figures are equal in all processes.
 
     Args:
-        step: of the update, from 1.
-        figures: those that `LossSpikes.judge` returned.
-        batches: of this process.
+        threshold: nats per token above the running average that make a spike.
+        device: of the losses.
     """
 
-    def __init__(self, step: int, figures: Tensor, batches: list[Batch]):
-        self.step, self.figures, self.batches = step, figures, batches
-        self._event: torch.cuda.Event | None = None
-        if figures.is_cuda:
-            self.figures = figures.to("cpu", non_blocking=True)
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._event.record()
+    def __init__(self, threshold: float, device: torch.device | str = "cpu"):
+        self.threshold = threshold
+        # Nats per token over recent good steps; number of good steps; of skipped ones in a row.
+        self._state = torch.zeros(3, dtype=torch.float64, device=device)
+        self._verdict: Tensor | None = None  # figures (5,) of the latest, until they are read
+        self._arrived: torch.cuda.Event | None = None
 
-    def read(self) -> Verdict:
-        """Wait for the GPU to come by."""
-        if self._event is not None:
-            self._event.synchronize()
-        return Verdict(*self.figures.tolist())
+    def judge(self, nll: Tensor, norm: Tensor) -> Tensor:
+        """Whether to skip the update: (), on the device. `read` says why.
+
+        The average moves on with each good step.
+
+        Args:
+            nll: nats per target token, over all processes and accumulated batches.
+            norm: of the gradient before clipping.
+        """
+        nll, norm = nll.double(), norm.double()
+        average, good, in_a_row = self._state.unbind()
+        jump = (good >= WARM_UP_STEPS) & (nll > average + self.threshold)
+        fault = torch.where(jump, JUMP, GOOD)
+        fault = torch.where(norm.isfinite(), fault, GRADIENT_NOT_FINITE)
+        fault = torch.where(nll.isfinite(), fault, LOSS_NOT_FINITE)
+        fine = fault == GOOD
+        good = good + fine
+        moved = average + (nll - average) / good.clamp(1, REMEMBERED)
+        in_a_row = torch.where(fine, 0.0, in_a_row + 1)
+        self._state = torch.stack([torch.where(fine, moved, average), good, in_a_row])
+        self._verdict = torch.stack([fault.double(), nll, average, norm, in_a_row])
+        if self._verdict.is_cuda:  # on its way to the host, which need not wait for later steps
+            self._verdict = self._verdict.to("cpu", non_blocking=True)
+            self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._arrived.record()
+        return ~fine
+
+    def read(self) -> Verdict | None:
+        """The verdict on the update that was judged last; None if it was read already."""
+        verdict, self._verdict = self._verdict, None
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return None if verdict is None else Verdict(*verdict.tolist())
+
+    def state_dict(self) -> dict[str, float]:
+        average, good, in_a_row = self._state.tolist()
+        return {"average": average, "good": int(good), "in_a_row": int(in_a_row)}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        values = [state["average"], state["good"], state["in_a_row"]]
+        self._state = torch.tensor(values, dtype=torch.float64, device=self._state.device)
 
 
 class SkippedSteps:
@@ -138,14 +130,8 @@ class SkippedSteps:
         self.run, self.config, self.vocabularies = run, config, vocabularies
         self.error: RunError | None = None
 
-    def report(self, step: int, verdict: Verdict, batches: list[Batch]) -> None:
-        """Log a skipped step, or set `error`.
-
-        Args:
-            step: of the update, from 1.
-            verdict: on it.
-            batches: those of this process.
-        """
+    def report(self, step: int, batches: list[Batch], verdict: Verdict) -> None:
+        """Log a skipped step, counted from 1, or set `error`; `batches` are this process's."""
         reason = verdict.reason(self.config.max_loss_spike)
         what = (
             f"step {step} was left out: {reason} ({verdict.nll:.3g} nats per token, recent average "

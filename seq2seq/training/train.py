@@ -95,7 +95,8 @@ def train(config: TrainConfig) -> float:
         with forget_empty_run(folder, new=writes and config.resume is None):
             checkpoint, state = find_state(config, folder, settings)
             bundle = initial_bundle(config) if config.init_from and state is None else None
-            data = prepare_data(config, folder, bundle)
+            seed_everything(config.seed)
+            data = open_data(config, known_vocabularies(config, folder, bundle))
             given, config = config, in_steps(config, data)
             if state is not None:
                 require_unfinished(folder, state, config.trainer)
@@ -161,9 +162,18 @@ def find_state(
     return checkpoint, state
 
 
-def prepare_data(config: TrainConfig, folder: Path, bundle: Bundle | None) -> TranslationData:
-    """The data; with the vocabulary of a bundle, or of a run that goes on."""
-    seed_everything(config.seed)
+def known_vocabularies(
+    config: TrainConfig, folder: Path, bundle: Bundle | None
+) -> Vocabularies | None:
+    """Those of a bundle, or of a run that goes on; None = they are still to be made."""
+    if bundle is not None:
+        return bundle.vocabularies
+    resumed = config.resume and any(folder.glob("tokenizer*.json"))
+    return Vocabularies.load(folder) if resumed else None
+
+
+def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> TranslationData:
+    """The data of a run, prepared; `vocabularies` are those to use, if there are any yet."""
     data = TranslationData(
         config.data,
         config.cleaning,
@@ -174,11 +184,7 @@ def prepare_data(config: TrainConfig, folder: Path, bundle: Bundle | None) -> Tr
         val_pairs=config.trainer.val_pairs,
         val_on_train=config.trainer.val_on_train,
     )
-    if bundle is not None:
-        data.prepare(bundle.vocabularies)
-    else:
-        resumed = config.resume and any(folder.glob("tokenizer*.json"))
-        data.prepare(Vocabularies.load(folder) if resumed else None)
+    data.prepare(vocabularies)
     return data
 
 

@@ -27,14 +27,14 @@ from seq2seq.training.averaging import EMA
 from seq2seq.training.checkpointing import Schedule, read_checkpoint
 from seq2seq.training.compilation import compile_model
 from seq2seq.training.distributed import PendingMax, Processes, make_fabric
-from seq2seq.training.loss_spikes import GOOD, Judgement, LossSpikes, SkippedSteps
+from seq2seq.training.loss_spikes import GOOD, LossSpikes, SkippedSteps
 from seq2seq.training.optim import make_optimizer, make_schedule
 from seq2seq.training.resuming import restore, restore_random_state, save
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import full_tensors, without_gradient_sync
 from seq2seq.training.stopping import Interrupted, StopRequest
 from seq2seq.training.task import TranslationTask
-from seq2seq.training.timing import Timer
+from seq2seq.training.timing import Timer, Times
 from seq2seq.training.trackers import Tracker
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Trainer:
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
         self._row: dict[str, Any] = {}
-        self._judgement: Judgement | None = None
+        self._judged: tuple[int, list[Batch]] = (0, [])  # step, and what it was made of
 
         self.module = fabric.setup_module(task)
         self.model, self.device = task.model, fabric.device
@@ -205,6 +205,12 @@ class Trainer:
         self.timer.step_done()
         return used
 
+    def timed_step(self, batches: Iterator[Batch]) -> tuple[list[Batch], Times]:
+        """The same, and how long it took; waits for the GPU."""
+        before = self.timer.read()
+        used = self.train_step(batches)
+        return used, self.timer.read() - before
+
     def _pass(self, batch: Batch, sync: bool = True) -> Tensor:
         """Forward and backward; returns the summed loss and negative log-likelihood (2,).
 
@@ -254,10 +260,9 @@ class Trainer:
         if self._overflowed(nll, norm):
             self.skipped = torch.ones_like(self.skipped)  # the scaler skips it, and scales less
         else:
-            verdict = self.spikes.judge(nll, norm)
-            self.skipped = verdict[0] != GOOD
-            self._report_judgement()
-            self._judgement = Judgement(self.step + 1, verdict, used)
+            self._report_skipped()
+            self.skipped = self.spikes.judge(nll, norm)
+            self._judged = (self.step + 1, used)
             if self.skips_on_device:
                 setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
             elif self.skipped:
@@ -275,14 +280,11 @@ class Trainer:
         """What keeps small gradients of fp16 from becoming zero; None in other precisions."""
         return getattr(self.fabric.strategy.precision, "scaler", None)
 
-    def _report_judgement(self) -> None:
-        """Read the judgement of the last step, and say why the step was skipped."""
-        judgement, self._judgement = self._judgement, None
-        if judgement is None or self.skipped_steps is None:
-            return
-        verdict = judgement.read()
-        if verdict.fault != GOOD:
-            self.skipped_steps.report(judgement.step, verdict, judgement.batches)
+    def _report_skipped(self) -> None:
+        """Read the verdict on the step that was judged last; if it was skipped, say why."""
+        verdict = self.spikes.read()
+        if verdict is not None and verdict.fault != GOOD and self.skipped_steps is not None:
+            self.skipped_steps.report(*self._judged, verdict)
 
     # Between two steps
 
@@ -298,16 +300,17 @@ class Trainer:
 
     def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
         if not self.skips_on_device:
-            self._report_judgement()
+            self._report_skipped()
         for callback in self.callbacks:
             callback.on_step_end(self, used)
         if self.is_log_step:
-            self.log({name: self.metrics[name] for name in ("train/loss", "train/nll")})
+            names = ("train/loss", "train/nll", "optim/grad_norm", "optim/lr")
+            self.log({name: self.metrics[name] for name in names})
             self.log({"train/perplexity": self.metrics["train/nll"].exp()})
-            self.log({name: self.metrics[name] for name in ("optim/grad_norm", "optim/lr")})
             self.log({"epoch": self.data.epochs_done(self.step)})
         self.write_row()
-        self._save_or_validate(self.run.stop.signal if self.run.processes.size == 1 else signal, late)
+        alone = self.run.processes.size == 1
+        self._save_or_validate(self.run.stop.signal if alone else signal, late)
 
     def _save_or_validate(self, signal: int, late: int) -> None:
         due = self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
@@ -328,7 +331,7 @@ class Trainer:
         if self.checkpoints is None:
             return
         with self.timer.excluded():
-            self._report_judgement()
+            self._report_skipped()
             for tracker in self.trackers:
                 tracker.flush()
             save(self, validated)

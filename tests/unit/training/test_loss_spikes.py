@@ -115,7 +115,11 @@ def test_a_skipped_step_names_its_batches_and_figures():
 
 
 def judge(spikes: LossSpikes, nll: float, norm: float = 1.0) -> int:
-    return int(spikes.judge(torch.tensor(nll), torch.tensor(norm))[0])
+    skipped = spikes.judge(torch.tensor(nll, dtype=torch.float64), torch.tensor(norm))
+    verdict = spikes.read()
+    assert spikes.read() is None  # once only
+    assert bool(skipped) == (verdict.fault != GOOD)
+    return int(verdict.fault)
 
 
 @given(
@@ -130,9 +134,8 @@ def test_a_jump_is_more_than_so_much_above_the_average(losses, jump):
         average += (nll - average) / min(count, REMEMBERED)
     known = spikes.state_dict()["average"]
     assert known == pytest.approx(average)
-    nll = torch.tensor(known + jump, dtype=torch.float64)
-    verdict = spikes.judge(nll, torch.tensor(1.0))
-    assert (verdict[0] == JUMP) == bool(nll > known + 5.0)
+    nll = known + jump
+    assert (judge(spikes, nll) == JUMP) == (nll > known + 5.0)
 
 
 def test_the_average_is_the_plain_mean_at_first_and_follows_later():

@@ -10,7 +10,13 @@ from lightning.fabric import Fabric
 from lightning.fabric.plugins import MixedPrecision
 from tiny_training import Recorder, tiny_fit, tiny_task
 
-from seq2seq.config import DataConfig, ModelConfig, RecurrentConfig, TrainerConfig, TransformerConfig
+from seq2seq.config import (
+    DataConfig,
+    ModelConfig,
+    RecurrentConfig,
+    TrainerConfig,
+    TransformerConfig,
+)
 from seq2seq.errors import ConfigError
 from seq2seq.training import hardware
 from seq2seq.training.hardware import choose_precision

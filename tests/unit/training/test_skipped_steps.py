@@ -41,7 +41,7 @@ def skip_a_step(steps: SkippedSteps, in_a_row: int = 1) -> None:
         )
     )
     verdict = Verdict(LOSS_NOT_FINITE, math.nan, 2.5, 3.25, in_a_row)
-    steps.report(7, verdict, [collate(sources, targets)])
+    steps.report(7, [collate(sources, targets)], verdict)
 
 
 def reporter(folder, vocabularies, on_loss_spike="skip", rank=0) -> SkippedSteps:
