@@ -157,12 +157,12 @@ class SkippedSteps:
         rank = self.run.processes.rank
         name = f"step-{step:08d}-rank{rank}.json" if rank else f"step-{step:08d}.json"
         path = self.run.folder / "bad_steps" / name
+        figures = {"nll": verdict.nll, "average": verdict.average, "gradient_norm": verdict.norm}
         content = {
             "step": step,
             "reason": reason,
-            "nll": _number(verdict.nll),
-            "average": _number(verdict.average),
-            "gradient_norm": _number(verdict.norm),
+            # JSON knows neither NaN nor infinity.
+            **{name: x if math.isfinite(x) else str(x) for name, x in figures.items()},
             "batches": [self._sentences(batch) for batch in batches],
         }
         try:
@@ -184,8 +184,3 @@ class SkippedSteps:
             for row, text, one in zip(rows, tokenizer.decode(ids), ids, strict=True):
                 row[side], row[f"{side}_ids"] = text, str(one)  # as text, they stand in one line
         return rows
-
-
-def _number(value: float) -> float | str:
-    """As JSON can hold it, which knows neither NaN nor infinity."""
-    return value if math.isfinite(value) else str(value)

@@ -92,7 +92,7 @@ def train(config: TrainConfig) -> float:
             open_files.enter_context(LogFile(folder / "train.log"))
 
         # What the run begins with, and the data
-        with forget_empty_run(folder, new=writes and config.resume is None):
+        with forget_empty_run(folder, new=writes and not config.resume):
             checkpoint, state = find_state(config, folder, settings)
             bundle = initial_bundle(config) if config.init_from and state is None else None
             seed_everything(config.seed)
@@ -112,7 +112,7 @@ def train(config: TrainConfig) -> float:
             if first:
                 dry_run(config, data, model, accelerator, precision)
             return math.nan
-        if writes:
+        if first:
             note_beginning(given, folder, data, model, device)
 
         # The processes, and training
