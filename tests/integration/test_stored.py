@@ -33,7 +33,7 @@ GONE: dict[tuple[str, str], str] = {
         for name in (
             *("activations", "embeddings", "output", "encoder.*", "decoder.*", "labels"),
             *("length", "source", "source_embedding.positions", "source_embedding.tokens"),
-            *("target_embedding.positions", "target_in"),
+            *("target_embedding", "target_embedding.positions", "target_in"),
         )
     },
 }
