@@ -116,7 +116,7 @@ class Progress(Callback):
 
         It is a lower bound until the first validation has shown how long they take.
         """
-        step, total, every = trainer.step, trainer.max_steps, trainer.val_every_n_steps
+        step, total, every = trainer.step, trainer.max_steps, trainer.config.val_every_n_steps
         seconds = (total - step) * fmean(seconds for seconds, _ in self._steps)
         if not self._validations:
             return f"> {timedelta(seconds=round(seconds))}"

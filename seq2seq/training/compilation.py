@@ -13,9 +13,6 @@ from seq2seq.data.collate import Batch
 
 log = logging.getLogger(__name__)
 
-# Sentences, source and target tokens of the trial: sizes that no graph takes for constants.
-TRIAL = (3, 5, 7)
-
 
 def compile_model(
     model: nn.Module, device: torch.device, forward_backward: Callable[[Batch, bool], object]
@@ -38,25 +35,18 @@ def compile_model(
     model.compile(dynamic=True)
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            forward_backward(_trial_batch(device), False)
+            # Three sentences of 5 and 7 tokens: sizes that no graph takes for constants.
+            source, target = (torch.ones(3, n, dtype=torch.long, device=device) for n in (5, 7))
+            trial = Batch(source, target, target, source.numel(), target.numel())
+            forward_backward(trial, False)
     except Exception as error:  # compilers fail in many ways, and training can do without
         torch.compiler.set_stance("force_eager")
-        log.warning("compile     failed, training goes on without: %s", _in_one_line(error))
+        # The first paragraph; pages of advice follow it.
+        text = " ".join(str(error).partition("\n\n")[0].split())[:300]
+        name = type(error).__name__
+        log.warning("compile     failed, training goes on without: %s: %s", name, text)
         return False
     finally:
         model.zero_grad()
     log.info("compile     compiled in %.1f s", time.perf_counter() - started)
     return True
-
-
-def _trial_batch(device: torch.device) -> Batch:
-    sentences, source_length, target_length = TRIAL
-    source = torch.ones(sentences, source_length, dtype=torch.long, device=device)
-    target = torch.ones(sentences, target_length, dtype=torch.long, device=device)
-    return Batch(source, target, target, source.numel(), target.numel())
-
-
-def _in_one_line(error: Exception) -> str:
-    """The beginning of a message; those of compilers have pages of advice behind it."""
-    text = " ".join(str(error).partition("\n\n")[0].split())
-    return f"{type(error).__name__}: {text[:300]}"

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import re
 import resource
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
-from seq2seq.config import ModelConfig, TrainerConfig, TransformerConfig
+from seq2seq.config import DataConfig, ModelConfig, TrainConfig, TrainerConfig, TransformerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.errors import ConfigError, RunError
 from seq2seq.inference.precision import cpu_has
+from seq2seq.malloc import keep_freed_memory
 from seq2seq.model import masks
 from seq2seq.model.fused_attention import fused_backend
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
 
 
 def choose_accelerator(config: TrainerConfig) -> str:
@@ -49,71 +58,81 @@ def claim_device(accelerator: str) -> None:
         torch.cuda.set_device(found)
 
 
-# From this width on, bf16 gains on a core with AMX. Each new shape of a batch costs it some 10 ms
-# for each kind of product, whose kernels are made on the spot: on Multi30k's batches, seconds of a
-# step in fp32 / bf16 were 0.4 / 0.8 at width 128, 1.0 / 1.2 at 256, 5.9 / 2.5 at 512 (two cores).
-# A rule and not a trial, so that two runs of the same settings are the same.
-BF16_WIDTH = 512
+# From these widths on bf16 is faster than fp32 on a CPU that has instructions for it. At width 256
+# it trains 2.3 times as fast on one thread, if the shapes of batches are few; each new shape costs
+# it some 10 ms for each kind of product, whose kernels are made on the spot, and with many shapes
+# (Multi30k, seconds of a step in fp32 / bf16: 0.4 / 0.8 at width 128, 1.0 / 1.2 at 256, 5.9 / 2.5
+# at 512, two cores) only wider models make up for that. A rule and not a trial, so that two runs
+# of the same settings are the same.
+BF16_WIDTH, BF16_WIDTH_MANY_SHAPES = 256, 512
 
 
-def choose_precision(config: TrainerConfig, accelerator: str, model: ModelConfig) -> str:
+def choose_precision(
+    config: TrainerConfig, accelerator: str, model: ModelConfig, data: DataConfig
+) -> tuple[str, str]:
     """`config.precision`, where auto is the fastest that is safe.
 
     That is bf16 on a GPU that has it and fp16 on others; on a CPU bf16 where it has instructions
     for it and the model is wide enough to gain from them, else fp32.
 
+    Args:
+        config: which precision.
+        accelerator: `cpu` or `gpu`.
+        model: that is trained.
+        data: says whether batches have few shapes (`length_multiple=0`).
+
+    Returns:
+        The precision; why it was chosen, or what is to be said against it, or nothing.
+
     Raises:
         ConfigError: the device lacks the precision asked for.
     """
-    has_bf16 = accelerator == "gpu" and torch.cuda.get_device_capability()[0] >= 8
-    if config.precision == "auto":
-        if accelerator == "cpu":
-            gains = model.d_model >= BF16_WIDTH and cpu_has_bf16()
-            return "bf16-mixed" if gains else "32-true"
-        return "bf16-mixed" if has_bf16 else "16-mixed"
-    if config.precision == "16-mixed" and accelerator == "cpu":
-        raise ConfigError(
-            [
-                "trainer.precision=16-mixed needs a GPU, and this run is on the CPU: use "
-                "trainer.precision=32-true or bf16-mixed"
-            ]
-        )
-    if config.precision == "bf16-mixed" and accelerator == "gpu" and not has_bf16:
+    wanted = config.precision
+    if accelerator == "cpu":
+        if wanted == "16-mixed":
+            raise ConfigError(
+                [
+                    "trainer.precision=16-mixed needs a GPU, and this run is on the CPU: use "
+                    "trainer.precision=32-true or bf16-mixed"
+                ]
+            )
+        if not cpu_has("bfloat16"):
+            slow = "slow, as this CPU has no instructions for bf16"
+            return ("bf16-mixed", slow) if wanted == "bf16-mixed" else ("32-true", "")
+        if wanted != "auto":
+            return wanted, ""
+        width = BF16_WIDTH if data.length_multiple == 0 else BF16_WIDTH_MANY_SHAPES
+        if model.d_model >= width:
+            return "bf16-mixed", "chosen, as this CPU has instructions for bf16"
+        why = f"chosen, as bf16 gains with models of width {width} and more"
+        if model.d_model >= BF16_WIDTH:
+            why += f", or {BF16_WIDTH} with data.length_multiple=0"
+        return "32-true", why
+    has_bf16 = torch.cuda.get_device_capability()[0] >= 8
+    if wanted == "bf16-mixed" and not has_bf16:
         raise ConfigError(
             [
                 f"trainer.precision=bf16-mixed: {torch.cuda.get_device_name()} has no bf16 "
                 "arithmetic; use trainer.precision=16-mixed"
             ]
         )
-    return config.precision
+    return ("bf16-mixed" if has_bf16 else "16-mixed") if wanted == "auto" else wanted, ""
 
 
-def cpu_has_bf16() -> bool:
-    """Whether the CPU multiplies bf16 by itself (AMX, or AVX-512 BF16)."""
-    return cpu_has("bfloat16")
-
-
-def explain_precision(wanted: str, chosen: str, accelerator: str) -> str:
-    """Why a precision was chosen, or what is to be said against the one asked for; or nothing."""
-    if accelerator == "gpu":
-        return ""
-    if not cpu_has_bf16():
-        slow = "slow, as this CPU has no instructions for bf16"
-        return slow if chosen == "bf16-mixed" else ""
-    if wanted != "auto":
-        return ""
-    if chosen == "bf16-mixed":
-        return "chosen, as this CPU has instructions for bf16"
-    return f"chosen, as bf16 gains with models of width {BF16_WIDTH} and more"
-
-
-def allow_tf32(accelerator: str) -> None:
-    """Let a GPU multiply fp32 matrices on its tensor cores.
-
-    A CPU must not take the same setting: products would go through kernels that are made anew
-    for each shape of a batch, and training would take three times as long.
-    """
+def set_up_process(accelerator: str, first: bool = True) -> None:
+    """Settings of a process for training; of several, the first one speaks for all."""
+    keep_freed_memory()
+    if not first:
+        logging.getLogger("seq2seq").setLevel(logging.WARNING)
+    # Products of fp32 run on the tensor cores of a GPU. A CPU must not take the same setting:
+    # kernels would be made anew for each shape of a batch, and training take three times as long.
     torch.set_float32_matmul_precision("high" if accelerator == "gpu" else "highest")
+    # Messages that tell our users nothing they can act on.
+    for name in ("lightning.fabric", "lightning.pytorch"):  # the second logs for the first, too
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+    # What fp16 does when its first steps overflow; the schedule goes on with the data.
+    warnings.filterwarnings("ignore", message=".*lr_scheduler.step.. before .optimizer.step.*")
 
 
 def describe_device(accelerator: str) -> str:
@@ -208,57 +227,49 @@ def ran_out(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and re.search(MESSAGES, str(error)) is not None
 
 
-def out_of_memory(
-    batch: Batch | None,
-    accelerator: str,
-    *,
-    max_tokens: int,
-    accumulate: int,
-    beam: int,
-    batch_tokens: int,
-    run_dir: Path | None = None,
-    fine_tuning: bool = False,
-) -> RunError:
-    """What to say when memory ran out, and what a user can do.
+@contextmanager
+def plain_memory_errors(config: TrainConfig, trainer: Trainer) -> Iterator[None]:
+    """Memory that runs out while training becomes a message that says what to change.
 
-    Args:
-        batch: the one that was trained on; None in a validation.
-        accelerator: that trained.
-        max_tokens, accumulate: of the data and the trainer.
-        beam, batch_tokens: of the search.
-        run_dir: whose state is saved; None = nothing is.
-        fine_tuning: the weights that training starts from say how large the model is.
+    Raises:
+        RunError: memory ran out.
     """
-    smaller = [] if fine_tuning else ["a smaller model"]
-    used = f"{_gib(*_peak_and_total(accelerator))} taken"
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not ran_out(error):
+            raise
+        folder, device = trainer.run.folder, trainer.device.type
+        raise RunError(_out_of_memory(config, trainer.batch, folder, device)) from error
+
+
+def _out_of_memory(config: TrainConfig, batch: Batch | None, run_dir: Path, device: str) -> str:
+    """What a user can do; `batch` is the one that was trained on, None in a validation."""
+    # The weights that fine-tuning starts from say how large the model is.
+    smaller = [] if config.init_from else ["a smaller model"]
+    if device == "cuda":
+        total = torch.cuda.get_device_properties().total_memory
+    else:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    used = f"up to {peak_memory(device) / 2**30:.1f} of {total / 2**30:.1f} GiB taken"
     if batch is None:
-        changes = "; or ".join([f"a smaller decode.beam={beam}", *smaller])
-        return RunError(
+        changes = "; or ".join([f"a smaller decode.beam={config.decode.beam}", *smaller])
+        return (
             f"out of memory in a validation, or before the first step ({used}). To go on: python "
-            f"scripts/train.py resume={run_dir} decode.batch_tokens={max(1, batch_tokens // 2)}, "
-            f"which translates half as much at once. For a new run: {changes}"
+            f"scripts/train.py resume={run_dir} decode.batch_tokens="
+            f"{max(1, config.decode.batch_tokens // 2)}, which translates half as much at once. "
+            f"For a new run: {changes}"
         )
     changes = "; or ".join(
         [
-            f"lower data.max_tokens={max_tokens} and raise trainer.accumulate={accumulate} by the "
-            "same factor, which learns the same",
+            f"lower data.max_tokens={config.data.max_tokens} and raise trainer.accumulate="
+            f"{config.trainer.accumulate} by the same factor, which learns the same",
             *smaller,
             "trainer.precision=bf16-mixed, if it is not that already",
         ]
     )
     sentences, source_length = batch.source.shape
-    return RunError(
+    return (
         f"out of memory with a batch of {sentences} sentences x {source_length} source x "
         f"{batch.labels.size(1)} target tokens ({used}). For a new run: {changes}"
     )
-
-
-def _peak_and_total(accelerator: str) -> tuple[int, int]:
-    """Bytes of the GPU or the machine: most that this process ever had, and all there are."""
-    if accelerator == "gpu":
-        return peak_memory("cuda"), torch.cuda.get_device_properties().total_memory
-    return peak_memory("cpu"), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _gib(peak: int, total: int) -> str:
-    return f"up to {peak / 2**30:.1f} of {total / 2**30:.1f} GiB"

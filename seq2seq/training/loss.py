@@ -63,8 +63,11 @@ def translation_loss(
     bias_V: Tensor | None = model.output.bias
     if not torch.is_grad_enabled():  # else autograd would still have the gradient made
         weight_VD, bias_V = weight_VD.detach(), None if bias_V is None else bias_V.detach()
+    device, dtype = weight_VD.device.type, weight_VD.dtype
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
     smoothed, nll = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden_PD, weight_VD, bias_V, labels_P, smoothing, _product_dtype(weight_VD)
+        hidden_PD, weight_VD, bias_V, labels_P, smoothing, dtype
     )
     return LossSums(smoothed, nll)
 
@@ -110,12 +113,6 @@ def _portions(rows: int, weight_VD: Tensor) -> Iterator[slice]:
     """Slices of the rows whose scores are held at once."""
     size = max(1, SCORES_AT_ONCE.get(weight_VD.device.type, 2**28) // len(weight_VD))
     yield from (slice(start, start + size) for start in range(0, rows, size))
-
-
-def _product_dtype(weight: Tensor) -> torch.dtype:
-    """In which autocast would multiply."""
-    device = weight.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 
 
 class _CrossEntropy(torch.autograd.Function):

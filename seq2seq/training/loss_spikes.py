@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import math
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from seq2seq.config import TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.tokenizer import PAD
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
+from seq2seq.training.run_folder import Run
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,32 @@ REMEMBERED = 100  # good steps that the running average goes back
 WARM_UP_STEPS = 20  # good steps before a jump can be told from a loss that is still unsettled
 MOST_IN_A_ROW = 10  # skipped steps in a row after which nothing good is to be expected
 GOOD, LOSS_NOT_FINITE, GRADIENT_NOT_FINITE, JUMP = range(4)
+
+
+class Verdict(NamedTuple):
+    """What was thought of an update.
+
+    Attributes:
+        fault: `GOOD`, or why the step was skipped.
+        nll: nats per target token.
+        average: of recent good steps, before this one.
+        norm: of the gradient before clipping.
+        in_a_row: skipped steps since the last good one.
+    """
+
+    fault: float
+    nll: float
+    average: float
+    norm: float
+    in_a_row: float
+
+    def reason(self, threshold: float) -> str:
+        """What was wrong, in words; `threshold` is `trainer.max_loss_spike`."""
+        if self.fault == LOSS_NOT_FINITE:
+            return f"the loss is {self.nll}"
+        if self.fault == GRADIENT_NOT_FINITE:
+            return f"the gradient norm is {self.norm}"
+        return f"the loss jumped by more than trainer.max_loss_spike={threshold:g}"
 
 
 class LossSpikes:
@@ -41,9 +67,11 @@ class LossSpikes:
         self.threshold = threshold
         # Nats per token over recent good steps; number of good steps; of skipped ones in a row.
         self._state = torch.zeros(3, dtype=torch.float64, device=device)
+        self._verdict: Tensor | None = None  # figures (5,) of the latest, until they are read
+        self._arrived: torch.cuda.Event | None = None
 
     def judge(self, nll: Tensor, norm: Tensor) -> Tensor:
-        """A step's fault (0 = good), nll, average before it, norm, skipped steps in a row: (5,).
+        """Whether to skip the update: (), on the device. `read` says why.
 
         The average moves on with each good step.
 
@@ -62,7 +90,19 @@ class LossSpikes:
         moved = average + (nll - average) / good.clamp(1, REMEMBERED)
         in_a_row = torch.where(fine, 0.0, in_a_row + 1)
         self._state = torch.stack([torch.where(fine, moved, average), good, in_a_row])
-        return torch.stack([fault.double(), nll, average, norm, in_a_row])
+        self._verdict = torch.stack([fault.double(), nll, average, norm, in_a_row])
+        if self._verdict.is_cuda:  # on its way to the host, which need not wait for later steps
+            self._verdict = self._verdict.to("cpu", non_blocking=True)
+            self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._arrived.record()
+        return ~fine
+
+    def read(self) -> Verdict | None:
+        """The verdict on the update that was judged last; None if it was read already."""
+        verdict, self._verdict = self._verdict, None
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return None if verdict is None else Verdict(*verdict.tolist())
 
     def state_dict(self) -> dict[str, float]:
         average, good, in_a_row = self._state.tolist()
@@ -73,122 +113,57 @@ class LossSpikes:
         self._state = torch.tensor(values, dtype=torch.float64, device=self._state.device)
 
 
-@dataclass
-class Judgement:
-    """A judgement on its way from the device to the host.
-
-    Attributes:
-        step: of the update, from 1.
-        verdict: what `LossSpikes.judge` returned.
-        batches: those of this process.
-    """
-
-    step: int
-    verdict: Tensor
-    batches: list[Batch]
-
-    def __post_init__(self) -> None:
-        self._event = None
-        if self.verdict.is_cuda:
-            self.verdict = self.verdict.to("cpu", non_blocking=True)
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._event.record()
-
-    def read(self) -> SkippedStep | None:
-        """Why the step was skipped; None if it was good. Waits for the GPU to come by."""
-        if self._event is not None:
-            self._event.synchronize()
-        fault, nll, average, norm, in_a_row = self.verdict.tolist()
-        if fault == GOOD:
-            return None
-        return SkippedStep(self.step, int(fault), nll, average, norm, int(in_a_row), self.batches)
-
-
-@dataclass
-class SkippedStep:
-    """An update that was left out, so that weights and optimiser are as before it.
-
-    Attributes:
-        step: which one, from 1.
-        fault: what was wrong.
-        nll: nats per target token.
-        average: of recent good steps.
-        norm: of the gradient before clipping.
-        in_a_row: skipped steps since the last good one.
-        batches: those of this process.
-    """
-
-    step: int
-    fault: int
-    nll: float
-    average: float
-    norm: float
-    in_a_row: int
-    batches: list[Batch]
-
-    def reason(self, threshold: float) -> str:
-        """What was wrong, in words."""
-        if self.fault == LOSS_NOT_FINITE:
-            return f"the loss is {self.nll}"
-        if self.fault == GRADIENT_NOT_FINITE:
-            return f"the gradient norm is {self.norm}"
-        return f"the loss jumped by more than trainer.max_loss_spike={threshold:g}"
-
-
 class SkippedSteps:
-    """Writes the sentences of each skipped step to `<run>/bad_steps/step-N.json`, and says so.
+    """Says which steps were skipped and why; the sentences go to `<run>/bad_steps/step-N.json`.
 
     Args:
-        run_dir: folder of the run.
-        rank: of this process.
+        run: its folder, and the rank of this process.
+        config: `max_loss_spike`; `on_loss_spike`, whether the first skipped step ends the run or
+            only `MOST_IN_A_ROW` of them.
         vocabularies: those of the model.
-        threshold: `trainer.max_loss_spike`.
-        stop: whether the first skipped step stops the run, or only `MOST_IN_A_ROW`.
 
     Attributes:
         error: what ends the run once its state is saved; None = it goes on.
     """
 
-    def __init__(
-        self, run_dir: Path, rank: int, vocabularies: Vocabularies, threshold: float, stop: bool
-    ):
-        self.run_dir, self.rank, self.vocabularies = run_dir, rank, vocabularies
-        self.threshold, self.stop = threshold, stop
+    def __init__(self, run: Run, config: TrainerConfig, vocabularies: Vocabularies):
+        self.run, self.config, self.vocabularies = run, config, vocabularies
         self.error: RunError | None = None
 
-    def report(self, skipped: SkippedStep) -> None:
-        """Log a skipped step, or set `error`."""
-        reason = skipped.reason(self.threshold)
+    def report(self, step: int, batches: list[Batch], verdict: Verdict) -> None:
+        """Log a skipped step, counted from 1, or set `error`; `batches` are this process's."""
+        reason = verdict.reason(self.config.max_loss_spike)
         what = (
-            f"step {skipped.step} was left out: {reason} ({skipped.nll:.3g} nats per token, recent "
-            f"average {skipped.average:.3g}, gradient norm {skipped.norm:.3g}). "
-            f"{self._write(skipped, reason)}"
+            f"step {step} was left out: {reason} ({verdict.nll:.3g} nats per token, recent average "
+            f"{verdict.average:.3g}, gradient norm {verdict.norm:.3g}). "
+            f"{self._write(step, reason, verdict, batches)}"
         )
-        if skipped.in_a_row >= MOST_IN_A_ROW:
+        if verdict.in_a_row >= MOST_IN_A_ROW:
             self.error = RunError(
                 f"{what}. The run diverged: its last {MOST_IN_A_ROW} steps were bad. Start a new "
                 "one with a lower optim.lr, a longer optim.warmup_steps or "
                 "trainer.precision=32-true"
             )
-        elif self.stop:
+        elif self.config.on_loss_spike == "stop":
             self.error = RunError(
                 f"{what}. The state before it is saved. To go on behind these sentences: "
-                f"python scripts/train.py resume={self.run_dir} trainer.on_loss_spike=skip"
+                f"python scripts/train.py resume={self.run.folder} trainer.on_loss_spike=skip"
             )
         else:
             log.warning("%s", what)
 
-    def _write(self, skipped: SkippedStep, reason: str) -> str:
+    def _write(self, step: int, reason: str, verdict: Verdict, batches: list[Batch]) -> str:
         """Keep the sentences of this process; says where they are."""
-        suffix = f"-rank{self.rank}" if self.rank else ""
-        path = self.run_dir / "bad_steps" / f"step-{skipped.step:08d}{suffix}.json"
+        rank = self.run.processes.rank
+        name = f"step-{step:08d}-rank{rank}.json" if rank else f"step-{step:08d}.json"
+        path = self.run.folder / "bad_steps" / name
+        figures = {"nll": verdict.nll, "average": verdict.average, "gradient_norm": verdict.norm}
         content = {
-            "step": skipped.step,
+            "step": step,
             "reason": reason,
-            "nll": _number(skipped.nll),
-            "average": _number(skipped.average),
-            "gradient_norm": _number(skipped.norm),
-            "batches": [self._sentences(batch) for batch in skipped.batches],
+            # JSON knows neither NaN nor infinity.
+            **{name: x if math.isfinite(x) else str(x) for name, x in figures.items()},
+            "batches": [self._sentences(batch) for batch in batches],
         }
         try:
             path.parent.mkdir(exist_ok=True)
@@ -199,19 +174,13 @@ class SkippedSteps:
         return f"Its sentences are in {path}"
 
     def _sentences(self, batch: Batch) -> list[dict[str, Any]]:
-        rows = []
-        for source, target in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
-            source_ids, target_ids = ([i for i in ids if i != PAD] for ids in (source, target))
-            row = {
-                "source": self.vocabularies.source.decode([source_ids])[0],
-                "target": self.vocabularies.target.decode([target_ids])[0],
-                "source_ids": str(source_ids),  # as text, they stand in one line
-                "target_ids": str(target_ids),
-            }
-            rows.append(row)
+        sides = {
+            "source": (self.vocabularies.source, batch.source.tolist()),
+            "target": (self.vocabularies.target, batch.labels.tolist()),
+        }
+        rows: list[dict[str, Any]] = [{} for _ in batch.source]
+        for side, (tokenizer, padded) in sides.items():
+            ids = [[token for token in row if token != PAD] for row in padded]
+            for row, text, one in zip(rows, tokenizer.decode(ids), ids, strict=True):
+                row[side], row[f"{side}_ids"] = text, str(one)  # as text, they stand in one line
         return rows
-
-
-def _number(value: float) -> float | str:
-    """As JSON can hold it, which knows neither NaN nor infinity."""
-    return value if math.isfinite(value) else str(value)

@@ -53,12 +53,6 @@ class LaunchRecord:
     folder: str = ""
     data: str | None = None
 
-    def __post_init__(self) -> None:
-        texts = (self.time, self.command, self.revision or "", self.device, self.folder)
-        right = all(isinstance(text, str) for text in texts) and isinstance(self.versions, dict)
-        if not right or not isinstance(self.processes, int):
-            raise TypeError("a start has values of the wrong kind")
-
 
 @dataclass(frozen=True)
 class Provenance:

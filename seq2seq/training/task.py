@@ -1,58 +1,48 @@
-"""The Lightning module: what is computed of a batch, in training and in validation."""
+"""What is computed of a batch, in training and in validation."""
 
 from __future__ import annotations
 
-import lightning as L
 import torch
-from torch import Tensor
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR
+from torch import Tensor, nn
 
 from seq2seq.config import OptimConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.training.loss import LossSums, divergence, translation_loss
-from seq2seq.training.optim import make_optimizer, make_schedule
+from seq2seq.training.loss import divergence, translation_loss
 
 
-class TranslationTask(L.LightningModule):
+class TranslationTask(nn.Module):
     """Maps a batch to sums of its losses; `trainer.py` divides them by the number of tokens.
 
     Args:
         model: the network.
-        optim: optimiser, schedule, label smoothing and R-Drop; lengths in steps.
-        max_steps: of the whole run, which the schedule needs.
+        optim: label smoothing and R-Drop; optimiser and schedule for the trainer.
     """
 
-    def __init__(self, model: TranslationModel, optim: OptimConfig, max_steps: int):
+    def __init__(self, model: TranslationModel, optim: OptimConfig):
         super().__init__()
-        self.model, self.optim, self.max_steps = model, optim, max_steps
+        self.model, self.optim = model, optim
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The training step, under the name that DDP and autocast are wrapped around."""
-        return self.training_step(batch)
-
-    def training_step(self, batch: Batch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """Sums over the real target tokens of a batch.
+        """Sums over the real target tokens of a batch of training.
 
         Returns:
             What is minimised, with gradient; the negative log-likelihood in nats, without.
         """
-        sums = self._r_drop_loss(batch) if self.optim.r_drop else self._loss(batch)
-        return sums.smoothed, sums.nll
-
-    def _loss(self, batch: Batch) -> LossSums:
+        if self.optim.r_drop:
+            return self._r_drop_loss(batch)
         hidden_BTD = self.model(batch.source, batch.source_real, batch.target_in)
-        return translation_loss(
+        sums = translation_loss(
             self.model,
             hidden_BTD,
             batch.labels,
             self.optim.label_smoothing,
             num_tokens=batch.target_tokens,
         )
+        return sums.smoothed, sums.nll
 
-    def _r_drop_loss(self, batch: Batch) -> LossSums:
+    def _r_drop_loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The mean loss of two passes under two draws of dropout, plus their divergence.
 
         Equation 4 of Liang et al. 2021, per pass: the second half of the batch is the first again.
@@ -66,15 +56,10 @@ class TranslationTask(L.LightningModule):
             model, hidden_BTD, labels_BT, optim.label_smoothing, num_tokens=2 * num_tokens
         )
         kl = divergence(model, hidden_BTD, labels_BT, num_tokens)
-        return LossSums((sums.smoothed + optim.r_drop / 2 * kl) / 2, sums.nll / 2)
+        return (sums.smoothed + optim.r_drop / 2 * kl) / 2, sums.nll / 2
 
     def validation_step(self, batch: Batch) -> Tensor:
         """The negative log-likelihood of a batch, summed, in nats."""
         with torch.compiler.set_stance("force_eager"):  # compiling for it would take longer
             hidden_BTD = self.model(batch.source, batch.source_real, batch.target_in)
         return translation_loss(self.model, hidden_BTD, batch.labels).nll
-
-    def configure_optimizers(self) -> tuple[Optimizer, LambdaLR]:  # type: ignore[override]
-        """The optimiser and the schedule of its learning rate, which steps with each update."""
-        optimizer = make_optimizer(self.model, self.optim, self.model.config.d_model)
-        return optimizer, make_schedule(optimizer, self.optim, self.max_steps)

@@ -1,12 +1,5 @@
 """The one timer of training: how long steps and their parts take, on a CPU and on a GPU.
 
-    timer = Timer(device)
-    for batch in batches:
-        with timer.part("forward"):
-            ...
-        timer.step_done()
-    timer.read()            # Times: seconds of each part, of everything, number of steps
-
 Speeds in the curves, `trainer.profile`, `dry_run` and the training benchmark read it.
 """
 
@@ -52,20 +45,17 @@ class Timer:
 
     Args:
         device: that trains.
-        keep_steps: whether the times of each step are wanted.
     """
 
-    def __init__(self, device: torch.device, keep_steps: bool = False):
-        self._cuda, self._keep_steps = device.type == "cuda", keep_steps
+    def __init__(self, device: torch.device):
+        self._cuda = device.type == "cuda"
         self.restart()
 
     def restart(self) -> None:
         """Begin again at zero."""
         self._parts = dict.fromkeys(PARTS, 0.0)
         self._spans: list[tuple[str, Any, Any]] = []  # part, begin, end: not yet added up
-        self._ends: list[tuple[Any, int]] = []  # of each step that is kept: mark, spans so far
         self._count = 0
-        self._begin = self._mark()
         self._started = time.perf_counter()
         self._excluded = 0.0
 
@@ -76,7 +66,7 @@ class Timer:
         with record_function(name):
             yield
         self._spans.append((name, begin, self._mark()))
-        if not self._keep_steps and (not self._cuda or len(self._spans) > 1000):
+        if not self._cuda or len(self._spans) > 1000:
             self._add_up()
 
     @contextmanager
@@ -93,28 +83,13 @@ class Timer:
     def step_done(self) -> None:
         """Count an update."""
         self._count += 1
-        if self._keep_steps:
-            self._ends.append((self._mark(), len(self._spans)))
 
     def read(self) -> Times:
         """The times so far; waits for the GPU."""
         self._wait_for_gpu()
-        if not self._keep_steps:
-            self._add_up()
+        self._add_up()
         total = time.perf_counter() - self._started - self._excluded
         return Times(self._count, total, {part: self._parts[part] for part in PARTS})
-
-    def steps(self) -> list[Times]:
-        """The times of each step, with `keep_steps`; waits for the GPU."""
-        self._wait_for_gpu()
-        found, begin, first = [], self._begin, 0
-        for end, last in self._ends:
-            parts = dict.fromkeys(PARTS, 0.0)
-            for name, *marks in self._spans[first:last]:
-                parts[name] += self._seconds(*marks)
-            found.append(Times(1, self._seconds(begin, end), parts))
-            begin, first = end, last
-        return found
 
     def _mark(self) -> Any:
         if not self._cuda:
@@ -123,16 +98,12 @@ class Timer:
         event.record()
         return event
 
-    def _seconds(self, begin: Any, end: Any) -> float:
-        """Between two marks; a GPU has passed both."""
-        return float(begin.elapsed_time(end) / 1000 if self._cuda else end - begin)
-
     def _add_up(self) -> None:
-        """Add the spans to their parts; of those that the GPU has not yet passed, wait."""
+        """Add the spans to their parts; for those that the GPU has not yet passed, wait."""
         for name, begin, end in self._spans:
             if self._cuda:
                 end.synchronize()
-            self._parts[name] += self._seconds(begin, end)
+            self._parts[name] += begin.elapsed_time(end) / 1000 if self._cuda else end - begin
         self._spans = []
 
     def _wait_for_gpu(self) -> None:

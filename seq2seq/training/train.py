@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+
+from torch import nn
 
 from seq2seq.callbacks import Callback
 from seq2seq.callbacks.gradient_norms import GradientNorms
@@ -20,18 +23,11 @@ from seq2seq.callbacks.validation import Validation
 from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.disk import replace_text
 from seq2seq.inference.bundle import Bundle
-from seq2seq.malloc import keep_freed_memory
+from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import make_trackers
 from seq2seq.trackers.tensorboard import require_tensorboard
-from seq2seq.training.announcement import (
-    announce,
-    count_parameters,
-    describe,
-    finish,
-    make_up_for_report,
-    quiet_libraries,
-)
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import (
     Schedule,
@@ -40,16 +36,16 @@ from seq2seq.training.checkpointing import (
     read_checkpoint,
 )
 from seq2seq.training.distributed import Processes, check_processes, make_fabric, process_rank
-from seq2seq.training.dry_run import dry_run
+from seq2seq.training.dry_run import announce, count_parameters, dry_run
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
-    allow_tf32,
     choose_accelerator,
     choose_precision,
     claim_device,
     describe_attention,
-    out_of_memory,
-    ran_out,
+    describe_device,
+    plain_memory_errors,
+    set_up_process,
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
@@ -68,8 +64,7 @@ from seq2seq.training.run_folder import (
 )
 from seq2seq.training.sharding import build_for_shards
 from seq2seq.training.stopping import StopRequest
-from seq2seq.training.task import TranslationTask
-from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import Trainer, make_trainer
 
 log = logging.getLogger(__name__)
 
@@ -82,124 +77,106 @@ def train(config: TrainConfig) -> float:
         Interrupted: a signal stopped it; its state is saved.
     """
     # The machine
-    accelerator = choose_accelerator(config.trainer)
+    t, first = config.trainer, process_rank() == 0
+    accelerator = choose_accelerator(t)
     claim_device(accelerator)
-    precision = choose_precision(config.trainer, accelerator, config.model)
-    check_processes(config.trainer, precision)
+    precision, why = choose_precision(t, accelerator, config.model, config.data)
+    check_processes(t, precision)
     require_tensorboard(config.logger)
-    keep_freed_memory()
-    allow_tf32(accelerator)
-    quiet_libraries()
-    first = process_rank() == 0
-    if not first:
-        logging.getLogger("seq2seq").setLevel(logging.WARNING)  # one process speaks for all
+    set_up_process(accelerator, first)
 
-    # The folder, and what the run begins with
-    bundle = initial_bundle(config) if config.init_from and not config.resume else None
-    folder = open_run(config)
-    settings = plain_settings(config)
+    folder, settings = open_run(config), plain_settings(config)
     with ExitStack() as open_files:
-        writes = first and not config.dry_run
-        if writes:
+        if writes := first and not config.dry_run:
             open_files.enter_context(locked(folder))
-        checkpoint = newest_checkpoint(folder) if config.resume else None
-        state = None if checkpoint is None else read_checkpoint(checkpoint)
-        if checkpoint is not None and state is not None:
-            check_settings(checkpoint, state["settings"], settings)
-        elif config.init_from and config.resume:
-            bundle = initial_bundle(config)
-        if writes:
             open_files.enter_context(LogFile(folder / "train.log"))
 
-        # Data
-        seed_everything(config.seed)
-        with forget_empty_run(folder, new=writes and config.resume is None):
-            data = _prepare_data(config, folder, bundle)
+        # What the run begins with, and the data
+        with forget_empty_run(folder, new=writes and not config.resume):
+            checkpoint, state = find_state(config, folder, settings)
+            bundle = initial_bundle(config) if config.init_from and state is None else None
+            seed_everything(config.seed)
+            data = open_data(config, known_vocabularies(config, folder, bundle))
             given, config = config, in_steps(config, data)
             if state is not None:
-                if first:
-                    make_up_for_report(folder)
                 require_unfinished(folder, state, config.trainer)
-        if writes:
-            write_settings(given, folder)  # those that a run goes on with count from now on
-            data.vocabularies.save(folder)
-            (folder / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
 
-        # Model
-        seed_everything(config.seed)
-        whole_here = first or config.trainer.strategy != "fsdp"
-        model = build_for_shards(whole_here, config.model, *data.vocabularies.sizes)
-        if bundle is not None and whole_here:
-            model.load_state_dict(bundle.model.state_dict())
+        # The model
+        model = make_model(config, data, bundle, whole=first or t.strategy != "fsdp")
+        attention = describe_attention(config.model, accelerator, precision)
+        numbers = f"{precision} ({why})" if why else precision
+        device = f"{describe_device(accelerator)}, {numbers}; attention: {attention}"
         if first:
-            device = describe(config, accelerator, precision)
             announce(config, folder, data, model, device)
-        if writes:
-            report = data.prepared.report if data.prepared else None
-            processes = config.trainer.devices * config.trainer.num_nodes
-            with plain_disk_errors(folder):
-                note_start(folder, count_parameters(model), device, processes, report)
-
-        # Task, and a trial instead of training
-        task = TranslationTask(model, config.optim, config.trainer.max_steps)
         if config.dry_run:
             if first:
-                dry_run(config, data, task, accelerator, precision)
+                dry_run(config, data, model, accelerator, precision)
             return math.nan
+        if first:
+            note_beginning(given, folder, data, model, device)
 
-        # Processes, trainer, training
-        t = config.trainer
+        # The processes, and training
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
         fabric.launch()
-        processes_here = Processes.connected()
-        run = Run(folder, settings, precision, processes_here, StopRequest(processes_here))
+        processes = Processes.connected()
+        run = Run(folder, settings, precision, processes, StopRequest(processes))
         step, validated = (0, True) if state is None else (state["step"], state["validated"])
         trackers = []
         if first:
-            attention = describe_attention(config.model, accelerator, precision)
             known = {**settings, "run": facts(folder, attention)}
             trackers = make_trackers(config.logger, folder, known, step, validated=validated)
         validation = make_validation(config, run, data)
-        callbacks = make_callbacks(config, run, data, validation)
-        trainer = Trainer(
+        trainer = make_trainer(
+            config,
+            model,
             fabric,
-            task,
             run,
-            max_tokens=config.data.max_tokens,
-            accumulate=t.accumulate,
-            gradient_clip=t.gradient_clip,
-            spike=t.max_loss_spike,
-            ema=config.optim.ema,
-            val_every_n_steps=t.val_every_n_steps,
-            log_every_n_steps=t.log_every_n_steps,
-            compile=t.compile,
-            seed=config.seed,
             validation=validation,
-            skipped_steps=SkippedSteps(
-                folder,
-                processes_here.rank,
-                data.vocabularies,
-                threshold=t.max_loss_spike,
-                stop=t.on_loss_spike == "stop",
-            ),
+            skipped_steps=SkippedSteps(run, t, data.vocabularies),
             checkpoints=Schedule(config.checkpoint.every_n_steps, config.checkpoint.every_minutes),
-            callbacks=callbacks,
+            callbacks=make_callbacks(config, run, data, validation),
             trackers=trackers,
         )
-        if state is not None:
-            log.info("resuming    after step %d", step)
         started = time.monotonic()
-        with plain_disk_errors(folder), plain_memory_errors(config, trainer, accelerator):
+        with plain_disk_errors(folder), plain_memory_errors(config, trainer):
             trainer.fit(data, checkpoint)
-
-        # What is left behind
         if first:
-            finish(config, folder, trainer, validation, time.monotonic() - started)
+            finish(config, trainer, validation, time.monotonic() - started)
         return max(validation.best, validation.average)
 
 
-def _prepare_data(config: TrainConfig, folder: Path, bundle: Bundle | None) -> TranslationData:
-    """The data; with the vocabulary of a bundle, or of a run that goes on."""
+def find_state(
+    config: TrainConfig, folder: Path, settings: dict[str, Any]
+) -> tuple[Path, dict[str, Any]] | tuple[None, None]:
+    """The newest checkpoint of a run that goes on, and what it holds; None if there is none.
+
+    Raises:
+        RunError: all checkpoints are damaged, or made with other settings.
+    """
+    if config.resume is None:
+        return None, None
+    if process_rank() == 0:
+        make_up_for_report(folder)
+    checkpoint = newest_checkpoint(folder)
+    if checkpoint is None:
+        return None, None
+    state = read_checkpoint(checkpoint)
+    check_settings(checkpoint, state["settings"], settings)
+    return checkpoint, state
+
+
+def known_vocabularies(
+    config: TrainConfig, folder: Path, bundle: Bundle | None
+) -> Vocabularies | None:
+    """Those of a bundle, or of a run that goes on; None = they are still to be made."""
+    if bundle is not None:
+        return bundle.vocabularies
+    resumed = config.resume and any(folder.glob("tokenizer*.json"))
+    return Vocabularies.load(folder) if resumed else None
+
+
+def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> TranslationData:
+    """The data of a run, prepared; `vocabularies` are those to use, if there are any yet."""
     data = TranslationData(
         config.data,
         config.cleaning,
@@ -210,12 +187,32 @@ def _prepare_data(config: TrainConfig, folder: Path, bundle: Bundle | None) -> T
         val_pairs=config.trainer.val_pairs,
         val_on_train=config.trainer.val_on_train,
     )
-    if bundle is not None:
-        data.prepare(bundle.vocabularies)
-    else:
-        resumed = config.resume and any(folder.glob("tokenizer*.json"))
-        data.prepare(Vocabularies.load(folder) if resumed else None)
+    data.prepare(vocabularies)
     return data
+
+
+def make_model(
+    config: TrainConfig, data: TranslationData, bundle: Bundle | None, whole: bool
+) -> TranslationModel:
+    """With new weights or those of a bundle; `whole` is as for `build_for_shards`."""
+    seed_everything(config.seed)
+    model = build_for_shards(whole, config.model, *data.vocabularies.sizes)
+    if bundle is not None and whole:
+        model.load_state_dict(bundle.model.state_dict())
+    return model
+
+
+def note_beginning(
+    config: TrainConfig, folder: Path, data: TranslationData, model: nn.Module, device: str
+) -> None:
+    """Write settings, vocabulary and provenance; from now on they are those of the run."""
+    with plain_disk_errors(folder):
+        write_settings(config, folder)
+        data.vocabularies.save(folder)
+        (folder / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
+        report = data.prepared.report if data.prepared else None
+        processes = config.trainer.devices * config.trainer.num_nodes
+        note_start(folder, count_parameters(model), device, processes, report)
 
 
 def make_validation(config: TrainConfig, run: Run, data: TranslationData) -> Validation:
@@ -252,21 +249,51 @@ def make_callbacks(
     return callbacks
 
 
-@contextmanager
-def plain_memory_errors(config: TrainConfig, trainer: Trainer, accelerator: str) -> Iterator[None]:
-    """Memory that runs out becomes a message that says what to change."""
+def finish(config: TrainConfig, trainer: Trainer, validation: Validation, seconds: float) -> None:
+    """Write `<run>/summary.json` and the report, tell the trackers, and say what to do next."""
+    run_dir, best = trainer.run.folder, max(validation.best, validation.average)
+    summary = {
+        "steps": trainer.step,
+        "stopped_early": trainer.step < config.trainer.max_steps,
+        "best_step": validation.best_step,
+        "best_val_bleu": round(best, 4),
+        **({"average": validation.summary} if validation.summary else {}),
+        "seconds": round(seconds, 1),
+    }
+    with plain_disk_errors(run_dir):
+        replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
+    averaged = validation.average > validation.best
+    corpus = f"data={config.data.name}"
+    if config.data.path is not None:
+        corpus += f" data.path={config.data.path}"
+    log.info(
+        "finished after %.0f s: best validation BLEU %.2f %s\n"
+        "evaluate    python scripts/evaluate.py model=%s %s\n"
+        'translate   translate --model %s "hello world"',
+        *(seconds, best, "of an average" if averaged else f"at step {validation.best_step}"),
+        *(run_dir, corpus, run_dir),
+    )
+    write_run_report(run_dir)
+    for tracker in trainer.trackers:
+        tracker.finish(summary, run_dir / "bundle" if config.logger.upload_bundle else None)
+
+
+def make_up_for_report(run_dir: Path) -> None:
+    """Write the report of a finished run that was killed before it had one."""
+    if (run_dir / "summary.json").exists() and not (run_dir / "report.html").exists():
+        write_run_report(run_dir)
+
+
+def write_run_report(run_dir: Path) -> None:
+    """Write `<run>/report.html`; whatever is wrong with it, the run is finished."""
+    from seq2seq.report.page import write_report
+
     try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not ran_out(error):
-            raise
-        raise out_of_memory(
-            trainer.batch,
-            accelerator,
-            max_tokens=config.data.max_tokens,
-            accumulate=config.trainer.accumulate,
-            beam=config.decode.beam,
-            batch_tokens=config.decode.batch_tokens,
-            run_dir=trainer.run.folder,
-            fine_tuning=bool(config.init_from),
-        ) from error
+        write_report([run_dir], run_dir / "report.html")
+        log.info("look        %s", run_dir / "report.html")
+    except Exception as error:
+        log.warning(
+            "the run is whole, but its report was not written: %s. To try again: "
+            "python scripts/report.py %s",
+            *(error or type(error).__name__, run_dir),
+        )

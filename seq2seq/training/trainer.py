@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -18,23 +19,43 @@ from torch.optim import AdamW
 
 from seq2seq.callbacks import Callback
 from seq2seq.callbacks.validation import Validation
+from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
-from seq2seq.errors import RunError
+from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
 from seq2seq.training.checkpointing import Schedule, read_checkpoint
 from seq2seq.training.compilation import compile_model
-from seq2seq.training.distributed import PendingMax
-from seq2seq.training.loss_spikes import GOOD, Judgement, LossSpikes, SkippedSteps
+from seq2seq.training.distributed import PendingMax, Processes, make_fabric
+from seq2seq.training.loss_spikes import GOOD, LossSpikes, SkippedSteps
+from seq2seq.training.optim import make_optimizer, make_schedule
 from seq2seq.training.resuming import restore, restore_random_state, save
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import full_tensors, without_gradient_sync
-from seq2seq.training.stopping import Interrupted
+from seq2seq.training.stopping import Interrupted, StopRequest
 from seq2seq.training.task import TranslationTask
-from seq2seq.training.timing import Timer
+from seq2seq.training.timing import Timer, Times
 
 log = logging.getLogger(__name__)
+
+
+def make_trainer(
+    config: TrainConfig, model: TranslationModel, fabric: Fabric, run: Run, **parts: Any
+) -> Trainer:
+    """The trainer of these settings, whose lengths are steps; `parts` are what watches the run."""
+    task = TranslationTask(model, config.optim)
+    max_tokens, seed = config.data.max_tokens, config.seed
+    return Trainer(fabric, task, run, config.trainer, max_tokens=max_tokens, seed=seed, **parts)
+
+
+def trainer_alone(
+    config: TrainConfig, model: TranslationModel, accelerator: str, precision: str
+) -> Trainer:
+    """One that trains in this process and keeps nothing, so that its steps can be measured."""
+    processes = Processes()
+    run = Run(Path(os.devnull), {}, precision, processes, StopRequest(processes))
+    return make_trainer(config, model, make_fabric(accelerator, precision), run)
 
 
 class Trainer:
@@ -46,15 +67,10 @@ class Trainer:
 
     Args:
         fabric: launched; starts processes, places tensors, knows the precision.
-        task: the losses of a batch, and the optimiser.
+        task: the losses of a batch, and the settings of the optimiser.
         run: its folder, what its processes tell each other, and signals.
-        accumulate: batches of each process for one step.
+        config: settings of the loop, its lengths in steps.
         max_tokens: budget of a batch; only brings the summed loss near 1, the range of fp16.
-        gradient_clip: largest global gradient norm; 0 = no clipping.
-        spike: nats per token above the recent average that make a step skipped.
-        ema: decay of the moving average; 0 = none.
-        val_every_n_steps, log_every_n_steps: steps between validations, and between rows.
-        compile: by torch.compile, where that works.
         seed: of the run; made into those of processes that have no random state to go on with.
         validation: scores the model; None = no validation.
         skipped_steps: reports them; None = they are only skipped.
@@ -64,7 +80,6 @@ class Trainer:
 
     Attributes:
         step: updates so far, the skipped ones included.
-        max_steps: of the whole run.
         model, optimizer: that train.
         device: of this process.
         timer: of the parts of a step.
@@ -79,15 +94,9 @@ class Trainer:
         fabric: Fabric,
         task: TranslationTask,
         run: Run,
+        config: TrainerConfig,
         *,
         max_tokens: int,
-        accumulate: int = 1,
-        gradient_clip: float = 0.0,
-        spike: float = math.inf,
-        ema: float = 0.0,
-        val_every_n_steps: int = 1,
-        log_every_n_steps: int = 1,
-        compile: bool = False,
         seed: int = 1,
         validation: Validation | None = None,
         skipped_steps: SkippedSteps | None = None,
@@ -95,26 +104,25 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         trackers: Sequence[Tracker] = (),
     ):
-        self.fabric, self.task, self.run = fabric, task, run
-        self.accumulate, self.max_tokens = accumulate, max_tokens
-        self.gradient_clip, self.seed = gradient_clip, seed
-        self.val_every_n_steps, self.log_every_n_steps = val_every_n_steps, log_every_n_steps
+        self.fabric, self.task, self.run, self.config = fabric, task, run, config
+        self.max_tokens, self.seed = max_tokens, seed
         self.validation, self.skipped_steps = validation, skipped_steps
         self.checkpoints, self.callbacks, self.trackers = checkpoints, callbacks, trackers
-        self.step, self.max_steps = 0, task.max_steps
+        self.step, self.max_steps = 0, int(config.max_steps)
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
         self._row: dict[str, Any] = {}
-        self._judgement: Judgement | None = None
+        self._judged: tuple[int, list[Batch]] = (0, [])  # step, and what it was made of
 
         self.module = fabric.setup_module(task)
         self.model, self.device = task.model, fabric.device
         self.sharded = isinstance(self.model, FSDPModule)
-        self.optimizer, self.schedule = task.configure_optimizers()
+        self.optimizer = make_optimizer(self.model, task.optim, self.model.config.d_model)
+        self.schedule = make_schedule(self.optimizer, task.optim, self.max_steps)
         self.timer = Timer(self.device)
-        self.compiled = compile and compile_model(self.model, self.device, self._pass)
-        self.ema = EMA(self.model, ema) if ema else None
-        self.spikes = LossSpikes(spike, self.device)
+        self.compiled = config.compile and compile_model(self.model, self.device, self._pass)
+        self.ema = EMA(self.model, task.optim.ema) if task.optim.ema else None
+        self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
         # A fused AdamW can leave a step out by itself; else the host waits for the judgement.
         on_gpu = self.device.type == "cuda" and not self.sharded and self.scaler is None
@@ -135,20 +143,14 @@ class Trainer:
             for callback in self.callbacks:
                 ending.callback(callback.close)
             batches = self._begin(data, checkpoint)
-            while self.step < self.max_steps and not self._gives_up():
+            while self.step < self.max_steps and not (self.validation and self.validation.gives_up):
                 flags = self._exchange_flags()
-                used = self._train_step(batches)
+                used = self.train_step(batches)
                 self._after_step(used, *flags.wait())
             if self.validation is not None:
                 self.validation.score_average(self)
             for callback in self.callbacks:
                 callback.on_train_end(self)
-
-    def train_some(self, batches: Iterator[Batch], steps: int) -> Iterator[int]:
-        """Make so many steps and nothing else, to measure them; yields after each."""
-        for _ in range(steps):
-            self._train_step(batches)
-            yield self.step
 
     def _begin(self, data: TranslationData, checkpoint: Path | None) -> Iterator[Batch]:
         """Restore the state, open the data, and make up for a validation that was broken off."""
@@ -158,12 +160,13 @@ class Trainer:
         data.consumer = Consumer(
             self.fabric.global_rank,
             self.fabric.world_size,
-            self.accumulate,
+            self.config.accumulate,
             self.step,
             self.max_steps,
             pin_memory=self.device.type == "cuda",
         )
         if checkpoint is not None and content is not None:
+            log.info("resuming    after step %d", self.step)
             restore(self, checkpoint, content)
         batches = iter(data.train_dataloader())
         if self.validation is not None:
@@ -183,16 +186,16 @@ class Trainer:
 
     # A step
 
-    def _train_step(self, batches: Iterator[Batch]) -> list[Batch]:
-        """One update; returns the batches that it was made of."""
+    def train_step(self, batches: Iterator[Batch]) -> list[Batch]:
+        """One update, and nothing else; returns the batches that it was made of."""
         used: list[Batch] = []
         losses = []
         self.optimizer.zero_grad()
         self.model.train()
-        for number in range(self.accumulate):
+        for number in range(self.config.accumulate):
             with self.timer.part("data"):
                 self.batch = batch = next(batches).to(self.device)
-            losses.append(self._pass(batch, sync=number == self.accumulate - 1))
+            losses.append(self._pass(batch, sync=number == self.config.accumulate - 1))
             used.append(batch)
         with self.timer.part("optimiser"):
             self._update(torch.stack(losses).sum(0), used)
@@ -201,6 +204,12 @@ class Trainer:
         self.step += 1
         self.timer.step_done()
         return used
+
+    def timed_step(self, batches: Iterator[Batch]) -> tuple[list[Batch], Times]:
+        """The same, and how long it took; waits for the GPU."""
+        before = self.timer.read()
+        used = self.train_step(batches)
+        return used, self.timer.read() - before
 
     def _pass(self, batch: Batch, sync: bool = True) -> Tensor:
         """Forward and backward; returns the summed loss and negative log-likelihood (2,).
@@ -213,7 +222,7 @@ class Trainer:
             with self.timer.part("forward"):
                 loss, nll = self.module(batch)
             with self.timer.part("backward"):
-                self.fabric.backward(loss / self.max_tokens / self.accumulate)
+                self.fabric.backward(loss / self.max_tokens / self.config.accumulate)
         return torch.stack([loss.detach(), nll])
 
     def _gradient_sync(self, wanted: bool) -> AbstractContextManager[Any]:
@@ -231,10 +240,10 @@ class Trainer:
         loss, nll, _ = totals / totals[2]
         self.fabric.strategy.precision.unscale_gradients(self.optimizer)
         # The loss was divided by the accumulated batches, and DDP divides by the processes.
-        factor = self.max_tokens * self.accumulate * world / totals[2]
+        factor = self.max_tokens * self.config.accumulate * world / totals[2]
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
-        limit = self.gradient_clip or math.inf
+        limit = self.config.gradient_clip or math.inf
         norm = full_tensors(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}
         self.metrics["optim/lr"] = self.optimizer.param_groups[0]["lr"]
@@ -251,10 +260,9 @@ class Trainer:
         if self._overflowed(nll, norm):
             self.skipped = torch.ones_like(self.skipped)  # the scaler skips it, and scales less
         else:
-            verdict = self.spikes.judge(nll, norm)
-            self.skipped = verdict[0] != GOOD
-            self._report_judgement()
-            self._judgement = Judgement(self.step + 1, verdict, used)
+            self._report_skipped()
+            self.skipped = self.spikes.judge(nll, norm)
+            self._judged = (self.step + 1, used)
             if self.skips_on_device:
                 setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
             elif self.skipped:
@@ -272,12 +280,11 @@ class Trainer:
         """What keeps small gradients of fp16 from becoming zero; None in other precisions."""
         return getattr(self.fabric.strategy.precision, "scaler", None)
 
-    def _report_judgement(self) -> None:
-        """Read the judgement of the last step, and say why the step was skipped."""
-        judgement, self._judgement = self._judgement, None
-        skipped = None if judgement is None else judgement.read()
-        if skipped is not None and self.skipped_steps is not None:
-            self.skipped_steps.report(skipped)
+    def _report_skipped(self) -> None:
+        """Read the verdict on the step that was judged last; if it was skipped, say why."""
+        verdict = self.spikes.read()
+        if verdict is not None and verdict.fault != GOOD and self.skipped_steps is not None:
+            self.skipped_steps.report(*self._judged, verdict)
 
     # Between two steps
 
@@ -293,22 +300,22 @@ class Trainer:
 
     def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
         if not self.skips_on_device:
-            self._report_judgement()
+            self._report_skipped()
         for callback in self.callbacks:
             callback.on_step_end(self, used)
         if self.is_log_step:
-            self.log({name: self.metrics[name] for name in ("train/loss", "train/nll")})
+            names = ("train/loss", "train/nll", "optim/grad_norm", "optim/lr")
+            self.log({name: self.metrics[name] for name in names})
             self.log({"train/perplexity": self.metrics["train/nll"].exp()})
-            self.log({name: self.metrics[name] for name in ("optim/grad_norm", "optim/lr")})
             self.log({"epoch": self.data.epochs_done(self.step)})
         self.write_row()
         alone = self.run.processes.size == 1
         self._save_or_validate(self.run.stop.signal if alone else signal, late)
 
     def _save_or_validate(self, signal: int, late: int) -> None:
-        due = self.step % self.val_every_n_steps == 0 or self.step >= self.max_steps
+        due = self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
         due = due and self.validation is not None
-        error = self._error()
+        error = None if self.skipped_steps is None else self.skipped_steps.error
         regular = self.checkpoints is not None and self.checkpoints.is_due(self.step)
         if due or regular or signal or late or error is not None:
             self._save(validated=not due)  # before a validation, since that takes long ...
@@ -324,15 +331,9 @@ class Trainer:
         if self.checkpoints is None:
             return
         with self.timer.excluded():
-            self._report_judgement()
+            self._report_skipped()
             save(self, validated)
         self.checkpoints.saved_at = time.monotonic()
-
-    def _error(self) -> RunError | None:
-        return None if self.skipped_steps is None else self.skipped_steps.error
-
-    def _gives_up(self) -> bool:
-        return self.validation is not None and self.validation.gives_up
 
     def _validate(self) -> None:
         assert self.validation is not None
@@ -350,7 +351,7 @@ class Trainer:
 
     @property
     def is_log_step(self) -> bool:
-        return self.step % self.log_every_n_steps == 0
+        return self.step % self.config.log_every_n_steps == 0
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Add figures to the row of this step."""

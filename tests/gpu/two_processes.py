@@ -20,7 +20,7 @@ from tiny_training import TinyData, TinyValidation, tiny_batch
 from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.distributed.tensor import DTensor
 
-from seq2seq.config import OptimConfig
+from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.training.distributed import Processes, make_fabric
 from seq2seq.training.hardware import claim_device
 from seq2seq.training.run_folder import Run
@@ -51,11 +51,11 @@ with torch.device("meta" if way == "fsdp" and dist.get_rank() else "cpu"):
     model = tiny_transformer(**sizes)
 processes = Processes.connected()
 run = Run(Path(os.devnull), {}, "bf16-mixed", processes, StopRequest(processes))
-task = TranslationTask(model, OptimConfig(lr=0.001, warmup_steps=2), 4)
-trainer = Trainer(
-    fabric, task, run, max_tokens=64, accumulate=2, compile=way == "compile",
-    val_every_n_steps=9, validation=TinyValidation(),
-)  # fmt: skip
+task = TranslationTask(model, OptimConfig(lr=0.001, warmup_steps=2))
+config = TrainerConfig(
+    max_steps=4, accumulate=2, compile=way == "compile", gradient_clip=0.0, val_every_n_steps=9
+)
+trainer = Trainer(fabric, task, run, config, max_tokens=64, validation=TinyValidation())
 trainer.fit(TinyData())
 tensors = [value for state in trainer.optimizer.state.values() for value in state.values()]
 tensors += trainer.model.parameters()

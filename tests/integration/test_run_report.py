@@ -10,7 +10,7 @@ from html_elements import Page
 
 from seq2seq.report import page
 from seq2seq.report.run import read_run
-from seq2seq.training.announcement import write_run_report
+from seq2seq.training.train import write_run_report
 
 
 def test_a_finished_run_has_its_report(toy_run):

@@ -31,7 +31,7 @@ def _as_it_was():
 def test_the_second_ctrl_c_ends_a_run_with_130_and_without_saving(
     toy_corpus, tmp_path, monkeypatch, capfd
 ):
-    step, made = TranslationTask.training_step, []
+    step, made = TranslationTask.forward, []
 
     def slow(task, batch):
         """The step after the third takes so long that a person loses patience."""
@@ -41,7 +41,7 @@ def test_the_second_ctrl_c_ends_a_run_with_130_and_without_saving(
         made.append(batch)
         return step(task, batch)
 
-    monkeypatch.setattr(TranslationTask, "training_step", slow)
+    monkeypatch.setattr(TranslationTask, "forward", slow)
     # Whatever the clock says, it is a second one.
     monkeypatch.setattr(stopping, "SECOND_CTRL_C_AFTER", -1)
     config = toy_settings(

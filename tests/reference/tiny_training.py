@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from lightning.fabric import Fabric
 from tiny import random_ids, tiny_transformer
 
 from seq2seq.callbacks import Callback
-from seq2seq.config import OptimConfig
+from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.datamodule import Consumer
 from seq2seq.training.checkpointing import Schedule
 from seq2seq.training.distributed import Processes, make_fabric
-from seq2seq.training.loss_spikes import SkippedStep
+from seq2seq.training.loss_spikes import Verdict
 from seq2seq.training.run_folder import Run
 from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
@@ -84,16 +85,16 @@ class KeptFaults:
     error = None
 
     def __init__(self) -> None:
-        self.skipped: list[SkippedStep] = []
+        self.skipped: list[tuple[int, Verdict, list[Batch]]] = []
 
-    def report(self, skipped: SkippedStep) -> None:
-        self.skipped.append(skipped)
+    def report(self, step: int, batches: list[Batch], verdict: Verdict) -> None:
+        self.skipped.append((step, verdict, batches))
 
 
-def tiny_task(optim: OptimConfig | None = None, max_steps: int = 100, **model: Any):
+def tiny_task(optim: OptimConfig | None = None, **model: Any):
     """The same weights each time."""
     optim = optim or OptimConfig(lr=0.01, warmup_steps=2)
-    return TranslationTask(tiny_transformer(**model), optim, max_steps)
+    return TranslationTask(tiny_transformer(**model), optim)
 
 
 def tiny_trainer(
@@ -105,22 +106,24 @@ def tiny_trainer(
     fabric: Fabric | None = None,
     precision: str = "32-true",
     save_every: int | None = None,
+    ema: float = 0.0,
     **options: Any,
 ) -> Trainer:
-    """As `seq2seq.training.train` makes it; `options` are the trainer's own."""
+    """As `seq2seq.training.train` makes it; `options` are its settings, and the trainer's own."""
     processes = Processes()
     folder = Path(os.devnull) if run_dir is None else run_dir
     run = Run(folder, {}, precision, processes, StopRequest(processes))
-    task.max_steps = steps
-    settings: dict[str, Any] = {
-        "max_tokens": 64, "gradient_clip": 1.0, "val_every_n_steps": 2,
-        "validation": TinyValidation(), "skipped_steps": KeptFaults(), **options,
-    }  # fmt: skip
+    settings: dict[str, Any] = {"val_every_n_steps": 2, "log_every_n_steps": 1}
+    parts: dict[str, Any] = {"validation": TinyValidation(), "skipped_steps": KeptFaults()}
+    for name, value in options.items():
+        (settings if hasattr(TrainerConfig, name) else parts)[name] = value
     if save_every is not None:
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        settings.setdefault("checkpoints", Schedule(save_every))
+        parts.setdefault("checkpoints", Schedule(save_every))
     fabric = fabric or make_fabric("cpu", precision)
-    return Trainer(fabric, task, run, callbacks=callbacks, **settings)
+    task.optim = replace(task.optim, ema=ema)
+    config = TrainerConfig(max_steps=steps, **settings)
+    return Trainer(fabric, task, run, config, max_tokens=64, callbacks=callbacks, **parts)
 
 
 def tiny_fit(
@@ -170,5 +173,5 @@ class Recorder(Callback):
         states = trainer.optimizer.state.values()
         self.moments.append([value.clone() for state in states for value in state.values()])
         self.skipped.append(bool(trainer.skipped))
-        known = {one.step: one.reason(5.0) for one in trainer.skipped_steps.skipped}
+        known = {step: verdict.reason(5.0) for step, verdict, _ in trainer.skipped_steps.skipped}
         self.faults.append(known.get(trainer.step))

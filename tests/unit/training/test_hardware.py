@@ -6,7 +6,7 @@ import torch
 
 from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.training import hardware
-from seq2seq.training.hardware import allow_tf32, describe_attention, peak_memory
+from seq2seq.training.hardware import describe_attention, peak_memory, set_up_process
 
 FLASH = "encoder flash, decoder flash, across flash kernel"
 
@@ -57,7 +57,7 @@ def test_a_cpu_multiplies_in_full_precision_and_a_gpu_on_its_tensor_cores():
     before = torch.get_float32_matmul_precision()
     try:
         for accelerator, precision in (("gpu", "high"), ("cpu", "highest")):
-            allow_tf32(accelerator)
+            set_up_process(accelerator)
             assert torch.get_float32_matmul_precision() == precision
     finally:
         torch.set_float32_matmul_precision(before)

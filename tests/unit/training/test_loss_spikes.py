@@ -85,7 +85,7 @@ def test_a_device_that_skips_by_itself_ends_with_the_same_weights_and_tells_one_
         kept = KeptFaults()
         task = poison(tiny_task(), "hidden", math.nan, 2)
         tiny_fit(task, [recorder, *callbacks], 5, skipped_steps=kept, ema=0.5)
-        assert [one.step for one in kept.skipped] == [3]
+        assert [step for step, *_ in kept.skipped] == [3]
     assert on_device.skipped == waiting.skipped == [False, False, True, False, False]
     assert on_device.faults == [None] * 5  # at the end of step 3 nobody has asked yet
     for ours, theirs in zip(on_device.weights, waiting.weights, strict=True):
@@ -106,16 +106,20 @@ def test_a_skipped_step_names_its_batches_and_figures():
     recorder, kept = Recorder(), KeptFaults()
     task = poison(tiny_task(), "gradient", math.inf, 3)
     tiny_fit(task, [recorder], 3, accumulate=2, skipped_steps=kept)
-    [skipped] = kept.skipped
-    assert skipped.step == 2  # of batches 2 and 3
-    assert len(skipped.batches) == 2
-    assert skipped.norm == math.inf
-    assert skipped.nll == pytest.approx(recorder.nll[1])
-    assert skipped.average == pytest.approx(recorder.nll[0])
+    [(step, verdict, batches)] = kept.skipped
+    assert step == 2  # of batches 2 and 3
+    assert len(batches) == 2
+    assert verdict.norm == math.inf
+    assert verdict.nll == pytest.approx(recorder.nll[1])
+    assert verdict.average == pytest.approx(recorder.nll[0])
 
 
 def judge(spikes: LossSpikes, nll: float, norm: float = 1.0) -> int:
-    return int(spikes.judge(torch.tensor(nll), torch.tensor(norm))[0])
+    skipped = spikes.judge(torch.tensor(nll, dtype=torch.float64), torch.tensor(norm))
+    verdict = spikes.read()
+    assert spikes.read() is None  # once only
+    assert bool(skipped) == (verdict.fault != GOOD)
+    return int(verdict.fault)
 
 
 @given(
@@ -130,9 +134,8 @@ def test_a_jump_is_more_than_so_much_above_the_average(losses, jump):
         average += (nll - average) / min(count, REMEMBERED)
     known = spikes.state_dict()["average"]
     assert known == pytest.approx(average)
-    nll = torch.tensor(known + jump, dtype=torch.float64)
-    verdict = spikes.judge(nll, torch.tensor(1.0))
-    assert (verdict[0] == JUMP) == bool(nll > known + 5.0)
+    nll = known + jump
+    assert (judge(spikes, nll) == JUMP) == (nll > known + 5.0)
 
 
 def test_the_average_is_the_plain_mean_at_first_and_follows_later():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from seq2seq.config import may_change
+from seq2seq.config import DataConfig, DecodeConfig, TrainConfig, TrainerConfig, may_change
 from seq2seq.data.collate import Batch
-from seq2seq.training.hardware import out_of_memory, ran_out
+from seq2seq.errors import RunError
+from seq2seq.training.hardware import plain_memory_errors, ran_out
 
 CPU_MESSAGE = (
     "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
@@ -42,10 +44,19 @@ IDS = torch.zeros(8, 5, dtype=torch.long)
 BATCH = Batch(IDS, IDS[:, :3], IDS[:, :3], 0, 0)
 
 
-def message(batch: Batch | None, **options) -> str:
-    given = {"max_tokens": 4096, "accumulate": 4, "beam": 5, "batch_tokens": 4096,
-             "run_dir": Path("runs/x"), **options}  # fmt: skip
-    return str(out_of_memory(batch, "cpu", **given))
+CONFIG = TrainConfig(
+    data=DataConfig(max_tokens=4096), trainer=TrainerConfig(accumulate=4),
+    decode=DecodeConfig(beam=5, batch_tokens=4096),
+)  # fmt: skip
+
+
+def message(batch: Batch | None, config: TrainConfig = CONFIG) -> str:
+    trainer = SimpleNamespace(
+        batch=batch, device=torch.device("cpu"), run=SimpleNamespace(folder="runs/x")
+    )
+    with pytest.raises(RunError) as raised, plain_memory_errors(config, trainer):
+        raise MemoryError
+    return str(raised.value)
 
 
 def test_the_message_says_what_the_batch_was_and_what_to_lower():
@@ -68,4 +79,4 @@ def test_outside_of_steps_the_search_is_to_blame_and_may_be_made_smaller():
 @pytest.mark.parametrize("batch", [BATCH, None], ids=["training", "validation"])
 def test_a_model_that_training_starts_from_cannot_be_smaller(batch):
     assert "a smaller model" in message(batch)
-    assert "a smaller model" not in message(batch, fine_tuning=True)
+    assert "a smaller model" not in message(batch, replace(CONFIG, init_from="general"))

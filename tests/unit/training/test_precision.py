@@ -10,54 +10,68 @@ from lightning.fabric import Fabric
 from lightning.fabric.plugins import MixedPrecision
 from tiny_training import Recorder, tiny_fit, tiny_task
 
-from seq2seq.config import ModelConfig, RecurrentConfig, TrainerConfig, TransformerConfig
+from seq2seq.config import (
+    DataConfig,
+    ModelConfig,
+    RecurrentConfig,
+    TrainerConfig,
+    TransformerConfig,
+)
 from seq2seq.errors import ConfigError
 from seq2seq.training import hardware
-from seq2seq.training.hardware import choose_precision, explain_precision
+from seq2seq.training.hardware import choose_precision
 
-NARROW, WIDE = TransformerConfig(d_model=256), TransformerConfig(d_model=512)
+TINY, NARROW, WIDE = (TransformerConfig(d_model=width) for width in (128, 256, 512))
+MANY_SHAPES, FEW_SHAPES = DataConfig(), DataConfig(length_multiple=0)
 
 
 @pytest.mark.parametrize(
-    ("model", "instructions", "chosen", "why"),
+    ("model", "data", "chosen", "why"),
     [
-        (WIDE, True, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
-        (RecurrentConfig(), True, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
-        (NARROW, True, "32-true", "chosen, as bf16 gains with models of width 512 and more"),
-        (WIDE, False, "32-true", ""),
+        (WIDE, MANY_SHAPES, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
+        (RecurrentConfig(), MANY_SHAPES, "bf16-mixed", "this CPU has instructions for bf16"),
+        (NARROW, MANY_SHAPES, "32-true", "width 512 and more, or 256 with data.length_multiple=0"),
+        (NARROW, FEW_SHAPES, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
+        (TINY, MANY_SHAPES, "32-true", "chosen, as bf16 gains with models of width 512 and more"),
+        (TINY, FEW_SHAPES, "32-true", "chosen, as bf16 gains with models of width 256 and more"),
     ],
 )
-def test_auto_on_a_cpu(monkeypatch, model: ModelConfig, instructions: bool, chosen, why):
-    monkeypatch.setattr(hardware, "cpu_has_bf16", lambda: instructions)
-    assert choose_precision(TrainerConfig(), "cpu", model) == chosen
-    assert explain_precision("auto", chosen, "cpu") == why
+def test_auto_on_a_cpu(monkeypatch, model: ModelConfig, data: DataConfig, chosen, why):
+    monkeypatch.setattr(hardware, "cpu_has", lambda precision: True)
+    found, reason = choose_precision(TrainerConfig(), "cpu", model, data)
+    assert found == chosen
+    assert reason.endswith(why)
+    monkeypatch.setattr(hardware, "cpu_has", lambda precision: False)
+    assert choose_precision(TrainerConfig(), "cpu", model, data) == ("32-true", "")
 
 
 @pytest.mark.parametrize(("generation", "chosen"), [(9, "bf16-mixed"), (7, "16-mixed")])
 def test_auto_on_a_gpu(monkeypatch, generation: int, chosen: str):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (generation, 0))
-    assert choose_precision(TrainerConfig(), "gpu", NARROW) == chosen
+    assert choose_precision(TrainerConfig(), "gpu", NARROW, FEW_SHAPES) == (chosen, "")
 
 
 def test_a_precision_that_the_device_lacks(monkeypatch):
     with pytest.raises(ConfigError, match=r"16-mixed needs a GPU.*use trainer\.precision=32"):
-        choose_precision(TrainerConfig(precision="16-mixed"), "cpu", WIDE)
+        choose_precision(TrainerConfig(precision="16-mixed"), "cpu", WIDE, FEW_SHAPES)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 0))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
     with pytest.raises(ConfigError, match=r"Tesla T4 has no bf16 arithmetic; use .*16-mixed"):
-        choose_precision(TrainerConfig(precision="bf16-mixed"), "gpu", WIDE)
+        choose_precision(TrainerConfig(precision="bf16-mixed"), "gpu", WIDE, FEW_SHAPES)
 
 
 def test_bf16_that_was_asked_for_on_a_cpu_without_it_is_said_to_be_slow(monkeypatch):
-    monkeypatch.setattr(hardware, "cpu_has_bf16", lambda: False)
-    assert choose_precision(TrainerConfig(precision="bf16-mixed"), "cpu", WIDE) == "bf16-mixed"
-    assert "slow, as this CPU has no" in explain_precision("bf16-mixed", "bf16-mixed", "cpu")
+    monkeypatch.setattr(hardware, "cpu_has", lambda precision: False)
+    asked = TrainerConfig(precision="bf16-mixed")
+    assert choose_precision(asked, "cpu", WIDE, FEW_SHAPES) == (
+        "bf16-mixed", "slow, as this CPU has no instructions for bf16",
+    )  # fmt: skip
 
 
 def test_the_question_for_instructions_survives_a_torch_without_it(monkeypatch):
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         monkeypatch.delattr(torch.cpu, name, raising=False)
-    assert not hardware.cpu_has_bf16()
+    assert not hardware.cpu_has("bfloat16")
 
 
 def fp16(init_scale: float) -> Fabric:

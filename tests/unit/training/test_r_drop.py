@@ -15,12 +15,12 @@ SMOOTHING = 0.1
 
 
 def task_of(model, r_drop: float) -> TranslationTask:
-    return TranslationTask(model, OptimConfig(r_drop=r_drop, label_smoothing=SMOOTHING), 9)
+    return TranslationTask(model, OptimConfig(r_drop=r_drop, label_smoothing=SMOOTHING))
 
 
 def step(model, r_drop: float) -> tuple[torch.Tensor, list[torch.Tensor]]:
     torch.manual_seed(5)
-    loss, _ = task_of(model, r_drop).training_step(tiny_batch(0))
+    loss, _ = task_of(model, r_drop)(tiny_batch(0))
     return loss.detach(), torch.autograd.grad(loss, list(model.parameters()))
 
 
@@ -33,7 +33,7 @@ def test_it_is_the_formula_of_the_paper_written_out():
     model = tiny_transformer(dropout=0.3).train()
     batch, weight = tiny_batch(0), 3.0
     torch.manual_seed(5)
-    loss, _ = task_of(model, weight).training_step(batch)
+    loss, _ = task_of(model, weight)(batch)
     torch.manual_seed(5)
     twice = [torch.cat([side, side]) for side in (batch.source, batch.target_in)]
     logits = model.project(model(twice[0], twice[0] != PAD, twice[1]))

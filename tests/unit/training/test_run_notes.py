@@ -12,15 +12,14 @@ from conftest import toy_settings
 
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.errors import RunError
-from seq2seq.training.announcement import finish, make_up_for_report
-from seq2seq.training.train import make_callbacks
+from seq2seq.training.train import finish, make_callbacks, make_up_for_report
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
 
 
 def end(run_dir):
-    trainer = SimpleNamespace(step=2, trackers=[])
-    finish(toy_settings(), run_dir, trainer, VALIDATION, 1.0)
+    trainer = SimpleNamespace(step=2, trackers=[], run=SimpleNamespace(folder=run_dir))
+    finish(toy_settings(), trainer, VALIDATION, 1.0)
 
 
 def test_a_full_disk_is_one_message_that_says_how_to_go_on(tmp_path, monkeypatch):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import math
+from types import SimpleNamespace
 
 import pytest
 
+from seq2seq.config import TrainerConfig
 from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
@@ -16,8 +18,8 @@ from seq2seq.training.loss_spikes import (
     JUMP,
     LOSS_NOT_FINITE,
     MOST_IN_A_ROW,
-    SkippedStep,
     SkippedSteps,
+    Verdict,
 )
 
 PAIRS = [("one two", "un deux"), ("three", "trois quatre cinq")]
@@ -29,24 +31,28 @@ def vocabularies() -> Vocabularies:
     return Vocabularies(source, Tokenizer.train((text for _, text in PAIRS), 310))
 
 
-def skipped(vocabularies: Vocabularies, in_a_row: int = 1) -> SkippedStep:
+def skip_a_step(steps: SkippedSteps, in_a_row: int = 1) -> None:
+    """Report that step 7 was left out, whose batch holds all pairs."""
     sides = zip(*PAIRS, strict=True)
     sources, targets = (
         tokenizer.encode(texts)
-        for tokenizer, texts in zip((vocabularies.source, vocabularies.target), sides, strict=True)
+        for tokenizer, texts in zip(
+            (steps.vocabularies.source, steps.vocabularies.target), sides, strict=True
+        )
     )
-    batches = [collate(sources, targets)]
-    return SkippedStep(7, LOSS_NOT_FINITE, math.nan, 2.5, 3.25, in_a_row, batches)
+    verdict = Verdict(LOSS_NOT_FINITE, math.nan, 2.5, 3.25, in_a_row)
+    steps.report(7, [collate(sources, targets)], verdict)
 
 
-def reporter(folder, vocabularies, stop=False, rank=0) -> SkippedSteps:
-    return SkippedSteps(folder, rank, vocabularies, threshold=5.0, stop=stop)
+def reporter(folder, vocabularies, on_loss_spike="skip", rank=0) -> SkippedSteps:
+    run = SimpleNamespace(folder=folder, processes=SimpleNamespace(rank=rank))
+    return SkippedSteps(run, TrainerConfig(on_loss_spike=on_loss_spike), vocabularies)
 
 
 def test_the_sentences_can_be_read_and_the_figures_are_beside_them(vocabularies, tmp_path, caplog):
     steps = reporter(tmp_path, vocabularies)
     with caplog.at_level(logging.WARNING):
-        steps.report(skipped(vocabularies))
+        skip_a_step(steps)
     path = tmp_path / "bad_steps" / "step-00000007.json"
     content = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
     [rows] = content.pop("batches")
@@ -75,34 +81,34 @@ def test_the_sentences_can_be_read_and_the_figures_are_beside_them(vocabularies,
     ],
 )
 def test_a_reason_is_in_words(fault, words):
-    assert SkippedStep(7, fault, math.inf, 2.5, math.nan, 1, []).reason(2.5) == words
+    assert Verdict(fault, math.inf, 2.5, math.nan, 1).reason(2.5) == words
 
 
 def test_a_run_that_stops_says_how_to_go_on(vocabularies, tmp_path):
-    steps = reporter(tmp_path, vocabularies, stop=True)
-    steps.report(skipped(vocabularies))
+    steps = reporter(tmp_path, vocabularies, on_loss_spike="stop")
+    skip_a_step(steps)
     assert "step 7 was left out: the loss is nan" in str(steps.error)
     assert f"resume={tmp_path} trainer.on_loss_spike=skip" in str(steps.error)
 
 
 def test_many_in_a_row_end_a_run_that_would_skip_them(vocabularies, tmp_path):
     steps = reporter(tmp_path, vocabularies)
-    steps.report(skipped(vocabularies, MOST_IN_A_ROW - 1))
+    skip_a_step(steps, MOST_IN_A_ROW - 1)
     assert steps.error is None
-    steps.report(skipped(vocabularies, MOST_IN_A_ROW))
+    skip_a_step(steps, MOST_IN_A_ROW)
     assert "The run diverged: its last 10 steps were bad. Start a new one with a lower" in (
         str(steps.error)
     )
 
 
 def test_other_processes_write_files_of_their_own(vocabularies, tmp_path):
-    reporter(tmp_path, vocabularies, rank=3).report(skipped(vocabularies))
+    skip_a_step(reporter(tmp_path, vocabularies, rank=3))
     assert (tmp_path / "bad_steps" / "step-00000007-rank3.json").is_file()
 
 
 def test_a_folder_that_cannot_be_written_does_not_stop_the_run(vocabularies, tmp_path, caplog):
     (tmp_path / "bad_steps").touch()
     steps = reporter(tmp_path, vocabularies)
-    steps.report(skipped(vocabularies))
+    skip_a_step(steps)
     assert "Its sentences could not be written" in caplog.text
     assert steps.error is None
