@@ -9,8 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-
-from seq2seq.cli.settings import ROOT
+from conftest import ROOT
 
 ABSENT = "data.members.composed.path=/nonexistent"
 

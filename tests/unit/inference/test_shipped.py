@@ -65,7 +65,7 @@ def test_it_is_evaluated_and_its_scores_go_among_the_runs(general, tmp_path):
     before = sorted(general.iterdir())
     write_lines(tmp_path / "corpus" / "test.tsv", ["en\tfr", "a man reads\tun homme lit"])
     data = DataConfig(path=str(tmp_path / "corpus"), cache=str(tmp_path / "cache"))
-    record = evaluate(EvaluateConfig(model="general", data=data, device="cpu"))
+    record = evaluate(EvaluateConfig(bundle="general", data=data, device="cpu"))
     assert record.model["folder"] == "general"
     assert Path("runs/pretrained/general/evaluation/files-test/evaluation.json").is_file()
     assert sorted(general.iterdir()) == before
