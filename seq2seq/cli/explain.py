@@ -7,6 +7,7 @@ Hydra and OmegaConf refuse later, by the types of their errors.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args, get_origin, get_type_hints
@@ -88,15 +89,16 @@ def check_arguments(
         ConfigError: with all that was found.
     """
     overrides, problems = [], []
-    rest = iter(arguments)
-    for argument in rest:
-        name = argument.partition("=")[0]
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        name, equals, value = argument.partition("=")
         if not argument.startswith("-"):
             overrides.append(argument)
-        elif name not in FLAGS:
-            problems.append(_with_dashes(argument, schema))
-        elif FLAGS[name] and name == argument:
-            next(rest, None)
+        else:
+            follows = not equals and rest and "=" not in rest[0] and FLAGS.get(name, True)
+            value = rest.pop(0) if follows and not rest[0].startswith("-") else value
+            problems += [] if name in FLAGS else [_with_dashes(name, value or "VALUE", schema)]
     if {"-sc", "--shell-completion"} & set(arguments):
         return
     given: dict[str, str] = {}
@@ -111,19 +113,18 @@ def check_arguments(
         group = override.key_or_group
         if group in presets and override.package is None:
             if group in given:
-                problems.append(f"{given[group]} and {argument} choose twice: give one of them")
+                problems.append(f"{given[group]} and {argument}: give one of them")
             given[group] = argument
     if problems:
         raise ConfigError(problems)
 
 
-def _with_dashes(argument: str, schema: type[Any]) -> str:
-    """What to say about `--name` or `--name=value`."""
-    shown, _, value = argument.partition("=")
-    name = shown.lstrip("-").replace("-", "_")
+def _with_dashes(option: str, value: str, schema: type[Any]) -> str:
+    """What to say about `--name value` or `--name=value`."""
+    name = option.lstrip("-").replace("-", "_")
     if name in keys_of(schema):
-        return f"{shown} is given as {name}={value or 'VALUE'}, without dashes"
-    return f"{shown}: settings are given as name=value, without dashes; {unknown(name, schema)}"
+        return f"{option} is given without dashes: {name}={value}"
+    return f"{option}: settings are given as name=value, without dashes; {unknown(name, schema)}"
 
 
 def _problems(
@@ -142,19 +143,24 @@ def _problems(
         yield f"{argument}: model= is an architecture; a trained model is bundle={value}"
     elif first not in own or (override.package is None and not _may_exist(key, schema, presets)):
         if not override.is_add() or first not in own:
-            yield unknown(key, schema)
+            yield unknown(key, schema, groups=presets)
     elif override.is_sweep_override():
         if not several:
-            yield (
-                f"{argument} gives several values: choose one; -m before it makes a run with each; "
-                f"a list stands in brackets, {key}=[VALUE,VALUE]"
-            )
+            as_list = "" if key in presets else f"; a list stands in brackets, {key}=[VALUE,VALUE]"
+            yield f"{argument} gives several values: choose one, or train with each, -m{as_list}"
     elif key in presets and override.package is None:
         if not isinstance(override.value(), str | dict):
             chosen = argument.partition("=")[2]
             yield f"{key}={chosen} is not known: {nearest(chosen, presets[key])}"
         elif override.is_add():
             yield f"{argument}: leave the + out, since there is always one {key}"
+    elif (
+        override.is_add()
+        and key in keys_of(schema)
+        and first != "model"  # of which another kind may have the setting
+        and not isinstance(override.value(), dict)
+    ):
+        yield f"{argument}: leave the + out, which adds what is not there"
 
 
 def _may_exist(key: str, schema: type[Any], presets: Iterable[str]) -> bool:
@@ -203,17 +209,20 @@ def _cause(error: Exception) -> BaseException | None:
     return error.__cause__ or error.__context__
 
 
-def unknown(key: str, schema: type[Any], owner: type[Any] | None = None) -> str:
+def unknown(
+    key: str, schema: type[Any], owner: type[Any] | None = None, groups: Iterable[str] = ()
+) -> str:
     """What to say about a name that no setting has.
 
     Args:
         key: dotted.
         schema: the settings of the command.
         owner: the part of them, as composed, that was asked for the name.
+        groups: names that presets are chosen by.
     """
     if (renamed := refusal(key)) is not None:
         return renamed
-    valid, last = keys_of(schema), key.rpartition(".")[2]
+    valid, (section, _, last) = keys_of(schema), key.rpartition(".")
     if owner is ModelConfig:
         presets = " or ".join(f"_{name}" for name in ARCHITECTURES)
         return (
@@ -230,10 +239,14 @@ def unknown(key: str, schema: type[Any], owner: type[Any] | None = None) -> str:
         return f"{key} is no setting of this kind of model: leave it out, or choose another model="
     meant = [one for one in synonyms(key) if one.partition("=")[0] in valid]
     meant = meant or [name for name in valid if name.rpartition(".")[2] == last]
+    beside = [name for name in (*valid, *groups) if name.rpartition(".")[0] == section]
+    close = difflib.get_close_matches(last, [name.rpartition(".")[2] for name in beside], n=2)
+    found = [f"{section}.{name}".lstrip(".") for name in dict.fromkeys(close)]
+    meant = meant or found or ([] if beside else difflib.get_close_matches(key, valid, n=1))
     if meant:
         return f"there is no setting {key!r}: did you mean {' or '.join(map(repr, meant))}?"
-    hint = nearest(key, valid)
-    return f"there is no setting {key!r}: {hint if hint.endswith('?') else '--help lists them'}"
+    help_of = f"--help {section}" if beside and section else "--help"
+    return f"there is no setting {key!r}: {help_of} lists them"
 
 
 def _wrong_value(error: OmegaConfBaseException) -> str:
