@@ -340,11 +340,11 @@ def _fine_tuned(config: DictConfig, values: dict[str, Any], folder: str) -> dict
             "out"
             for key in learned
         )
+    model = read_config(bundle_folder(folder) / "config.json").model
     if "model" in keys:
         return values
     own = {key.removeprefix("model."): OmegaConf.select(config, key)
            for key in keys if key.startswith("model.")}  # fmt: skip
-    model = read_config(bundle_folder(folder) / "config.json").model
     return values | {"model": dataclasses.asdict(model) | own}
 
 
