@@ -92,29 +92,30 @@ def check_arguments(
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
-        name, equals, value = argument.partition("=")
         if not argument.startswith("-"):
             overrides.append(argument)
-        else:
-            follows = not equals and rest and "=" not in rest[0] and FLAGS.get(name, True)
-            value = rest.pop(0) if follows and not rest[0].startswith("-") else value
-            problems += [] if name in FLAGS else [_with_dashes(name, value or "VALUE", schema)]
+            continue
+        option, equals, value = argument.partition("=")
+        if not equals and FLAGS.get(option, True) and rest and not re.search("^-|=", rest[0]):
+            value = rest.pop(0)
+        if option not in FLAGS:
+            problems.append(_with_dashes(option, value or "VALUE", schema))
     if {"-sc", "--shell-completion"} & set(arguments):
         return
-    given: dict[str, str] = {}
+    several = bool({"-m", "--multirun"} & set(arguments))
+    parser, given = OverridesParser.create(), dict[str, str]()
     for argument in overrides:
         try:
-            [override] = OverridesParser.create().parse_overrides([argument])
+            [override] = parser.parse_overrides([argument])
         except HydraException as error:
             problems.append(explain(error, schema))
             continue
-        several = {"-m", "--multirun"} & set(arguments)
-        problems += _problems(override, schema, presets, several=bool(several))
+        problems += _problems(override, schema, presets, several=several)
         group = override.key_or_group
-        if group in presets and override.package is None:
-            if group in given:
-                problems.append(f"{given[group]} and {argument}: give one of them")
-            given[group] = argument
+        if group not in presets or override.package is not None:
+            continue
+        if argument != given.setdefault(group, argument):
+            problems.append(f"{given[group]} and {argument}: give one of them")
     if problems:
         raise ConfigError(problems)
 
@@ -134,6 +135,8 @@ def _problems(
     key, argument = override.key_or_group, str(override.input_line)
     own = {f.name for f in dataclasses.fields(schema)} | presets.keys()
     first = re.split(r"[./@]", key)[0]
+    known = first in own and (override.package is not None or _may_exist(key, schema, presets))
+    added = first in own and override.is_add()  # below a group; `build` looks at it
     if first == "hydra":
         return
     if override.is_delete():
@@ -141,9 +144,8 @@ def _problems(
     elif key == "model" and "bundle" in own:
         value = argument.partition("=")[2]
         yield f"{argument}: model= is an architecture; a trained model is bundle={value}"
-    elif first not in own or (override.package is None and not _may_exist(key, schema, presets)):
-        if not override.is_add() or first not in own:
-            yield unknown(key, schema, groups=presets)
+    elif not known and not added:
+        yield unknown(key, schema, groups=presets)
     elif override.is_sweep_override():
         if not several:
             as_list = "" if key in presets else f"; a list stands in brackets, {key}=[VALUE,VALUE]"

@@ -74,8 +74,7 @@ def help_text(
     lines += [line for field in own for line in _setting(field, values[field.name])]
     names = [*dict.fromkeys([*groups, *presets])]
     if names and not whole:
-        more = command_line(command, "--help", "GROUP")
-        lines += ["", f"Groups of settings ({more} shows one, --help all shows all):"]
+        lines += ["", "Groups of settings (--help GROUP shows one, --help all shows all):"]
     for name in names:
         if whole:
             lines += ["", *_group(name, groups.get(name), values.get(name), presets, folder)]

@@ -6,6 +6,7 @@ Everything below the entry points receives plain dataclasses; only this file kno
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import logging
 import os
 import re
@@ -100,7 +101,8 @@ def hydra_command(
         if topic is not None:
             values = _values(config, schema)
             command = COMMANDS.get(config_name, config_name)
-            text = help_text(about, command, schema, values, presets, configs, topic)
+            purpose = about or inspect.cleandoc(schema.__doc__ or "")
+            text = help_text(purpose, command, schema, values, presets, configs, topic)
             return run_command(lambda: print(text, flush=True))
         # Here, since a launcher may call this in another process.
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
