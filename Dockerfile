@@ -57,8 +57,8 @@ ENV HOME=/home/app \
     WANDB_DATA_DIR=/home/app/.cache/wandb-data \
     PYTHONUNBUFFERED=1
 
-# Editable, because the scripts look for configs/ and data/ beside the package. Only the metadata
-# is needed here, so edits of the code do not repeat this step.
+# Editable, so that the scripts and the installed commands run the same files. Only the metadata is
+# needed here, so edits of the code do not repeat this step.
 WORKDIR /app
 COPY pyproject.toml README.md LICENSE ./
 COPY seq2seq/__init__.py seq2seq/

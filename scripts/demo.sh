@@ -11,7 +11,7 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 say "1/3  training (experiment=demo)"
 python scripts/train.py experiment=demo run_dir="$run"
 say "2/3  evaluating on sentences that training never saw"
-python scripts/evaluate.py model="$run"
+python scripts/evaluate.py bundle="$run"
 say "3/3  translating"
 paste <(printf '%s\n' "${texts[@]}") <(translate --model "$run" --quiet "${texts[@]}") | expand -t 40
 say "done. Try your own:  .venv/bin/translate --model $run \"Where is the museum?\""

@@ -5,12 +5,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 run=${RUN:-runs/multi30k}
-path=${DATA:+"data.path='$DATA'"}  # in quotes of Hydra
+path=${DATA:+"data.path=$DATA"}
 
 if [ ! -d "$run" ]; then
   python scripts/train.py experiment=multi30k run_dir="$run" ${path:+"$path"}
 elif [ ! -e "$run/summary.json" ]; then
   python scripts/train.py resume="$run"
 fi
-python scripts/evaluate.py model="$run" data=multi30k split=test ${path:+"$path"}
+python scripts/evaluate.py bundle="$run" data=multi30k split=test ${path:+"$path"}
 python scripts/results.py "$run"

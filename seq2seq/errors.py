@@ -7,7 +7,13 @@ escapes is a bug of ours and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import shlex
+import sys
 from collections.abc import Iterable
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"  # only a clone has them
+SCRIPT_NAMES = {"prepare": "prepare_data", "average": "average_checkpoints"}  # of commands
 
 
 class UserError(Exception):
@@ -56,3 +62,21 @@ def nearest(word: str, valid: Iterable[str]) -> str:
     if close:
         return f"did you mean {' or '.join(repr(c) for c in close)}?"
     return f"choose one of: {', '.join(options)}"
+
+
+def command_line(command: str, *arguments: object) -> str:
+    """A command as it can be pasted into a shell, such as `seq2seq train resume=runs/demo`.
+
+    A clone has scripts, `python scripts/train.py`; an installed copy has none, and who started
+    `seq2seq` goes on with it.
+
+    Args:
+        command: `train`, `evaluate`, `prepare`, `average`, ...
+        arguments: each is quoted where a shell needs that.
+    """
+    script, program = SCRIPTS / f"{SCRIPT_NAMES.get(command, command)}.py", Path(sys.argv[0])
+    words = ["seq2seq", command]
+    if script.is_file() and program.stem != "seq2seq" and program.resolve().parent.name != "cli":
+        here = Path.cwd()
+        words = ["python", str(script.relative_to(here) if script.is_relative_to(here) else script)]
+    return shlex.join([*words, *map(str, arguments)])

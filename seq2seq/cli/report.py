@@ -13,8 +13,13 @@ from seq2seq.errors import RunError, UserError
 
 Result = TypeVar("Result")
 
-DISK = {errno.ENOSPC: "the disk is full", errno.EROFS: "the disk is read-only",
-        errno.EDQUOT: "the disk quota is used up", errno.EACCES: "no permission to write or read"}
+DISK = {
+    errno.ENOSPC: ("the disk is full", "make room or choose another folder"),
+    errno.EROFS: ("the disk is read-only", "choose another folder"),
+    errno.EACCES: ("no permission to write or read", "choose another folder"),
+}
+if hasattr(errno, "EDQUOT"):  # Windows has no quotas
+    DISK[errno.EDQUOT] = ("the disk quota is used up", "make room or choose another folder")
 
 
 def run_command(main: Callable[[], Result]) -> Result:
@@ -38,8 +43,8 @@ def run_command(main: Callable[[], Result]) -> Result:
             fail(f"a file name is too long: {error.filename}. Give a shorter one", 1)
         if error.errno not in DISK:
             raise
-        what = f" ({error.filename})" if error.filename else ""
-        fail(f"{DISK[error.errno]}{what}: make room or choose another folder", 1)
+        (why, instead), what = DISK[error.errno], f" ({error.filename})" if error.filename else ""
+        fail(f"{why}{what}: {instead}", 1)
 
 
 def prepare_streams() -> None:

@@ -6,6 +6,7 @@ Everything below the entry points receives plain dataclasses; only this file kno
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import logging
 import os
 import re
@@ -16,16 +17,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import hydra
+import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import (
-    ConfigCompositionException,
-    MissingConfigException,
-    OverrideParseException,
-)
+from hydra.errors import ConfigCompositionException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
+from seq2seq.cli.explain import check_arguments, explain, sections, unknown
+from seq2seq.cli.help import help_text, take_help
 from seq2seq.cli.report import fail, run_command
 from seq2seq.cli.sweep import Sweep
 from seq2seq.config import (
@@ -42,53 +43,71 @@ from seq2seq.config import (
     migrated,
     unchecked,
 )
-from seq2seq.config.renames import refusal
 from seq2seq.cores import set_up_libraries
-from seq2seq.errors import ConfigError, RunError, UserError, nearest
+from seq2seq.errors import SCRIPT_NAMES, ConfigError, RunError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
 
 # Of the tokenizer, for a vocabulary that is still to be learned.
 LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
-EXTRAS = ("optuna", "submitit")  # optional packages that are plugins of Hydra
-ROOT = Path(__file__).resolve().parents[2]  # of the clone: configs/ and data/ stand there
+COMMANDS = {script: command for command, script in SCRIPT_NAMES.items()}  # YAML files likewise
+PATHS = (  # settings that name a file or folder
+    *("run_dir", "resume", "init_from", "run", "output", "bundle", "check", "hypothesis"),
+    *("reference", "source", "comet", "comet_command", "data.path", "data.cache", "tokenizer.path"),
+)
+
+
+def resources() -> Path:
+    """The folder of `configs/` and `data/`: in an installed copy its own, else the clone."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "resources"
+    return installed if installed.is_dir() else package.parent
 
 
 def hydra_command(
     config_name: str,
     schema: type[Settings],
     run: Callable[[Settings], object],
-    folders: tuple[str, ...] = (),
+    about: str = "",
 ) -> None:
-    """Run a script: compose `configs/<config_name>.yaml` with the command line, check, call.
+    """Run a command: compose `configs/<config_name>.yaml` with the command line, check, call.
 
     Args:
         config_name: name of the main YAML file, without suffix.
         schema: the dataclass that it fills.
         run: what to call with the settings.
-        folders: settings that name a folder although a config group has the same name, as
-            `model` does when a trained one is evaluated; Hydra would look for a YAML file.
+        about: the help of the command begins with it.
     """
-    _require_clone()
     set_up_libraries()
-    given = _take_folders(folders)
-    started = False
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
-    OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
+    configs, presets = resources() / "configs", presets_of(config_name)
     register(config_name, schema)
-    sweep = Sweep.asked(sys.argv[1:]) if hasattr(schema, "run_dir") else None
+    arguments = sys.argv[1:]
+    topic = run_command(lambda: take_help(arguments, schema, presets))
+    if not {"-m", "--multirun"} & set(arguments):  # which give several by a comma
+        arguments = [quoted(argument) for argument in arguments]
+    run_command(lambda: check_arguments(arguments, schema, presets))
+    sweep = Sweep.asked(arguments) if hasattr(schema, "run_dir") and topic is None else None
     if sweep is not None:
         run_command(sweep.require_new)
-        sys.argv.append(f"hydra.sweep.dir='{sweep.folder}'")
+        arguments.append(f"hydra.sweep.dir='{sweep.folder}'")
+    sys.argv[1:] = arguments
+    started = False
 
-    @hydra.main(version_base="1.3", config_path=str(ROOT / "configs"), config_name=config_name)
+    @hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)
     def composed(config: DictConfig) -> object:
         nonlocal started
         started = True
+        if topic is not None:
+            values = _values(config, schema)
+            command = COMMANDS.get(config_name, config_name)
+            purpose = about or inspect.cleandoc(schema.__doc__ or "")
+            text = help_text(purpose, command, schema, values, presets, configs, topic)
+            return run_command(lambda: print(text, flush=True))
         # Here, since a launcher may call this in another process.
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
         if sweep is None:
-            return run_command(lambda: run(_to_settings(config, schema, given)))
+            return run_command(lambda: run(_to_settings(config, schema)))
         logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
         number, overrides = HydraConfig.get().job.num, HydraConfig.get().overrides.task
         config.run_dir = str(sweep.run_dir(number, overrides))
@@ -96,16 +115,13 @@ def hydra_command(
         train = partial(_train_alone, config, schema, run)
         return run_command(lambda: sweep.run(number, overrides, train))
 
-    for argument in sys.argv[1:]:
-        if argument.startswith("~"):
-            fail(f"{argument}: a setting cannot be taken away, only given another value", 2)
     try:
         composed()
     except Exception as error:  # Hydra raises ValueError and others too while it composes
         if sweep is not None and not started and isinstance(error, OSError):
             fail(str(sweep.unwritable(error)), RunError.exit_code)
         if not started or isinstance(error, ConfigCompositionException):
-            fail(_explain(error, schema), ConfigError.exit_code)
+            fail(explain(error, schema), ConfigError.exit_code)
         if sweep is None or not sweep.failed():  # Optuna finds no best run if all failed
             raise
     finally:
@@ -115,13 +131,26 @@ def hydra_command(
         fail(f"{sweep.failed()} of the runs failed", 1)
 
 
-def _require_clone() -> None:
-    if not (ROOT / "configs").is_dir():
-        fail(
-            f"the package in {ROOT} is a copy without configs/, and changes to the clone would do "
-            "nothing. Install it so that the clone itself runs: pip install -e .",
-            RunError.exit_code,
-        )
+def presets_of(config_name: str) -> dict[str, list[str]]:
+    """The presets that a command lets one choose, by group, in the order of its YAML file."""
+    folder = resources() / "configs"
+    main = yaml.safe_load((folder / f"{config_name}.yaml").read_text(encoding="utf-8"))
+    defaults = [key for one in main["defaults"] if isinstance(one, dict) for key in one]
+    return {
+        group: sorted(file.stem for file in (folder / group).glob("*.yaml"))
+        for group in defaults
+        if not group.startswith("override ")
+    }
+
+
+def quoted(argument: str) -> str:
+    """A path as Hydra reads it, which takes `=`, `,`, `(` or `é` for its own or refuses them."""
+    key, _, value = argument.partition("=")
+    plain = re.fullmatch(r"[\w/.+@?|%*: -]*", value, re.ASCII) is not None
+    if plain or key not in PATHS or value[0] in "'\"[" or "${" in value:
+        return argument
+    escaped = value.replace("'", "\\'")
+    return f"{key}='{escaped}'"
 
 
 def _train_alone(
@@ -141,11 +170,12 @@ def _train_alone(
                 "out, or start the runs one by one with torchrun"
             ]
         )
-    return run(_to_settings(config, schema, {}))
+    return run(_to_settings(config, schema))
 
 
 def register(config_name: str, schema: type[Settings]) -> None:
     """Tell Hydra the schema; presets in `configs/model` begin with that of their architecture."""
+    OmegaConf.register_new_resolver("root", lambda path: str(resources() / path), replace=True)
     store = ConfigStore.instance()
     node = OmegaConf.structured(schema)
     if sections(schema).get("model") is not None:
@@ -155,31 +185,24 @@ def register(config_name: str, schema: type[Settings]) -> None:
         store.store(group="model", name=f"_{name}", node=part)
 
 
-def _take_folders(names: tuple[str, ...]) -> dict[str, str]:
-    """Take `name=FOLDER` arguments off the command line."""
-    given = {}
-    for argument in sys.argv[1:]:
-        name, _, value = argument.lstrip("+").partition("=")
-        if name in names:
-            sys.argv.remove(argument)
-            if value:
-                given[name] = value
-    return given
+def _values(config: DictConfig, schema: type[Any]) -> dict[str, Any]:
+    """Composed settings as nested dicts, checked by type only."""
+    try:
+        values: Any = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError([explain(error, schema)]) from error
+    return {str(key): value for key, value in values.items()}
 
 
-def _to_settings(
-    config: DictConfig, schema: type[Settings], given: dict[str, str]
-) -> Settings:
-    values = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(values, dict)
+def _to_settings(config: DictConfig, schema: type[Settings]) -> Settings:
+    values = _values(config, schema)
     if values.get("resume") is not None:
-        values = _resumed(config, str(values["resume"]))
-    else:
-        if values.get("init_from") is not None:
-            values = _fine_tuned(config, str(values["init_from"]))
-        if values.get("run_dir") is not None and _restarted(Path(values["run_dir"])):
-            values["resume"] = values["run_dir"]
-    return build(schema, {str(key): value for key, value in values.items()} | given)
+        return build(schema, _resumed(config, str(values["resume"])))
+    if values.get("init_from") is not None:
+        values = _fine_tuned(config, values, str(values["init_from"]))
+    if values.get("run_dir") is not None and _restarted(Path(values["run_dir"])):
+        values["resume"] = values["run_dir"]
+    return build(schema, values)
 
 
 def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
@@ -193,9 +216,9 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     for name, part in sections(schema).items():
         if name == "model":
             part = _kind_of_model(parts[name])
-        problems += _added(name, part, parts[name])
+        problems += _added(schema, name, part, parts[name])
         for member, own in parts[name].get("members", {}).items():
-            problems += _added(f"{name}.members.{member}", CorpusConfig, own)
+            problems += _added(schema, f"{name}.members.{member}", CorpusConfig, own)
         parts[name] = unchecked(part, parts[name])
         problems += parts[name].problems()
     problems += unchecked(schema, parts).problems()
@@ -208,13 +231,14 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     return schema(**parts)
 
 
-def _added(name: str, part: type[Any], values: dict[str, Any]) -> Iterator[str]:
+def _added(
+    schema: type[Any], name: str, part: type[Any], values: dict[str, Any]
+) -> Iterator[str]:
     """What a plus has added to a section that has no such setting."""
     valid = [field.name for field in dataclasses.fields(part)]
     for key in values:
         if key not in valid:
-            unknown = f"there is no setting {name}.{key}: {nearest(key, valid)}"
-            yield refusal(f"{name}.{key}") or unknown
+            yield unknown(f"{name}.{key}", schema, part)
 
 
 def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
@@ -225,7 +249,7 @@ def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
     return ARCHITECTURES.get(values.get("architecture", ""), TransformerConfig)
 
 
-def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
+def _resumed(config: DictConfig, folder: str) -> dict[str, Any]:
     """The settings of the run in `folder`, with those that may change taken from the command."""
     file = Path(folder) / "config.yaml"
     if not file.is_file():
@@ -245,8 +269,9 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
             )
         typed = OmegaConf.structured(TrainConfig(model=ARCHITECTURES[architecture]()))
         stored = OmegaConf.merge(typed, stored)
-    except (OmegaConfBaseException, OSError, TypeError, ValueError) as error:
-        raise RunError(f"resume={folder}: {file} cannot be read: {error}") from error
+    except (OmegaConfBaseException, YAMLError, OSError, TypeError, ValueError) as error:
+        text = explain(error, TrainConfig)
+        raise RunError(f"resume={folder}: {file} cannot be read: {text}") from error
     for key in map(_key_of, _overrides()):
         if key == "resume":
             continue
@@ -258,9 +283,7 @@ def _resumed(config: DictConfig, folder: str) -> dict[Any, Any]:
                     member.path = config.data.path
         OmegaConf.update(stored, key, OmegaConf.select(config, key))
     stored.resume = folder
-    values = OmegaConf.to_container(stored, resolve=True)
-    assert isinstance(values, dict)
-    return values
+    return _values(stored, TrainConfig)
 
 
 def _refused(folder: str, key: str) -> str | None:
@@ -302,7 +325,7 @@ def _restarted(run_dir: Path) -> bool:
     return again and (run_dir / "config.yaml").is_file()
 
 
-def _fine_tuned(config: DictConfig, folder: str) -> dict[Any, Any]:
+def _fine_tuned(config: DictConfig, values: dict[str, Any], folder: str) -> dict[str, Any]:
     """The settings with the model of a bundle, unless the command line chooses one.
 
     Raises:
@@ -320,13 +343,11 @@ def _fine_tuned(config: DictConfig, folder: str) -> dict[Any, Any]:
             for key in learned
         )
     model = read_config(bundle_folder(folder) / "config.json").model
-    values = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(values, dict)
-    if "model" not in keys:
-        own = {key.removeprefix("model."): OmegaConf.select(config, key)
-               for key in keys if key.startswith("model.")}
-        values["model"] = dataclasses.asdict(model) | own
-    return values
+    if "model" in keys:
+        return values
+    own = {key.removeprefix("model."): OmegaConf.select(config, key)
+           for key in keys if key.startswith("model.")}  # fmt: skip
+    return values | {"model": dataclasses.asdict(model) | own}
 
 
 def _overrides() -> list[str]:
@@ -336,87 +357,3 @@ def _overrides() -> list[str]:
 
 def _key_of(override: str) -> str:
     return override.lstrip("+~").split("=", 1)[0]
-
-
-def sections(schema: type[Any]) -> dict[str, type[Any]]:
-    """The fields of a schema that are settings objects themselves."""
-    factories: dict[str, Any] = {f.name: f.default_factory for f in dataclasses.fields(schema)}
-    return {name: part for name, part in factories.items() if _is_settings(part)}
-
-
-def _is_settings(part: Any) -> bool:
-    return isinstance(part, type) and issubclass(part, Checked)
-
-
-def keys_of(schema: type[Any]) -> Iterator[str]:
-    """All dotted setting names of a schema."""
-    for field in dataclasses.fields(schema):
-        yield field.name
-        part = sections(schema).get(field.name)
-        if part is not None:
-            kinds = ARCHITECTURES.values() if issubclass(part, ModelConfig) else [part]
-            keys = dict.fromkeys(key for kind in kinds for key in keys_of(kind))
-            yield from (f"{field.name}.{key}" for key in keys)
-
-
-def _unknown(key: str, text: str, schema: type[Any]) -> str:
-    """What is wrong with a setting that OmegaConf refused in `text`."""
-    if (renamed := refusal(key)) is not None:
-        return renamed
-    valid = list(keys_of(schema))
-    if f"object_type={ModelConfig.__name__}" in text:
-        presets = " or ".join(f"_{name}" for name in ARCHITECTURES)
-        return (
-            "this preset of model= does not say what kind of model it is: begin it with the "
-            f"lines 'defaults:' and '  - base' (another preset, or {presets})"
-        )
-    if f"object_type={CorpusConfig.__name__}" in text:
-        unknown = re.search(r"Key '([^']*)'", text)
-        name = unknown.group(1) if unknown else key
-        return f"there is no setting {name!r} of a corpus: {nearest(name, keys_of(CorpusConfig))}"
-    add = {
-        "where": "+data.where.COLUMN=[VALUE]",
-        "variants": "+data.variants.NAME=SHARE",
-        "members": "+data@data.members.NAME=files data.members.NAME.path=FOLDER",
-        "weights": "+data.weights.NAME=NUMBER",
-        "final_weights": "+data.final_weights.NAME=NUMBER",
-    }
-    named = re.match(rf"data\.(?:members\.[^.]+\.)?({'|'.join(add)})(?![^.])", key)
-    if named and "data.members" in valid:
-        example = add[named[1]].replace("data.", named[0].removesuffix(named[1]), 1)
-        return f"{named[0]} takes names of your choice; add one with a plus: {example}"
-    if key in valid:
-        return f"{key} is no setting of this kind of model: leave it out, or choose another model="
-    if same := [name for name in valid if name.endswith(f".{key}")]:
-        return f"there is no setting {key!r}: did you mean {' or '.join(map(repr, same))}?"
-    return f"there is no setting {key!r}: {nearest(key, valid)}"
-
-
-def _explain(error: Exception, schema: type[Any]) -> str:
-    """Hydra's and OmegaConf's errors in words that name the nearest valid thing."""
-    if isinstance(error, UserError):
-        return str(error)
-    text, cause = str(error), error.__cause__ or error.__context__
-    if isinstance(error, MissingConfigException) and error.options:
-        group, _, name = (error.missing_cfg_file or "").rpartition("/")
-        extra = name.partition("_")[0]
-        if group in ("hydra/launcher", "hydra/sweeper") and extra in EXTRAS:
-            return f"{group}={name} needs a package: pip install -e '.[{extra}]'"
-        options = [option for option in error.options if not option.startswith("_")]
-        return f"{group}={name} is not known: {nearest(name, options)}"
-    override = re.search(r"override '?([^'\s]+)'?", text)
-    given = override.group(1).rstrip(".") if override else ""
-    key = given.lstrip("+~").split("=")[0]
-    untyped = "is not a subclass of CorpusConfig" in f"{text} {cause}"
-    if "Could not override" in text or "not in '" in text or "not in struct" in text or untyped:
-        in_file = re.search(r"In '([^']+)'.*full_key: (\S+)", text, re.DOTALL)
-        if in_file and not key:
-            return f"{in_file[1]}.yaml: {_unknown(in_file[2], text, schema)}"
-        return _unknown(key, f"{text} {cause}", schema)
-    if isinstance(error, OverrideParseException):
-        return (
-            f"cannot read {error.override!r}: settings are given as name=value, for example "
-            "model=base; put quotes around a value with special characters: 'name=\"value\"'"
-        )
-    reason = (str(cause or error) or type(error).__name__).splitlines()[0]
-    return f"{given}: {reason}" if given else reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Any
 
 from seq2seq.config.checked import Checked, group, setting
@@ -28,7 +29,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 class TrainConfig(Checked):
-    """All settings of `scripts/train.py`."""
+    """All settings of `train`."""
 
     model: ModelConfig = group(TransformerConfig)
     data: DataConfig = group(DataConfig)
@@ -67,7 +68,7 @@ class TrainConfig(Checked):
 
 
 class PrepareConfig(Checked):
-    """All settings of `scripts/prepare_data.py`."""
+    """All settings of `prepare`."""
 
     data: DataConfig = group(DataConfig)
     cleaning: CleaningConfig = group(CleaningConfig)
@@ -86,7 +87,7 @@ class PrepareConfig(Checked):
 
 
 class AverageConfig(Checked):
-    """All settings of `scripts/average_checkpoints.py`."""
+    """All settings of `average`."""
 
     run: str | None = setting(None, "run that was made with checkpoint.average=N")
     average: int = setting(5, "so many of its snapshots", at_least=2)
@@ -107,19 +108,28 @@ class AverageConfig(Checked):
 
 
 class EvaluateConfig(Checked):
-    """All settings of `scripts/evaluate.py`: either a model translates a test set, or translations
-    that are there are scored (`hypothesis` and `reference`)."""
+    """All settings of `evaluate`: a model translates a test set, translations that are there are
+    scored (`hypothesis` and `reference`), or an evaluation is computed again (`check`)."""
 
-    model: str | None = setting(None, "folder of a run or of a bundle; or general, the shipped one")
+    bundle: str | None = setting(
+        None, "model that translates: folder of a run or of a bundle; or general, the shipped one"
+    )
     data: DataConfig = group(DataConfig)
     split: str = setting("test", "part of the corpus", choices=("train", "val", "test"))
-    decode: Any = group(DecodeChanges)  # none given = as the run was validated
+    decode: Any = field(  # all null
+        default_factory=DecodeChanges,
+        metadata={"meaning": "Search settings that are not as the model was validated"},
+    )
     precision: str | None = setting(None, "of the model; null = float32, as in validation")
     device: str = setting("auto", "where the model runs", choices=DEVICES)
     hypothesis: str | None = setting(None, "translations, a file of lines; it may be packed")
     reference: str | None = setting(None, "what they are compared with, line by line")
     source: str | None = setting(None, "what was translated; for breakdowns, faults and COMET")
-    output: str | None = setting(None, "folder, null = <model>/evaluation; or FILE.json")
+    check: Any = setting(
+        None, "evaluation that is computed again from its texts, a file or its folder; or a list; "
+        "with reference= and source=, if these are not kept there",
+    )  # fmt: skip
+    output: str | None = setting(None, "folder, null = <run>/evaluation; or FILE.json")
     language: str | None = setting(None, "of the translations; null = the model's, or fr")
     training_text: Any = setting(
         "auto", "text that the test set is compared with: auto = the model's, if it is in the "
@@ -132,27 +142,32 @@ class EvaluateConfig(Checked):
 
     def rules(self) -> Iterator[str]:
         files = [name for name in ("hypothesis", "reference", "source") if getattr(self, name)]
-        if self.model is None and not files:
+        if self.check is not None:
+            for name in ("bundle", "hypothesis", "output", "comet"):
+                if getattr(self, name) is not None:
+                    yield f"check= computes an evaluation again, and {name}= is for a new one"
+            return
+        if self.bundle is None and not files:
             yield (
-                "model= is missing: name the folder of a run or a bundle, for example "
-                "model=runs/demo; or translations to score, hypothesis=FILE reference=FILE"
+                "bundle= is missing: name the folder of a run or a bundle, for example "
+                "bundle=runs/demo; or translations to score, hypothesis=FILE reference=FILE"
             )
-        elif self.model is not None and files:
+        elif self.bundle is not None and files:
             yield (
-                f"model= translates a test set, and {files[0]}= is for translations that are "
+                f"bundle= translates a test set, and {files[0]}= is for translations that are "
                 "there: give one of them"
             )
         elif files and not {"hypothesis", "reference"} <= set(files):
             yield f"{files[0]}= alone cannot be scored: give hypothesis=FILE reference=FILE"
         record = str(self.output or "").endswith(".json")
-        if self.output is not None and record != (self.model is None):
-            kind = "a file, output=FILE.json" if self.model is None else "a folder, output=FOLDER"
+        if self.output is not None and record != (self.bundle is None):
+            kind = "a file, output=FILE.json" if self.bundle is None else "a folder, output=FOLDER"
             yield f"output={self.output}: the results of this go to {kind}"
         if self.comet is not None and files and self.source is None:
             yield "comet= reads what was translated, too: give source=FILE"
         if ".." in self.data.name.split("/"):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"
-        if self.model is None and files:
+        if self.bundle is None and files:
             yield from self._idle()
 
     def _idle(self) -> Iterator[str]:
@@ -169,5 +184,5 @@ class EvaluateConfig(Checked):
             changes["training_text"] = self.training_text
         for name, value in changes.items():
             if value is not None:
-                needed = "source=FILE" if name == "training_text" and named else "model=FOLDER"
+                needed = "source=FILE" if name == "training_text" and named else "bundle=FOLDER"
                 yield f"{name}={value} does nothing without {needed}: leave it out"

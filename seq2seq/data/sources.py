@@ -268,7 +268,15 @@ def _plain_sources(
             f"data={corpus.name} is not in {folder}: get it ({corpus.origin}) and name its "
             "folder, data.path=FOLDER"
         )
-    files = find_files(spec, folder, columns)
+    try:
+        files = find_files(spec, folder, columns)
+    except DataError as error:
+        if folder is not None or spec != getattr(CorpusConfig, split):
+            raise
+        raise DataError(
+            f"data={corpus.name} does not say where its {split} text is: name the folder of the "
+            f"corpus, data.path=FOLDER, or the file, data.{split}=FILE"
+        ) from error
     size = 2 if kind_of(files[0]) == "text" else 1
     if corpus.where and size == 2:
         raise DataError(

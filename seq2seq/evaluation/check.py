@@ -1,4 +1,4 @@
-"""`scripts/evaluate.py --check`: every number of a record again, from the texts it was made of."""
+"""`evaluate check=FILE`: every number of a record again, from the texts it was made of."""
 
 from __future__ import annotations
 

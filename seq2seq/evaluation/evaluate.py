@@ -96,7 +96,7 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
         require_language(config.language)
     if config.comet is not None:
         comet.require(config.comet, config.comet_command)
-    return _finish(config, _translate(config) if config.model else _score_files(config))
+    return _finish(config, _translate(config) if config.bundle else _score_files(config))
 
 
 def _require_seed() -> None:
@@ -136,7 +136,7 @@ def _score_files(config: EvaluateConfig) -> _Made:
 def _translate(config: EvaluateConfig) -> _Made:
     """Translations of a test set by a model."""
     keep_freed_memory()
-    bundle = load_bundle(str(config.model), choose_device(config.device))
+    bundle = load_bundle(str(config.bundle), choose_device(config.device))
     changes = {name: value for name, value in asdict(config.decode).items() if value is not None}
     decode = replace(bundle.decode, **changes)
     sources, references, corpora = _test_set(config)
@@ -183,8 +183,8 @@ def _require_text(references: Sequence[str], name: str) -> None:
 
 def _describe(config: EvaluateConfig, bundle: Bundle) -> dict[str, Any]:
     return {
-        "folder": str(config.model),
-        "sha256": file_sha256(bundle_folder(str(config.model)) / "model.safetensors"),
+        "folder": str(config.bundle),
+        "sha256": file_sha256(bundle_folder(str(config.bundle)) / "model.safetensors"),
         "step": bundle.training.get("step"),
         "precision": config.precision or "float32",
     }
@@ -215,7 +215,7 @@ def _training_text(config: EvaluateConfig, bundle: Bundle) -> TrainingText | str
         return given_text(config.training_text, columns)
     if config.training_text == "none":
         return "training_text=none"
-    found = text_of(bundle, bundle_folder(str(config.model)), config.data.cache)
+    found = text_of(bundle, bundle_folder(str(config.bundle)), config.data.cache)
     if isinstance(found, str):
         return f"{found}; name its files: training_text=FILES"
     if config.training_text == "auto" and (found.pairs or 0) > MANY:
@@ -245,10 +245,10 @@ def _place(config: EvaluateConfig, identity: Identity) -> Path | None:
     Raises:
         RunError: something else is there, or nothing can be written.
     """
-    if config.output is None and config.model is None:
+    if config.output is None and config.bundle is None:
         return None
     if config.output is not None:
-        path = Path(config.output) / NAME if config.model else Path(config.output)
+        path = Path(config.output) / NAME if config.bundle else Path(config.output)
         require_place(path, identity)
     else:
         path = free_folder(_folder(config) / f"{_name(config)}-{config.split}", identity) / NAME
@@ -258,7 +258,7 @@ def _place(config: EvaluateConfig, identity: Identity) -> Path | None:
 
 def _folder(config: EvaluateConfig) -> Path:
     """The evaluations of the run; those of a shipped model stand among the runs."""
-    bundle = bundle_folder(str(config.model))
+    bundle = bundle_folder(str(config.bundle))
     if is_shipped(bundle):
         return Path("runs", "pretrained", bundle.name, "evaluation")
     return (bundle.parent if bundle.name == "bundle" else bundle) / "evaluation"
@@ -301,7 +301,7 @@ def _write(
 
 def _alone(config: EvaluateConfig) -> AbstractContextManager[object]:
     """While no other evaluation of the run chooses its folder; with `output` there is no choice."""
-    if config.model is None or config.output is not None:
+    if config.bundle is None or config.output is not None:
         return nullcontext()
     return FileLock(_folder(config) / ".lock")
 

@@ -1,7 +1,7 @@
 """What an evaluation found, as it stands in `evaluation.json` (described in docs/evaluation.md).
 
 The record names the files that its numbers come from, relative to its own folder, so that
-`scripts/evaluate.py --check` can compute them again.
+`evaluate check=FILE` can compute them again.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_a_resumed_run_is_one_that_never_stopped(script, toy_corpus, recurrent_r
 
 
 def test_it_learns_is_resumed_and_scored(script, toy_corpus, recurrent_run):
-    result = script("evaluate", f"model={recurrent_run}", f"data.path={toy_corpus}", "data=files")
+    result = script("evaluate", f"bundle={recurrent_run}", f"data.path={toy_corpus}", "data=files")
     assert result.returncode == 0, result.stderr
     record = Evaluation.read(recurrent_run / "evaluation" / "files-test" / "evaluation.json")
     assert record.score("BLEU").value > 60

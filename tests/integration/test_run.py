@@ -61,7 +61,7 @@ def test_validation_bleu_is_that_of_evaluate_and_of_translate_with_sacrebleu(
     toy_run, toy_corpus, script, translate, tmp_path
 ):
     """Each by its own command, of the same weights, to the last digit."""
-    result = script("evaluate", f"model={toy_run}", "data=files", f"data.path={toy_corpus}",
+    result = script("evaluate", f"bundle={toy_run}", "data=files", f"data.path={toy_corpus}",
                     "split=val", f"output={tmp_path}")
     assert result.returncode == 0, result.stderr
     evaluated = Evaluation.read(tmp_path / "evaluation.json").score("BLEU").value
@@ -81,7 +81,7 @@ def test_evaluate_translates_a_line_of_two_sentences_and_a_number_at_once(
     line = "One two three. Four five 2024, six seven."
     (tmp_path / "test.en").write_text(f"{line}\n")
     (tmp_path / "test.fr").write_text("Un deux trois. Quatre cinq 2024, six sept.\n")
-    result = script("evaluate", f"model={toy_run}", "data=files", f"data.path={tmp_path}",
+    result = script("evaluate", f"bundle={toy_run}", "data=files", f"data.path={tmp_path}",
                     f"output={tmp_path / 'out'}", "training_text=none")  # fmt: skip
     assert result.returncode == 0, result.stderr
     evaluated = (tmp_path / "out" / "hypotheses.txt").read_text()
@@ -93,7 +93,7 @@ def test_evaluate_translates_a_line_of_two_sentences_and_a_number_at_once(
 def test_evaluate_agrees_with_sacrebleu_on_the_files_it_wrote(
     toy_run, toy_corpus, script, tmp_path
 ):
-    result = script("evaluate", f"model={toy_run}", "data=files", f"data.path={toy_corpus}",
+    result = script("evaluate", f"bundle={toy_run}", "data=files", f"data.path={toy_corpus}",
                     f"output={tmp_path}", "decode=mbr", "decode.samples=3")
     assert result.returncode == 0, result.stderr
     hypotheses = (tmp_path / "hypotheses.txt").read_text().splitlines()

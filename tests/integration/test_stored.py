@@ -26,6 +26,9 @@ from seq2seq import Translator
 # What has gone on purpose since: the part of the inventory and the name, and what took its place.
 # A setting of a run goes into `seq2seq/config/renames.py` instead, where stored runs find it.
 GONE: dict[tuple[str, str], str] = {
+    ("yaml of evaluate", "model"): "bundle=, since model= is an architecture",
+    **{("options of evaluate.py --check", name): "evaluate check=FILE"
+       for name in ("--check", "-h", "--help")},
     ("yaml of compare_attention", "calls"): "benchmark.py train 'kernels=[sdpa,reference]'",
     ("yaml of compare_attention", "output"): "it prints JSON lines: > FILE",
     ("options of attention_figures.py", "--force"): "--output names a new folder",

@@ -121,8 +121,8 @@ def test_runs_of_a_sweep_have_one_process(script, tmp_path):
 def test_a_missing_plugin_is_named(file, extra):
     from hydra.errors import MissingConfigException
 
-    from seq2seq.cli.settings import _explain
+    from seq2seq.cli.explain import explain
     from seq2seq.config import TrainConfig
 
     error = MissingConfigException("not there", file, options=["basic"])
-    assert _explain(error, TrainConfig).endswith(f"needs a package: pip install -e '.[{extra}]'")
+    assert explain(error, TrainConfig).endswith(f"needs a package: pip install 'seq2seq[{extra}]'")

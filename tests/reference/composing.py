@@ -11,10 +11,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.cli.settings import ROOT, _explain, build, register
+from seq2seq.cli.explain import check_arguments, explain
+from seq2seq.cli.settings import build, presets_of, register, resources
 from seq2seq.config import AverageConfig, EvaluateConfig, PrepareConfig, TrainConfig
+from seq2seq.errors import ConfigError
 
-CONFIGS = ROOT / "configs"
+CONFIGS = resources() / "configs"
 OPTIONS = sorted((file.parent.name, file.stem) for file in CONFIGS.glob("*/*.yaml"))
 ACROSS = [option for option in OPTIONS if option[0] in ("experiment", "debug")]  # several groups
 GROUPS = [option for option in OPTIONS if option not in ACROSS]
@@ -30,7 +32,6 @@ SCHEMAS: dict[str, type[Any]] = {  # by main file
 }
 
 
-OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
 for main_file, schema in SCHEMAS.items():
     register(main_file, schema)
 
@@ -41,15 +42,18 @@ def compose(*overrides: str, name: str = "train") -> DictConfig:
         return hydra.compose(name, list(overrides))
 
 
-def composed(*overrides: str, name: str = "train", **folders: str) -> Any:
-    """Checked settings of a command; `folders` are those that it takes off its command line."""
+def composed(*overrides: str, name: str = "train") -> Any:
+    """Checked settings of a command."""
     values = OmegaConf.to_container(compose(*overrides, name=name), resolve=True)
     assert isinstance(values, dict)
-    return build(SCHEMAS[name], {**{str(key): value for key, value in values.items()}, **folders})
+    return build(SCHEMAS[name], {str(key): value for key, value in values.items()})
 
 
 def explained(*overrides: str, name: str = "train") -> str:
-    """What a command says about arguments that Hydra refuses."""
-    with pytest.raises((HydraException, OmegaConfBaseException)) as error:
+    """What a command says about arguments that are refused while settings are composed."""
+    try:
+        check_arguments(overrides, SCHEMAS[name], presets_of(name))
         compose(*overrides, name=name)
-    return _explain(error.value, SCHEMAS[name])
+    except (ConfigError, HydraException, OmegaConfBaseException) as error:
+        return explain(error, SCHEMAS[name])
+    pytest.fail(f"{overrides} were not refused")

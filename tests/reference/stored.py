@@ -270,7 +270,7 @@ COMMANDS = {  # with options; the others are given name=value
             "score", "ship",
         )
     },
-    "evaluate.py --check": ("scripts/evaluate.py", "--check", "RECORD"),
+    "evaluate.py --check": ("scripts/evaluate.py",),
 }  # fmt: skip
 
 

@@ -151,7 +151,7 @@ def written(work: Path) -> dict[str, Any]:
     ))  # fmt: skip
     names = files_of(run_dir)
     header = (run_dir / "metrics/version_0/metrics.csv").read_text().partition("\n")[0]
-    _must(run("scripts/evaluate.py", f"model={run_dir}", "data=files", f"data.path={tests}",
+    _must(run("scripts/evaluate.py", f"bundle={run_dir}", "data=files", f"data.path={tests}",
               "decode=greedy"))  # fmt: skip
     [record] = run_dir.glob("evaluation/*/evaluation.json")
     bundle = run_dir / "bundle"

@@ -53,7 +53,7 @@ def test_one_torchrun_on_each_machine_gets_the_settings(job, tmp_path):
     assert job(0).wait(10) == 0
     arguments = (tmp_path / "srun.txt").read_text().split()
     assert arguments[0] == "torchrun"
-    for given in ("--nnodes=2", "--rdzv-endpoint=a:29500", "trainer.num_nodes=2",
+    for given in ("--nnodes=2", "trainer=ddp", "--rdzv-endpoint=a:29500", "trainer.num_nodes=2",
                   "run_dir=runs/slurm-7", "model=big", "data.train=[a.en,a.fr]"):
         assert given in arguments
     assert not (tmp_path / "scontrol.txt").exists()

@@ -6,7 +6,7 @@ import pytest
 from composing import GROUPS, composed, explained
 from hydra.core.config_store import ConfigStore
 
-from seq2seq.cli.settings import keys_of
+from seq2seq.cli.explain import keys_of
 from seq2seq.config import RecurrentConfig, TrainConfig
 
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 from composing import compose, composed
+from conftest import ROOT
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.cli.settings import ROOT, _explain, _resumed, keys_of
+from seq2seq.cli.explain import explain, keys_of
+from seq2seq.cli.settings import _resumed
 from seq2seq.config import TrainConfig, migrated
 from seq2seq.config.renames import REMOVED, RENAMED
 from seq2seq.errors import ConfigError, RunError
@@ -115,6 +117,6 @@ def test_an_old_name_that_is_given_is_refused_with_the_new_one(key, by, tmp_path
         overrides = ["experiment=mine", f"hydra.searchpath=[file://{tmp_path}]"]
     with pytest.raises((HydraException, OmegaConfBaseException, ConfigError)) as error:
         composed(*overrides)
-    said = _explain(error.value, TrainConfig)
+    said = explain(error.value, TrainConfig)
     new = f"is now {RENAMED[key]}" if key in RENAMED else f"is gone: {REMOVED[key]}"
     assert said == f"{'experiment/mine.yaml: ' if by == 'file' else ''}{key} {new}"

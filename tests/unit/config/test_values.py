@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from composing import SCHEMAS, composed
 
-from seq2seq.cli.settings import sections
+from seq2seq.cli.explain import sections
 from seq2seq.config import (
     ARCHITECTURES,
     AverageConfig,
@@ -213,9 +213,9 @@ def test_members_may_take_the_folder_of_the_mixture():
         (TrainerConfig, {"gradient_clip": float("nan")}, r"gradient_clip=nan"),
         (CheckpointConfig, {"every_n_steps": 0}, r"checkpoint\.every_n_steps=0 is too small"),
         (LoggerConfig, {"kind": "wandbb"}, r"logger\.kind=wandbb is not known.*'wandb'"),
-        (EvaluateConfig, {"model": "x", "split": "tset"}, r"split=tset is not known.*'test'"),
-        (EvaluateConfig, {"model": "x", "device": "tpu"}, r"device=tpu is not known"),
-        (EvaluateConfig, {}, r"model= is missing.*model=runs/demo"),
+        (EvaluateConfig, {"bundle": "x", "split": "tset"}, r"split=tset is not known.*'test'"),
+        (EvaluateConfig, {"bundle": "x", "device": "tpu"}, r"device=tpu is not known"),
+        (EvaluateConfig, {}, r"bundle= is missing.*bundle=runs/demo"),
         (TrainConfig, {"seed": -1}, r"seed=-1 is too small"),
         (OptimConfig, {"schedule": "wsdd"}, r"optim\.schedule=wsdd is not known.*'wsd'"),
         (OptimConfig, {"decay_steps": 10}, r"decay_steps=10 belongs to optim\.schedule=wsd"),

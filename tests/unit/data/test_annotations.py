@@ -7,10 +7,10 @@ import re
 from collections import Counter
 
 import pytest
+from conftest import ROOT
 from omegaconf import OmegaConf
 from test_word_links import PAIRS, links  # noqa: F401 - a fixture
 
-from seq2seq.cli.settings import ROOT
 from seq2seq.data.annotations import (
     AS,
     END_TERM,

@@ -20,7 +20,6 @@ PRESETS = sorted(path.stem for path in (ROOT / "configs/data").glob("*.yaml"))
 
 @functools.cache
 def data(*overrides: str) -> DataConfig:
-    OmegaConf.register_new_resolver("root", lambda path: str(ROOT / path), replace=True)
     register("train", TrainConfig)
     with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
         values = OmegaConf.to_container(compose("train", list(overrides)), resolve=True)

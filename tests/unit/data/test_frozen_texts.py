@@ -8,8 +8,8 @@ import sys
 from collections import Counter
 
 import pytest
+from conftest import ROOT
 
-from seq2seq.cli.settings import ROOT
 from seq2seq.errors import DataError
 from seq2seq.lines import lines_of
 

@@ -7,9 +7,9 @@ import unicodedata
 from collections import Counter
 
 import pytest
+from conftest import ROOT
 from omegaconf import OmegaConf
 
-from seq2seq.cli.settings import ROOT
 from seq2seq.data.corpus import find_files
 
 FILES = sorted((ROOT / "data/short").glob("*.tsv"))

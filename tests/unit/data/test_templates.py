@@ -9,8 +9,7 @@ import subprocess
 import sys
 
 import pytest
-
-from seq2seq.cli.settings import ROOT
+from conftest import ROOT
 
 FOLDER = ROOT / "data/templates"
 TEXT = gzip.decompress((FOLDER / "pairs.tsv.gz").read_bytes()).decode()

@@ -120,7 +120,7 @@ def test_all_splits_are_chosen_from(tmp_path):
     expected = chosen(source=["web"])
     assert [load_pairs(data, split) for split in ("train", "val", "test")] == [expected] * 3
     assert evaluation_pairs(data) == {"val": expected, "test": expected}
-    sources, references, _ = _test_set(EvaluateConfig(model="x", data=data, split="test"))
+    sources, references, _ = _test_set(EvaluateConfig(bundle="x", data=data, split="test"))
     assert list(zip(sources, references, strict=True)) == expected
 
 
@@ -198,7 +198,7 @@ def test_where_nothing_is_chosen_values_are_named(name, tmp_path):
     with pytest.raises(DataError, match="^data" + NOTHING + r"; 'year' has '2018', '2019'$"):
         load_pairs(data, "val")
     with pytest.raises(DataError, match="^data" + NOTHING):
-        _test_set(EvaluateConfig(model="x", data=data, split="val"))
+        _test_set(EvaluateConfig(bundle="x", data=data, split="val"))
     with pytest.raises(DataError, match="^data" + NOTHING):
         prepare(data, CleaningConfig(filters=[]), TokenizerConfig())
     with pytest.raises(DataError, match="^data" + NOTHING):

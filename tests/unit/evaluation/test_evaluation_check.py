@@ -1,4 +1,4 @@
-"""`--check` computes every number again, and names what differs."""
+"""`check=` computes every number again, and names what differs."""
 
 from __future__ import annotations
 
@@ -104,12 +104,12 @@ def test_texts_that_were_changed_or_lost_are_named(record):
 
 def test_the_command_exits_with_1_and_no_traceback(record, script):
     reference = (record.parent / "reference.txt").rename(record.parent / "elsewhere")
-    good = script("evaluate", "--check", record, f"reference={reference}")
+    good = script("evaluate", f"check={record}", f"reference={reference}")
     assert good.returncode == 0, good.stderr
     assert "all numbers are those" in good.stdout
     record.write_text(record.read_text().replace('"exact_matches": 1', '"exact_matches": 0'))
     reference.rename(record.parent / "reference.txt")
-    bad = script("evaluate", f"--check={record}")
+    bad = script("evaluate", f"check={record}")
     assert bad.returncode == 1
     assert "exact_matches is 0 there and 1 by its texts" in bad.stderr
     assert "Traceback" not in bad.stderr

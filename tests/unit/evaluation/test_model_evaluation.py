@@ -50,7 +50,7 @@ def run(tmp_path, corpus):
 
 
 def settings(run, corpus, **changes) -> EvaluateConfig:
-    return EvaluateConfig(model=str(run), data=corpus, device="cpu", **changes)
+    return EvaluateConfig(bundle=str(run), data=corpus, device="cpu", **changes)
 
 
 def test_the_record_says_how_it_was_made_and_can_be_checked(run, corpus):

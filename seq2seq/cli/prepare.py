@@ -1,0 +1,33 @@
+"""Prepare a corpus for training, and say what was done to it. Training does it, too, if need be.
+
+  seq2seq prepare data=multi30k
+  seq2seq prepare data=files data.path=FOLDER tokenizer.vocab_size=16000
+  seq2seq prepare data=wmt14 tasks=8 task=0        one of eight tasks of a cluster
+
+Read on in docs/data.md.
+"""
+
+from __future__ import annotations
+
+from seq2seq.cli.settings import hydra_command
+from seq2seq.config import PrepareConfig
+
+
+def main() -> None:
+    hydra_command("prepare_data", PrepareConfig, run, __doc__)
+
+
+def run(config: PrepareConfig) -> None:
+    from seq2seq.data.prepare import prepare
+    from seq2seq.data.report import report_text
+
+    prepared = prepare(
+        config.data, config.cleaning, config.tokenizer, task=config.task, tasks=config.tasks
+    )
+    if prepared is not None:
+        print(report_text(prepared.report))
+        print(f"the same with plots: {prepared.folder / 'report.html'}")
+
+
+if __name__ == "__main__":
+    main()
