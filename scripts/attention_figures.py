@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from seq2seq.cli.report import run_command
+from seq2seq.cli.exits import run_command
 from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import EOS, Tokenizer
 from seq2seq.errors import UserError

@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from seq2seq.cli.report import run_command
+from seq2seq.cli.exits import run_command
 from seq2seq.cli.settings import hydra_command
 from seq2seq.config import EvaluateConfig
 

@@ -26,7 +26,7 @@ from hydra.errors import (
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.cli.report import fail, run_command
+from seq2seq.cli.exits import fail, run_command
 from seq2seq.cli.sweep import Sweep
 from seq2seq.config import (
     ARCHITECTURES,

@@ -26,6 +26,7 @@ from seq2seq import Translator
 # What has gone on purpose since: the part of the inventory and the name, and what took its place.
 # A setting of a run goes into `seq2seq/config/renames.py` instead, where stored runs find it.
 GONE: dict[tuple[str, str], str] = {
+    ("options of export.py", "{ctranslate2}"): "FORMAT, with the same choice",
     ("yaml of compare_attention", "calls"): "benchmark.py train 'kernels=[sdpa,reference]'",
 }
 
