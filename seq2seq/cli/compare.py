@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.options import Command, option
-from seq2seq.cli.output_file import require_folder
+from seq2seq.cli.output_file import require_place
 from seq2seq.config.checked import Checked, settings
 from seq2seq.errors import RunError
 from seq2seq.files import replace_text
@@ -52,7 +52,6 @@ The first one is what the others are tested against.""",
 
 
 def main() -> None:
-    """The command."""
     run_command(lambda: _run(COMMAND.read()))
 
 
@@ -64,7 +63,7 @@ def _run(options: CompareOptions) -> None:
             raise RunError(f"--output {output}: name a file that ends in .md or .json")
         if output.exists():
             raise RunError(f"--output {output} exists already: name another file, or delete it")
-        require_folder(output)
+        require_place("--output", output)
     from seq2seq.evaluation.compare import compare, in_words
 
     found = compare(options.places, options.scores, options.sentences)

@@ -54,13 +54,18 @@ def option(
     return made
 
 
-def option_of(schema: type[Checked], name: str, value: str = "", more: str = "", **how: Any) -> Any:
-    """A setting of `schema` as an option, None where it is not given: its meaning, its checks."""
+def option_of(
+    schema: type[Checked], name: str, value: str = "", more: str = "", off: Any = None, **how: Any
+) -> Any:
+    """A setting of `schema` as an option: its meaning, and `more` of it; its checks.
+
+    It is None where it is not given; with the value `off` it counts as not given.
+    """
     [found] = [one for one in fields(schema) if one.name == name]  # type: ignore[arg-type]
     made = option(None, found.metadata["meaning"] + more, value, **how)
     # A rule about two settings is left to `schema`, which has both.
     checks = replace(found.metadata["checks"], only_with=None)
-    made.metadata = {**made.metadata, "checks": checks, "usual": found.default}
+    made.metadata = {**made.metadata, "checks": checks, "usual": found.default, "off": off}
     return made
 
 
@@ -160,6 +165,16 @@ def flat(options: Checked) -> dict[str, Any]:
     for name, value in vars(options).items():
         found |= flat(value) if isinstance(value, Checked) else {name: value}
     return found
+
+
+def given(options: Checked) -> set[str]:
+    """The flags of the options that were given, but for values that switch one off."""
+    found = {
+        one.flag
+        for one in options_of(type(options))
+        if getattr(options, one.key) not in (one.default, one.known.get("off"))
+    }
+    return found.union(*(given(getattr(options, name)) for name in groups_of(type(options))))
 
 
 class _Parser(argparse.ArgumentParser):

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from seq2seq.cli.options import flat
 from seq2seq.cli.records import Record
@@ -61,31 +61,35 @@ def resolved(output: Path) -> Path:
         raise RunError(f"--output {output} is a link that cannot be followed: {error}") from error
 
 
-def require_folder(output: Path) -> None:
-    """Raise RunError unless the folder of `--output` is there."""
-    if not output.parent.is_dir():
+def require_place(flag: str, path: Path) -> None:
+    """Raise RunError where an option names no place for a file."""
+    if not path.parent.is_dir():
         raise RunError(
-            f"the folder of --output {output} does not exist: make it (mkdir -p {output.parent}) "
-            "or name another"
+            f"the folder of {flag} {path} does not exist: make it (mkdir -p {path.parent}) or name "
+            "another"
         )
+    if path.is_dir():
+        raise RunError(f"{flag} {path} is a folder: name a file in it")
 
 
 def check_output(options: TranslateOptions) -> None:
-    """See to it that the output can be written; asks before a file is replaced.
+    """See to it that what was asked for can be written; asks before an output is replaced.
 
     Raises:
         RunError: it cannot, or shall not.
     """
-    output, files = options.files.output, options.files
+    files, output, figure = options.files, options.files.output, options.answers.attention
+    if figure is not None:
+        require_place("--attention", figure)
+        if figure.exists() and not files.force:
+            raise RunError(f"--attention {figure} exists already: name another, or add --force")
     if output is None:
         return
     if len(os.fsencode(output.name)) > LONGEST_NAME:
         raise RunError(
             f"the name of --output {output} is too long: give one of at most {LONGEST_NAME} bytes"
         )
-    require_folder(output)
-    if output.is_dir():
-        raise RunError(f"--output {output} is a folder: name a file in it")
+    require_place("--output", output)
     if output.exists() and not output.is_file():
         raise RunError(
             f"--output {output} is no ordinary file, and only such a one can be written whole or "
@@ -152,7 +156,35 @@ def _fingerprint(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-class PartialFile:
+class StandardOutput:
+    """Answers are printed at once: whoever waits for one gets it."""
+
+    records = 0  # that were answered before
+
+    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records that are still to be translated."""
+        return iter(records)
+
+    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
+        """Add the answers to a block of records."""
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
+
+    def finish(self) -> None:
+        """After the last block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class PartialFile(StandardOutput):
     """An output that is being written, block by block; a context that ends with its closing.
 
     Whatever ends the program, the file and its description agree on some whole number of blocks:
@@ -296,9 +328,6 @@ class PartialFile:
             os.replace(self.path, self.output)
             self._description.unlink(missing_ok=True)
             sync(self.output.parent)
-
-    def __enter__(self) -> PartialFile:
-        return self
 
     def __exit__(
         self,

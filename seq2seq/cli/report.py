@@ -37,7 +37,6 @@ COMMAND = Command(
 
 
 def main() -> None:
-    """The command."""
     run_command(lambda: _run(COMMAND.read()))
 
 

@@ -62,7 +62,6 @@ longer than the model's limit, has an empty line of scores and is named on stand
 
 
 def main() -> None:
-    """The command."""
     run_command(lambda: _run(COMMAND.read()))
 
 

@@ -8,14 +8,14 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.line_progress import LineProgress, line_progress
-from seq2seq.cli.output_file import PartialFile, check_output, made_with, resolved
+from seq2seq.cli.output_file import PartialFile, StandardOutput, check_output, made_with, resolved
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
 from seq2seq.cli.translate_options import COMMAND, TranslateOptions, keywords
 from seq2seq.cores import set_up_libraries
@@ -53,7 +53,7 @@ def _run(options: TranslateOptions) -> None:
     if _is_prompt(options):
         _prompt(_load(models, options), options, asked)
         return
-    form = form_of(options)
+    form = _form(options)
     lines, pauses = _lines(options)
     found: list[Translation] = []
     folders = [folder for folder, _ in models]
@@ -115,15 +115,15 @@ def _is_prompt(options: TranslateOptions) -> bool:
     return not options.texts and not options.files.file and sys.stdin.isatty()
 
 
-def form_of(options: TranslateOptions) -> Form:
+def _form(options: TranslateOptions) -> Form:
     """The form of what is read and written."""
     files, asked = options.files, options.answers
     name, column = str(files.file), files.column or ""  # tables have one, as their rules say
     wanted = Wanted(asked.n_best or 1, asked.scores, asked.scores, asked.alignments)
-    if files.kind == "tsv":
+    if files.form == "tsv":
         into = files.into or (None if column.isdecimal() else "translation")
         return Rows(name, column, into, wanted)
-    if files.kind == "jsonl":
+    if files.form == "jsonl":
         return Objects(name, column, files.into or "translation", wanted)
     return JsonLines(replace(wanted, scores=True)) if asked.json else Lines(wanted)
 
@@ -171,44 +171,17 @@ def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]
     ]
 
 
-class Output(Protocol):
-    """Where answers go."""
-
-    records: int
-
-    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]: ...
-
-    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None: ...
-
-    def finish(self) -> None: ...
-
-
-class StandardOutput:
-    """Answers are printed at once: whoever waits for one gets it."""
-
-    records = 0
-
-    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
-        return iter(records)
-
-    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-        sys.stdout.flush()
-
-    def finish(self) -> None: ...
-
-
 def _output(
     options: TranslateOptions, asked: Mapping[str, Any], folders: list[Path]
-) -> AbstractContextManager[Output]:
+) -> StandardOutput:
     if options.files.output is None:
-        return nullcontext(StandardOutput())
+        return StandardOutput()
     described = made_with(options, asked["terms"], folders)
     return PartialFile(options.files.output, described, options.files.resume)
 
 
 def _progress(
-    options: TranslateOptions, output: Output
+    options: TranslateOptions, output: StandardOutput
 ) -> AbstractContextManager[LineProgress]:
     """A bar for a long job, where nothing else is printed."""
     shown = (
@@ -242,7 +215,7 @@ def _prompt(
     translator: Translator, options: TranslateOptions, asked: Mapping[str, Any]
 ) -> None:
     print("English, one sentence per line; Ctrl-D ends.", file=sys.stderr)
-    form, output = form_of(options), StandardOutput()
+    form, output = _form(options), StandardOutput()
     for record in form.read(_typed()):
         try:
             found = _translate(translator, [record], asked, LineProgress())

@@ -8,15 +8,40 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.cli.model_options import ModelOptions
-from seq2seq.cli.options import Command, flat, option, option_of
+from seq2seq.cli.options import Command, flat, given, option, option_of
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.config.checked import Checked, group, settings
 from seq2seq.inference.terms import load_terms
 from seq2seq.lines import PACKED
 
-FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
 DECODE = {one.name for one in fields(DecodeConfig)}
 TEXT = ("split", "protect", "rescue", "typography", "prefix")  # of `Translator.translate`
+FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
+CHANCE = ("--sample", "--mbr")
+
+# Options that do nothing alone, and those of which they need one.
+NEEDS = {
+    "--resume": ("--output",),
+    "--force": ("--output", "--attention"),
+    "--diverse": ("--n-best",),
+    "--diversity": ("--diverse",),
+    "--samples": ("--mbr",),
+    **dict.fromkeys(("--temperature", "--top-k", "--top-p", "--min-p", "--seed"), CHANCE),
+}
+# Options that do not go together, and why.
+CLASHES = [
+    ("TEXT", "--file", "one input is translated"),
+    ("--resume", "--force", "one goes on with what is there and the other begins anew"),
+    ("--sample", "--mbr", "one returns samples and the other the most typical of them"),
+    *(
+        (name, chance, "words are searched for or drawn by chance")
+        for name in ("--beam", "--diverse", "--diversity", "--coverage")
+        for chance in CHANCE
+    ),
+]
+# What CTranslate2 does not have, or not the same each time.
+ONLY_TORCH = ("--diverse", "--min-p", "--repetition-penalty", "--seed", "--terms", "--attention",
+              "--cuda-graphs")  # fmt: skip
 
 
 @settings("option")
@@ -34,30 +59,19 @@ class FileOptions(Checked):
     force: bool = option(False, "replace an output that exists, or was begun")
 
     @property
-    def kind(self) -> str:
+    def form(self) -> str:
         """The form of the input: `tsv`, `jsonl` or `text`."""
-        return _kind_of(self.file)
+        return form_of(self.file)
 
     def rules(self) -> Iterator[str]:
-        if self.resume and self.output is None:
-            yield "--resume is about an output file: add --output FILE"
-        if self.resume and self.force:
-            yield "--resume goes on with what is there and --force begins anew: choose one"
-        kind, made = self.kind, _kind_of(self.output)
-        if kind == "text" and (self.column or self.into):
-            name = "--column" if self.column else "--into"
-            yield (
-                f"{name} names a column, and lines of text have none: give --file X.tsv or X.jsonl"
-            )
-        if kind != "text" and not self.column:
+        if self.form == "text":
+            for name in ("column", "into"):
+                if getattr(self, name):
+                    yield f"--{name} names a column, which --file X.tsv and X.jsonl have: give one"
+        elif not self.column:
             yield f"--file {self.file} has columns: say which one to translate, --column NAME"
-        if kind != "text" and self.output and made != kind:
-            yield (
-                f"--file {self.file} is {kind} and --output {self.output} is not, but all its "
-                f"columns are kept: give an output that ends in .{kind}"
-            )
         numbers = [name.isdecimal() for name in (self.column, self.into) if name]
-        if kind == "tsv" and len(set(numbers)) == 2:
+        if self.form == "tsv" and len(set(numbers)) == 2:
             yield (
                 "--column and --into are both names or both numbers: a table has names or it has "
                 "not"
@@ -71,11 +85,6 @@ class TranslateModelOptions(ModelOptions):
     batch_tokens: int | None = option_of(DecodeConfig, "batch_tokens", "N", ": memory")
     cuda_graphs: bool = option(False, "on a GPU: faster for small batches")
 
-    def rules(self) -> Iterator[str]:
-        yield from super().rules()
-        if self.engine == "ctranslate2" and self.cuda_graphs:
-            yield "--cuda-graphs are for --engine torch: leave them out"
-
 
 @settings("option")
 class SearchOptions(Checked):
@@ -87,19 +96,17 @@ class SearchOptions(Checked):
         DecodeConfig, "length_penalty", "X", ": above 0 favours longer output"
     )
     coverage: float | None = option_of(DecodeConfig, "coverage", "X")
-    groups: int | None = option_of(DecodeConfig, "groups", "N", flag="--diverse")
+    groups: int | None = option_of(DecodeConfig, "groups", "N", off=1, flag="--diverse")
     diversity: float | None = option_of(DecodeConfig, "diversity", "X")
     max_length: int | None = option(
         None, "most subwords of a sentence's translation", "N", at_least=1
     )
     no_repeat_ngram: int | None = option_of(DecodeConfig, "no_repeat_ngram", "N")
-    repetition_penalty: float | None = option_of(DecodeConfig, "repetition_penalty", "X")
+    repetition_penalty: float | None = option_of(DecodeConfig, "repetition_penalty", "X", off=1)
 
     def rules(self) -> Iterator[str]:
-        if self.diversity is not None and (self.groups or 1) < 2:
-            yield "--diversity changes nothing without groups: add --diverse N"
         if self.length_norm == "none" and self.length_penalty is not None:
-            yield "--length-penalty changes nothing with --length-norm none: leave one of them out"
+            yield "--length-penalty does nothing with --length-norm none: leave one of them out"
 
 
 @settings("option")
@@ -112,20 +119,8 @@ class SamplingOptions(Checked):
     temperature: float | None = option_of(DecodeConfig, "temperature", "X")
     top_k: int | None = option_of(DecodeConfig, "top_k", "N")
     top_p: float | None = option_of(DecodeConfig, "top_p", "X")
-    min_p: float | None = option_of(DecodeConfig, "min_p", "X")
+    min_p: float | None = option_of(DecodeConfig, "min_p", "X", off=0)
     seed: int | None = option_of(DecodeConfig, "seed", "N")
-
-    def rules(self) -> Iterator[str]:
-        if self.sample and self.mbr:
-            yield "--sample returns samples and --mbr the most typical of them: choose one"
-        for name in ("temperature", "top_k", "top_p", "min_p", "seed"):
-            if not (self.sample or self.mbr) and getattr(self, name) is not None:
-                flag = "--" + name.replace("_", "-")
-                yield f"{flag} changes nothing without chance: add --sample or --mbr"
-        if self.samples is not None and not self.mbr:
-            yield (
-                "--samples is how many --mbr chooses from: add --mbr (for --sample it is --n-best)"
-            )
 
 
 @settings("option")
@@ -155,7 +150,7 @@ class AnswerOptions(Checked):
     """what is told of each text"""
 
     n_best: int | None = option_of(
-        DecodeConfig, "n_best", "N", ": N lines, the best first; empty where fewer differ"
+        DecodeConfig, "n_best", "N", ": N lines, the best first; empty where fewer differ", off=1
     )
     scores: bool = option(False, "score and a tab in front; with --json those of tokens too")
     alignments: bool = option(
@@ -167,15 +162,8 @@ class AnswerOptions(Checked):
     json: bool = option(False, "one object for each text")
 
     def rules(self) -> Iterator[str]:
-        figure = self.attention
-        if figure is None:
-            return
-        if not figure.parent.is_dir():
-            yield f"the folder of --attention {figure} does not exist: make it"
-        if figure.suffix.lower() not in FIGURES:
-            yield f"--attention {figure} does not end in {', '.join(FIGURES)}: rename it"
-        if figure.is_dir():
-            yield f"--attention {figure} is a folder: name a file in it"
+        if self.attention and self.attention.suffix.lower() not in FIGURES:
+            yield f"--attention {self.attention} does not end in {', '.join(FIGURES)}: rename it"
 
 
 @settings("option")
@@ -192,79 +180,49 @@ class TranslateOptions(Checked):
     answers: AnswerOptions = group(AnswerOptions)
 
     def rules(self) -> Iterator[str]:
-        problems = [
-            *self._files_rules(), *self._search_rules(), *self._answer_rules(),
-            *self._engine_rules(),
-        ]  # fmt: skip
+        problems = [*self._needs_and_clashes(), *self._rules_of_forms()]
         yield from problems
         if not problems:  # else it would say the same in other words
-            given = decode_settings(self)
-            given.setdefault("beam", max(DecodeConfig.beam, given.get("n_best", 1)))
+            asked = decode_settings(self)
+            asked.setdefault("beam", max(DecodeConfig.beam, asked.get("n_best", 1)))
             # Their own bounds are checked already.
-            yield from unchecked(DecodeConfig, vars(DecodeConfig()) | given).rules()
+            yield from unchecked(DecodeConfig, vars(DecodeConfig()) | asked).rules()
 
-    def _files_rules(self) -> Iterator[str]:
-        if self.texts and self.files.file:
-            yield f"a text and --file {self.files.file} were given: give one of them"
-        if self.files.force and not (self.files.output or self.answers.attention):
-            yield "--force is about an output file: add --output FILE"
-        if self.files.kind == "tsv" and (self.answers.n_best or 1) > 1:
-            yield (
-                f"--n-best {self.answers.n_best} gives several translations, and a row of a .tsv "
-                "file has place for one: use .jsonl or lines of text"
-            )
-        if self.files.kind != "text" and self.answers.json:
-            yield (
-                f"--json is for lines of text; {self.files.file} keeps its form: leave --json out"
-            )
-        objects = _kind_of(self.files.output) == "jsonl"
-        if self.files.kind == "text" and objects and not self.answers.json:
-            yield (
-                f"--output {self.files.output} is for objects: add --json, or give it another name"
-            )
-
-    def _search_rules(self) -> Iterator[str]:
-        search, sampling = self.search, self.sampling
-        if sampling.sample or sampling.mbr:
-            chosen = "--sample" if sampling.sample else "--mbr"
-            for name in ("beam", "groups", "diversity", "coverage"):
-                if getattr(search, name) is not None:
-                    yield (
-                        f"{chosen} draws words by chance and option.{name} is for a search of the "
-                        "likeliest: choose one"
-                    )
-        if (search.groups or 1) > 1 and (self.answers.n_best or 1) < 2:
-            yield f"--diverse {search.groups} shows only among several translations: add --n-best N"
-
-    def _answer_rules(self) -> Iterator[str]:
-        figure = self.answers.attention
-        if figure is None:
-            return
-        if len(self.texts) != 1:
+    def _needs_and_clashes(self) -> Iterator[str]:
+        asked = given(self)
+        for name, needed in NEEDS.items():
+            if name in asked and not asked.intersection(needed):
+                yield f"{name} does nothing without {' or '.join(needed)}: add it"
+        for name, other, why in CLASHES:
+            if {name, other} <= asked:
+                yield f"{name} and {other} do not go together, as {why}: leave one of them out"
+        for name in ONLY_TORCH:
+            if name in asked and self.model.engine == "ctranslate2":
+                yield f"--engine ctranslate2 has no {name}: leave it out, or use torch"
+        if self.answers.attention and len(self.texts) != 1:
             yield (
                 f"--attention draws one translation, and {len(self.texts) or 'no'} texts were "
                 'given: give one, translate --attention FILE.png "hello world"'
             )
-        if self.model.engine == "ctranslate2":
-            yield "--attention draws all heads, which --engine ctranslate2 does not tell: use torch"
-        if figure.is_file() and not self.files.force:
-            yield f"--attention {figure} exists already: name another, or add --force"
 
-    def _engine_rules(self) -> Iterator[str]:
-        """What CTranslate2 lacks; values that change nothing may be given."""
-        if self.model.engine != "ctranslate2":
-            return
-        lacking = {
-            "groups": (self.search.groups or 1) > 1,
-            "min_p": (self.sampling.min_p or 0) > 0,
-            "repetition_penalty": self.search.repetition_penalty not in (None, 1),
-            "terms": self.text.terms is not None,
-        }
-        for name, asked in lacking.items():
-            if asked:
-                yield f"--engine ctranslate2 has no option.{name}: leave it out, or use torch"
-        if self.sampling.seed is not None:
-            yield "--engine ctranslate2 cannot repeat its samples: leave --seed out, or use torch"
+    def _rules_of_forms(self) -> Iterator[str]:
+        """Of the forms of input and output, which the names of files tell."""
+        file, form, output = self.files.file, self.files.form, self.files.output
+        if output and form != form_of(output):
+            if form != "text":
+                yield (
+                    f"--output {output} keeps all columns of --file {file}: give an output that "
+                    f"ends in .{form}"
+                )
+            elif form_of(output) == "jsonl" and not self.answers.json:
+                yield f"--output {output} is for objects: add --json, or give it another name"
+        if form == "tsv" and (self.answers.n_best or 1) > 1:
+            yield (
+                f"--n-best {self.answers.n_best} gives several translations, and a row of a .tsv "
+                "file has place for one: use .jsonl or lines of text"
+            )
+        if form != "text" and self.answers.json:
+            yield f"--json is for lines of text; {file} keeps its form: leave --json out"
 
 
 COMMAND = Command(
@@ -314,7 +272,7 @@ def keywords(options: TranslateOptions) -> dict[str, Any]:
     }
 
 
-def _kind_of(path: Path | None) -> str:
+def form_of(path: Path | None) -> str:
     """`tsv`, `jsonl` or `text`, by the name of a file."""
     if path is None:
         return "text"

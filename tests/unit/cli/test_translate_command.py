@@ -420,7 +420,7 @@ def test_a_figure_that_exists_is_replaced_only_by_force(command, monkeypatch):
     monkeypatch.setattr("seq2seq.inference.attention_figure.draw_attention",
                         lambda *arguments: drawn.append(arguments))  # fmt: skip
     Path("a.png").write_text("old")
-    assert_refused(command("--attention", "a.png", "x"), 2, "a.png exists already", "--force")
+    assert_refused(command("--attention", "a.png", "x"), 1, "a.png exists already", "--force")
     assert command("--attention", "a.png", "--force", "x")[0] == 0
     assert len(drawn) == 1
 
@@ -458,7 +458,8 @@ def test_options_of_the_model(command, capitals, tmp_path):
 
 
 MISTAKES = [
-    ("--attention model x", 2, "--attention model is a folder: name a file in it"),
+    ("--attention no/a.png x", 1, "the folder of --attention no/a.png does not exist: make it"),
+    ("--attention model.png x", 1, "--attention model.png is a folder: name a file in it"),
     (f"--file {'x' * 300}", 1, "a file name is too long: xxx"),
     (f"--output {'x' * 240} x", 1, "is too long: give one of at most 226 bytes"),
     ("--terms nowhere.tsv x", 1, "cannot read the terms nowhere.tsv"),
@@ -479,9 +480,11 @@ def test_mistakes_are_told_before_the_model_is_loaded(
     command, capitals, arguments, code, message
 ):
     Path("a.txt").write_text("one\n")
+    Path("model.png").mkdir()
     assert_refused(command(*arguments.split()), code, message)
     assert capitals.loaded == []
-    assert sorted(path.name for path in Path().iterdir()) == ["a.txt", "model", "stdin"]
+    names = sorted(path.name for path in Path().iterdir())
+    assert names == ["a.txt", "model", "model.png", "stdin"]
 
 
 def test_several_mistakes_are_told_together(command):

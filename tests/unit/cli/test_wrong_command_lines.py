@@ -34,9 +34,9 @@ $ translate --n-best 5 --beam 2 x
 $ translate --beam 5 --diverse 2 --n-best 2 x
     --diverse 2 must divide --beam 5: each group has equally many hypotheses
 $ translate --diverse 2 --beam 4 x
-    --diverse 2 shows only among several translations: add --n-best N
+    --diverse does nothing without --n-best: add it
 $ translate --diversity 0.5 x
-    --diversity changes nothing without groups: add --diverse N
+    --diversity does nothing without --diverse: add it
 $ translate --top-p 2 --sample x
     --top-p 2.0 is too large: it must be at most 1
 $ translate --temperature 0 --sample x
@@ -48,38 +48,41 @@ $ translate --length-penalty inf x
 $ translate --length-norm mean x
     --length-norm mean is not known: choose one of: average, gnmt, none
 $ translate --length-norm none --length-penalty 1 x
-    --length-penalty changes nothing with --length-norm none: leave one of them out
+    --length-penalty does nothing with --length-norm none: leave one of them out
 $ translate --max-length 0 x
     --max-length 0 is too small: it must be at least 1
 $ translate --sample --beam 4 x
-    --sample draws words by chance and --beam is for a search of the likeliest: choose one
+    --beam and --sample do not go together, as words are searched for or drawn by chance: leave
+    one of them out
 $ translate --mbr --coverage 0.1 x
-    --mbr draws words by chance and --coverage is for a search of the likeliest: choose one
+    --coverage and --mbr do not go together, as words are searched for or drawn by chance: leave
+    one of them out
 $ translate --sample --mbr x
-    --sample returns samples and --mbr the most typical of them: choose one
+    --sample and --mbr do not go together, as one returns samples and the other the most typical
+    of them: leave one of them out
 $ translate --seed 3 x
-    --seed changes nothing without chance: add --sample or --mbr
+    --seed does nothing without --sample or --mbr: add it
 $ translate --samples 3 --sample x
-    --samples is how many --mbr chooses from: add --mbr (for --sample it is --n-best)
+    --samples does nothing without --mbr: add it
 $ translate --mbr --samples 3 --n-best 4 x
     --n-best 4 needs as many hypotheses (--samples 3)
 $ translate --resume x
-    --resume is about an output file: add --output FILE
+    --resume does nothing without --output: add it
 $ translate --force x
-    --force is about an output file: add --output FILE
+    --force does nothing without --output or --attention: add it
 $ translate --resume --force --output b x
-    --resume goes on with what is there and --force begins anew: choose one
+    --resume and --force do not go together, as one goes on with what is there and the other
+    begins anew: leave one of them out
 $ translate --file a.txt x
-    a text and --file a.txt were given: give one of them
+    TEXT and --file do not go together, as one input is translated: leave one of them out
 $ translate --column en x
-    --column names a column, and lines of text have none: give --file X.tsv or X.jsonl
+    --column names a column, which --file X.tsv and X.jsonl have: give one
 $ translate --file a.txt --into fr
-    --into names a column, and lines of text have none: give --file X.tsv or X.jsonl
+    --into names a column, which --file X.tsv and X.jsonl have: give one
 $ translate --file a.tsv.gz
     --file a.tsv.gz has columns: say which one to translate, --column NAME
 $ translate --file a.tsv --column en --output b.txt
-    --file a.tsv is tsv and --output b.txt is not, but all its columns are kept: give an output
-    that ends in .tsv
+    --output b.txt keeps all columns of --file a.tsv: give an output that ends in .tsv
 $ translate --file a.tsv --column 1 --into fr
     --column and --into are both names or both numbers: a table has names or it has not
 $ translate --file a.tsv --column en --n-best 2
@@ -97,14 +100,12 @@ $ translate --attention a.png x y
     FILE.png "hello world"
 $ translate --attention a.jpg x
     --attention a.jpg does not end in .pdf, .png, .svg: rename it
-$ translate --attention no/a.png x
-    the folder of --attention no/a.png does not exist: make it
 $ translate --attention a.png --engine ctranslate2 x
-    --attention draws all heads, which --engine ctranslate2 does not tell: use torch
+    --engine ctranslate2 has no --attention: leave it out, or use torch
 $ translate --engine marian x
     --engine marian is not known: choose one of: ctranslate2, torch
 $ translate --engine ctranslate2 --cuda-graphs x
-    --cuda-graphs are for --engine torch: leave them out
+    --engine ctranslate2 has no --cuda-graphs: leave it out, or use torch
 $ translate --diverse 2 --beam 4 --n-best 2 --engine ctranslate2 x
     --engine ctranslate2 has no --diverse: leave it out, or use torch
 $ translate --sample --min-p 0.1 --engine ctranslate2 x
@@ -112,7 +113,7 @@ $ translate --sample --min-p 0.1 --engine ctranslate2 x
 $ translate --repetition-penalty 2 --engine ctranslate2 x
     --engine ctranslate2 has no --repetition-penalty: leave it out, or use torch
 $ translate --sample --seed 3 --engine ctranslate2 x
-    --engine ctranslate2 cannot repeat its samples: leave --seed out, or use torch
+    --engine ctranslate2 has no --seed: leave it out, or use torch
 $ translate --precision float23 x
     --precision float23 is not known: did you mean 'float32' or 'float16' or 'bfloat16'?
 $ translate --precision int16 x
@@ -120,8 +121,8 @@ $ translate --precision int16 x
 $ translate --resume --seed 1 --beam two x
     3 settings cannot work:
       - --beam two is no whole number
-      - --resume is about an output file: add --output FILE
-      - --seed changes nothing without chance: add --sample or --mbr
+      - --resume does nothing without --output: add it
+      - --seed does nothing without --sample or --mbr: add it
 $ score --columns en
     --columns: expected 2 arguments
 $ score --column en fr
