@@ -17,8 +17,12 @@ EXITS = """\
 exit codes: 0 done; 1 something given cannot be used; 2 an option or a setting is wrong;
 130 interrupted (Ctrl-C); 141 whoever read the output has gone"""
 
-DISK = {errno.ENOSPC: "the disk is full", errno.EROFS: "the disk is read-only",
-        errno.EDQUOT: "the disk quota is used up", errno.EACCES: "no permission to write or read"}
+DISK = {  # what happened, and what to do
+    errno.ENOSPC: ("the disk is full", "make room or choose another folder"),
+    errno.EDQUOT: ("the disk quota is used up", "make room or choose another folder"),
+    errno.EROFS: ("the disk is read-only", "choose another folder"),
+    errno.EACCES: ("no permission to write or read", "choose another folder or mend this one"),
+}
 
 
 def run_command(main: Callable[[], Result]) -> Result:
@@ -42,8 +46,9 @@ def run_command(main: Callable[[], Result]) -> Result:
             fail(f"a file name is too long: {error.filename}. Give a shorter one", 1)
         if error.errno not in DISK:
             raise
-        what = f" ({error.filename})" if error.filename else ""
-        fail(f"{DISK[error.errno]}{what}: make room or choose another folder", 1)
+        happened, advice = DISK[error.errno]
+        place = f" ({error.filename})" if error.filename else ""
+        fail(f"{happened}{place}: {advice}", 1)
 
 
 def prepare_streams() -> None:

@@ -43,7 +43,8 @@ def option(
     Args:
         default: its value when it is not given.
         meaning: as `--help` tells it.
-        value: what stands for its value in the help, such as N.
+        value: what stands for its value in the help, such as N; "N..." for one and more values,
+            "A B" for two.
         flag: the option, if that is not the name of the field.
         positional: it is given without a name, as `value` is.
         checks: the values that it may have, as in `Checks`.
@@ -117,17 +118,18 @@ class Option:
         how: dict[str, Any] = {"help": said.replace("%", "%%"), "default": argparse.SUPPRESS}
         if self.known["positional"]:
             return add(self.key, nargs="*" if self.many else "?", metavar=self.flag, **how)
+        how["dest"] = self.key
         if self.kind is bool:
-            return add(
-                self.flag, dest=self.key, action="store_const", const=not self.default, **how
-            )
+            return add(self.flag, action="store_const", const=not self.default, **how)
         value = self.known["value"] or "{" + ",".join(self.choices) + "}"
-        if self.many and " " in value:  # several values at once
-            names = tuple(value.split())
-            return add(self.flag, dest=self.key, nargs=len(names), metavar=names, **how)
-        many = {"action": "extend", "nargs": "+"} if value.endswith("...") else {}
-        many = many or ({"action": "append"} if self.many else {})
-        return add(self.flag, dest=self.key, metavar=value.removesuffix("..."), **many, **how)
+        names = tuple(value.removesuffix("...").split())
+        if value.endswith("..."):
+            how["nargs"] = "+"
+        elif len(names) > 1:
+            how["nargs"] = len(names)
+        elif self.many:  # the option several times
+            how["action"] = "append"
+        return add(self.flag, metavar=names if len(names) > 1 else names[0], **how)
 
 
 def options_of(schema: type[Checked]) -> list[Option]:

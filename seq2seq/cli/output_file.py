@@ -304,7 +304,7 @@ class PartialFile(StandardOutput):
             yield
         except OSError as error:
             raise RunError(
-                f"cannot write {self.path}: {error}. Make room, then go on with the same command "
+                f"cannot write {self.path}: {error}. Mend that, then go on with the same command "
                 "and --resume"
             ) from error
 
