@@ -30,10 +30,14 @@ def test_what_was_there_stays_if_writing_fails(tmp_path, monkeypatch, moment):
 
     if moment != "write":
         monkeypatch.setattr(os, moment, fail)
-    with pytest.raises(OSError, match="No space"), atomic_write(path) as file:
-        file.write(b"new")
-        if moment == "write":
-            fail()
+    def write():
+        with atomic_write(path) as file:
+            file.write(b"new")
+            if moment == "write":
+                fail()
+
+    with pytest.raises(OSError, match="No space"):
+        write()
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
 
