@@ -13,7 +13,7 @@ import matplotlib
 import torch
 from matplotlib.figure import Figure
 
-from seq2seq.cli.report import run_command
+from seq2seq.cli.exits import run_command
 from seq2seq.data.collate import collate
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import UserError

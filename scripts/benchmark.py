@@ -9,7 +9,7 @@ from importlib import import_module
 
 from benchmarks.settings import DecodeBenchmarkConfig, TrainBenchmarkConfig
 
-from seq2seq.cli.report import fail
+from seq2seq.cli.exits import fail
 from seq2seq.cli.settings import hydra_command
 from seq2seq.config import PrepareConfig
 from seq2seq.errors import ConfigError, nearest

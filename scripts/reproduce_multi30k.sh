@@ -13,4 +13,4 @@ elif [ ! -e "$run/summary.json" ]; then
   python scripts/train.py resume="$run"
 fi
 python scripts/evaluate.py bundle="$run" data=multi30k split=test ${path:+"$path"}
-python scripts/results.py "$run"
+python scripts/maintain/results.py "$run"

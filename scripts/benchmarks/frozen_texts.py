@@ -17,9 +17,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.cli.model_options import add_model_options, model_problems
-from seq2seq.cli.report import prepare_streams, run_command
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.cli.exits import prepare_streams, run_command
+from seq2seq.cli.model_options import ModelOptions
+from seq2seq.cli.options import options_of
+from seq2seq.errors import DataError
 from seq2seq.lines import lines_of
 
 FROZEN = Path(__file__).resolve().parents[2] / "tests/frozen"
@@ -124,8 +125,8 @@ def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> N
 
 def translate(options: argparse.Namespace) -> None:
     """Print chrF2 of both sets, and how many lines of symbols keep them all, by kind."""
-    if problems := list(model_problems(options)):
-        raise ConfigError(problems)
+    names = {one.key for one in options_of(ModelOptions)}
+    asked = ModelOptions(**{name: value for name, value in vars(options).items() if name in names})
     if options.output and not options.output.resolve().parent.is_dir():
         raise DataError(f"--output {options.output}: there is no such folder. Make it first")
     from seq2seq.evaluation.metrics import corpus_scores
@@ -134,8 +135,8 @@ def translate(options: argparse.Namespace) -> None:
 
     texts = frozen_texts()
     translator = Translator.load(
-        [model_folder(name) for name in options.model or [GENERAL]], options.device,
-        engine=options.engine, precision=options.precision,
+        [model_folder(name) for name in asked.model or [GENERAL]], asked.device,
+        engine=asked.engine, precision=asked.precision,
     )  # fmt: skip
     run = translator.translate_corpus if options.plain else translator.translate
     outputs = [one.text for one in run([text.en for text in texts])]
@@ -192,7 +193,8 @@ def parser() -> argparse.ArgumentParser:
     )
     parts = made.add_subparsers(required=True, metavar="PART")
     part = parts.add_parser("translate", help="translate them with a model, and score that")
-    add_model_options(part.add_argument)
+    for option in options_of(ModelOptions):
+        option.add_to(part.add_argument)
     part.add_argument("--plain", action="store_true", help="the model alone: whole lines, nothing "
         "protected, nothing translated again")  # fmt: skip
     part.add_argument("--output", type=Path, metavar="FILE", help="a table of the translations")

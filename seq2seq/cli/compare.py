@@ -1,65 +1,71 @@
-"""`scripts/compare.py`: the options, and where the answer goes."""
+"""`seq2seq compare`: which of several evaluations of one test set is better."""
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from seq2seq.cli.report import prepare_streams, run_command
-from seq2seq.disk import replace_text
+from seq2seq.cli.exits import prepare_streams, run_command
+from seq2seq.cli.options import Command, option
+from seq2seq.cli.output_file import require_place
+from seq2seq.config.checked import Checked
 from seq2seq.errors import RunError
+from seq2seq.files import replace_text
 
-EXAMPLES = """examples:
-  python scripts/compare.py runs/a runs/b
-  python scripts/compare.py runs/a/evaluation/multi30k-test theirs.json --output compared.md
-
-A run is compared by the evaluation of the test set that all have. Translations of other systems
-become an evaluation by python scripts/evaluate.py hypothesis=FILE reference=FILE output=FILE.json.
-The first one is what the others are tested against."""
 SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "BLEU-tok", "BLEU-punct", "COMET")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command."""
-    run_command(lambda: _run(parser().parse_args(arguments)))
+class CompareOptions(Checked, section="option"):
+    """Which of several evaluations of one test set is better, and by chance?"""
 
-
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="compare.py",
-        description="Which of several evaluations of one test set is better, and by chance?",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    places: list[str] = option(
+        [], "folder of a run or of an evaluation, or its evaluation.json", "RUN", positional=True
     )
-    add = made.add_argument
-    add("places", nargs="+", metavar="RUN", help="folder of a run or of an evaluation, or its "
-        "evaluation.json")  # fmt: skip
-    add("--scores", nargs="+", choices=SCORES, default=["BLEU", "chrF2", "TER"], metavar="SCORE",
-        help=f"which of {', '.join(SCORES)} (default: BLEU chrF2 TER)")  # fmt: skip
-    add("--sentences", type=int, default=10, metavar="N", help="how many of those that differ "
-        "most are shown (default: 10)")  # fmt: skip
-    add("--output", type=Path, metavar="FILE", help="also write it there: .md, or .json")
-    return made
+    scores: list[str] = option(
+        ["BLEU", "chrF2", "TER"], f"which of {', '.join(SCORES)}", "SCORE...", choices=SCORES
+    )
+    sentences: int = option(
+        10, "how many of those that differ most are shown", "N", at_least=0
+    )  # fmt: skip
+    output: Path | None = option(None, "also write it there: .md, or .json", "FILE")
+
+    def rules(self) -> Iterator[str]:
+        if not self.places:
+            yield "nothing to compare: name runs or evaluations, seq2seq compare runs/a runs/b"
 
 
-def _run(options: argparse.Namespace) -> None:
+COMMAND = Command(
+    "seq2seq compare",
+    CompareOptions,
+    examples="""\
+  seq2seq compare runs/a runs/b
+  seq2seq compare runs/a runs/b --scores BLEU COMET --sentences 3
+  seq2seq compare runs/a/evaluation/multi30k-test theirs.json --output compared.md""",
+    notes="""\
+A run is compared by the evaluation of the test set that all have. Translations of other systems
+become an evaluation by seq2seq evaluate hypothesis=FILE reference=FILE output=FILE.json.
+The first one is what the others are tested against.""",
+    docs="docs/evaluation.md",
+)
+
+
+def main() -> None:
+    run_command(lambda: _run(COMMAND.read()))
+
+
+def _run(options: CompareOptions) -> None:
     prepare_streams()
-    output: Path | None = options.output
-    if output is not None and output.suffix not in (".md", ".json"):
-        raise RunError(f"--output {output}: name a file that ends in .md or .json")
-    if output is not None and output.exists():
-        raise RunError(f"--output {output} exists already: name another file, or delete it")
-    if output is not None and not output.parent.is_dir():
-        raise RunError(
-            f"the folder of --output {output} does not exist: make it (mkdir -p {output.parent}) "
-            "or name another"
-        )
+    output = options.output
+    if output is not None:
+        if output.suffix not in (".md", ".json"):
+            raise RunError(f"--output {output}: name a file that ends in .md or .json")
+        if output.exists():
+            raise RunError(f"--output {output} exists already: name another file, or delete it")
+        require_place("--output", output)
     from seq2seq.evaluation.compare import compare, in_words
 
-    found = compare(options.places, options.scores, max(0, options.sentences))
+    found = compare(options.places, options.scores, options.sentences)
     text = in_words(found)
     print(text, end="", flush=True)  # before the file, which may fail
     if output is not None:
@@ -68,3 +74,7 @@ def _run(options: argparse.Namespace) -> None:
             replace_text(output, as_json if output.suffix == ".json" else text)
         except OSError as error:
             raise RunError(f"cannot write --output {output} ({error}): name another") from error
+
+
+if __name__ == "__main__":
+    main()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
+from seq2seq.cli.options import option
+from seq2seq.config.checked import Checked
 from seq2seq.errors import nearest
 
-ENGINES = ("torch", "ctranslate2")
 # What each engine knows; whether this device has it is seen when the model is loaded. Those of
 # torch are `inference.precision.PRECISIONS`, which imports torch.
 PRECISIONS = {
@@ -18,18 +17,22 @@ PRECISIONS = {
 }  # fmt: skip
 
 
-def add_model_options(add: Callable[..., Any]) -> None:
-    """Add them to a parser, or a group of it, by its `add_argument`."""
-    add("--model", action="append", metavar="DIR", help="folder of a run or a bundle, or "
-        "general, the model that is shipped; several times = their ensemble")  # fmt: skip
-    add("--device", default="auto", help="auto, cpu or cuda")
-    add("--engine", choices=ENGINES, default="torch", help="what runs the model")
-    add("--precision", default="auto", metavar="NAME", help="of the arithmetic: auto, float32, "
-        "bfloat16, float16 or int8, as far as the device and the engine have it")  # fmt: skip
+class ModelOptions(Checked, section="option"):
+    """--model, else $SEQ2SEQ_MODEL, else the newest finished run below runs/, else general"""
 
+    model: list[str] = option(
+        [], "folder of a run or a bundle, or general, the model that is shipped; several times = "
+        "their ensemble", "DIR",
+    )  # fmt: skip
+    device: str = option("auto", "auto, cpu or cuda", "DEVICE")
+    engine: str = option("torch", "what runs the model", choices=tuple(PRECISIONS))
+    precision: str = option(
+        "auto", "of the arithmetic: auto, float32, bfloat16, float16 or int8, as far as the device "
+        "and the engine have it", "NAME",
+    )  # fmt: skip
 
-def model_problems(options: argparse.Namespace) -> Iterator[str]:
-    """What is wrong with them, as far as that can be seen without the model."""
-    known = PRECISIONS[options.engine]
-    if options.precision not in known:
-        yield f"--precision {options.precision} is not known: {nearest(options.precision, known)}"
+    def rules(self) -> Iterator[str]:
+        known = PRECISIONS.get(self.engine, (self.precision,))
+        if self.precision not in known:
+            close = nearest(self.precision, known)
+            yield f"option.precision={self.precision} is not known: {close}"

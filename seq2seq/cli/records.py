@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from seq2seq.errors import DataError
 
@@ -52,18 +52,6 @@ class Wanted:
     alignments: bool = False
 
 
-class Form(Protocol):
-    """A form of input, and the form of output that goes with it."""
-
-    def read(self, lines: Iterable[str]) -> Iterator[Record]:
-        """One record for each line."""
-        ...
-
-    def answer(self, record: Record, translation: Translation) -> str:
-        """What is written for a record: a line without its end, or `n_best` of them."""
-        ...
-
-
 @dataclass(frozen=True)
 class Lines:
     """Lines of text. Scores stand before a translation and alignments behind, parted by tabs."""
@@ -71,9 +59,11 @@ class Lines:
     wanted: Wanted
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
+        """One record for each line."""
         return (Record(line, line) for line in lines)
 
     def answer(self, record: Record, translation: Translation) -> str:
+        """What is written for a record: a line without its end, or `n_best` of them."""
         found = [translation, *translation.alternatives]
         lines = [self._line(each, bool(record.line.strip())) for each in found]
         # Some texts have fewer translations that differ: the next text still begins n lines on.
@@ -87,14 +77,8 @@ class Lines:
         return "\t".join([*score, _cell(translation.text), *links])
 
 
-@dataclass(frozen=True)
-class JsonLines:
+class JsonLines(Lines):
     """Lines of text, answered by objects."""
-
-    wanted: Wanted
-
-    def read(self, lines: Iterable[str]) -> Iterator[Record]:
-        return (Record(line, line) for line in lines)
 
     def answer(self, record: Record, translation: Translation) -> str:
         return _dumps({"source": record.text} | _described(translation, "translation", self.wanted))
@@ -212,6 +196,9 @@ class Rows:
         if self.wanted.alignments:
             values.append(_links(translation))
         return _filled(fields, places, values)
+
+
+Form = Lines | JsonLines | Objects | Rows  # of input, with its form of output
 
 
 def _refuse_overwriting(

@@ -1,66 +1,52 @@
-"""How a command ends: mistakes of the user become one plain message and an exit code."""
+"""`seq2seq report`: look at runs in a browser."""
 
 from __future__ import annotations
 
-import errno
-import io
-import os
-import sys
-from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from collections.abc import Iterator
+from pathlib import Path
 
-from seq2seq.errors import RunError, UserError
-
-Result = TypeVar("Result")
-
-DISK = {
-    errno.ENOSPC: ("the disk is full", "make room or choose another folder"),
-    errno.EROFS: ("the disk is read-only", "choose another folder"),
-    errno.EACCES: ("no permission to write or read", "choose another folder"),
-}
-if hasattr(errno, "EDQUOT"):  # Windows has no quotas
-    DISK[errno.EDQUOT] = ("the disk quota is used up", "make room or choose another folder")
+from seq2seq.cli.exits import run_command
+from seq2seq.cli.options import Command, option
+from seq2seq.config.checked import Checked
 
 
-def run_command(main: Callable[[], Result]) -> Result:
-    """Run a command; print what the user can mend without a traceback, and exit accordingly.
+class ReportOptions(Checked, section="option"):
+    """Write one HTML file about a run, or one that compares several: curves, scores, samples over
+    time, attention, data, settings, and how to make them again."""
 
-    Exit codes: 0 done, 1 something given cannot be used, 2 a setting is wrong, 128 + n stopped
-    by signal n (130 = Ctrl-C). A traceback always means a bug of ours.
-    """
-    try:
-        return main()
-    except UserError as error:
-        fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        fail("interrupted", 130)
-    except BrokenPipeError:
-        # The reader of our output has gone; nothing is left to say, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            fail(f"a file name is too long: {error.filename}. Give a shorter one", 1)
-        if error.errno not in DISK:
-            raise
-        (why, instead), what = DISK[error.errno], f" ({error.filename})" if error.filename else ""
-        fail(f"{why}{what}: {instead}", 1)
+    runs: list[Path] = option([], "folder of a run", "RUN", positional=True)
+    output: Path | None = option(
+        None, "where to; RUN/report.html if not given, of several runs report.html", "FILE"
+    )
+
+    def rules(self) -> Iterator[str]:
+        if not self.runs:
+            yield "nothing to report on: name the folder of a run, seq2seq report runs/demo"
 
 
-def prepare_streams() -> None:
-    """See to it that answers can be written, whatever the locale says.
-
-    Raises:
-        RunError: standard output is closed.
-    """
-    if sys.stderr is None:  # closed; a message to it would go to standard output
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    if sys.stdout is None:
-        raise RunError("standard output is closed, so answers have nowhere to go")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # French needs it
+COMMAND = Command(
+    "seq2seq report",
+    ReportOptions,
+    examples="""\
+  seq2seq report runs/demo
+  seq2seq report runs/a runs/b --output compared.html
+  seq2seq report results/*""",
+    docs="docs/results.md",
+)
 
 
-def fail(message: str, code: int) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr, flush=True)
-    sys.exit(code)
+def main() -> None:
+    run_command(lambda: _run(COMMAND.read()))
+
+
+def _run(options: ReportOptions) -> None:
+    from seq2seq.report.page import write_report  # torch takes seconds to load
+
+    default = options.runs[0] / "report.html" if len(options.runs) == 1 else Path("report.html")
+    output = options.output or default
+    write_report(options.runs, output)
+    print(f"{output} ({output.stat().st_size / 1000:,.0f} kB): open it in a browser")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,7 @@
-"""`scripts/score.py`: how likely a model finds given translations, for filtering and ranking."""
+"""`seq2seq score`: how likely a model finds given translations, for filtering and ranking."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,9 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.line_progress import line_progress
-from seq2seq.cli.model_options import add_model_options, model_problems
-from seq2seq.cli.report import prepare_streams, run_command
+from seq2seq.cli.model_options import ModelOptions
+from seq2seq.cli.options import Command, option
+from seq2seq.config.checked import Checked, group
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.lines import bounded, decoded
 
@@ -26,57 +27,57 @@ BLOCK = 512  # pairs that are scored together
 REPORTED = 10  # pairs without a score that are named; more are counted
 FIELDS = ("log_prob", "per_token", "per_word")
 
-EXAMPLES = """examples:
-  python scripts/score.py english.txt french.txt > scores.tsv
-  python scripts/score.py pairs.tsv --columns en fr
-  python scripts/score.py --model runs/a --model runs/b pairs.jsonl --json
-  paste english.txt french.txt | python scripts/score.py | paste - english.txt french.txt | sort -g
 
+class ScoreOptions(Checked, section="option"):
+    """How likely a model finds given translations, for filtering and ranking."""
+
+    files: list[Path] = option(
+        [], "two files of lines, or one .tsv, .jsonl (both also .gz, .zst) or .parquet; none = "
+        "standard input, SOURCE tab TARGET", "FILE", positional=True,
+    )  # fmt: skip
+    columns: list[str] = option(
+        ["en", "fr"], "names in a table, or numbers from 0 on in a .tsv without names",
+        "SOURCE TARGET",
+    )  # fmt: skip
+    json: bool = option(False, "an object for each pair, with the scores of tokens")
+    quiet: bool = option(False, "nothing but scores and errors")
+    model: ModelOptions = group(ModelOptions)
+
+
+COMMAND = Command(
+    "seq2seq score",
+    ScoreOptions,
+    examples="""\
+  seq2seq score english.txt french.txt > scores.tsv
+  seq2seq score pairs.tsv --columns en fr
+  seq2seq score --model runs/a --model runs/b pairs.jsonl --json
+  paste english.txt french.txt | seq2seq score | paste - english.txt french.txt | sort -g""",
+    notes="""\
 For each pair one line: the natural log of the probability of the translation, the same for each of
 its tokens (the end mark is one), and for each word. A pair with an empty side, or one that is
-longer than the model's limit, has an empty line of scores and is named on standard error."""
+longer than the model's limit, has an empty line of scores and is named on standard error.""",
+    docs="docs/decoding.md",
+)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command."""
-    run_command(lambda: _run(parser().parse_args(arguments)))
+def main() -> None:
+    run_command(lambda: _run(COMMAND.read()))
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="score.py",
-        description="How likely a model finds given translations.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = made.add_argument
-    add("files", nargs="*", type=Path, metavar="FILE", help="two files of lines, or one .tsv, "
-        ".jsonl (both also .gz, .zst) or .parquet; none = standard input, SOURCE tab TARGET"
-    )  # fmt: skip
-    add("--columns", nargs=2, default=("en", "fr"), metavar=("SOURCE", "TARGET"), help="names in "
-        "a table, or numbers from 0 on in a .tsv without names (default: en fr)")  # fmt: skip
-    add_model_options(add)
-    add("--json", action="store_true", help="an object for each pair, with the scores of tokens")
-    add("--quiet", action="store_true", help="nothing but scores and errors")
-    return made
-
-
-def _run(options: argparse.Namespace) -> None:
-    if problems := list(model_problems(options)):
-        raise ConfigError(problems)
+def _run(options: ScoreOptions) -> None:
     prepare_streams()
-    pairs = read(options.files, tuple(options.columns))
+    source, target = options.columns
+    pairs = read(options.files, (source, target))
     from seq2seq.inference.find_model import find_model
 
-    models = [find_model(name) for name in options.model or [None]]
-    if not options.model and not options.quiet:
+    models = [find_model(name) for name in options.model.model] or [find_model(None)]
+    if not options.model.model and not options.quiet:
         print("score: using the model {} ({})".format(*models[0]), file=sys.stderr, flush=True)
     from seq2seq.inference.translator import Translator
 
     translator = Translator.load(
-        [folder for folder, _ in models], options.device,
-        engine=options.engine, precision=options.precision,
+        [folder for folder, _ in models], options.model.device,
+        engine=options.model.engine, precision=options.model.precision,
     )  # fmt: skip
     done, skipped = 0, 0
     shown = not options.quiet and sys.stderr.isatty() and not sys.stdout.isatty()
@@ -180,3 +181,7 @@ def as_json(score: PairScore | None) -> str:
     for name in ("tokens", "token_scores"):
         fields[name] = getattr(score, name, [])
     return json.dumps(fields, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()

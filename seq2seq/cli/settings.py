@@ -25,9 +25,9 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from seq2seq.cli.exits import fail, run_command
 from seq2seq.cli.explain import check_arguments, explain, sections, unknown
 from seq2seq.cli.help import help_text, take_help
-from seq2seq.cli.report import fail, run_command
 from seq2seq.cli.sweep import Sweep
 from seq2seq.config import (
     ARCHITECTURES,

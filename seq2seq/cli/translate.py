@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import logging
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
+from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.line_progress import LineProgress, line_progress
-from seq2seq.cli.output_file import check_output, made_with, resolved
-from seq2seq.cli.partial_file import PartialFile
+from seq2seq.cli.output_file import PartialFile, StandardOutput, check_output, made_with, resolved
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
-from seq2seq.cli.report import prepare_streams, run_command
-from seq2seq.cli.translate_options import check, keywords, kind_of, parser
+from seq2seq.cli.translate_options import COMMAND, TranslateOptions, keywords
 from seq2seq.cores import set_up_libraries
 from seq2seq.errors import DataError, RunError, UserError
 from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
@@ -36,57 +34,60 @@ STDIN = "standard input"
 
 def main() -> None:
     """The `translate` command."""
-    run_command(lambda: _run(parser().parse_args()))
+    run_command(lambda: _run(COMMAND.read()))
 
 
-def _run(options: argparse.Namespace) -> None:
-    if options.output:
-        options.output = resolved(options.output)
-    check(options)
+def _run(options: TranslateOptions) -> None:
+    if options.files.output:
+        options.files.output = resolved(options.files.output)
     prepare_streams()
     _check_input(options)
     check_output(options)
+    asked = keywords(options)
     level = logging.ERROR if options.quiet else logging.WARNING
     logging.basicConfig(level=level, format="translate: %(message)s", stream=sys.stderr)
     set_up_libraries()
     from seq2seq.inference.find_model import find_model
 
-    models = [find_model(name) for name in options.model or [None]]
+    models = [find_model(name) for name in options.model.model] or [find_model(None)]
     if _is_prompt(options):
-        _prompt(_load(models, options), options)
+        _prompt(_load(models, options), options, asked)
         return
-    form = form_of(options)
+    form = _form(options)
     lines, pauses = _lines(options)
     found: list[Translation] = []
-    with _output(options, [folder for folder, _ in models]) as output:
+    folders = [folder for folder, _ in models]
+    with _output(options, asked, folders) as output:
         rest = output.pass_over(form.read(lines))
         translator = _load(models, options)
         with _progress(options, output) as progress:
             for block in blocks(rest, pauses):
                 with progress.block(len(block)):
-                    found = _translate(translator, block, options, progress)
+                    found = _translate(translator, block, asked, progress)
                 output.write(block, _answers(form, block, found))
         output.finish()
-    if options.attention and not found:  # an earlier run was interrupted after its last line
+    figure = options.answers.attention
+    if figure and not found:  # an earlier run was interrupted after its last line
         print(
-            f"translate: {options.attention} is not drawn, since the text was translated before: "
+            f"translate: {figure} is not drawn, since the text was translated before: "
             "leave --output and --resume out to draw it",
             file=sys.stderr,
         )
-    elif options.attention:  # so there is one text
+    elif figure:  # so there is one text
         from seq2seq.inference.attention_figure import draw_attention
 
-        draw_attention(translator, found[0].parts, options.attention)
+        draw_attention(translator, found[0].parts, figure)
 
 
-def _load(models: Sequence[tuple[Path, str]], options: argparse.Namespace) -> Translator:
+def _load(models: Sequence[tuple[Path, str]], options: TranslateOptions) -> Translator:
     from seq2seq.inference.translator import Translator
 
     folders = [folder for folder, _ in models]
     keep_freed_memory()
+    chosen = options.model
     translator = Translator.load(
-        folders, options.device,
-        engine=options.engine, precision=options.precision, cuda_graphs=options.cuda_graphs,
+        folders, chosen.device,
+        engine=chosen.engine, precision=chosen.precision, cuda_graphs=chosen.cuda_graphs,
     )  # fmt: skip
     if not options.quiet:
         names = " and ".join(map(str, folders))
@@ -95,43 +96,44 @@ def _load(models: Sequence[tuple[Path, str]], options: argparse.Namespace) -> Tr
     return translator
 
 
-def _check_input(options: argparse.Namespace) -> None:
+def _check_input(options: TranslateOptions) -> None:
     for number, text in enumerate(options.texts, 1):
         if text != text.encode("utf-8", "ignore").decode("utf-8"):
             raise DataError(f"text {number} on the command line is not UTF-8: {text!r}")
-    if options.file and not options.file.exists():
-        raise DataError(f"there is no file {options.file}: correct --file")
-    if options.file and options.file.is_dir():
-        raise DataError(f"--file {options.file} is a folder: name a file in it")
-    if not options.texts and not options.file and sys.stdin is None:
+    file = options.files.file
+    if file and not file.exists():
+        raise DataError(f"there is no file {file}: correct --file")
+    if file and file.is_dir():
+        raise DataError(f"--file {file} is a folder: name a file in it")
+    if not options.texts and not file and sys.stdin is None:
         raise DataError(f"{STDIN} is closed: give texts, --file FILE or a pipe")
-    if _is_prompt(options) and options.output:
-        raise RunError(f"nothing to translate for --output {options.output}: add --file or texts")
+    if _is_prompt(options) and (output := options.files.output):
+        raise RunError(f"nothing to translate for --output {output}: add --file or texts")
 
 
-def _is_prompt(options: argparse.Namespace) -> bool:
-    return not options.texts and not options.file and sys.stdin.isatty()
+def _is_prompt(options: TranslateOptions) -> bool:
+    return not options.texts and not options.files.file and sys.stdin.isatty()
 
 
-def form_of(options: argparse.Namespace) -> Form:
+def _form(options: TranslateOptions) -> Form:
     """The form of what is read and written."""
-    kind, name = kind_of(options.file), str(options.file)
-    wanted = Wanted(options.n_best or 1, options.scores, options.scores, options.alignments)
-    if kind == "tsv":
-        numbered = options.column.isdecimal()
-        into = options.into or (None if numbered else "translation")
-        return Rows(name, options.column, into, wanted)
-    if kind == "jsonl":
-        return Objects(name, options.column, options.into or "translation", wanted)
-    return JsonLines(replace(wanted, scores=True)) if options.json else Lines(wanted)
+    files, asked = options.files, options.answers
+    name, column = str(files.file), files.column or ""  # tables have one, as their rules say
+    wanted = Wanted(asked.n_best or 1, asked.scores, asked.scores, asked.alignments)
+    if files.form == "tsv":
+        into = files.into or (None if column.isdecimal() else "translation")
+        return Rows(name, column, into, wanted)
+    if files.form == "jsonl":
+        return Objects(name, column, files.into or "translation", wanted)
+    return JsonLines(replace(wanted, scores=True)) if asked.json else Lines(wanted)
 
 
-def _lines(options: argparse.Namespace) -> tuple[Iterable[str], Callable[[], bool]]:
+def _lines(options: TranslateOptions) -> tuple[Iterable[str], Callable[[], bool]]:
     """Lines of the input, and whether the next of them would have to be waited for."""
     if options.texts:
         return options.texts, lambda: False
-    if options.file:
-        return lines_of(options.file), lambda: False
+    if options.files.file:
+        return lines_of(options.files.file), lambda: False
     arriving = ArrivingLines(sys.stdin.fileno(), STDIN)
     return decoded(arriving, STDIN), arriving.pauses
 
@@ -153,12 +155,12 @@ def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[li
 def _translate(
     translator: Translator,
     records: Sequence[Record],
-    options: argparse.Namespace,
+    asked: Mapping[str, Any],
     progress: LineProgress,
 ) -> list[Translation]:
     """Translations of those records that have a text."""
     texts = [record.text for record in records if record.text is not None]
-    return translator.translate(texts, progress=progress.advance, **keywords(options))
+    return translator.translate(texts, progress=progress.advance, **asked)
 
 
 def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]) -> list[str]:
@@ -169,50 +171,26 @@ def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]
     ]
 
 
-class Output(Protocol):
-    """Where answers go."""
-
-    records: int
-
-    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]: ...
-
-    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None: ...
-
-    def finish(self) -> None: ...
-
-
-class StandardOutput:
-    """Answers are printed at once: whoever waits for one gets it."""
-
-    records = 0
-
-    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
-        return iter(records)
-
-    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-        sys.stdout.flush()
-
-    def finish(self) -> None: ...
-
-
-def _output(options: argparse.Namespace, folders: list[Path]) -> AbstractContextManager[Output]:
-    if options.output is None:
-        return nullcontext(StandardOutput())
-    return PartialFile(options.output, made_with(options, folders), options.resume)
+def _output(
+    options: TranslateOptions, asked: Mapping[str, Any], folders: list[Path]
+) -> StandardOutput:
+    if options.files.output is None:
+        return StandardOutput()
+    described = made_with(options, asked["terms"], folders)
+    return PartialFile(options.files.output, described, options.files.resume)
 
 
 def _progress(
-    options: argparse.Namespace, output: Output
+    options: TranslateOptions, output: StandardOutput
 ) -> AbstractContextManager[LineProgress]:
     """A bar for a long job, where nothing else is printed."""
     shown = (
         not options.quiet
         and not options.texts
         and sys.stderr.isatty()
-        and (options.output is not None or not sys.stdout.isatty())
+        and (options.files.output is not None or not sys.stdout.isatty())
     )
-    path = options.file or _stdin_file()
+    path = options.files.file or _stdin_file()
     # What is no ordinary file, such as a named pipe, can be read only once.
     total = _count(path) if shown and path and path.is_file() else None
     return line_progress(shown, total, output.records)
@@ -233,12 +211,14 @@ def _stdin_file() -> Path | None:
     return path if path.exists() and stat.S_ISREG(path.stat().st_mode) else None
 
 
-def _prompt(translator: Translator, options: argparse.Namespace) -> None:
+def _prompt(
+    translator: Translator, options: TranslateOptions, asked: Mapping[str, Any]
+) -> None:
     print("English, one sentence per line; Ctrl-D ends.", file=sys.stderr)
-    form, output = form_of(options), StandardOutput()
+    form, output = _form(options), StandardOutput()
     for record in form.read(_typed()):
         try:
-            found = _translate(translator, [record], options, LineProgress())
+            found = _translate(translator, [record], asked, LineProgress())
         except UserError as error:  # of this text; the next may do
             print(f"error: {error}", file=sys.stderr)
         else:

@@ -2,20 +2,226 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from seq2seq import __version__
-from seq2seq.cli.model_options import add_model_options, model_problems
+from seq2seq.cli.model_options import ModelOptions
+from seq2seq.cli.options import Command, flat, given, option, option_of
 from seq2seq.config import DecodeConfig, unchecked
-from seq2seq.errors import ConfigError
+from seq2seq.config.checked import Checked, group
 from seq2seq.inference.terms import load_terms
 from seq2seq.lines import PACKED
 
-EXAMPLES = """examples:
+DECODE = {one.name for one in fields(DecodeConfig)}
+TEXT = ("split", "protect", "rescue", "typography", "prefix")  # of `Translator.translate`
+FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
+CHANCE = ("--sample", "--mbr")
+
+# Options that do nothing alone, and those of which they need one.
+NEEDS = {
+    "--resume": ("--output",),
+    "--force": ("--output", "--attention"),
+    "--diverse": ("--n-best",),
+    "--diversity": ("--diverse",),
+    "--samples": ("--mbr",),
+    **dict.fromkeys(("--temperature", "--top-k", "--top-p", "--min-p", "--seed"), CHANCE),
+}
+# Options that do not go together, and why.
+CLASHES = [
+    ("TEXT", "--file", "one input is translated"),
+    ("--resume", "--force", "one goes on with what is there and the other begins anew"),
+    ("--sample", "--mbr", "one returns samples and the other the most typical of them"),
+    *(
+        (name, chance, "words are searched for or drawn by chance")
+        for name in ("--beam", "--diverse", "--diversity", "--coverage")
+        for chance in CHANCE
+    ),
+]
+# What CTranslate2 does not have, or not the same each time.
+ONLY_TORCH = ("--diverse", "--min-p", "--repetition-penalty", "--seed", "--terms", "--attention",
+              "--cuda-graphs")  # fmt: skip
+
+
+class FileOptions(Checked, section="option"):
+    """lines of text, .tsv or .jsonl, packed (.gz, .zst) or not"""
+
+    file: Path | None = option(None, "what to translate, instead of standard input", "FILE")
+    output: Path | None = option(None, "written whole or not at all", "FILE")
+    column: str | None = option(
+        None, "of .tsv or .jsonl: what to translate; a number from 0 on for .tsv without names",
+        "NAME",
+    )  # fmt: skip
+    into: str | None = option(None, "column for translations; translation if not given", "NAME")
+    resume: bool = option(False, "go on with an output that was interrupted")
+    force: bool = option(False, "replace an output that exists, or was begun")
+
+    @property
+    def form(self) -> str:
+        """The form of the input: `tsv`, `jsonl` or `text`."""
+        return form_of(self.file)
+
+    def rules(self) -> Iterator[str]:
+        if self.form == "text":
+            for name in ("column", "into"):
+                if getattr(self, name):
+                    yield f"--{name} names a column, which --file X.tsv and X.jsonl have: give one"
+        elif not self.column:
+            yield f"--file {self.file} has columns: say which one to translate, --column NAME"
+        numbers = [name.isdecimal() for name in (self.column, self.into) if name]
+        if self.form == "tsv" and len(set(numbers)) == 2:
+            yield (
+                "--column and --into are both names or both numbers: a table has names or it has "
+                "not"
+            )
+
+
+class TranslateModelOptions(ModelOptions):
+    """--model, else $SEQ2SEQ_MODEL, else the newest finished run below runs/, else general"""
+
+    batch_tokens: int | None = option_of(DecodeConfig, "batch_tokens", "N", ": memory")
+    cuda_graphs: bool = option(False, "on a GPU: faster for small batches")
+
+
+class SearchOptions(Checked, section="option"):
+    """what is not given is as the model was validated"""
+
+    beam: int | None = option_of(DecodeConfig, "beam", "N")
+    length_norm: str | None = option_of(DecodeConfig, "length_norm")
+    length_penalty: float | None = option_of(
+        DecodeConfig, "length_penalty", "X", ": above 0 favours longer output"
+    )
+    coverage: float | None = option_of(DecodeConfig, "coverage", "X")
+    groups: int | None = option_of(DecodeConfig, "groups", "N", off=1, flag="--diverse")
+    diversity: float | None = option_of(DecodeConfig, "diversity", "X")
+    max_length: int | None = option(
+        None, "most subwords of a sentence's translation", "N", at_least=1
+    )
+    no_repeat_ngram: int | None = option_of(DecodeConfig, "no_repeat_ngram", "N")
+    repetition_penalty: float | None = option_of(DecodeConfig, "repetition_penalty", "X", off=1)
+
+    def rules(self) -> Iterator[str]:
+        if self.length_norm == "none" and self.length_penalty is not None:
+            yield "--length-penalty does nothing with --length-norm none: leave one of them out"
+
+
+class SamplingOptions(Checked, section="option"):
+    """words are drawn by chance, with --sample or --mbr"""
+
+    sample: bool = option(False, "return samples")
+    mbr: bool = option(False, "return the sample that is most like the others")
+    samples: int | None = option_of(DecodeConfig, "samples", "N")
+    temperature: float | None = option_of(DecodeConfig, "temperature", "X")
+    top_k: int | None = option_of(DecodeConfig, "top_k", "N")
+    top_p: float | None = option_of(DecodeConfig, "top_p", "X")
+    min_p: float | None = option_of(DecodeConfig, "min_p", "X", off=0)
+    seed: int | None = option_of(DecodeConfig, "seed", "N")
+
+
+class TextOptions(Checked, section="option"):
+    """--no-split --no-protect --no-rescue is how evaluation translates a corpus"""
+
+    prefix: str = option("", "each translation begins so", "TEXT")
+    terms: Path | None = option(
+        None, "lines of source phrase, tab, the phrase that is to stand for it", "FILE"
+    )
+    banned: list[str] = option(
+        [], "not in any translation; several times for several", "TEXT", flag="--ban"
+    )
+    typography: bool = option(
+        False, "apostrophes, quotation marks and spaces as French is printed",
+        flag="--french-typography",
+    )  # fmt: skip
+    split: bool = option(True, "translate each text at once, and not sentence by sentence")
+    protect: bool = option(
+        True, "do not look after tags, numbers, links, placeholders, list markers and outer space"
+    )
+    rescue: bool = option(True, "leave degenerate translations as they are")
+
+
+class AnswerOptions(Checked, section="option"):
+    """what is told of each text"""
+
+    n_best: int | None = option_of(
+        DecodeConfig, "n_best", "N", ": N lines, the best first; empty where fewer differ", off=1
+    )
+    scores: bool = option(False, "score and a tab in front; with --json those of tokens too")
+    alignments: bool = option(
+        False, "a tab and which words translate each other, source-target from 0 on"
+    )
+    attention: Path | None = option(
+        None, f"also draw what the model looked at ({', '.join(FIGURES)})", "FILE"
+    )
+    json: bool = option(False, "one object for each text")
+
+    def rules(self) -> Iterator[str]:
+        if self.attention and self.attention.suffix.lower() not in FIGURES:
+            yield f"--attention {self.attention} does not end in {', '.join(FIGURES)}: rename it"
+
+
+class TranslateOptions(Checked, section="option"):
+    """Translate English to French: texts, lines of a pipe or a file, or what you type."""
+
+    texts: list[str] = option([], "texts; none = standard input", "TEXT", positional=True)
+    quiet: bool = option(False, "nothing but translations and errors")
+    files: FileOptions = group(FileOptions)
+    model: TranslateModelOptions = group(TranslateModelOptions)
+    search: SearchOptions = group(SearchOptions)
+    sampling: SamplingOptions = group(SamplingOptions)
+    text: TextOptions = group(TextOptions)
+    answers: AnswerOptions = group(AnswerOptions)
+
+    def rules(self) -> Iterator[str]:
+        problems = [*self._needs_and_clashes(), *self._rules_of_forms()]
+        yield from problems
+        if not problems:  # else it would say the same in other words
+            asked = decode_settings(self)
+            asked.setdefault("beam", max(DecodeConfig.beam, asked.get("n_best", 1)))
+            # Their own bounds are checked already.
+            yield from unchecked(DecodeConfig, vars(DecodeConfig()) | asked).rules()
+
+    def _needs_and_clashes(self) -> Iterator[str]:
+        asked = given(self)
+        for name, needed in NEEDS.items():
+            if name in asked and not asked.intersection(needed):
+                yield f"{name} does nothing without {' or '.join(needed)}: add it"
+        for name, other, why in CLASHES:
+            if {name, other} <= asked:
+                yield f"{name} and {other} do not go together, as {why}: leave one of them out"
+        for name in ONLY_TORCH:
+            if name in asked and self.model.engine == "ctranslate2":
+                yield f"--engine ctranslate2 has no {name}: leave it out, or use torch"
+        if self.answers.attention and len(self.texts) != 1:
+            yield (
+                f"--attention draws one translation, and {len(self.texts) or 'no'} texts were "
+                'given: give one, translate --attention FILE.png "hello world"'
+            )
+
+    def _rules_of_forms(self) -> Iterator[str]:
+        """Of the forms of input and output, which the names of files tell."""
+        file, form, output = self.files.file, self.files.form, self.files.output
+        if output and form != form_of(output):
+            if form != "text":
+                yield (
+                    f"--output {output} keeps all columns of --file {file}: give an output that "
+                    f"ends in .{form}"
+                )
+            elif form_of(output) == "jsonl" and not self.answers.json:
+                yield f"--output {output} is for objects: add --json, or give it another name"
+        if form == "tsv" and (self.answers.n_best or 1) > 1:
+            yield (
+                f"--n-best {self.answers.n_best} gives several translations, and a row of a .tsv "
+                "file has place for one: use .jsonl or lines of text"
+            )
+        if form != "text" and self.answers.json:
+            yield f"--json is for lines of text; {file} keeps its form: leave --json out"
+
+
+COMMAND = Command(
+    "translate",
+    TranslateOptions,
+    examples="""\
   translate "hello world"
   translate "How are you?" "See you tomorrow."
   translate < english.txt > french.txt               as many lines out as in
@@ -26,273 +232,42 @@ EXAMPLES = """examples:
   translate --sample --temperature 0.8 --n-best 5 "the old house"
   translate --terms terms.tsv --french-typography "He said: the house is old!"
   translate --alignments --attention heads.png "the old house"
-  translate --model runs/a --model runs/b --json "Good evening."
-
-The model is --model, else $SEQ2SEQ_MODEL, else the newest finished run below runs/, else general,
-which is shipped with this program. Which one it was is said on standard error.
-Exit codes: 0 done, 1 something given cannot be used, 2 wrong option, 130 interrupted by Ctrl-C,
-141 whoever read the output has gone."""
-
-# Options that are settings of `DecodeConfig` of the same name; None = as the model was validated.
-SEARCH = ("beam", "n_best", "length_penalty", "length_norm", "coverage", "diversity")
-CHANCE = ("temperature", "top_k", "top_p", "min_p", "seed")
-RULES = ("no_repeat_ngram", "repetition_penalty")
-DIRECT = (*SEARCH, *CHANCE, "samples", *RULES, "batch_tokens")
-TEXT = ("split", "protect", "rescue", "typography", "terms", "prefix")  # of `translate`
-FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
-# Settings whose option has another name, for messages.
-CALLED = {"groups": "diverse", "max_extra": "max-length", "strategy": "sample"}
+  translate --model runs/a --model runs/b --json "Good evening.\"""",
+    notes="Which model it was is said on standard error.",
+    docs="docs/decoding.md",
+    # Settings of a search that options of other names ask for.
+    flags=(("max_extra", "--max-length"), ("strategy", "--sample")),
+)
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `translate`, in groups."""
-    made = argparse.ArgumentParser(
-        prog="translate",
-        usage="translate [options] [TEXT ...]",
-        description="Translate English to French: texts, lines of a pipe or a file, or what you "
-        "type.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    made.add_argument("texts", nargs="*", metavar="TEXT", help="texts; none = standard input")
-    made.add_argument("--quiet", action="store_true", help="nothing but translations and errors")
-    made.add_argument("--version", action="version", version=f"seq2seq {__version__}")
-    _add_files(made)
-    _add_model(made)
-    _add_search(made)
-    _add_chance(made)
-    _add_text(made)
-    _add_answers(made)
-    return made
-
-
-def _add_files(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group(
-        "files", "lines of text, .tsv or .jsonl, packed (.gz, .zst) or not"
-    ).add_argument
-    add("--file", type=Path, metavar="FILE", help="what to translate, instead of standard input")
-    add("--output", type=Path, metavar="FILE", help="written whole or not at all")
-    add("--column", metavar="NAME", help="of .tsv or .jsonl: what to translate; a number from 0 on "
-        "for .tsv without names")  # fmt: skip
-    add("--into", metavar="NAME", help="column for translations (default: translation)")
-    add("--resume", action="store_true", help="go on with an output that was interrupted")
-    add("--force", action="store_true", help="replace an output that exists, or was begun")
-
-
-def _add_model(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("model").add_argument
-    add_model_options(add)
-    add("--batch-tokens", type=int, metavar="N", help="source tokens x beam at once: memory")
-    add("--cuda-graphs", action="store_true", help="on a GPU: faster for small batches")
-
-
-def _add_search(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("search", "by default as the model was validated").add_argument
-    add("--beam", type=int, metavar="N", help="hypotheses kept; 1 = greedy")
-    add("--length-penalty", type=float, metavar="X", help="above 0 favours longer output")
-    add("--length-norm", choices=("none", "average", "gnmt"), help="how length enters a score")
-    add("--coverage", type=float, metavar="X", help="cost of source words left out")
-    add("--diverse", type=int, metavar="N", dest="groups", help="groups of hypotheses that differ")
-    add("--diversity", type=float, metavar="X", help="how much they differ")
-    add("--max-length", type=int, metavar="N", help="most subwords of a sentence's translation")
-    add("--no-repeat-ngram", type=int, metavar="N", help="N subwords in a row occur once")
-    add("--repetition-penalty", type=float, metavar="X", help="above 1: against used subwords")
-
-
-def _add_chance(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("sampling").add_argument
-    add("--sample", action="store_true", help="draw words by chance")
-    add("--mbr", action="store_true", help="of samples, the one that is most like the others")
-    add("--samples", type=int, metavar="N", help="that --mbr chooses from")
-    add("--temperature", type=float, metavar="X", help="below 1 sharper, above 1 flatter")
-    add("--top-k", type=int, metavar="N", help="only the likeliest so many")
-    add("--top-p", type=float, metavar="X", help="only the likeliest with this probability")
-    add("--min-p", type=float, metavar="X", help="only those at least so likely, relative to the "
-        "likeliest")  # fmt: skip
-    add("--seed", type=int, metavar="N", help="another one, other samples")
-
-
-def _add_text(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group(
-        "text", "--no-split --no-protect --no-rescue is how evaluation translates a corpus"
-    ).add_argument
-    add("--prefix", default="", metavar="TEXT", help="each translation begins so")
-    add("--terms", type=load_terms, metavar="FILE", help="lines of source phrase, tab, the phrase "
-        "that is to stand for it")  # fmt: skip
-    add("--ban", dest="banned", action="append", metavar="TEXT", help="not in any "
-        "translation; several times for several")  # fmt: skip
-    add("--french-typography", dest="typography", action="store_true", help="apostrophes, "
-        "quotation marks and spaces as French is printed")  # fmt: skip
-    add("--no-split", dest="split", action="store_false", help="translate each text at once, and "
-        "not sentence by sentence")  # fmt: skip
-    add("--no-protect", dest="protect", action="store_false", help="do not look after tags, "
-        "numbers, links, placeholders, list markers and outer space")  # fmt: skip
-    add("--no-rescue", dest="rescue", action="store_false", help="leave degenerate translations "
-        "as they are")  # fmt: skip
-
-
-def _add_answers(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("answers").add_argument
-    add("--n-best", type=int, metavar="N", help="N lines for each text, the best first; empty "
-        "where there are fewer that differ")  # fmt: skip
-    add("--scores", action="store_true", help="score and a tab in front; with --json those of "
-        "tokens too")  # fmt: skip
-    add("--alignments", action="store_true", help="a tab and which words translate each other, "
-        "source-target from 0 on")  # fmt: skip
-    add("--attention", type=Path, metavar="FILE", help="also draw what the model looked at (.png, "
-        ".pdf, .svg)")  # fmt: skip
-    add("--json", action="store_true", help="one object for each text")
-
-
-def check(options: argparse.Namespace) -> None:
-    """Refuse what cannot work together, before anything is read.
-
-    Raises:
-        ConfigError: all of it in one message.
-    """
-    problems = [*_files_problems(options), *_chance_problems(options), *_answer_problems(options)]
-    problems += _engine_problems(options)
-    if options.max_length is not None and options.max_length < 1:
-        problems.append(f"--max-length {options.max_length} leaves no room: give 1 or more")
-    settings = decode_settings(options)
-    settings.setdefault("beam", max(DecodeConfig.beam, settings.get("n_best", 1)))
-    if not problems:  # else it would say the same in other words
-        whole = unchecked(DecodeConfig, vars(DecodeConfig()) | settings)
-        problems = [_as_options(problem) for problem in whole.problems()]
-    if problems:
-        raise ConfigError(problems)
-
-
-def decode_settings(options: argparse.Namespace) -> dict[str, Any]:
+def decode_settings(options: TranslateOptions) -> dict[str, Any]:
     """What was asked of the search, as settings of `DecodeConfig`."""
-    given: dict[str, Any] = {name: getattr(options, name) for name in (*DIRECT, "groups")}
-    if options.sample or options.mbr:
-        given["strategy"] = "sample" if options.sample else "mbr"
-    if options.max_length is not None:  # whatever the length of the source; the end mark is extra
-        given |= {"max_ratio": 0.0, "max_extra": options.max_length + 1}
+    given = {name: value for name, value in flat(options).items() if name in DECODE}
+    if options.sampling.sample or options.sampling.mbr:
+        given["strategy"] = "sample" if options.sampling.sample else "mbr"
+    if options.search.max_length is not None:  # whatever the source's length; the end mark is extra
+        given |= {"max_ratio": 0.0, "max_extra": options.search.max_length + 1}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def keywords(options: argparse.Namespace) -> dict[str, Any]:
-    """What was asked of a translation, as `Translator.translate` calls it."""
+def keywords(options: TranslateOptions) -> dict[str, Any]:
+    """What was asked of a translation, as `Translator.translate` calls it.
+
+    Raises:
+        DataError: the file of terms cannot be used.
+    """
     return {
-        **{name: getattr(options, name) for name in TEXT},
-        "banned": options.banned or (),
-        "align": options.alignments,
+        **{name: getattr(options.text, name) for name in TEXT},
+        "terms": load_terms(options.text.terms) if options.text.terms else None,
+        "banned": options.text.banned or (),
+        "align": options.answers.alignments,
         **decode_settings(options),
     }
 
 
-def kind_of(path: Path | None) -> str:
+def form_of(path: Path | None) -> str:
     """`tsv`, `jsonl` or `text`, by the name of a file."""
     if path is None:
         return "text"
     name = path.with_suffix("") if path.suffix in PACKED else path
     return {".tsv": "tsv", ".jsonl": "jsonl"}.get(name.suffix, "text")
-
-
-def _files_problems(options: argparse.Namespace) -> Iterator[str]:
-    if options.texts and options.file:
-        yield f"a text and --file {options.file} were given: give one of them"
-    for name in ("resume", "force"):
-        about = options.output or (name == "force" and options.attention)
-        if getattr(options, name) and not about:
-            yield f"--{name} is about an output file: add --output FILE"
-    if options.resume and options.force:
-        yield "--resume goes on with what is there and --force begins anew: choose one"
-    kind, made = kind_of(options.file), kind_of(options.output)
-    if kind == "text" and (options.column or options.into):
-        name = "--column" if options.column else "--into"
-        yield f"{name} names a column, and lines of text have none: give --file X.tsv or X.jsonl"
-    if kind != "text" and not options.column:
-        yield f"--file {options.file} has columns: say which one to translate, --column NAME"
-    if kind != "text" and options.output and made != kind:
-        yield (
-            f"--file {options.file} is {kind} and --output {options.output} is not, but all its "
-            f"columns are kept: give an output that ends in .{kind}"
-        )
-    if kind == "tsv" and options.into and options.into.isdecimal() != options.column.isdecimal():
-        yield "--column and --into are both names or both numbers: a table has names or it has not"
-    if kind == "text" and made == "jsonl" and not options.json:
-        yield f"--output {options.output} is for objects: add --json, or give it another name"
-
-
-def _chance_problems(options: argparse.Namespace) -> Iterator[str]:
-    chosen = [f"--{name}" for name in ("sample", "mbr") if getattr(options, name)]
-    if len(chosen) == 2:
-        yield "--sample returns samples and --mbr the most typical of them: choose one"
-    for name in ("beam", "groups", "diversity", "coverage"):
-        if chosen and getattr(options, name) is not None:
-            yield (
-                f"{chosen[0]} draws words by chance and {_option(name)} is for a search of the "
-                "likeliest: choose one"
-            )
-    for name in CHANCE:
-        if not chosen and getattr(options, name) is not None:
-            yield f"{_option(name)} changes nothing without chance: add --sample or --mbr"
-    if options.samples is not None and not options.mbr:
-        yield "--samples is how many --mbr chooses from: add --mbr (for --sample it is --n-best)"
-
-
-def _answer_problems(options: argparse.Namespace) -> Iterator[str]:
-    kind = kind_of(options.file)
-    if options.attention and len(options.texts) != 1:
-        yield (
-            f"--attention draws one translation, and {len(options.texts) or 'no'} texts were given "
-            'after the options: give one, translate --attention FILE.png "hello world"'
-        )
-    if options.attention and options.engine == "ctranslate2":
-        yield "--attention draws all heads, which --engine ctranslate2 does not tell: use torch"
-    if options.attention and not options.attention.parent.is_dir():
-        yield f"the folder of --attention {options.attention} does not exist: make it"
-    if options.attention and options.attention.suffix.lower() not in FIGURES:
-        yield f"--attention {options.attention} does not end in {', '.join(FIGURES)}: rename it"
-    if options.attention and options.attention.is_dir():
-        yield f"--attention {options.attention} is a folder: name a file in it"
-    elif options.attention and options.attention.exists() and not options.force:
-        yield f"--attention {options.attention} exists already: name another, or add --force"
-    if (options.groups or 1) > 1 and (options.n_best or 1) < 2:
-        yield f"--diverse {options.groups} shows only among several translations: add --n-best N"
-    if options.diversity is not None and (options.groups or 1) < 2:
-        yield "--diversity changes nothing without groups: add --diverse N"
-    if kind == "tsv" and (options.n_best or 1) > 1:
-        yield (
-            f"--n-best {options.n_best} gives several translations, and a row of a .tsv file has "
-            "place for one: use .jsonl or lines of text"
-        )
-    if kind != "text" and options.json:
-        yield f"--json is for lines of text; {options.file} keeps its form: leave --json out"
-    if options.length_norm == "none" and options.length_penalty is not None:
-        yield "--length-penalty changes nothing with --length-norm none: leave one of them out"
-
-
-def _engine_problems(options: argparse.Namespace) -> Iterator[str]:
-    """What no engine has, or CTranslate2 lacks; values that change nothing may be given."""
-    yield from model_problems(options)
-    if options.engine != "ctranslate2":
-        return
-    lacking = {
-        "groups": (options.groups or 1) > 1,
-        "min_p": (options.min_p or 0) > 0,
-        "repetition_penalty": options.repetition_penalty not in (None, 1),
-        "terms": bool(options.terms),
-    }
-    for name, asked in lacking.items():
-        if asked:
-            yield f"--engine ctranslate2 has no {_option(name)}: leave it out, or use torch"
-    if options.seed is not None:
-        yield "--engine ctranslate2 cannot repeat its samples: leave --seed out, or use torch"
-    if options.cuda_graphs:
-        yield "--cuda-graphs are for --engine torch: leave them out"
-
-
-def _option(setting: str) -> str:
-    return "--" + CALLED.get(setting, setting).replace("_", "-")
-
-
-def _as_options(problem: str) -> str:
-    """A problem of `DecodeConfig` in the words of the command line."""
-    return re.sub(
-        r"decode\.(\w+)(=?)", lambda found: _option(found[1]) + " " * bool(found[2]), problem
-    )

@@ -11,10 +11,10 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from seq2seq.errors import DataError
+from seq2seq.files import alone
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +46,13 @@ def fetch(urls: list[str], folder: Path) -> Path:
             )
         if named.setdefault(name, url) != url:
             raise DataError(f"data.urls: {named[name]} and {url} would both be called {name}")
+
+    def waiting() -> None:
+        log.info("Another process downloads into %s: waiting for it", folder)
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
+        with alone(folder / ".lock", waiting):
             for name, url in named.items():
                 if not (folder / name).is_file():
                     _fetch_one(url, folder / name)
@@ -57,17 +61,6 @@ def fetch(urls: list[str], folder: Path) -> Path:
             f"cannot write the download into {folder}: {error}. Choose another folder, data.cache="
         ) from error
     return folder
-
-
-def _locked(folder: Path) -> FileLock:
-    """The folder for this process alone, within a `with`."""
-    lock = FileLock(folder / ".lock")
-    try:
-        with lock.acquire(timeout=0):
-            pass
-    except Timeout:
-        log.info("Another process downloads into %s: waiting for it", folder)
-    return lock
 
 
 def _fetch_one(url: str, target: Path) -> None:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from seq2seq.files import replace_text
+
 CHUNK = 1 << 22  # bytes
 
 
@@ -55,7 +57,5 @@ def file_fingerprint(path: Path, memory: Path) -> str:
             digest.update(chunk)
     with suppress(OSError):  # others may have prepared the data in a folder that is theirs
         memory.mkdir(parents=True, exist_ok=True)
-        partial = remembered.with_name(f"{place}.{os.getpid()}")
-        partial.write_text(digest.hexdigest(), encoding="ascii")
-        partial.replace(remembered)
+        replace_text(remembered, digest.hexdigest())
     return digest.hexdigest()

@@ -26,7 +26,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
@@ -60,6 +59,7 @@ from seq2seq.data.summary import (
 from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.data.workers import in_parallel
 from seq2seq.errors import DataError, UserError
+from seq2seq.files import alone
 
 log = logging.getLogger(__name__)
 
@@ -470,13 +470,6 @@ def _load(folder: Path) -> Vocabularies:
 def _alone(folder: Path, task: int, tasks: int, name: str = "task") -> Iterator[None]:
     """Keep other processes from doing the same at the same time; they wait."""
     path = folder / (f"lock-{name}-{task}-of-{tasks}" if tasks > 1 else f"lock-{name}")
-    lock = filelock.FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        log.info("waiting     another process prepares the same data (%s)", path)
-        lock.acquire()
-    try:
+    why = "another process prepares the same data"
+    with alone(path, lambda: log.info("waiting     %s (%s)", why, path)):
         yield
-    finally:
-        lock.release()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from seq2seq.files import atomic_write
 
 WIDTH = 80  # of the text
 
@@ -85,10 +86,9 @@ def write_report(report: Report, folder: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    # Damaged text may hold half a surrogate pair; \udc80 is also how JSON writes one.
-    partial.write_bytes(text.encode("utf-8", "backslashreplace"))
-    partial.replace(path)
+    with atomic_write(path) as file:
+        # Damaged text may hold half a surrogate pair; \udc80 is also how JSON writes one.
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def read_report(folder: Path) -> Report:

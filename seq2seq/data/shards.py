@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from seq2seq.files import atomic_write, replace_text
+
 CHUNK = 1 << 22  # bytes
 SPARE_FILES = 256  # that the rest of the process may open
 LONGEST = 2**16 - 1  # lengths above are kept as this one: no model takes so long a sentence
@@ -27,23 +29,19 @@ def write_table(
 ) -> None:
     """Write an Arrow file and its facts, replacing what is there."""
     facts_file(path).unlink(missing_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
     options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.OSFile(str(partial), "wb") as sink, pa.ipc.new_file(
-        sink, table.schema, options=options
-    ) as writer:
-        for batch in table.combine_chunks().to_batches():
-            writer.write_batch(batch)
-    check = {"bytes": partial.stat().st_size, "crc32": _crc32(partial)}
-    partial.replace(path)
+    with atomic_write(path) as file:
+        with pa.ipc.new_file(file, table.schema, options=options) as writer:
+            for batch in table.combine_chunks().to_batches():
+                writer.write_batch(batch)
+        file.flush()
+        check = {"bytes": file.tell(), "crc32": _crc32(Path(file.name))}
     write_json(facts_file(path), {**check, **facts})
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, whole or not at all."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
-    partial.replace(path)
+    replace_text(path, json.dumps(value, ensure_ascii=False))
 
 
 def facts_file(path: Path) -> Path:

@@ -19,6 +19,7 @@ from tokenizers import AddedToken, models, pre_tokenizers, trainers
 from seq2seq.config import BYTE_VOCABULARY
 from seq2seq.data.bpe_dropout import BpeDropout, byte_characters
 from seq2seq.errors import UserError
+from seq2seq.files import replace_text
 
 PAD, BOS, EOS = 0, 1, 2
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>")
@@ -136,10 +137,7 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Write a `tokenizer.json`, whole or not at all."""
-        path = Path(path)
-        partial = path.with_name(f"{path.name}.{os.getpid()}")  # others may save it too
-        partial.write_text(self.backend.to_str(pretty=True), encoding="utf-8")
-        partial.replace(path)
+        replace_text(Path(path), self.backend.to_str(pretty=True))
 
     @property
     def vocab_size(self) -> int:

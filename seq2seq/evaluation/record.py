@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.data.fingerprint import text_fingerprint
-from seq2seq.disk import replace_text
 from seq2seq.errors import RunError
+from seq2seq.files import replace_text
 from seq2seq.lines import lines_of
 
 log = logging.getLogger(__name__)

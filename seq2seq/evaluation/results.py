@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.data.fingerprint import text_fingerprint
-from seq2seq.disk import replace_text
 from seq2seq.errors import RunError
 from seq2seq.evaluation.findings import Texts, group_lines
 from seq2seq.evaluation.record import NAME, Breakdown, Evaluation, TextFile
+from seq2seq.files import replace_text
 
 OPTIONAL = ("groups", "comet")  # files that an evaluation writes or not, whatever it is of
 ROLES = ("hypotheses", "references", "sources", *OPTIONAL)

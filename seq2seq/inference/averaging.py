@@ -8,9 +8,7 @@ validated after step N, with their BLEU in the file's metadata.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +20,8 @@ from torch import Tensor
 
 from seq2seq.config import FREE_OF_WEIGHTS, AverageConfig
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError
+from seq2seq.files import atomic_write
 from seq2seq.inference.bundle import load_bundle, unique_weights
 from seq2seq.inference.bundle_folder import bundle_folder, read_config
 from seq2seq.model.translation_model import TranslationModel
@@ -47,17 +45,12 @@ def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float
         RunError: the disk is full, or the folder cannot be written.
     """
     path = run_dir / "snapshots" / f"step-{step:08d}.safetensors"
-    partial = path.with_suffix(".partial")
+    facts = {"step": str(step), "bleu": repr(bleu)}
     try:
         path.parent.mkdir(exist_ok=True)
-        weights = unique_weights(model)
-        safetensors.torch.save_file(weights, str(partial), {"step": str(step), "bleu": repr(bleu)})
-        sync(partial)
-        os.replace(partial, path)
-        sync(path.parent)
+        with atomic_write(path) as file:
+            safetensors.torch.save_file(unique_weights(model), file.name, facts)
     except (OSError, SafetensorError) as error:
-        with suppress(OSError):
-            partial.unlink()
         raise RunError(
             f"the weights of step {step} could not be saved to {path}: {error}. Make room or mend "
             f"the folder, then go on: python scripts/train.py resume={run_dir}"

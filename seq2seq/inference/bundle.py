@@ -24,8 +24,8 @@ from seq2seq import __version__
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.disk import sync
 from seq2seq.errors import BundleError, RunError
+from seq2seq.files import sync
 from seq2seq.inference.bundle_folder import (
     FORMAT,
     bundle_folder,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from seq2seq.disk import replace_text
 from seq2seq.errors import RunError
+from seq2seq.files import replace_text
 from seq2seq.html_page import html_page, tiles, visible
 from seq2seq.report.attention import attention_section
 from seq2seq.report.curves import curves_section

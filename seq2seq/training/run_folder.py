@@ -121,7 +121,7 @@ def _is_occupied(run_dir: Path) -> bool:
     """Whether there is more than a run leaves that was killed before it had settings."""
     if not run_dir.is_dir():
         return run_dir.exists()
-    left = (LOCK, "config.yaml.partial", "checkpoints")
+    left = (LOCK, "checkpoints", *(path.name for path in run_dir.glob("config.yaml*.partial")))
     checkpoints = run_dir / "checkpoints"
     found = any(path.name not in left for path in run_dir.iterdir())
     return found or (checkpoints.is_dir() and any(checkpoints.iterdir()))

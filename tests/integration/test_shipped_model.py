@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from ship import LIMIT, read_notes, shipped_card
 
 from seq2seq import Translator
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.shipped import GENERAL, shipped_model
 from seq2seq.report.run import read_run
-from seq2seq.report.ship import LIMIT
-from seq2seq.report.shipped_card import read_notes, shipped_card
 
 FOLDER = shipped_model()
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="this tree ships no model")

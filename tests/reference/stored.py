@@ -266,10 +266,10 @@ COMMANDS = {  # with options; the others are given name=value
     **{
         f"{name}.py": (f"scripts/{name}.py",)
         for name in (
-            "attention_figures", "compare", "export", "make_dashboard", "report", "results",
-            "score", "ship",
+            "attention_figures", "compare", "export", "make_dashboard", "report", "score",
         )
     },
+    **{f"{name}.py": (f"scripts/maintain/{name}.py",) for name in ("results", "ship")},
     "evaluate.py --check": ("scripts/evaluate.py",),
 }  # fmt: skip
 

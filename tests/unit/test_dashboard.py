@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from seq2seq.cli import make_dashboard
+from seq2seq.cli import dashboard as command
 from seq2seq.dashboard import SECTIONS, make_report, make_workspace
 
 
@@ -60,9 +60,9 @@ def run(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def run(*options: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["make_dashboard.py", *options])
+        monkeypatch.setattr(sys, "argv", ["dashboard", *options])
         try:
-            make_dashboard.main()
+            command.main()
         except SystemExit as stop:
             return int(stop.code or 0), *capsys.readouterr()
         return 0, *capsys.readouterr()
@@ -114,15 +114,15 @@ def test_a_refusal_of_the_server_is_one_message(run, monkeypatch):
         object.__setattr__(made, "save", lambda: (_ for _ in ()).throw(ValueError("no such one")))
         return made
 
-    monkeypatch.setattr(make_dashboard, "make_workspace", refuse)
-    monkeypatch.setattr(make_dashboard, "unavailable", lambda: None)
+    monkeypatch.setattr(command, "make_workspace", refuse)
+    monkeypatch.setattr(command, "unavailable", lambda: None)
     code, _, errors = run("--entity", "me", "--project", "none")
     assert code == 1
     assert "W&B did not take the dashboard of project none: no such one" in errors
 
 
 def test_a_key_without_a_user_and_an_empty_project_are_one_message(run, monkeypatch):
-    monkeypatch.setattr(make_dashboard, "unavailable", lambda: None)
+    monkeypatch.setattr(command, "unavailable", lambda: None)
     monkeypatch.setattr("wandb.Api", lambda: SimpleNamespace(default_entity=None))
     code, printed, errors = run()
     assert (code, printed) == (1, "")
@@ -130,7 +130,7 @@ def test_a_key_without_a_user_and_an_empty_project_are_one_message(run, monkeypa
         "error: this key stands for no user or team of its own: give --entity NAME\n"
     )
     code, _, errors = run("--project", "", "--dry-run")
-    assert code == 1
+    assert code == 2
     assert errors.startswith("error: --project is empty")
 
 

@@ -21,7 +21,8 @@ BATCH = SimpleNamespace(target_tokens=9)
 def trainer_at(step: int, max_steps: int, processes: int = 1, val_every: int = 10):
     """Of a trainer what the callback looks at."""
     return SimpleNamespace(
-        step=step, max_steps=max_steps, metrics={}, config=SimpleNamespace(val_every_n_steps=val_every),
+        step=step, max_steps=max_steps, metrics={},
+        config=SimpleNamespace(val_every_n_steps=val_every),
         run=SimpleNamespace(processes=SimpleNamespace(rank=0)),
         fabric=SimpleNamespace(world_size=processes),
     )  # fmt: skip

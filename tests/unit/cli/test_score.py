@@ -38,7 +38,9 @@ def run(bundle, capsys, monkeypatch):
         monkeypatch.setattr(sys, "stdin", pipe)
         code = 0
         try:
-            score.main([*map(str, arguments), "--model", str(bundle)])
+            argv = ["score", *map(str, arguments), "--model", str(bundle)]
+            monkeypatch.setattr(sys, "argv", argv)
+            score.main()
         except SystemExit as stop:
             code = stop.code
         out, err = capsys.readouterr()
@@ -211,7 +213,10 @@ def test_targets_are_read_as_those_of_training_were(capsys, monkeypatch, tmp_pat
     bundle.training["config"] = {"cleaning": cleaning}
     bundle.save(tmp_path / "b")
     (tmp_path / "a.tsv").write_text("en\tfr\nbig\tl’homme  lit\nbig\tl'homme lit\nbig\t\xa0\n")
-    score.main([str(tmp_path / "a.tsv"), "--model", str(tmp_path / "b")])
+    monkeypatch.setattr(
+        sys, "argv", ["score", str(tmp_path / "a.tsv"), "--model", str(tmp_path / "b")]
+    )
+    score.main()
     out, err = capsys.readouterr()
     typed, learnt, nothing = out.splitlines()
     assert typed == learnt
@@ -230,8 +235,9 @@ def test_half_a_surrogate_pair_is_refused_by_line(run, tmp_path):
 
 def test_a_closed_standard_input_is_told(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "argv", ["score"])
     with pytest.raises(SystemExit):
-        score.main([])
+        score.main()
     assert "standard input is closed: give files" in capsys.readouterr().err
 
 
@@ -252,7 +258,8 @@ def test_a_model_that_is_not_named_is_told(bundle, monkeypatch, capsys, tmp_path
     for arguments in ([], ["--quiet"], ["--model", "general"]):
         pipe = SimpleNamespace(buffer=io.BytesIO(tsv(PAIRS).encode()), isatty=lambda: False)
         monkeypatch.setattr(sys, "stdin", pipe)
-        score.main(arguments)
+        monkeypatch.setattr(sys, "argv", ["score", *arguments])
+        score.main()
         out, err = capsys.readouterr()
         lines.add(out)
         said = f"score: using the model {tmp_path / 'general'} (general, shipped with seq2seq)\n"

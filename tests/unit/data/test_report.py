@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import asdict, replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -107,12 +107,11 @@ def test_json_is_plain_and_keeps_the_order_of_the_filters(tmp_path):
 def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     write_report(make(), tmp_path)
 
-    def stop(path: Path, data: bytes) -> int:
-        with path.open("wb") as file:
-            file.write(data[: len(data) // 2])
+    def stop(descriptor: int) -> None:
+        os.truncate(descriptor, 1)
         raise OSError("disk full")
 
-    monkeypatch.setattr(Path, "write_bytes", stop)
+    monkeypatch.setattr(os, "fsync", stop)
     with pytest.raises(OSError, match="disk full"):
         write_report(make(name="another"), tmp_path)
     assert read_report(tmp_path) == make()

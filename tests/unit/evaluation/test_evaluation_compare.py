@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -119,22 +120,26 @@ def test_a_system_does_not_differ_from_itself(runs, tmp_path):
     assert found.differences == []
 
 
-def test_the_answer_is_written_as_text_and_json(runs, tmp_path, capsys):
-    command.main([*runs, "--scores", "BLEU", "--output", str(tmp_path / "c.json")])
+def test_the_answer_is_written_as_text_and_json(runs, tmp_path, capsys, monkeypatch):
+    argv = ["compare", *runs, "--scores", "BLEU", "--output"]
+    monkeypatch.setattr(sys, "argv", [*argv, str(tmp_path / "c.json")])
+    command.main()
     printed = capsys.readouterr().out
     assert printed == in_words(compare(runs, ["BLEU"]))
     assert "# good, bad on reference.txt, 12 sentences" in printed
     assert re.search(r"\| BLEU +\| bad +\| \d+\.\d\d \| -\d+\.\d\d +\| 0\.\d{4} ", printed)
     written = json.loads((tmp_path / "c.json").read_text())
     assert written["systems"] == ["good", "bad"]
-    command.main([*runs, "--scores", "BLEU", "--output", str(tmp_path / "c.md")])
+    monkeypatch.setattr(sys, "argv", [*argv, str(tmp_path / "c.md")])
+    command.main()
     assert (tmp_path / "c.md").read_text() == printed
     faults = {"c.md": "exists already", "c.txt": "ends in .md or .json",
               "none/c.md": "does not exist: make it", "full.md": "cannot write"}  # fmt: skip
-    (tmp_path / "full.md.partial").mkdir()  # where it is to be written first
+    (tmp_path / f"full.md.{os.getpid()}.partial").mkdir()  # where it is to be written first
     for output, why in faults.items():
+        monkeypatch.setattr(sys, "argv", [*argv, str(tmp_path / output)])
         with pytest.raises(SystemExit) as stopped:
-            command.main([*runs, "--scores", "BLEU", "--output", str(tmp_path / output)])
+            command.main()
         assert stopped.value.code == 1
         assert why in capsys.readouterr().err
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data.fingerprint import text_fingerprint
-from seq2seq.errors import RunError
-from seq2seq.report.results import (
+from results import (
     BEGIN,
     END,
     Published,
@@ -18,6 +16,8 @@ from seq2seq.report.results import (
     results_table,
     with_table,
 )
+from seq2seq.data.fingerprint import text_fingerprint
+from seq2seq.errors import RunError
 from seq2seq.report.run import read_run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -204,4 +204,4 @@ def test_reproducing_goes_on_where_it_was_stopped(state, tmp_path):
         "finished": [],
     }[state]
     expected = f"scripts/evaluate.py model={run} data=multi30k split=test data.path='a, b'"
-    assert (evaluate, table) == (expected, f"scripts/results.py {run}")
+    assert (evaluate, table) == (expected, f"scripts/maintain/results.py {run}")

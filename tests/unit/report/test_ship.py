@@ -1,28 +1,27 @@
-"""What `scripts/ship.py` makes of a run: a bundle in 16 bits, its card, small files; refusals."""
+"""What `scripts/maintain/ship.py` makes of a run: a bundle in 16 bits, its card, small files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-import runpy
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import ship as shipping
 import torch
 import yaml
 from example_run import evaluation, origin, write, write_run
 from tiny_bundle import TEXTS, tiny_bundle
 
+from seq2seq.cli.exits import run_command
 from seq2seq.evaluation.record import Breakdown, Evaluation, Group
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.translator import Translator
-from seq2seq.report import ship as shipping
 from seq2seq.report.run import read_run
-from seq2seq.report.shipped_card import shipped_card
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTES = "## Training data\n\nMine, CC0.\n\n## Known weaknesses\n\n`two` becomes *trois*.\n"
@@ -67,7 +66,7 @@ def run(tmp_path) -> Path:
 def clone(tmp_path) -> Path:
     """What the command needs of a clone of this project."""
     made = tmp_path / "shown"
-    for name in ("scripts/ship.py", "README.md", "results/published.yaml"):
+    for name in ("README.md", "results/published.yaml"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, made / name)
     (made / "results" / "general").mkdir()
@@ -81,9 +80,10 @@ def ship(clone, monkeypatch, capsys):
 
     def command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["ship.py", *map(str, arguments)])
+        monkeypatch.setattr(shipping, "ROOT", clone)
         code = 0
         try:
-            runpy.run_path(str(clone / "scripts" / "ship.py"), run_name="__main__")
+            run_command(shipping.main)
         except SystemExit as stop:
             code = int(stop.code or 0)
         captured = capsys.readouterr()
@@ -148,7 +148,7 @@ def test_the_card_tells_scores_cost_and_what_was_written_by_hand(run, clone, shi
         assert said in card, card
     assert "unknown" not in card
     kept = read_run(clone / "results" / "general", "general")
-    assert shipped_card(kept, load_bundle(folder), NOTES.strip()) == card
+    assert shipping.shipped_card(kept, load_bundle(folder), NOTES.strip()) == card
 
 
 def test_the_small_files_and_the_table_are_those_of_the_run_and_of_a_later_one(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from pathlib import Path
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -23,10 +23,10 @@ def end(run_dir):
 
 
 def test_a_full_disk_is_one_message_that_says_how_to_go_on(tmp_path, monkeypatch):
-    def full(path, *_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunError, match=r"No space left.*Make room.*resume="):
         end(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 from itertools import islice
 
 import pytest
 
-from seq2seq.cli import partial_file
-from seq2seq.cli.partial_file import Interrupted, PartialFile
+from seq2seq.cli.output_file import Interrupted, PartialFile
 from seq2seq.cli.records import Record
 from seq2seq.errors import RunError
 
@@ -68,7 +68,7 @@ def test_a_file_is_there_when_it_is_whole(tmp_path):
     output = tmp_path / "b.txt"
     with PartialFile(output, MADE_WITH) as partial:
         write_blocks(partial, partial.pass_over(records()), 7)
-        assert names(tmp_path) == ["b.txt.partial", "b.txt.partial.json"]
+        assert names(tmp_path) == ["b.txt.partial", "b.txt.partial.json", "b.txt.partial.lock"]
         partial.finish()
     assert names(tmp_path) == ["b.txt"]
     assert output.read_text().splitlines() == answer(INPUT)
@@ -127,10 +127,10 @@ def test_a_kill_at_any_moment_can_be_gone_on_from(tmp_path, monkeypatch, where, 
         if where == "write":
             partial._file = Half(partial._file)
         else:
-            monkeypatch.setattr(partial_file.os, where, kill)
+            monkeypatch.setattr(os, where, kill)
 
     output = tmp_path / "b.txt"
-    monkeypatch.setattr(PartialFile, "__exit__", lambda self, *_: self._file.close())
+    monkeypatch.setattr(PartialFile, "__exit__", lambda self, *_: self._lock.release())
     with pytest.raises(Killed):
         make(output, after, kill_the_next_block)
     monkeypatch.undo()
@@ -185,7 +185,7 @@ def test_a_full_disk_is_reported_and_can_be_gone_on_from(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(RunError, match=r"cannot write .*No space left.*and --resume"):
-        make(output, 1, lambda _: monkeypatch.setattr(partial_file.os, "fsync", full))
+        make(output, 1, lambda _: monkeypatch.setattr(os, "fsync", full))
     monkeypatch.undo()
     go_on(output)
     assert gzip.decompress(output.read_bytes()).decode().splitlines() == answer(INPUT)
@@ -219,10 +219,10 @@ def test_a_full_disk_is_reported_at_both_ends(tmp_path, monkeypatch, when):
         raise OSError(28, "No space left on device")
 
     if when == "begin":
-        monkeypatch.setattr(partial_file.os, "replace", full)
+        monkeypatch.setattr(os, "replace", full)
 
     def finish(partial):
-        monkeypatch.setattr(partial_file.os, "replace", full)
+        monkeypatch.setattr(os, "replace", full)
         partial.finish()
 
     with pytest.raises(RunError, match=r"cannot write .*No space left"):

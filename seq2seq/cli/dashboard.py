@@ -1,46 +1,49 @@
-"""Build the dashboard of a W&B project: `scripts/make_dashboard.py`."""
+"""`seq2seq dashboard`: build the dashboard of a W&B project."""
 
 from __future__ import annotations
 
-import argparse
 import os
+from collections.abc import Iterator
 
-from seq2seq.cli.report import run_command
+from seq2seq.cli.exits import run_command
+from seq2seq.cli.options import Command, option
+from seq2seq.config.checked import Checked
 from seq2seq.dashboard import make_report, make_workspace, outline
 from seq2seq.errors import UserError
 from seq2seq.trackers.wandb import unavailable
 
-EXAMPLES = """examples:
-  python scripts/make_dashboard.py --dry-run               # what would it have?
-  python scripts/make_dashboard.py --project seq2seq       # a view of the project's page
-  python scripts/make_dashboard.py --report                # a page to be given to others
 
-Exit codes: 0 done, 1 W&B cannot be used, 2 wrong option."""
+class DashboardOptions(Checked, section="option"):
+    """Build a dashboard for the runs of a W&B project."""
+
+    project: str = option("seq2seq", "as logger.project", "PROJECT")
+    entity: str | None = option(
+        None, "user or team; $WANDB_ENTITY if not given, or the key's own", "ENTITY"
+    )
+    report: bool = option(False, "a report instead of a workspace")
+    dry_run: bool = option(False, "only say what it would have")
+
+    def rules(self) -> Iterator[str]:
+        if not self.project.strip():
+            yield "--project is empty: give the name of a W&B project, as logger.project"
+
+
+COMMAND = Command(
+    "seq2seq dashboard",
+    DashboardOptions,
+    examples="""\
+  seq2seq dashboard --dry-run               # what would it have?
+  seq2seq dashboard --project seq2seq       # a view of the project's page
+  seq2seq dashboard --report                # a page to be given to others""",
+    docs="docs/tracking.md",
+)
 
 
 def main() -> None:
-    """The `make_dashboard` script."""
-    run_command(lambda: _run(_parser().parse_args()))
+    run_command(lambda: _run(COMMAND.read()))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="make_dashboard.py",
-        description="Build a dashboard for the runs of a W&B project.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--project", default="seq2seq", help="as logger.project (%(default)s)")
-    parser.add_argument("--entity", help="user or team (default: $WANDB_ENTITY, or the key's own)")
-    parser.add_argument("--report", action="store_true", help="a report instead of a workspace")
-    parser.add_argument("--dry-run", action="store_true", help="only say what it would have")
-    return parser
-
-
-def _run(options: argparse.Namespace) -> None:
-    if not options.project.strip():
-        raise UserError("--project is empty: give the name of a W&B project, as logger.project")
+def _run(options: DashboardOptions) -> None:
     make = make_report if options.report else make_workspace
     entity = options.entity or os.environ.get("WANDB_ENTITY")
     make(entity or "entity", options.project)  # all but sending it
@@ -70,3 +73,7 @@ def _run(options: argparse.Namespace) -> None:
     if entity is None:
         raise UserError("this key stands for no user or team of its own: give --entity NAME")
     print(made.url)
+
+
+if __name__ == "__main__":
+    main()

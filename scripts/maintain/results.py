@@ -1,14 +1,19 @@
-"""The results that a project shows: small files of its runs, and the table made from them.
+"""The results that this project shows: small files of its runs, and the table made from them.
+
+python scripts/maintain/results.py                          # of results/*, into README.md
+python scripts/maintain/results.py runs/new --keep new      # first keep runs/new as results/new
+python scripts/maintain/results.py runs/a runs/b            # of these; nothing is written
 
 `results/<name>` holds what is left of a run without its weights: a run as `read_run` reads it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,13 +21,15 @@ from typing import Any
 
 import yaml
 
-from seq2seq.disk import replace_text
+from seq2seq.cli.exits import run_command
 from seq2seq.errors import RunError
-from seq2seq.evaluation.record import Evaluation
+from seq2seq.evaluation.record import Evaluation, Score
+from seq2seq.files import replace_text
 from seq2seq.report.facts import facts
 from seq2seq.report.run import Run, read_run, read_runs
 
-BEGIN, END = "<!-- results: written by scripts/results.py -->", "<!-- end of results -->"
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- results: written by scripts/maintain/results.py -->", "<!-- end of results -->"
 # References and sources belong to the test sets, and stay with them.
 KEPT = (
     "config.yaml",
@@ -172,6 +179,11 @@ def results_table(runs: Sequence[Run], published: Sequence[Published]) -> str:
         rows += [_row(*pair) for pair in own if pair[1].label == label]
         theirs = (line for line in published if line.fingerprint == fingerprint)
         rows += [_published_row(line, label) for line in theirs]
+    return markdown(rows)
+
+
+def markdown(rows: Iterable[Sequence[str]]) -> str:
+    """A table; the second row is the line below its head."""
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -192,7 +204,7 @@ def _row(run: Run, one: Evaluation) -> tuple[str, ...]:
         f"{system}{_search(one.decode)}",
         ", ".join(filter(None, known.get("hardware", ()))),
         training,
-        *(_cell(score.value, score.low, score.high) if score else "" for score in scores),
+        *map(cell, scores),
     )
 
 
@@ -204,8 +216,12 @@ def _search(decode: dict[str, Any] | None) -> str:
     return f", beam {decode['beam']}" if decode and decode.get("strategy") == "beam" else ""
 
 
-def _cell(value: float, low: float | None, high: float | None) -> str:
-    return f"{value:.1f}" if low is None else f"{value:.1f} ({low:.1f}–{high:.1f})"
+def cell(score: Score | None, to: str = "–") -> str:
+    """A score with its interval, as far as they are there."""
+    if score is None:
+        return ""
+    ends = "" if score.low is None else f" ({score.low:.1f}{to}{score.high:.1f})"
+    return f"{score.value:.1f}{ends}"
 
 
 def _published_row(line: Published, label: str) -> tuple[str, ...]:
@@ -232,3 +248,27 @@ def with_table(page: str, table: str) -> str:
     if not begin or not end:
         raise RunError(f"the page has no place for results: write {BEGIN} and {END} into it")
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="evaluated run")
+    parser.add_argument("--keep", metavar="NAME", help="first keep the RUN as results/NAME")
+    options = parser.parse_args()
+    if options.keep and (len(options.runs) != 1 or Path(options.keep).name != options.keep):
+        parser.error("--keep takes a name without slashes and exactly one RUN")
+    if options.runs and not options.keep:
+        published = Published.read(ROOT / "results" / "published.yaml")
+        print(results_table(read_runs(options.runs), published))
+        return
+    if options.keep:
+        keep(options.runs[0], ROOT / "results" / options.keep)
+    print(f"README.md:\n{write_table(ROOT)}")
+
+
+if __name__ == "__main__":
+    run_command(main)

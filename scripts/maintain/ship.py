@@ -1,0 +1,203 @@
+"""Ship a model: the bundle of a run becomes the one that comes with the package.
+
+python scripts/maintain/ship.py RUN
+
+The small files of the run are kept in results/general, where notes.md is the part of the model's
+card that is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from results import cell, keep, markdown, places_of, renamed, write_table
+from seq2seq.cli.exits import run_command
+from seq2seq.errors import RunError
+from seq2seq.evaluation.evaluate import file_sha256
+from seq2seq.evaluation.record import Evaluation
+from seq2seq.inference.bundle import Bundle, load_bundle
+from seq2seq.inference.bundle_folder import bundle_folder
+from seq2seq.inference.model_card import making
+from seq2seq.inference.shipped import GENERAL
+from seq2seq.report.facts import facts
+from seq2seq.report.run import Run, read_run
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 32 * 2**20  # bytes: it stands in the history of git for ever, and in every wheel
+# Weights are small numbers: float16 has 3 bits more of each than bfloat16, whose larger range they
+# do not need. Log probabilities change a tenth as much.
+WEIGHTS = torch.float16
+METRICS = ("BLEU", "chrF2")
+COST = ("hardware", "updates", "time of updates", "speed")
+SECTIONS = ("## Training data", "## Known weaknesses")  # of the notes
+USE = """    translate "hello world"       # with --model general, where there are runs of your own
+    python scripts/train.py init_from=general data=files data.path=FOLDER    # to fine-tune it
+
+In Python, `Translator.load()` of `seq2seq` reads it."""
+ROUNDED = (
+    "Each line of these sets was translated as it stands; BLEU and chrF2 are sacreBLEU's, on "
+    "detokenised, cased text, with 95 % intervals by bootstrap. Scored were the 32-bit weights, "
+    "which were rounded to 16 bits (float16) afterwards."
+)
+
+
+def ship(run: Path, folder: Path, results: Path) -> int:
+    """Make the bundle of a run the shipped one; returns its size in bytes.
+
+    The small files of the run are kept in `results`, where `notes.md` is the part of the card that
+    is written by hand. Where things lie on this machine is told by neither.
+
+    Args:
+        run: finished, and evaluated with the weights of its bundle.
+        folder: of the shipped bundle; an earlier one is replaced, at once.
+        results: for the small files; those of an earlier run are replaced.
+
+    Raises:
+        UserError: the run cannot be shipped, which is found before anything is written; or the
+            disk fails.
+    """
+    found = read_run(run, results.name)
+    _require_scored(found)
+    notes = read_notes(results / "notes.md")
+    bundle = load_bundle(run)
+    places = places_of(found, results.name, bundle.training)
+    bundle = replace(bundle, training=renamed(bundle.training, places))
+    card = shipped_card(found, bundle, notes)
+    size = _size(bundle, card)
+    if size > LIMIT:
+        raise RunError(
+            f"the bundle of {run} has {size / 2**20:.1f} MiB in 16 bits, and at most "
+            f"{LIMIT / 2**20:g} MiB are shipped, since git keeps them for ever: train a smaller "
+            "model (model.d_model=, model.encoder_layers=, tokenizer.vocab_size=)"
+        )
+    bundle.save(folder, dtype=WEIGHTS, card=card)
+    keep(run, results, replace=True)
+    return size
+
+
+def _require_scored(run: Run) -> None:
+    """Raise RunError unless the run is finished, and its scores are those of its bundle."""
+    if not run.summary:
+        raise RunError(
+            f"{run.folder} is not finished: python scripts/train.py resume={run.folder} first"
+        )
+    evaluate = f"python scripts/evaluate.py model={run.folder} data=NAME split=test"
+    if not run.evaluations:
+        raise RunError(f"{run.folder} was not evaluated: {evaluate} first, for its card")
+    weights = file_sha256(bundle_folder(run.folder) / "model.safetensors")
+    for place, one in run.evaluations.items():
+        if (one.model or {}).get("sha256") != weights:
+            raise RunError(
+                f"{place} has scores of other weights than those of the bundle: evaluate again "
+                f"({evaluate}), and remove that folder"
+            )
+
+
+def _size(bundle: Bundle, card: str) -> int:
+    """Bytes of the shipped bundle, found by writing it elsewhere."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "bundle"
+        bundle.save(folder, dtype=WEIGHTS, card=card)
+        return sum(file.stat().st_size for file in folder.iterdir())
+
+
+def read_notes(path: Path) -> str:
+    """What is written by hand about a shipped model.
+
+    Raises:
+        RunError: the file is missing, or has nothing to say on its data or its weaknesses.
+    """
+    try:
+        notes = path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise RunError(f"the notes {path} cannot be read ({error}): restore them") from error
+    for section in SECTIONS:
+        _, found, rest = f"\n{notes}\n".partition(f"\n{section}\n")
+        if not found or not rest.partition("\n## ")[0].strip():
+            raise RunError(
+                f"{path} has nothing under `{section}`, which the card of a shipped model has to "
+                "tell: write it, with examples of what the model really said"
+            )
+    return notes
+
+
+def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
+    """The README.md of a shipped model, in Markdown."""
+    starts = run.origin.starts[-1:] if run.origin else []
+    versions = [s.versions["seq2seq"] for s in starts if "seq2seq" in s.versions]
+    title, *made = making(bundle, *versions)
+    evaluations = list(run.evaluations.values())
+    known = facts(run)
+    cost = [(name, ", ".join(filter(None, known[name]))) for name in COST if name in known]
+    parts = [
+        title,
+        USE,
+        *made,
+        _table((("training", ""), *cost)),
+        "## Scores",
+        ROUNDED,
+        _table((("test set", "sentences", "search", *METRICS), *map(_scores, evaluations))),
+        *(part for one in evaluations for part in _by_corpus(one)),
+        "Signatures:",
+        "\n".join(dict.fromkeys(line for one in evaluations for line in _signatures(one))),
+        notes,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """The first row is the head."""
+    return markdown([rows[0], ["---"] * len(rows[0]), *rows[1:]])
+
+
+def _scores(one: Evaluation) -> list[str]:
+    decode = one.decode or {}
+    beam = decode.get("strategy") == "beam"
+    search = f"beam {decode['beam']}" if beam else str(decode.get("strategy", ""))
+    precision = (one.model or {}).get("precision", "float32")
+    search += f", {precision}" * (precision != "float32")
+    scores = [cell(one.score(name), " to ") for name in METRICS]
+    return [one.label, f"{one.sentences:,}", search, *scores]
+
+
+def _by_corpus(one: Evaluation) -> Iterator[str]:
+    """Scores of the corpora of a mixture."""
+    for breakdown in one.breakdowns:
+        if breakdown.by == "corpus":
+            yield f"Of these, {one.label} by corpus:"
+            yield _table((
+                ("corpus", "sentences", *METRICS),
+                *((group.name, f"{group.sentences:,}",
+                   *(f"{group.scores[name]:.1f}" if name in group.scores else ""
+                     for name in METRICS))
+                  for group in breakdown.groups),
+            ))  # fmt: skip
+
+
+def _signatures(one: Evaluation) -> Iterator[str]:
+    for name in METRICS:
+        if score := one.score(name):
+            yield f"- {name}: `{score.signature}`"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="finished and evaluated")
+    folder, results = ROOT / "seq2seq" / "pretrained" / GENERAL, ROOT / "results" / GENERAL
+    size = ship(parser.parse_args().run, folder, results)
+    write_table(ROOT)
+    print(f"shipped     {folder} ({size / 2**20:.1f} MiB)")
+    print(f"kept        {results}, and the table in README.md")
+    print('try         translate --model general "hello world"')
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,71 @@
+"""How a command ends: mistakes of the user become one plain message and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from seq2seq.errors import RunError, UserError
+
+Result = TypeVar("Result")
+
+EXITS = """\
+exit codes: 0 done; 1 something given cannot be used; 2 an option or a setting is wrong;
+130 interrupted (Ctrl-C); 141 whoever read the output has gone"""
+
+DISK = {  # what happened, and what to do
+    errno.ENOSPC: ("the disk is full", "make room or choose another folder"),
+    errno.EROFS: ("the disk is read-only", "choose another folder"),
+    errno.EACCES: ("no permission to write or read", "choose another folder or mend this one"),
+}
+if hasattr(errno, "EDQUOT"):  # Windows has no quotas
+    DISK[errno.EDQUOT] = ("the disk quota is used up", "make room or choose another folder")
+
+
+def run_command(main: Callable[[], Result]) -> Result:
+    """Run a command; print what the user can mend without a traceback, and exit accordingly.
+
+    Exit codes: 0 done, 1 something given cannot be used, 2 a setting is wrong, 128 + n stopped
+    by signal n (130 = Ctrl-C). A traceback always means a bug of ours.
+    """
+    try:
+        return main()
+    except UserError as error:
+        fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing is left to say, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            fail(f"a file name is too long: {error.filename}. Give a shorter one", 1)
+        if error.errno not in DISK:
+            raise
+        happened, advice = DISK[error.errno]
+        place = f" ({error.filename})" if error.filename else ""
+        fail(f"{happened}{place}: {advice}", 1)
+
+
+def prepare_streams() -> None:
+    """See to it that answers can be written, whatever the locale says.
+
+    Raises:
+        RunError: standard output is closed.
+    """
+    if sys.stderr is None:  # closed; a message to it would go to standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        raise RunError("standard output is closed, so answers have nowhere to go")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # French needs it
+
+
+def fail(message: str, code: int) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr, flush=True)
+    sys.exit(code)

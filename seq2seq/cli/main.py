@@ -1,0 +1,109 @@
+"""`seq2seq COMMAND ...`: all commands by one name."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from seq2seq import __version__
+from seq2seq.cli.exits import EXITS, fail, run_command
+from seq2seq.errors import ConfigError, nearest
+
+# Each is `main` of the module of this name beside this one.
+COMMANDS = {
+    "train": "train a model, or go on with a run",
+    "evaluate": "score a model on a test set, or translations that are there",
+    "translate": "translate texts, files or what you type (also: translate)",
+    "prepare": "clean a corpus and make its vocabulary, before training",
+    "average": "average weights of a run, or of several models",
+    "score": "tell how likely a model finds given translations",
+    "compare": "tell which of several evaluations is better, and by chance?",
+    "export": "write a model for CTranslate2, which is fast on CPUs",
+    "report": "write a page about runs, for a browser",
+    "dashboard": "build the dashboard of a W&B project",
+}
+OPTIONS = ("translate", "score", "compare", "export", "report", "dashboard")  # the others: NAME=
+SHELLS = ("bash", "zsh")
+
+
+def main() -> None:
+    """The command."""
+    run_command(_run)
+
+
+def _run() -> None:
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name in COMMANDS:
+        module = f"seq2seq.cli.{name}"
+        # A path, as Lightning starts other processes of a run by `python sys.argv[0] ...`.
+        spec = find_spec(module)
+        sys.argv = [str(spec.origin if spec else name), *sys.argv[2:]]
+        import_module(module).main()
+    elif name in ("-h", "--help"):
+        print(_help())
+    elif name == "--version":
+        print(f"seq2seq {__version__}")
+    elif name == "--print-completion":
+        shell = sys.argv[2] if len(sys.argv) > 2 else ""
+        if shell not in SHELLS:
+            raise ConfigError([f"--print-completion {shell}: name a shell, {' or '.join(SHELLS)}"])
+        print(completion(shell))
+    elif not name:
+        fail(f"name a command.\n\n{_help()}", ConfigError.exit_code)
+    else:
+        known = [*COMMANDS, "--help", "--version", "--print-completion"]
+        raise ConfigError([f"{name} is no command of seq2seq: {nearest(name, known)}"])
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {what}" for name, what in COMMANDS.items())
+    return f"""\
+usage: seq2seq COMMAND ...
+
+Train, evaluate and run English-French transformers.
+
+examples:
+  seq2seq train experiment=demo
+  seq2seq evaluate --help
+  seq2seq translate "hello world"
+
+commands:
+{commands}
+
+options:
+  -h, --help                    this; of a command, seq2seq COMMAND --help
+  --version                     which version this is
+  --print-completion bash|zsh   what completes commands and options in a shell; once and for all:
+                                echo 'eval "$(seq2seq --print-completion bash)"' >> ~/.bashrc
+
+{EXITS}
+
+read on: README.md, docs/"""
+
+
+def completion(shell: str) -> str:
+    """What a shell is to run so that it completes `seq2seq` and `translate`."""
+    import shtab
+
+    whole = argparse.ArgumentParser("seq2seq", description="English-French transformers")
+    whole.add_argument("--version", action="store_true", help="which version this is")
+    add = whole.add_subparsers(title="commands").add_parser
+    alone = argparse.ArgumentParser("translate", description=COMMANDS["translate"])
+    parsers = {name: add(name, help=what, description=what) for name, what in COMMANDS.items()}
+    for name in OPTIONS:
+        command: Any = import_module(f"seq2seq.cli.{name}").COMMAND
+        for parser in (parsers[name], *[alone] * (name == "translate")):
+            for option, action in command.fill(parser):
+                action.choices = option.choices or None
+                if option.kind is Path:
+                    action.complete = shtab.FILE
+    return "\n".join(shtab.complete(parser, shell) for parser in (whole, alone))
+
+
+if __name__ == "__main__":
+    main()

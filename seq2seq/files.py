@@ -1,0 +1,75 @@
+"""Files that are whole or not there, however their writing ends, and outlive a loss of power."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """A new file to write to, which takes its place at `path` when the block ends well.
+
+    Its `name` is a path beside it, for libraries that want a path: `NAME.PROCESS.partial`, as
+    several processes may write one file, each of them whole. If the block raises, or the disk
+    fails, what stood at `path` stays.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with open(str(partial), "wb") as file:  # a Path would be its name
+            yield file
+        sync(partial)
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(OSError):  # the first error tells more
+            partial.unlink()
+        raise
+    sync(path.parent)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file as UTF-8, whole or not at all."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+def sync(path: Path) -> None:
+    """Force a file, or the names in a folder, from memory to the disk."""
+    if path.is_dir():
+        # A folder may be for writing only; Windows opens none and needs no such thing.
+        with suppress(PermissionError):
+            _force(os.open(path, os.O_RDONLY))
+    else:
+        _force(os.open(path, os.O_RDWR))  # Windows forces only what could be written
+
+
+def _force(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """While no other process is in a block of the same lock; a killed process lets go.
+
+    Args:
+        path: of the lock, a file of no content, which stays.
+        waiting: called if another process has it, before waiting.
+    """
+    from filelock import FileLock, Timeout  # takes a while, and seldom needed
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        waiting()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,267 @@
+"""What commands answer to wrong command lines: all that is wrong, and what to give instead."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+# Command lines after $, each with its answer, which ends in code 2; long answers go on below.
+ANSWERS = """
+$ seq2seq trian
+    trian is no command of seq2seq: did you mean 'train'?
+$ seq2seq --verison
+    --verison is no command of seq2seq: did you mean '--version'?
+$ seq2seq --print-completion fish
+    --print-completion fish: name a shell, bash or zsh
+$ translate --beem 2 x
+    the option --beem is not known: did you mean '--beam' or '--seed' or '--terms'?
+$ translate --devise cpu x
+    the option --devise is not known: did you mean '--device' or '--diverse' or '--resume'?
+$ translate --beam x
+    --beam x is no whole number
+$ translate --beam two x
+    --beam two is no whole number
+$ translate --beam 0 x
+    --beam 0 is too small: it must be at least 1
+$ translate --beam 2.5 x
+    --beam 2.5 is no whole number
+$ translate --n-best 5 --beam 2 x
+    --n-best 5 needs as many hypotheses (--beam 2)
+$ translate --beam 5 --diverse 2 --n-best 2 x
+    --diverse 2 must divide --beam 5: each group has equally many hypotheses
+$ translate --diverse 2 --beam 4 x
+    --diverse does nothing without --n-best: add it
+$ translate --diversity 0.5 x
+    --diversity does nothing without --diverse: add it
+$ translate --top-p 2 --sample x
+    --top-p 2.0 is too large: it must be at most 1
+$ translate --temperature 0 --sample x
+    --temperature 0.0 is too small: it must be above 0; for 0 use --beam 1
+$ translate --length-penalty nan x
+    --length-penalty nan is no number
+$ translate --length-penalty inf x
+    --length-penalty inf sets no limit: give a finite number
+$ translate --length-norm mean x
+    --length-norm mean is not known: choose one of: average, gnmt, none
+$ translate --length-norm none --length-penalty 1 x
+    --length-penalty does nothing with --length-norm none: leave one of them out
+$ translate --max-length 0 x
+    --max-length 0 is too small: it must be at least 1
+$ translate --sample --beam 4 x
+    --beam and --sample do not go together, as words are searched for or drawn by chance: leave
+    one of them out
+$ translate --mbr --coverage 0.1 x
+    --coverage and --mbr do not go together, as words are searched for or drawn by chance: leave
+    one of them out
+$ translate --sample --mbr x
+    --sample and --mbr do not go together, as one returns samples and the other the most typical
+    of them: leave one of them out
+$ translate --seed 3 x
+    --seed does nothing without --sample or --mbr: add it
+$ translate --samples 3 --sample x
+    --samples does nothing without --mbr: add it
+$ translate --mbr --samples 3 --n-best 4 x
+    --n-best 4 needs as many hypotheses (--samples 3)
+$ translate --resume x
+    --resume does nothing without --output: add it
+$ translate --force x
+    --force does nothing without --output or --attention: add it
+$ translate --resume --force --output b x
+    --resume and --force do not go together, as one goes on with what is there and the other
+    begins anew: leave one of them out
+$ translate --file a.txt x
+    TEXT and --file do not go together, as one input is translated: leave one of them out
+$ translate --column en x
+    --column names a column, which --file X.tsv and X.jsonl have: give one
+$ translate --file a.txt --into fr
+    --into names a column, which --file X.tsv and X.jsonl have: give one
+$ translate --file a.tsv.gz
+    --file a.tsv.gz has columns: say which one to translate, --column NAME
+$ translate --file a.tsv --column en --output b.txt
+    --output b.txt keeps all columns of --file a.tsv: give an output that ends in .tsv
+$ translate --file a.tsv --column 1 --into fr
+    --column and --into are both names or both numbers: a table has names or it has not
+$ translate --file a.tsv --column en --n-best 2
+    --n-best 2 gives several translations, and a row of a .tsv file has place for one: use
+    .jsonl or lines of text
+$ translate --file a.jsonl --column en --json
+    --json is for lines of text; a.jsonl keeps its form: leave --json out
+$ translate --output b.jsonl x
+    --output b.jsonl is for objects: add --json, or give it another name
+$ translate --attention a.png
+    --attention draws one translation, and no texts were given: give one, translate --attention
+    FILE.png "hello world"
+$ translate --attention a.png x y
+    --attention draws one translation, and 2 texts were given: give one, translate --attention
+    FILE.png "hello world"
+$ translate --attention a.jpg x
+    --attention a.jpg does not end in .pdf, .png, .svg: rename it
+$ translate --attention a.png --engine ctranslate2 x
+    --engine ctranslate2 has no --attention: leave it out, or use torch
+$ translate --engine marian x
+    --engine marian is not known: choose one of: ctranslate2, torch
+$ translate --engine ctranslate2 --cuda-graphs x
+    --engine ctranslate2 has no --cuda-graphs: leave it out, or use torch
+$ translate --diverse 2 --beam 4 --n-best 2 --engine ctranslate2 x
+    --engine ctranslate2 has no --diverse: leave it out, or use torch
+$ translate --sample --min-p 0.1 --engine ctranslate2 x
+    --engine ctranslate2 has no --min-p: leave it out, or use torch
+$ translate --repetition-penalty 2 --engine ctranslate2 x
+    --engine ctranslate2 has no --repetition-penalty: leave it out, or use torch
+$ translate --sample --seed 3 --engine ctranslate2 x
+    --engine ctranslate2 has no --seed: leave it out, or use torch
+$ translate --precision float23 x
+    --precision float23 is not known: did you mean 'float32' or 'float16' or 'bfloat16'?
+$ translate --precision int16 x
+    --precision int16 is not known: did you mean 'int8'?
+$ translate --resume --seed 1 --beam two x
+    3 settings cannot work:
+      - --beam two is no whole number
+      - --resume does nothing without --output: add it
+      - --seed does nothing without --sample or --mbr: add it
+$ score --columns en
+    --columns: expected 2 arguments
+$ score --column en fr
+    the option --column is not known: did you mean '--columns'?
+$ score a.txt b.txt c.txt
+    a.txt b.txt c.txt is not what can be scored: give two files of lines, or one table (.tsv,
+    .jsonl, .parquet) that has both sides
+$ score --precision float23
+    --precision float23 is not known: did you mean 'float32' or 'float16' or 'bfloat16'?
+$ compare
+    nothing to compare: name runs or evaluations, seq2seq compare runs/a runs/b
+$ compare runs/a --sentences -1
+    --sentences -1 is too small: it must be at least 0
+$ compare runs/a --scores bleu
+    --scores bleu is not known: choose one of: BLEU, BLEU-punct, BLEU-tok, COMET, TER, chrF2,
+    chrF2++
+$ export
+    what shall be exported? Name the format and the folder of a run or a bundle: seq2seq export
+    ctranslate2 runs/demo
+$ export onnx runs/a
+    FORMAT onnx is not known: choose one of: ctranslate2
+$ export ctranslate2
+    what shall be exported? Name the format and the folder of a run or a bundle: seq2seq export
+    ctranslate2 runs/demo
+$ export ctranslate2 runs/a --quantization int4
+    --quantization int4 is not known: did you mean 'int8'?
+$ export ctranslate2 runs/a runs/b
+    runs/b is one argument too many: leave it out, or quote a text with spaces
+$ report
+    nothing to report on: name the folder of a run, seq2seq report runs/demo
+$ report --ouput a.html runs/a
+    the option --ouput is not known: did you mean '--output'?
+$ dashboard --project= --dry-run
+    --project is empty: give the name of a W&B project, as logger.project
+$ dashboard --dryrun
+    the option --dryrun is not known: did you mean '--dry-run'?
+$ dashboard seq2seq
+    seq2seq is one argument too many: leave it out, or quote a text with spaces
+"""
+
+
+def table() -> list[tuple[str, str]]:
+    """Command lines and answers, whose lines are joined."""
+    cases = [case.partition("\n") for case in ANSWERS.split("\n$ ")[1:]]
+    return [(line, " ".join(answer.split())) for line, _, answer in cases]
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """A command in an empty folder with an empty pipe: exit code, standard output and error."""
+
+    def command(line: str) -> tuple[int, str, str]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        name, *arguments = line.split()
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        module = import_module("seq2seq.cli." + ("main" if name == "seq2seq" else name))
+        with pytest.raises(SystemExit) as stopped:
+            module.main()
+        return (int(stopped.value.code or 0), *capsys.readouterr())
+
+    return command
+
+
+@pytest.mark.parametrize(("line", "answer"), table(), ids=[line for line, _ in table()])
+def test_a_wrong_command_line_is_answered(run, line, answer):
+    code, out, err = run(line)
+    assert (code, out, " ".join(err.split())) == (2, "", f"error: {answer}")
+
+
+def test_no_answer_waits_for_torch():
+    lines = [line.split() for line, _ in table()]
+    code = (
+        "import sys; from importlib import import_module\n"
+        f"for name, *arguments in {lines!r}:\n"
+        "    sys.argv = [name, *arguments]\n"
+        "    try: import_module('seq2seq.cli.' + name.replace('seq2seq', 'main')).main()\n"
+        "    except SystemExit: pass\n"
+        "slow = {'torch', 'lightning', 'hydra', 'datasets', 'tqdm', 'shtab', 'wandb'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                           stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+    assert found.returncode == 0, found.stderr[-500:]
+
+
+# The command of commands
+
+
+def test_each_command_is_a_module_that_runs_alone(monkeypatch, capsys):
+    from seq2seq.cli import main
+
+    for name in main.OPTIONS:
+        monkeypatch.setattr(sys, "argv", ["seq2seq", name, "--help"])
+        with pytest.raises(SystemExit) as stopped:
+            main.main()
+        assert not stopped.value.code
+        assert sys.argv[0].endswith(f"cli/{name}.py")  # what Lightning starts again
+        said = capsys.readouterr().out
+        for part in ("usage: ", "examples:\n", "exit codes: 0 done", "read on: docs/"):
+            assert part in said
+        assert said.partition("examples:")[2].partition("\n\n")[0].count("\n") >= 3
+
+
+def test_without_a_command_there_is_help(run, monkeypatch, capsys):
+    from seq2seq.cli import main
+
+    code, out, err = run("seq2seq")
+    assert (code, out) == (2, "")
+    monkeypatch.setattr(sys, "argv", ["seq2seq", "--help"])
+    main.main()
+    said = capsys.readouterr().out
+    assert said in err
+    assert all(f"\n  {name} " in said for name in main.COMMANDS)
+
+
+def test_a_text_may_begin_like_an_option_and_options_come_anywhere(monkeypatch):
+    from seq2seq.cli.translate_options import COMMAND
+
+    monkeypatch.setattr(sys, "argv", ["translate", "one", "--beam", "2", "two", "--", "--three"])
+    read = COMMAND.read()
+    assert (read.texts, read.search.beam) == (["one", "two", "--three"], 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["seq2seq", "e"], "evaluate export"),
+        (["seq2seq", "score", "--engine", ""], "torch ctranslate2"),
+        (["translate", "--le"], "--length-norm --length-penalty"),
+    ],
+)
+def test_bash_completes_commands_options_and_choices(words, offered):
+    from seq2seq.cli.main import completion
+
+    script = f"""{completion("bash")}
+COMP_WORDS=({" ".join(word or "''" for word in words)}); COMP_CWORD={len(words) - 1}
+_shtab_{words[0]} {words[0]} "${{COMP_WORDS[-1]}}" "${{COMP_WORDS[-2]}}"
+echo "${{COMPREPLY[*]}}"
+"""
+    found = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
+    assert found.stdout == f"{offered}\n"

@@ -1,0 +1,68 @@
+"""Files are whole or not there, and one process at a time is in a block of a lock."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from seq2seq.files import alone, atomic_write, replace_text
+
+
+def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with atomic_write(path) as file:
+        file.write("né".encode())
+        assert path.read_text() == "old"
+    assert path.read_text(encoding="utf-8") == "né"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("moment", ["write", "fsync", "replace"])
+def test_what_was_there_stays_if_writing_fails(tmp_path, monkeypatch, moment):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    if moment != "write":
+        monkeypatch.setattr(os, moment, fail)
+    def write():
+        with atomic_write(path) as file:
+            file.write(b"new")
+            if moment == "write":
+                fail()
+
+    with pytest.raises(OSError, match="No space"):
+        write()
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_library_may_write_to_the_name(tmp_path):
+    with atomic_write(tmp_path / "a.txt") as file, open(file.name, "w") as again:
+        again.write("new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_one_at_a_time(tmp_path):
+    inside, waited = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def second():
+        inside.wait()
+        with alone(tmp_path / ".lock", waited.set):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with alone(tmp_path / ".lock", lambda: pytest.fail("nobody was there")):
+        inside.set()
+        assert waited.wait(10)
+        replace_text(tmp_path / "a", "")
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
