@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 from seq2seq.config import TrainConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
@@ -14,11 +16,9 @@ from seq2seq.model.build import build_model
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.announcement import quiet_libraries
-from seq2seq.training.distributed import Processes, make_fabric
+from seq2seq.training.distributed import make_fabric
 from seq2seq.training.lengths import in_steps
-from seq2seq.training.random_state import seed_everything
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.timing import PARTS, Timer
 from seq2seq.training.trainer import Trainer
@@ -62,13 +62,13 @@ def train_steps(
     quiet_libraries()
     data = open_data(config)
     config = in_steps(config, data)
-    seed_everything(config.seed)
+    torch.manual_seed(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
-    t, processes = config.trainer, Processes()
+    t = config.trainer
     trainer = Trainer(
         make_fabric(accelerator, precision),
         TranslationTask(model, config.optim, t.max_steps),
-        Run(Path(os.devnull), {}, precision, processes, StopRequest(processes)),
+        Run(Path(os.devnull), {}, precision),
         max_tokens=config.data.max_tokens,
         accumulate=t.accumulate,
         gradient_clip=t.gradient_clip,

@@ -147,7 +147,7 @@ class Validation:
         totals = torch.zeros(2, device=trainer.device)
         with trainer.fabric.autocast():
             for batch in trainer.data.val_dataloader():
-                if self.context.stop.is_set():
+                if self.context.stop.signal:
                     break  # the search comes next, and ends the run
                 nll = trainer.task.validation_step(batch.to(trainer.device))
                 totals += torch.stack([nll, nll.new_tensor(batch.target_tokens)])
@@ -179,8 +179,7 @@ class Validation:
         finally:
             torch.set_float32_matmul_precision(precision)
         # The state was saved before the validation, and the next run begins with it.
-        (stopping,) = processes.all_reduce_max(stop.signal)
-        if stopping:
+        if stopping := max(processes.gather(stop.signal)):
             raise Interrupted(stopping, step, self.context.folder)
         translations = self._gather(mine_found)
         self.seconds = time.perf_counter() - started
@@ -211,21 +210,19 @@ class Validation:
             "config": self.context.settings,
             **made,
         }
-        error: RunError | None = None
-        if self.context.processes.rank == 0:
-            self.head = choose_head(model, self._ids())
-            bundle = Bundle(
-                model, self.vocabularies, self.decode, training, self.normalise, self.head
-            )
-            try:
-                bundle.save(self.bundle_dir)
-            except RunError as caught:
-                error = caught
-        if self.context.processes.all_reduce_max(error is not None)[0]:
-            raise RunError(
-                f"{error or 'the bundle could not be written: see the first process'}, then go "
-                f"on: python scripts/train.py resume={self.context.folder}"
-            ) from error
+        with self.context.processes.failing_together():
+            if self.context.processes.rank == 0:
+                self.head = choose_head(model, self._ids())
+                bundle = Bundle(
+                    model, self.vocabularies, self.decode, training, self.normalise, self.head
+                )
+                try:
+                    bundle.save(self.bundle_dir)
+                except RunError as error:
+                    raise RunError(
+                        f"{error}, then go on: python scripts/train.py "
+                        f"resume={self.context.folder}"
+                    ) from error
 
     def _ids(self) -> list[tuple[list[int], list[int]]]:
         """The validation pairs as the model reads them."""

@@ -23,11 +23,10 @@ from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.tokenizer import PAD, Tokenizer
 from seq2seq.model.dropout import Dropout, WordDropout
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.training.distributed import Processes, make_fabric
+from seq2seq.training.distributed import make_fabric
 from seq2seq.training.hardware import out_of_memory, peak_memory, ran_out
 from seq2seq.training.optim import hidden_matrices
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.trainer import Trainer
 
@@ -60,8 +59,7 @@ def dry_run(
     _tell("length", _lengths(config, data, typical))
     _tell("shapes of the first batch, by module", shapes(task.model, first))
     _tell("first batch, as the model sees it", _as_text(data, first))
-    processes = Processes()
-    run = Run(Path(os.devnull), {}, precision, processes, StopRequest(processes))
+    run = Run(Path(os.devnull), {}, precision)
     trainer = Trainer(
         make_fabric(accelerator, precision),
         task,

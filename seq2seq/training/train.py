@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import torch
+
 from seq2seq.callbacks import Callback
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.profile import Profile
@@ -22,6 +24,7 @@ from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.inference.bundle import Bundle
 from seq2seq.malloc import keep_freed_memory
+from seq2seq.model.build import build_model
 from seq2seq.training.announcement import (
     announce,
     count_parameters,
@@ -37,7 +40,7 @@ from seq2seq.training.checkpointing import (
     newest_checkpoint,
     read_checkpoint,
 )
-from seq2seq.training.distributed import Processes, check_processes, make_fabric, process_rank
+from seq2seq.training.distributed import check_processes, make_fabric, process_rank
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
@@ -52,7 +55,6 @@ from seq2seq.training.hardware import (
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
 from seq2seq.training.provenance import note_start
-from seq2seq.training.random_state import seed_everything
 from seq2seq.training.run_folder import (
     LogFile,
     Run,
@@ -64,8 +66,6 @@ from seq2seq.training.run_folder import (
     require_unfinished,
     write_settings,
 )
-from seq2seq.training.sharding import build_for_shards
-from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.trackers import Tracker, WandbTracker, make_trackers, require_tensorboard
 from seq2seq.training.trainer import Trainer
@@ -111,7 +111,7 @@ def train(config: TrainConfig) -> float:
             open_files.enter_context(LogFile(folder / "train.log"))
 
         # Data
-        seed_everything(config.seed)
+        torch.manual_seed(config.seed)
         with forget_empty_run(folder, new=writes and config.resume is None):
             data = _prepare_data(config, folder, bundle)
             given, config = config, in_steps(config, data)
@@ -125,9 +125,10 @@ def train(config: TrainConfig) -> float:
             (folder / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
 
         # Model
-        seed_everything(config.seed)
+        torch.manual_seed(config.seed)
         whole_here = first or config.trainer.strategy != "fsdp"
-        model = build_for_shards(whole_here, config.model, *data.vocabularies.sizes)
+        with torch.device("cpu" if whole_here else "meta"):
+            model = build_model(config.model, *data.vocabularies.sizes)
         if bundle is not None and whole_here:
             model.load_state_dict(bundle.model.state_dict())
         if first:
@@ -150,8 +151,7 @@ def train(config: TrainConfig) -> float:
         t = config.trainer
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
         fabric.launch()
-        processes_here = Processes.connected()
-        run = Run(folder, settings, precision, processes_here, StopRequest(processes_here))
+        run = Run(folder, settings, precision)
         step, validated = (0, True) if state is None else (state["step"], state["validated"])
         trackers = []
         if first:
@@ -174,7 +174,7 @@ def train(config: TrainConfig) -> float:
             validation=validation,
             skipped_steps=SkippedSteps(
                 folder,
-                processes_here.rank,
+                run.processes.rank,
                 data.vocabularies,
                 threshold=t.max_loss_spike,
                 stop=t.on_loss_spike == "stop",

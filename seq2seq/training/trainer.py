@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,17 @@ from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.errors import RunError
 from seq2seq.training.averaging import EMA
-from seq2seq.training.checkpointing import Schedule, read_checkpoint
+from seq2seq.training.checkpointing import (
+    Schedule,
+    read_checkpoint,
+    restore,
+    restore_random_state,
+    save,
+)
 from seq2seq.training.compilation import compile_model
-from seq2seq.training.distributed import PendingMax
 from seq2seq.training.loss_spikes import GOOD, Judgement, LossSpikes, SkippedSteps
-from seq2seq.training.resuming import restore, restore_random_state, save
 from seq2seq.training.run_folder import Run
-from seq2seq.training.sharding import full_tensors, without_gradient_sync
+from seq2seq.training.sharding import full_tensors
 from seq2seq.training.stopping import Interrupted
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.timing import Timer
@@ -136,9 +140,9 @@ class Trainer:
                 ending.callback(callback.close)
             batches = self._begin(data, checkpoint)
             while self.step < self.max_steps and not self._gives_up():
-                flags = self._exchange_flags()
+                answer = self._exchange_flags()
                 used = self._train_step(batches)
-                self._after_step(used, *flags.wait())
+                self._after_step(used, *answer())
             if self.validation is not None:
                 self.validation.score_average(self)
             for callback in self.callbacks:
@@ -155,6 +159,7 @@ class Trainer:
         self.data = data
         content = None if checkpoint is None else read_checkpoint(checkpoint)
         self.step = 0 if content is None else content["step"]
+        self.run.processes.require_same(self.step, "checkpoints", self.run.folder)
         data.consumer = Consumer(
             self.fabric.global_rank,
             self.fabric.world_size,
@@ -209,19 +214,12 @@ class Trainer:
             batch: on the device.
             sync: whether processes exchange their gradients now.
         """
-        with self._gradient_sync(sync):
+        with self.fabric.no_backward_sync(self.module, enabled=not sync):
             with self.timer.part("forward"):
                 loss, nll = self.module(batch)
             with self.timer.part("backward"):
                 self.fabric.backward(loss / self.max_tokens / self.accumulate)
         return torch.stack([loss.detach(), nll])
-
-    def _gradient_sync(self, wanted: bool) -> AbstractContextManager[Any]:
-        if wanted:
-            return nullcontext()
-        if isinstance(self.model, FSDPModule):
-            return without_gradient_sync(self.model)
-        return self.fabric.no_backward_sync(self.module)
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
         """Turn summed gradients into those of the mean per token, clip them, and step."""
@@ -281,7 +279,7 @@ class Trainer:
 
     # Between two steps
 
-    def _exchange_flags(self) -> PendingMax:
+    def _exchange_flags(self) -> Callable[[], list[int]]:
         """Begin to ask all processes for signals, and the first one's clock.
 
         The answer is there when the step is made, so that no process waits for another. Alone, a

@@ -17,10 +17,9 @@ from seq2seq.config import OptimConfig
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.datamodule import Consumer
 from seq2seq.training.checkpointing import Schedule
-from seq2seq.training.distributed import Processes, make_fabric
+from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss_spikes import SkippedStep
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.trainer import Trainer
 
@@ -108,9 +107,8 @@ def tiny_trainer(
     **options: Any,
 ) -> Trainer:
     """As `seq2seq.training.train` makes it; `options` are the trainer's own."""
-    processes = Processes()
     folder = Path(os.devnull) if run_dir is None else run_dir
-    run = Run(folder, {}, precision, processes, StopRequest(processes))
+    run = Run(folder, {}, precision)
     task.max_steps = steps
     settings: dict[str, Any] = {
         "max_tokens": 64, "gradient_clip": 1.0, "val_every_n_steps": 2,

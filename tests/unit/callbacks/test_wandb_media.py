@@ -27,9 +27,7 @@ from seq2seq.callbacks.wandb import (
     row,
     same_size,
 )
-from seq2seq.training.distributed import Processes
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 
 PAIRS = [("a man reads", "un homme lit"), ("the house", "la maison"), ("", ""),
          ("the big old house is here " * 9, "la grande maison " * 9)]  # fmt: skip
@@ -39,7 +37,7 @@ PAIRS = [("a man reads", "un homme lit"), ("the house", "la maison"), ("", ""),
 def media(tmp_path):
     """Around a run of W&B that keeps what is logged."""
     bundle = tiny_bundle()
-    context = Run(tmp_path, {}, "32-true", Processes(), StopRequest(Processes()))
+    context = Run(tmp_path, {}, "32-true")
     bleu = Validation(context, PAIRS, bundle.vocabularies, bundle.decode)
     bleu.translations = translator_of(bundle).translate_corpus([source for source, _ in PAIRS])
     bleu.latest = 1.0
