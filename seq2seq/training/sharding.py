@@ -26,7 +26,6 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
-from torch.utils._pytree import tree_map_only
 
 from seq2seq.model.build import build_model
 from seq2seq.model.layers import DecoderLayer, EncoderLayer
@@ -102,9 +101,9 @@ def _shards_of(whole: Tensor, like: Tensor) -> Tensor:
     return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements)
 
 
-def full_tensors(tree: Any) -> Any:
-    """A tree of dicts and lists with its sharded tensors gathered; collective."""
-    return tree_map_only(DTensor, DTensor.full_tensor, tree)
+def full_tensor(tensor: Tensor) -> Tensor:
+    """The tensor, gathered if it is sharded; collective."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def gathered_model(
@@ -121,11 +120,12 @@ def gathered_model(
     """
     if not isinstance(model, FSDPModule):
         return model
+    model.reshard()  # after a forward pass alone, the last unit is still whole
     one = next(model.parameters())
     device, dtype = device or one.device, dtype or one.dtype
     with torch.inference_mode(False), torch.no_grad():  # which sharded tensors do not know
         whole = {  # tied weights are one
-            own: nn.Parameter(full_tensors(own.detach()).to(device, dtype), requires_grad=False)
+            own: nn.Parameter(full_tensor(own.detach()).to(device, dtype), requires_grad=False)
             for own in model.parameters()
         }
         with torch.device("meta"):
@@ -147,9 +147,11 @@ def save_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
     Raises:
         CheckpointException: a part could not be written.
     """
+    assert isinstance(model, FSDPModule)
     if dist.get_rank() == 0:
         shutil.rmtree(folder, ignore_errors=True)
     dist.barrier()
+    model.reshard()  # else weights that are whole since a forward pass alone would lack moments
     save_sharded(_sharded_state(model, optimizer), checkpoint_id=folder)
 
 

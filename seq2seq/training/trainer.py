@@ -32,7 +32,7 @@ from seq2seq.training.checkpointing import (
 from seq2seq.training.compilation import compile_model
 from seq2seq.training.loss_spikes import GOOD, Judgement, LossSpikes, SkippedSteps
 from seq2seq.training.run_folder import Run
-from seq2seq.training.sharding import full_tensors
+from seq2seq.training.sharding import full_tensor
 from seq2seq.training.stopping import Interrupted
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.timing import Timer
@@ -233,7 +233,7 @@ class Trainer:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
         limit = self.gradient_clip or math.inf
-        norm = full_tensors(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}
         self.metrics["optim/lr"] = self.optimizer.param_groups[0]["lr"]
         self._step_unless_bad(nll, norm, used)
