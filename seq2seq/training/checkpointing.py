@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import time
 import zipfile
@@ -75,8 +74,7 @@ def step_of(path: Path) -> int:
 
 def checkpoint_files(run_dir: Path) -> list[Path]:
     """The checkpoints of a run, oldest first."""
-    found = (run_dir / "checkpoints").glob("step-*.ckpt")
-    return sorted(path for path in found if re.fullmatch(r"step-\d{8}", path.stem))
+    return sorted((run_dir / "checkpoints").glob(f"step-{8 * '[0-9]'}.ckpt"))
 
 
 # Saving
