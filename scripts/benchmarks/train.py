@@ -29,7 +29,6 @@ from seq2seq.training.hardware import (
     set_up_process,
 )
 from seq2seq.training.lengths import in_steps
-from seq2seq.training.random_state import seed_everything
 from seq2seq.training.timing import PARTS, Times
 from seq2seq.training.train import open_data
 from seq2seq.training.trainer import Trainer, trainer_alone
@@ -138,7 +137,7 @@ def train_steps(
     """
     data = open_data(config)
     config = in_steps(config, data)
-    seed_everything(config.seed)
+    torch.manual_seed(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
     trainer = trainer_alone(config, model, accelerator, precision)
     data.consumer = Consumer(

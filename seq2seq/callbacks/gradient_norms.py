@@ -12,7 +12,7 @@ from torch import Tensor
 from seq2seq.callbacks import Callback
 from seq2seq.data.collate import Batch
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.training.sharding import full_tensors
+from seq2seq.training.sharding import full_tensor
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
@@ -61,7 +61,7 @@ def block_norms(model: TranslationModel) -> dict[str, Tensor]:
         if parameter.grad is not None:
             gradients[block(name)].append(parameter.grad)
     return {
-        name: full_tensors(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
+        name: full_tensor(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
         for name, grads in gradients.items()
     }
 

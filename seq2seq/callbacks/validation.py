@@ -16,7 +16,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.averaging import average_weights, fill
 from seq2seq.inference.bundle import Bundle, unique_weights
@@ -147,7 +147,7 @@ class Validation:
         totals = torch.zeros(2, device=trainer.device)
         with trainer.fabric.autocast():
             for batch in trainer.data.val_dataloader():
-                if self.context.stop.is_set():
+                if self.context.stop.signal:
                     break  # the search comes next, and ends the run
                 nll = trainer.task.validation_step(batch.to(trainer.device))
                 totals += torch.stack([nll, nll.new_tensor(batch.target_tokens)])
@@ -179,8 +179,7 @@ class Validation:
         finally:
             torch.set_float32_matmul_precision(precision)
         # The state was saved before the validation, and the next run begins with it.
-        (stopping,) = processes.all_reduce_max(stop.signal)
-        if stopping:
+        if stopping := max(processes.gather(stop.signal)):
             raise Interrupted(stopping, step, self.context.folder)
         shares = processes.gather(mine_found)
         rows = range(len(self.pairs))
@@ -205,19 +204,15 @@ class Validation:
             "config": self.context.settings,
             **made,
         }
-        error: RunError | None = None
-        if self.context.processes.rank == 0:
-            bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise)
-            self.head = bundle.alignment = choose_head(model, self._ids(bundle))
-            try:
-                bundle.save(self.bundle_dir)
-            except RunError as caught:
-                error = caught
-        if self.context.processes.all_reduce_max(error is not None)[0]:
-            raise RunError(
-                f"{error or 'the bundle could not be written: see the first process'}, then go "
-                f"on: python scripts/train.py resume={self.context.folder}"
-            ) from error
+        with self.context.processes.failing_together():
+            if self.context.processes.rank == 0:
+                bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise)
+                self.head = bundle.alignment = choose_head(model, self._ids(bundle))
+                try:
+                    bundle.save(self.bundle_dir)
+                except RunError as error:
+                    go_on = command_line("train", f"resume={self.context.folder}")
+                    raise RunError(f"{error}, then go on: {go_on}") from error
 
     def _ids(self, bundle: Bundle) -> list[tuple[list[int], list[int]]]:
         """The validation pairs as the model reads them."""

@@ -11,13 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq.errors import RunError, UserError
-from seq2seq.inference.averaging import (
-    Snapshot,
-    choose,
-    read_snapshots,
-    save_snapshot,
-)
+from seq2seq.inference.averaging import Snapshot, choose, read_snapshots, save_snapshot
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.distributed import Processes
 
@@ -38,18 +32,14 @@ class EMA:
     """
 
     def __init__(self, model: nn.Module, decay: float):
-        self.model, self.decay = model, decay
-        weights = self._weights()
-        device = next(iter(weights.values())).device
+        self.decay, self.weights = decay, dict(model.named_parameters())  # tied ones once
+        device = next(iter(self.weights.values())).device
         self.updates = torch.zeros((), dtype=torch.float64, device=device)
-        # In 32 bits, tied weights once.
+        # In 32 bits.
         self.shadow = {
-            name: weight.detach().to(torch.float32, copy=True) for name, weight in weights.items()
+            name: weight.detach().to(torch.float32, copy=True)
+            for name, weight in self.weights.items()
         }
-
-    def _weights(self) -> dict[str, Tensor]:
-        """The parameters by name, tied ones once."""
-        return dict(self.model.named_parameters())
 
     @torch.no_grad()
     def update(self, skipped: Tensor | bool = False) -> None:
@@ -61,7 +51,7 @@ class EMA:
         decay = ((1 + self.updates) / (10 + self.updates)).clamp(max=self.decay)
         made = ~torch.as_tensor(skipped, device=self.updates.device)
         amount = torch.where(made, 1 - decay, 0.0).float()
-        for shadow, weight in zip(self.shadow.values(), self._weights().values(), strict=True):
+        for shadow, weight in zip(self.shadow.values(), self.weights.values(), strict=True):
             shadow.lerp_(weight.float(), amount)
         self.updates += made
 
@@ -69,7 +59,7 @@ class EMA:
     @torch.no_grad()
     def lent(self) -> Iterator[None]:
         """Inside, the model has the averaged weights."""
-        weights = list(self._weights().values())
+        weights: list[Tensor] = list(self.weights.values())
         raw = [weight.detach().clone() for weight in weights]
         torch._foreach_copy_(weights, list(self.shadow.values()))
         try:
@@ -112,26 +102,16 @@ class Snapshots:
         """Save validated weights, and remove those that no average will need; collective.
 
         Raises:
-            RunError: they could not be written; in all processes.
+            UserError, OSError: they could not be written; in all processes.
         """
-        error: Exception | None = None
-        if self.processes.rank == 0:
-            try:
+        with self.processes.failing_together():
+            if self.processes.rank == 0:
                 save_snapshot(model, self.run_dir, step, bleu)
                 found = read_snapshots(self.run_dir)
                 needed = choose(found, self.count, self.by)
                 for snapshot in found:
                     if snapshot not in needed:
                         snapshot.path.unlink()
-            except (UserError, OSError) as caught:
-                error = caught
-        (failed,) = self.processes.all_reduce_max(error is not None)
-        if error is not None:
-            raise error
-        if failed:
-            raise RunError(
-                f"the first process could not keep {self.run_dir}/snapshots: see what it says"
-            )
 
     def chosen(self) -> list[Snapshot]:
         """The snapshots of the average, by step; collective.
@@ -141,13 +121,8 @@ class Snapshots:
         """
         self.processes.gather(None)  # the files of the first process are whole
         found = choose(read_snapshots(self.run_dir), self.count, self.by)
-        steps = self.processes.gather([snapshot.step for snapshot in found])
-        if any(other != steps[0] for other in steps):
-            raise RunError(
-                f"the processes see different files in {self.run_dir}/snapshots: see that all "
-                f"machines read the same folder, then go on: python scripts/train.py "
-                f"resume={self.run_dir}"
-            )
+        steps = [snapshot.step for snapshot in found]
+        self.processes.require_same(steps, "snapshots", self.run_dir)
         if len(found) < 2:
             log.info("nothing to average: this run was validated %d time(s)", len(found))
         return found

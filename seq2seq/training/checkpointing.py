@@ -1,4 +1,4 @@
-"""The state of a run as a file: written whole or not at all, verified when it is read.
+"""The state of a run: saved whole or not at all, verified when it is read, and restored.
 
 `<run>/checkpoints/step-N.ckpt` is a dict of tensors and plain values, read with
 `weights_only=True`:
@@ -9,7 +9,8 @@
     step           updates that were made
     validated      False if a validation is due after this step and has not been made
     precision      in which the run computes
-    random_states  of each process, see `random_state.py`
+    random_states  of torch in each process, for the CPU and its GPU; whatever else draws numbers
+                   makes a generator for it, from the run's seed and the place in the data
     model          the raw weights by name
     optimizer, schedule, scaler, spikes, data
     ema            the moving average; absent without one
@@ -18,31 +19,47 @@
 
 With FSDP `model` is empty and `optimizer` lacks its large tensors: each process writes its part of
 them into `step-N.shards` first (see `sharding.py`), so the file is there only if they are.
+
+After `kill -9` or a loss of power, `resume=RUN` takes the newest file that is whole
+(`newest_checkpoint`) and restores all of the above; what came after it is computed again, to the
+bit. A file that was being written then has another name, and the next save removes it.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import time
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch.distributed.checkpoint.api import CheckpointException
 
 from seq2seq import __version__
 from seq2seq.config import may_change, migrated
+from seq2seq.data.fingerprint import fingerprint
 from seq2seq.disk import sync
 from seq2seq.errors import RunError
+from seq2seq.training.sharding import (
+    load_shards,
+    load_weights,
+    load_whole_state,
+    save_shards,
+    small_state,
+)
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
 FORMAT = 2
+LAST_VERSIONS = {1: "revision 8b3eb09, seq2seq 0.1.0"}  # that go on from older formats
 KEEP = 2  # the newest, and the one before in case the newest was damaged
 
 
@@ -57,11 +74,10 @@ def step_of(path: Path) -> int:
 
 def checkpoint_files(run_dir: Path) -> list[Path]:
     """The checkpoints of a run, oldest first."""
-    found = (run_dir / "checkpoints").glob("step-*.ckpt")
-    return sorted(path for path in found if re.fullmatch(r"step-\d{8}", path.stem))
+    return sorted((run_dir / "checkpoints").glob(f"step-{8 * '[0-9]'}.ckpt"))
 
 
-# Writing
+# Saving
 
 
 class Schedule:
@@ -85,6 +101,62 @@ class Schedule:
         return time.monotonic() - self.saved_at >= 60 * self.every_minutes
 
 
+def save(trainer: Trainer, validated: bool) -> None:
+    """Write the state after a step; collective.
+
+    Args:
+        trainer: between two steps, its model with the raw weights.
+        validated: False if a validation of these weights is due.
+
+    Raises:
+        RunError: it could not be written; in all processes.
+    """
+    run, path = trainer.run, checkpoint_path(trainer.run.folder, trainer.step)
+    random_states = run.processes.gather(_random_state())
+    with run.processes.failing_together():
+        try:
+            if trainer.sharded:
+                save_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
+            if run.processes.rank == 0:
+                own = {"validated": validated, "random_states": random_states}
+                write_checkpoint(path, _state(trainer, path) | own)
+        except (OSError, CheckpointException) as error:
+            raise RunError(
+                f"step {trainer.step} could not be saved to {path}: "
+                f"{getattr(error, 'strerror', None) or error}. Make room or mend the folder, then "
+                f"go on from the last checkpoint: python scripts/train.py resume={run.folder}"
+            ) from error
+    if run.processes.rank == 0:
+        remove_old(run.folder, trainer.step)
+
+
+def _state(trainer: Trainer, path: Path) -> dict[str, Any]:
+    """All but what each process has of its own."""
+    whole, shards = not trainer.sharded, path.with_suffix(".shards")
+    state = {
+        "settings": trainer.run.settings,
+        "step": trainer.step,
+        "precision": trainer.run.precision,
+        "model": trainer.model.state_dict() if whole else {},
+        "optimizer": trainer.optimizer.state_dict() if whole else small_state(trainer.optimizer),
+        "schedule": trainer.schedule.state_dict(),
+        "scaler": trainer.fabric.strategy.precision.state_dict(),
+        "spikes": trainer.spikes.state_dict(),
+        "data": trainer.data.state_dict(trainer.step),
+        "callbacks": {
+            name: own for name, part in _parts(trainer).items() if (own := part.state_dict())
+        },
+        "shards": None if whole else {f.name: shard_sum(f) for f in sorted(shards.iterdir())},
+    }
+    return state if trainer.ema is None else state | {"ema": trainer.ema.state_dict()}
+
+
+def _parts(trainer: Trainer) -> dict[str, Any]:
+    """What may remember something from step to step, by name."""
+    parts = (trainer.validation, *trainer.callbacks)
+    return {type(part).__name__: part for part in parts if part is not None}
+
+
 def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Write beside its place, force it to the disk, then move it there.
 
@@ -100,22 +172,17 @@ def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
         sync(path.parent)
     except (OSError, RuntimeError) as error:
         partial.unlink(missing_ok=True)
-        raise _disk_error(error) from error
+        causes = (error, error.__cause__, error.__context__)  # torch may wrap the disk's error
+        raise next((cause for cause in causes if isinstance(cause, OSError)), error) from error
 
 
-def _disk_error(error: OSError | RuntimeError) -> OSError | RuntimeError:
-    """The error of the disk; torch may have wrapped it into one of its own."""
-    causes = (error, error.__cause__, error.__context__)
-    return next((cause for cause in causes if isinstance(cause, OSError)), error)
-
-
-def could_not_save(path: Path, reason: str) -> RunError:
-    """What a process says when a checkpoint was not written."""
-    return RunError(
-        f"step {step_of(path)} could not be saved to {path}: {reason}. Make room or mend the "
-        f"folder, then go on from the last checkpoint: "
-        f"python scripts/train.py resume={path.parents[1]}"
-    )
+def shard_sum(path: Path) -> list[int]:
+    """Bytes and check sum of a file of shards."""
+    total, size = 0, 0
+    with path.open("rb") as file:
+        while block := file.read(2**24):
+            total, size = zlib.crc32(block, total), size + len(block)
+    return [size, total]
 
 
 def remove_old(run_dir: Path, step: int) -> None:
@@ -160,24 +227,12 @@ def _fault(path: Path) -> str | None:
             broken = archive.testzip()  # torch itself does not compare the check sums
         if broken is not None:
             return f"the check sum of {broken} is wrong"
-        content = _load(path)
-        if "state_dict" not in content:  # which format 1 has
-            content["model"]
-        for name, expected in (content.get("shards") or {}).items():
+        for name, expected in (_load(path).get("shards") or {}).items():
             if shard_sum(path.with_suffix(".shards") / name) != expected:
                 return f"the check sum of {path.stem}.shards/{name} is wrong"
     except Exception as error:  # whatever it is, the one before may be whole
         return str(error) or type(error).__name__
     return None
-
-
-def shard_sum(path: Path) -> list[int]:
-    """Bytes and check sum of a file of shards."""
-    total, size = 0, 0
-    with path.open("rb") as file:
-        while block := file.read(2**24):
-            total, size = zlib.crc32(block, total), size + len(block)
-    return [size, total]
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -186,104 +241,125 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A checkpoint in the form of the newest format; its tensors stay in the file until used.
+    """A checkpoint; its tensors stay in the file until used.
 
     Raises:
         RunError: it has a format that this version cannot read.
     """
     content = _load(path)
-    if content.get("seq2seq", {}).get("format") == 1:
-        return _from_format_1(content)
-    found = content.get("format", 0)
+    found = content.get("format", content.get("seq2seq", {}).get("format", 0))
     if found != FORMAT:
-        version = content.get("version", "of before 0.1.0")
+        version = LAST_VERSIONS.get(found, content.get("version", "of before 0.1.0"))
         raise RunError(
             f"{path} has format {found}, this version of seq2seq ({__version__}) goes on from "
-            f"formats 1 and {FORMAT}: install the version that wrote it ({version}), or start a "
-            f"new run from its weights: init_from={path.parents[1]}"
+            f"format {FORMAT}: install the last version that goes on from it ({version}), or start "
+            f"a new run from its weights: init_from={path.parents[1]}"
         )
     return content
 
 
-def _from_format_1(old: dict[str, Any]) -> dict[str, Any]:
-    """What Lightning's Trainer wrote, up to revision 8b3eb09 (September 2026)."""
-    callbacks = old["callbacks"]
-    bleu = callbacks.get("ValidationBleu", {"best": -torch.inf, "best_step": 0})
-    content = {
-        **old["seq2seq"],
-        "format": FORMAT,
-        "step": old["global_step"],
-        "model": {name.removeprefix("model."): w for name, w in old["state_dict"].items()},
-        "optimizer": old["optimizer_states"][0],
-        "schedule": old["lr_schedulers"][0],
-        "scaler": old.get("MixedPrecision", {}),
-        "spikes": old["guard"],
-        "data": old["TranslationData"],
-        "callbacks": {
-            "Validation": {"worse": 0} | bleu,
-            "GradientNorms": callbacks.get("GradientNorms", {"since_validation": {}}),
-        },
-        "shards": None,
-    }
-    return content | ({"ema": callbacks["EMA"]} if "EMA" in callbacks else {})
-
-
-# Comparing with the run that goes on
-
-
-def check_settings(path: Path, then_settings: dict[str, Any], settings: dict[str, Any]) -> None:
+def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse a checkpoint of a run whose config.yaml was edited since.
 
     Args:
         path: of the checkpoint.
-        then_settings: those in it.
-        settings: those of now, in the same form.
+        then: the settings in it.
+        now: those of today, in the same form.
 
     Raises:
         RunError: names each setting that differs, then and now.
     """
-    then, now = _flat(migrated(then_settings)), _flat(settings)
-    changed = []
-    for key, value in then.items():
-        new = now.get(key, "gone")
-        if key not in now and may_change(key):
-            continue  # a setting of an older version, which changed nothing that is learned
-        if new != value and may_change(key):
-            log.warning("resuming    %s was %s, and is %s from now on", key, value, new)
-        elif new != value:
-            changed.append(f"\n  - {key} was {value}, and is {new} now")
-    if changed:
+    fixed = []
+    for key, old, new in _changes(migrated(then), now):
+        if not may_change(key):
+            fixed.append(f"\n  - {key} was {old}, and is {new} now")
+        elif new != "gone":  # a setting of an older version, which changed nothing that is learned
+            log.warning("resuming    %s was %s, and is %s from now on", key, old, new)
+    if fixed:
         raise RunError(
             f"the settings of this run differ from those that {path} was made with:"
-            f"{''.join(changed)}\nGoing on would be neither the one run nor the other. Put "
+            f"{''.join(fixed)}\nGoing on would be neither the one run nor the other. Put "
             f"config.yaml back, or start a new run from these weights: init_from={path.parents[1]}"
         )
 
 
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted name."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict) and value:
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
+def _changes(
+    then: dict[str, Any], now: dict[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Dotted name, old and new value of each setting that was there and is another now."""
+    for key, old in then.items():
+        new = now.get(key, "gone")
+        if old and isinstance(old, dict) and isinstance(new, dict):
+            yield from _changes(old, new, f"{prefix}{key}.")
+        elif new != old:
+            yield f"{prefix}{key}", old, new
 
 
-def check_shapes(path: Path, content: dict[str, Any], model: nn.Module) -> None:
-    """Refuse a checkpoint whose weights are not those of the model.
+# Going on
+
+
+def restore(trainer: Trainer, path: Path, content: dict[str, Any]) -> None:
+    """Give a trainer the state of a checkpoint, but for the random state; collective.
+
+    Args:
+        trainer: whose data know who takes them.
+        path, content: of the checkpoint.
 
     Raises:
-        RunError: names the first weight that differs.
+        RunError: the data have changed, or the weights are those of another model.
     """
-    if content["shards"] is not None:
-        return  # reading the shards compares them
-    shapes = {name: tuple(value.shape) for name, value in content["model"].items()}
-    for name, value in model.state_dict().items():
-        if shapes.get(name) != tuple(value.shape):
+    now = trainer.run.precision
+    then = content.get("precision", now)
+    if then != now and trainer.run.processes.rank == 0:
+        log.warning(
+            "the run computed in %s so far and goes on in %s: to keep it, resume with "
+            "trainer.precision=%s",
+            *(then, now, then),
+        )
+    if content["shards"] is None:
+        try:
+            load_weights(trainer.model, content["model"])
+        except (RuntimeError, KeyError) as error:
             raise RunError(
-                f"the checkpoint {path} belongs to another model: {name} has shape "
-                f"{shapes.get(name, 'missing')} there, and {tuple(value.shape)} by the run's "
-                "config.yaml and tokenizer.json. Put back the files that belong together"
-            )
+                f"the checkpoint {path} belongs to another model than the run's config.yaml and "
+                f"tokenizer.json: {error}. Put back the files that belong together"
+            ) from error
+        load_whole_state(trainer.optimizer, content["optimizer"])
+    else:
+        trainer.optimizer.load_state_dict(content["optimizer"])
+        load_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
+    trainer.schedule.load_state_dict(content["schedule"])
+    if content["scaler"]:
+        trainer.fabric.strategy.precision.load_state_dict(content["scaler"])
+    trainer.spikes.load_state_dict(content["spikes"])
+    trainer.data.load_state_dict(content["data"])
+    if trainer.ema is not None:
+        trainer.ema.load_state_dict(content["ema"])
+    for name, part in _parts(trainer).items():
+        if name in content["callbacks"]:
+            part.load_state_dict(content["callbacks"][name])
+
+
+def _random_state() -> dict[str, Any]:
+    """Of this process, on the CPU and on its GPU."""
+    on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    return {"torch": torch.get_rng_state(), "cuda": on_gpu}
+
+
+def restore_random_state(trainer: Trainer, content: dict[str, Any] | None) -> None:
+    """That of this process in the checkpoint; where it has none, a seed of its own."""
+    states = [] if content is None else content["random_states"]
+    rank, world = trainer.fabric.global_rank, trainer.fabric.world_size
+    if states and len(states) != world:
+        log.warning(
+            "the run goes on with %d processes instead of %d: from the same weights and the "
+            "same place in the data, but dropout and the order of additions are others, so "
+            "its end is not the same to the bit",
+            *(world, len(states)),
+        )
+    if rank < len(states):
+        torch.set_rng_state(states[rank]["torch"])
+        if states[rank]["cuda"] is not None and torch.cuda.is_available():
+            torch.cuda.set_rng_state(states[rank]["cuda"])
+    elif rank > 0:  # the first process of a new run was seeded before its weights were made
+        torch.manual_seed(int(fingerprint([trainer.seed, rank, trainer.step]), 16))

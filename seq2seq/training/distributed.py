@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -15,8 +18,8 @@ from lightning.fabric.strategies.strategy import Strategy
 from torch.nn.parallel import DistributedDataParallel
 
 from seq2seq.config import TrainerConfig
-from seq2seq.errors import ConfigError
-from seq2seq.training.sharding import ShardedStrategy
+from seq2seq.errors import ConfigError, RunError, UserError
+from seq2seq.training.sharding import sharded_strategy
 
 T = TypeVar("T")
 
@@ -34,7 +37,7 @@ def make_fabric(
     """
     chosen: str | Strategy = strategy
     if strategy == "fsdp":
-        chosen = ShardedStrategy(bf16=precision == "bf16-mixed")
+        chosen = sharded_strategy(devices * num_nodes, bf16=precision == "bf16-mixed")
     elif strategy == "ddp" or devices * num_nodes > 1:
         chosen = DDPStrategy(gradient_as_bucket_view=True, **_without_buffers())
     return Fabric(
@@ -104,71 +107,61 @@ def check_processes(config: TrainerConfig, precision: str) -> None:
 class Processes:
     """All processes of a run, and small messages between them through the CPU: no GPU waits.
 
-    A collective method must be called by each process, in the same order. `Processes()` is one
-    process alone, for which every method is trivial.
+    Made when Fabric has started them. Making it and each method are collective: every process
+    must call them, in the same order. For one process alone every method is trivial.
     """
 
     def __init__(self) -> None:
-        self._group: Any = None
-
-    @classmethod
-    def connected(cls) -> Processes:
-        """Those that Fabric has started; collective."""
-        processes = cls()
+        self.rank, self.size, self._group = 0, 1, None
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-            processes._group = dist.new_group(backend="gloo", timeout=TIMEOUT)
-        return processes
-
-    @property
-    def rank(self) -> int:
-        return 0 if self._group is None else dist.get_rank()
-
-    @property
-    def size(self) -> int:
-        return 1 if self._group is None else dist.get_world_size()
-
-    def all_reduce_max(self, *numbers: int) -> list[int]:
-        """The largest of each number over all processes; collective."""
-        return self.start_all_reduce_max(*numbers).wait()
-
-    def start_all_reduce_max(self, *numbers: int) -> PendingMax:
-        """The same, whose answer is waited for later; collective."""
-        values = torch.tensor(numbers)
-        if self._group is None:
-            return PendingMax(values, None)
-        work = dist.all_reduce(values, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
-        return PendingMax(values, work)
+            self.rank, self.size = dist.get_rank(), dist.get_world_size()
+            self._group = dist.new_group(backend="gloo", timeout=TIMEOUT)
 
     def gather(self, value: T) -> list[T]:
-        """The values of all processes, by rank; collective."""
+        """The values of all processes, by rank."""
         if self._group is None:
             return [value]
-        values: list[Any] = [None] * dist.get_world_size()
+        values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value, group=self._group)
         return values
 
-    def set_flag(self, name: str) -> None:
-        """Set a flag that all processes can see."""
+    def require_same(self, steps: int | list[int], what: str, run_dir: Path) -> None:
+        """Raise RunError unless all processes found files of the same steps in the run's folder."""
+        found = self.gather(steps)
+        if any(other != steps for other in found):
+            raise RunError(
+                f"the processes found different {what} of {run_dir} (steps "
+                f"{', '.join(map(str, found))}): see that all machines read the same folder, then "
+                f"go on: python scripts/train.py resume={run_dir}"
+            )
+
+    def start_all_reduce_max(self, *numbers: int) -> Callable[[], list[int]]:
+        """Ask for the largest of each number over all processes; what is returned waits for it."""
+        values, work = torch.tensor(numbers), None
         if self._group is not None:
-            _store().set(name, "set")
+            work = dist.all_reduce(values, dist.ReduceOp.MAX, self._group, async_op=True)
 
-    def is_set(self, name: str) -> bool:
-        """Whether any process has set the flag; does not wait."""
-        return self._group is not None and bool(_store().check([name]))
+        def answer() -> list[int]:
+            if work is not None:
+                work.wait()
+            return [int(value) for value in values]
 
+        return answer
 
-class PendingMax:
-    """An all-reduce that is under way."""
+    @contextmanager
+    def failing_together(self) -> Iterator[None]:
+        """An error inside, in one process, ends all of them: none waits for another.
 
-    def __init__(self, values: torch.Tensor, work: Any):
-        self._values, self._work = values, work
-
-    def wait(self) -> list[int]:
-        """The largest numbers, once all processes have sent theirs."""
-        if self._work is not None:
-            self._work.wait()
-        return [int(value) for value in self._values]
-
-
-def _store() -> Any:
-    return dist.distributed_c10d._get_default_store()  # there is no public name for it
+        Raises:
+            UserError, OSError: as inside; in the other processes a RunError with its message.
+        """
+        error: UserError | OSError | None = None
+        try:
+            yield
+        except (UserError, OSError) as caught:
+            error = caught
+        messages = self.gather(error and str(error))
+        if error is not None:
+            raise error
+        if failed := [message for message in messages if message is not None]:
+            raise RunError(failed[0])

@@ -24,7 +24,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -53,14 +53,14 @@ class Run:
         settings: as its checkpoints and bundles keep them.
         precision: in which it computes.
         processes: that train together.
-        stop: whether a signal came.
+        stop: whether a signal came to this one.
     """
 
     folder: Path
     settings: dict[str, Any]
     precision: str
-    processes: Processes
-    stop: StopRequest
+    processes: Processes = field(default_factory=Processes)
+    stop: StopRequest = field(default_factory=StopRequest)
 
 
 def open_run(config: TrainConfig) -> Path:
@@ -85,7 +85,9 @@ def open_run(config: TrainConfig) -> Path:
         run_dir = Path(config.run_dir)
         if process_rank() != 0:
             return run_dir  # the first process makes it
-        if _is_occupied(run_dir):
+        # But for what a run leaves that was killed before it had settings.
+        left = (LOCK, "config.yaml.partial", "checkpoints")
+        if any(path.name not in left for path in run_dir.rglob("*")):
             state = "a finished run" if (run_dir / "summary.json").exists() else "files"
             raise RunError(
                 f"run_dir={run_dir} already holds {state}, which training would overwrite: "
@@ -115,16 +117,6 @@ def plain_settings(config: TrainConfig) -> dict[str, Any]:
     for corpus in (settings["data"], *settings["data"]["members"].values()):
         corpus["path"] = None
     return settings
-
-
-def _is_occupied(run_dir: Path) -> bool:
-    """Whether there is more than a run leaves that was killed before it had settings."""
-    if not run_dir.is_dir():
-        return run_dir.exists()
-    left = (LOCK, "checkpoints", *(path.name for path in run_dir.glob("config.yaml*.partial")))
-    checkpoints = run_dir / "checkpoints"
-    found = any(path.name not in left for path in run_dir.iterdir())
-    return found or (checkpoints.is_dir() and any(checkpoints.iterdir()))
 
 
 @contextmanager

@@ -12,127 +12,98 @@ torch.distributed.checkpoint, which can read them into any other number of shard
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from lightning.fabric.strategies.ddp import DDPStrategy
+from lightning.fabric.strategies.model_parallel import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict_loader import load as load_sharded
 from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
-from torch.utils._pytree import tree_map_only
 
-from seq2seq.config import ModelConfig
 from seq2seq.model.build import build_model
 from seq2seq.model.layers import DecoderLayer, EncoderLayer
 from seq2seq.model.translation_model import TranslationModel
 
 
-class ShardedStrategy(DDPStrategy):
-    """Starts processes as DDP does, but shares a model out among them instead of copying it.
+def sharded_strategy(processes: int, bf16: bool) -> ModelParallelStrategy:
+    """Shares the model of a task out among all processes.
 
     Args:
-        bf16: gather weights in bf16.
+        processes: of the run.
+        bf16: gather weights in bf16; gradients are added up in 32 bits.
     """
-
-    def __init__(self, bf16: bool):
-        super().__init__()
-        self.bf16 = bf16
-
-    def module_to_device(self, module: nn.Module) -> None:
-        """The shards alone are moved, by `setup_module`."""
-
-    def setup_module(self, module: nn.Module) -> nn.Module:  # type: ignore[override]
-        """Replace `module.model`, whole in the first process, by its shards."""
-        whole = module.model
-        assert isinstance(whole, TranslationModel)
-        with torch.device("meta"):
-            model = build_model(whole.config, *whole.vocab_sizes)
-        shard(model, self.root_device, whole if self.is_global_zero else None, bf16=self.bf16)
-        module.model = model
-        return module
+    return ModelParallelStrategy(
+        partial(_share_out, bf16=bf16), data_parallel_size=processes, tensor_parallel_size=1
+    )
 
 
-def build_for_shards(whole: bool, config: ModelConfig, *sizes: int) -> TranslationModel:
-    """An untrained model; where it is not to be whole, on the meta device, without memory."""
-    with nullcontext() if whole else torch.device("meta"):
-        return build_model(config, *sizes)
-
-
-def shard(
-    model: TranslationModel,
-    device: torch.device,
-    whole: TranslationModel | None,
-    bf16: bool = False,
-) -> None:
-    """Share out the parameters of a model among all processes, in place; collective.
+def _share_out(task: nn.Module, mesh: DeviceMesh, bf16: bool) -> nn.Module:
+    """Replace `task.model`, which only the first process has weights of, by its shards; collective.
 
     The units are the layers, and all that is left: embeddings, last norms and output, tied or
     not. That last unit stays gathered from the forward to the backward pass, as the loss needs
     the output between them.
-
-    Args:
-        model: on the meta device.
-        device: of this process's shards.
-        whole: the first process's copy with the weights, on the CPU.
-        bf16: gather weights in bf16; gradients are added up in 32 bits.
     """
-    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    whole, first = task.model, dist.get_rank() == 0
+    assert isinstance(whole, TranslationModel)
+    with torch.device("meta"):
+        model = build_model(whole.config, *whole.vocab_sizes)
     policy = MixedPrecisionPolicy(
         param_dtype=torch.bfloat16 if bf16 else None,
         reduce_dtype=torch.float32,
         cast_forward_inputs=False,  # what runs between layers stays as autocast has it
     )
+    mesh = mesh["data_parallel"]
     for module in model.modules():
         if isinstance(module, EncoderLayer | DecoderLayer):
             fully_shard(module, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
-    model.to_empty(device=device)
-    _send_weights(whole, model)
+    model.to_empty(device=mesh.device_type)
+    load_weights(model, whole.state_dict() if first else {})
+    for table, known in zip(model.buffers(), whole.buffers(), strict=True):  # such as positions
+        if first:
+            table.copy_(known)
+        dist.broadcast(table, src=0)
+    task.model = model
+    return task
 
 
 @torch.no_grad()
-def _send_weights(whole: TranslationModel | None, model: TranslationModel) -> None:
-    """From the first process's model to the shards of all, one tensor at a time."""
-    weights = dict(whole.named_parameters()) if whole else {}
-    for name, own in model.named_parameters():
-        assert isinstance(own, DTensor)
-        full = torch.empty(own.shape, device=own.device)
-        if weights:
-            full.copy_(weights[name])
-        own.copy_(distribute_tensor(full, own.device_mesh, own.placements))
-    tables = dict(whole.named_buffers()) if whole else {}  # such as positions
-    for name, table in model.named_buffers():
-        if tables:
-            table.copy_(tables[name])
-        dist.broadcast(table, src=0)
-
-
-@contextmanager
-def without_gradient_sync(model: FSDPModule) -> Iterator[None]:
-    """Inside, gradients add up in each process; they are exchanged with those of the last batch."""
-    model.set_requires_gradient_sync(False)
-    try:
-        yield
-    finally:
-        model.set_requires_gradient_sync(True)
-
-
-def full_tensors(tree: Any, device: str | None = None) -> Any:
-    """A tree with its sharded tensors gathered; collective.
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Give a model, sharded or not, whole weights; collective.
 
     Args:
-        tree: tensors in dicts and lists. Those that are not sharded stay as they are.
-        device: where the gathered ones go, one by one; None = they stay.
+        model: whose shards are sent by the first process, one weight at a time.
+        weights: by name; of shards, the other processes may have none.
+
+    Raises:
+        RuntimeError, KeyError: they are those of another model.
     """
-    return tree_map_only(DTensor, lambda shards: shards.full_tensor().to(device), tree)
+    if not isinstance(model, FSDPModule):
+        model.load_state_dict(weights)
+        return
+    # Not by torch's `set_model_state_dict`, which does not know modules with two names.
+    for name, own in model.named_parameters():
+        own.copy_(_shards_of(weights[name] if weights else torch.empty(own.shape), own))
+
+
+def _shards_of(whole: Tensor, like: Tensor) -> Tensor:
+    """A tensor of the first process, shared out among all like a weight, if that is sharded."""
+    if not isinstance(like, DTensor):
+        return whole
+    return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements)
+
+
+def full_tensor(tensor: Tensor) -> Tensor:
+    """The tensor, gathered if it is sharded; collective."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def gathered_model(
@@ -149,22 +120,21 @@ def gathered_model(
     """
     if not isinstance(model, FSDPModule):
         return model
+    model.reshard()  # after a forward pass alone, the last unit is still whole
     one = next(model.parameters())
     device, dtype = device or one.device, dtype or one.dtype
-    made: dict[int, nn.Parameter] = {}  # tied weights are one
     with torch.inference_mode(False), torch.no_grad():  # which sharded tensors do not know
-        weights = {}
-        for name, own in model.state_dict(keep_vars=True).items():
-            if id(own) not in made:
-                full = full_tensors(own.detach()).to(device, dtype)
-                made[id(own)] = nn.Parameter(full, requires_grad=False)
-            weights[name] = made[id(own)]
+        whole = {  # tied weights are one
+            own: nn.Parameter(full_tensor(own.detach()).to(device, dtype), requires_grad=False)
+            for own in model.parameters()
+        }
         with torch.device("meta"):
             copy = build_model(model.config, *model.vocab_sizes)
-        copy.load_state_dict(weights, assign=True)
-        for name, table in model.named_buffers():  # such as positions: in no state dict
+        names = model.named_parameters(remove_duplicate=False)
+        copy.load_state_dict({name: whole[own] for name, own in names}, assign=True)
+        for name, table in model.named_buffers():  # such as positions: in no state dict, in fp32
             place, _, attribute = name.rpartition(".")
-            setattr(copy.get_submodule(place), attribute, table.to(device, dtype))
+            setattr(copy.get_submodule(place), attribute, table.to(device))
     return copy.train(model.training)
 
 
@@ -177,9 +147,11 @@ def save_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
     Raises:
         CheckpointException: a part could not be written.
     """
+    assert isinstance(model, FSDPModule)
     if dist.get_rank() == 0:
         shutil.rmtree(folder, ignore_errors=True)
     dist.barrier()
+    model.reshard()  # else weights that are whole since a forward pass alone would lack moments
     save_sharded(_sharded_state(model, optimizer), checkpoint_id=folder)
 
 
@@ -191,9 +163,9 @@ def load_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
     for parameter, state in optimizer.state.items():
         for name in ("exp_avg", "exp_avg_sq"):
             state[name] = torch.zeros_like(parameter)
-    together = isinstance(next(model.parameters()), DTensor)
+    alone = not isinstance(model, FSDPModule)
     with torch.no_grad():
-        load_sharded(_sharded_state(model, optimizer), checkpoint_id=folder, no_dist=not together)
+        load_sharded(_sharded_state(model, optimizer), checkpoint_id=folder, no_dist=alone)
 
 
 def _sharded_state(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
@@ -216,30 +188,13 @@ def small_state(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def load_whole_state(optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Give an optimiser the state of a checkpoint: whole tensors, of which shards are taken."""
-    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    """Give an optimiser, of shards or not, the whole tensors of a checkpoint; collective."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     moments = {
         number: {
-            key: _shard_like(value, parameter) for key, value in state["state"][number].items()
+            key: _shards_of(value, parameters[number]) if value.dim() else value
+            for key, value in values.items()
         }
-        for number, parameter in zip(numbers, parameters, strict=True)
-        if number in state["state"]  # not if no step was good before the checkpoint
+        for number, values in state["state"].items()
     }
     optimizer.load_state_dict({**state, "state": moments})
-
-
-@torch.no_grad()
-def load_whole_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Give a model, sharded or not, the weights of a checkpoint, one by one."""
-    for name, own in model.state_dict().items():
-        own.copy_(_shard_like(weights[name], own))
-
-
-def _shard_like(value: Any, own: Tensor) -> Any:
-    """This process's part of a whole tensor, if the tensor of its shape is sharded."""
-    if not isinstance(own, DTensor) or value.shape != own.shape:
-        return value
-    value, placements = value.to(own.device), own.placements
-    # None: each process has the whole, so nothing need be sent.
-    return distribute_tensor(value, own.device_mesh, placements, src_data_rank=None)

@@ -11,12 +11,11 @@ from pathlib import Path
 from types import FrameType
 
 from seq2seq.errors import UserError
-from seq2seq.training.distributed import Processes
+from seq2seq.training.distributed import process_rank
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Seconds after which a second Ctrl-C counts as one: launchers pass the first on, too.
 SECOND_CTRL_C_AFTER = 2.0
-FLAG = "seq2seq/stop"
 
 
 class Interrupted(UserError):
@@ -31,11 +30,11 @@ class Interrupted(UserError):
 
 
 class Stopping(Exception):
-    """Breaks off a validation: the run was asked to stop."""
+    """Breaks off a validation: the process was asked to stop."""
 
 
 class StopRequest:
-    """Whether the run was asked to stop.
+    """Whether this process was asked to stop.
 
     A process that stopped alone would leave the others waiting for it in their next exchange of
     gradients. So a signal is only remembered; the trainer asks all processes after each step
@@ -45,8 +44,7 @@ class StopRequest:
         signal: the number of the signal that this process got; 0 = none.
     """
 
-    def __init__(self, processes: Processes) -> None:
-        self.processes = processes
+    def __init__(self) -> None:
         self.signal, self._when = 0, 0.0
 
     @contextmanager
@@ -65,25 +63,18 @@ class StopRequest:
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal == 0:
             self.signal, self._when = number, time.monotonic()
-            if self.processes.rank == 0:  # print() might have been interrupted itself
+            if process_rank() == 0:  # print() might have been interrupted itself
                 with suppress(OSError):  # the terminal is closed
                     os.write(2, b"\nstopping: the state is saved first\n")
         elif number == signal.SIGINT and time.monotonic() - self._when > SECOND_CTRL_C_AFTER:
             signal.signal(number, signal.default_int_handler)
             raise KeyboardInterrupt  # asked twice: at once, without saving
 
-    def is_set(self) -> bool:
-        """Whether this process, or another one during its validation, was asked; does not wait."""
-        if self.signal:
-            self.processes.set_flag(FLAG)
-            return True
-        return self.processes.is_set(FLAG)
-
     def raise_if_stopping(self, *_: object) -> None:
         """Break off a long search; a function to be called between its parts.
 
         Raises:
-            Stopping: the run was asked to stop.
+            Stopping: the process was asked to stop.
         """
-        if self.is_set():
+        if self.signal:
             raise Stopping

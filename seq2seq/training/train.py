@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from seq2seq.callbacks import Callback
@@ -25,6 +26,7 @@ from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.disk import replace_text
 from seq2seq.inference.bundle import Bundle
+from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import make_trackers
 from seq2seq.trackers.tensorboard import require_tensorboard
@@ -35,7 +37,7 @@ from seq2seq.training.checkpointing import (
     newest_checkpoint,
     read_checkpoint,
 )
-from seq2seq.training.distributed import Processes, check_processes, make_fabric, process_rank
+from seq2seq.training.distributed import check_processes, make_fabric, process_rank
 from seq2seq.training.dry_run import announce, count_parameters, dry_run
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
@@ -50,7 +52,6 @@ from seq2seq.training.hardware import (
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
 from seq2seq.training.provenance import facts, note_start
-from seq2seq.training.random_state import seed_everything
 from seq2seq.training.run_folder import (
     LogFile,
     Run,
@@ -62,8 +63,6 @@ from seq2seq.training.run_folder import (
     require_unfinished,
     write_settings,
 )
-from seq2seq.training.sharding import build_for_shards
-from seq2seq.training.stopping import StopRequest
 from seq2seq.training.trainer import Trainer, make_trainer
 
 log = logging.getLogger(__name__)
@@ -95,7 +94,7 @@ def train(config: TrainConfig) -> float:
         with forget_empty_run(folder, new=writes and not config.resume):
             checkpoint, state = find_state(config, folder, settings)
             bundle = initial_bundle(config) if config.init_from and state is None else None
-            seed_everything(config.seed)
+            torch.manual_seed(config.seed)
             data = open_data(config, known_vocabularies(config, folder, bundle))
             given, config = config, in_steps(config, data)
             if state is not None:
@@ -118,8 +117,7 @@ def train(config: TrainConfig) -> float:
         # The processes, and training
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
         fabric.launch()
-        processes = Processes.connected()
-        run = Run(folder, settings, precision, processes, StopRequest(processes))
+        run = Run(folder, settings, precision)
         step, validated = (0, True) if state is None else (state["step"], state["validated"])
         trackers = []
         if first:
@@ -194,9 +192,10 @@ def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> 
 def make_model(
     config: TrainConfig, data: TranslationData, bundle: Bundle | None, whole: bool
 ) -> TranslationModel:
-    """With new weights or those of a bundle; `whole` is as for `build_for_shards`."""
-    seed_everything(config.seed)
-    model = build_for_shards(whole, config.model, *data.vocabularies.sizes)
+    """With new weights or those of a bundle; if it is not to be whole, without memory for them."""
+    torch.manual_seed(config.seed)
+    with torch.device("cpu" if whole else "meta"):
+        model = build_model(config.model, *data.vocabularies.sizes)
     if bundle is not None and whole:
         model.load_state_dict(bundle.model.state_dict())
     return model

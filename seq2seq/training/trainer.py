@@ -6,8 +6,8 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,20 @@ from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
-from seq2seq.training.checkpointing import Schedule, read_checkpoint
+from seq2seq.training.checkpointing import (
+    Schedule,
+    read_checkpoint,
+    restore,
+    restore_random_state,
+    save,
+)
 from seq2seq.training.compilation import compile_model
-from seq2seq.training.distributed import PendingMax, Processes, make_fabric
+from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, SkippedSteps
 from seq2seq.training.optim import make_optimizer, make_schedule
-from seq2seq.training.resuming import restore, restore_random_state, save
 from seq2seq.training.run_folder import Run
-from seq2seq.training.sharding import full_tensors, without_gradient_sync
-from seq2seq.training.stopping import Interrupted, StopRequest
+from seq2seq.training.sharding import full_tensor
+from seq2seq.training.stopping import Interrupted
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.timing import Timer, Times
 
@@ -53,8 +58,7 @@ def trainer_alone(
     config: TrainConfig, model: TranslationModel, accelerator: str, precision: str
 ) -> Trainer:
     """One that trains in this process and keeps nothing, so that its steps can be measured."""
-    processes = Processes()
-    run = Run(Path(os.devnull), {}, precision, processes, StopRequest(processes))
+    run = Run(Path(os.devnull), {}, precision)
     return make_trainer(config, model, make_fabric(accelerator, precision), run)
 
 
@@ -144,9 +148,9 @@ class Trainer:
                 ending.callback(callback.close)
             batches = self._begin(data, checkpoint)
             while self.step < self.max_steps and not (self.validation and self.validation.gives_up):
-                flags = self._exchange_flags()
+                answer = self._exchange_flags()
                 used = self.train_step(batches)
-                self._after_step(used, *flags.wait())
+                self._after_step(used, *answer())
             if self.validation is not None:
                 self.validation.score_average(self)
             for callback in self.callbacks:
@@ -157,6 +161,7 @@ class Trainer:
         self.data = data
         content = None if checkpoint is None else read_checkpoint(checkpoint)
         self.step = 0 if content is None else content["step"]
+        self.run.processes.require_same(self.step, "checkpoints", self.run.folder)
         data.consumer = Consumer(
             self.fabric.global_rank,
             self.fabric.world_size,
@@ -218,19 +223,12 @@ class Trainer:
             batch: on the device.
             sync: whether processes exchange their gradients now.
         """
-        with self._gradient_sync(sync):
+        with self.fabric.no_backward_sync(self.module, enabled=not sync):
             with self.timer.part("forward"):
                 loss, nll = self.module(batch)
             with self.timer.part("backward"):
                 self.fabric.backward(loss / self.max_tokens / self.config.accumulate)
         return torch.stack([loss.detach(), nll])
-
-    def _gradient_sync(self, wanted: bool) -> AbstractContextManager[Any]:
-        if wanted:
-            return nullcontext()
-        if isinstance(self.model, FSDPModule):
-            return without_gradient_sync(self.model)
-        return self.fabric.no_backward_sync(self.module)
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
         """Turn summed gradients into those of the mean per token, clip them, and step."""
@@ -244,7 +242,7 @@ class Trainer:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
         limit = self.config.gradient_clip or math.inf
-        norm = full_tensors(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}
         self.metrics["optim/lr"] = self.optimizer.param_groups[0]["lr"]
         self._step_unless_bad(nll, norm, used)
@@ -288,7 +286,7 @@ class Trainer:
 
     # Between two steps
 
-    def _exchange_flags(self) -> PendingMax:
+    def _exchange_flags(self) -> Callable[[], list[int]]:
         """Begin to ask all processes for signals, and the first one's clock.
 
         The answer is there when the step is made, so that no process waits for another. Alone, a

@@ -21,10 +21,9 @@ from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.distributed.tensor import DTensor
 
 from seq2seq.config import OptimConfig, TrainerConfig
-from seq2seq.training.distributed import Processes, make_fabric
+from seq2seq.training.distributed import make_fabric
 from seq2seq.training.hardware import claim_device
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.trainer import Trainer
 
@@ -49,8 +48,7 @@ if way == "compile":
     sizes = {"encoder_layers": 1, "decoder_layers": 1}
 with torch.device("meta" if way == "fsdp" and dist.get_rank() else "cpu"):
     model = tiny_transformer(**sizes)
-processes = Processes.connected()
-run = Run(Path(os.devnull), {}, "bf16-mixed", processes, StopRequest(processes))
+run = Run(Path(os.devnull), {}, "bf16-mixed")
 task = TranslationTask(model, OptimConfig(lr=0.001, warmup_steps=2))
 config = TrainerConfig(
     max_steps=4, accumulate=2, compile=way == "compile", gradient_clip=0.0, val_every_n_steps=9

@@ -11,9 +11,7 @@ import torch
 
 from seq2seq.callbacks.validation import Validation
 from seq2seq.inference.bundle import load_bundle
-from seq2seq.training.distributed import Processes
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 
 run_dir, file = map(Path, sys.argv[1:])
 pairs = [tuple(line.split("\t")) for line in file.read_text(encoding="utf-8").splitlines()[1:]]
@@ -21,8 +19,7 @@ bundle = load_bundle(run_dir)
 world = int(os.environ.get("WORLD_SIZE", 1))
 if world > 1:
     torch.distributed.init_process_group("gloo")
-processes = Processes.connected()
-run = Run(run_dir, {}, "32-true", processes, StopRequest(processes))
+run = Run(run_dir, {}, "32-true")
 scorer = Validation(run, pairs, bundle.vocabularies, bundle.decode)
 bleu, found = scorer.score(bundle.model, step=1)
 line = json.dumps({"bleu": bleu, "translations": [str(translation) for translation in found]})

@@ -91,6 +91,9 @@ def test_processes_equal_one_that_accumulates(
                    "trainer.max_steps=10", f"trainer.accumulate={accumulate}",
                    f"trainer.strategy={strategy}")
     assert difference(run_dir, alone(4)) < SAME
+    if strategy == "fsdp":
+        saved = shards(run_dir)
+        assert saved["moments"].keys() == saved["model"].keys()
     shipped, expected = (load_file(run / "bundle" / "model.safetensors")
                          for run in (run_dir, alone(4)))
     assert {name: value.shape for name, value in shipped.items()} == {

@@ -162,6 +162,21 @@ def resumed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return run_dir
 
 
+def test_a_checkpoint_of_format_1_is_refused_and_its_weights_can_be_taken(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    shutil.copytree(STORED / "interrupted_runs" / "format_1", run_dir)
+    result = stored.run("scripts/train.py", f"resume={run_dir}")
+    assert result.returncode == 1
+    assert "has format 1, this version of seq2seq" in result.stderr
+    assert "goes on from it (revision 8b3eb09, seq2seq 0.1.0)" in result.stderr
+    assert f"start a new run from its weights: init_from={run_dir}" in result.stderr
+    result = stored.run(
+        "scripts/train.py", f"init_from={run_dir}", "data=files", "dry_run=true",
+        f"data.path={STORED / 'corpus'}", "trainer=cpu", "trainer.val_pairs=8",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def resumed_end(run_dir: Path) -> Path:
     """The weights that an interrupted run reaches if it is never stopped."""
     return STORED / "interrupted_runs" / f"{run_dir.name}.safetensors"

@@ -18,10 +18,9 @@ from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.datamodule import Consumer
 from seq2seq.training.checkpointing import Schedule
-from seq2seq.training.distributed import Processes, make_fabric
+from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss_spikes import Verdict
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.trainer import Trainer
 
@@ -110,9 +109,8 @@ def tiny_trainer(
     **options: Any,
 ) -> Trainer:
     """As `seq2seq.training.train` makes it; `options` are its settings, and the trainer's own."""
-    processes = Processes()
     folder = Path(os.devnull) if run_dir is None else run_dir
-    run = Run(folder, {}, precision, processes, StopRequest(processes))
+    run = Run(folder, {}, precision)
     settings: dict[str, Any] = {"val_every_n_steps": 2, "log_every_n_steps": 1}
     parts: dict[str, Any] = {"validation": TinyValidation(), "skipped_steps": KeptFaults()}
     for name, value in options.items():

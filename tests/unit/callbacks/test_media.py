@@ -15,9 +15,7 @@ from seq2seq.callbacks.media import PICTURES, Media, confidence_page, row
 from seq2seq.callbacks.samples import Samples
 from seq2seq.callbacks.validation import Validation
 from seq2seq.trackers import Histogram, Tracker
-from seq2seq.training.distributed import Processes
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 
 PAIRS = [("a man reads", "un homme lit"), ("the house", "la maison"), ("", ""),
          ("the big old house is here " * 9, "la grande maison " * 9)]  # fmt: skip
@@ -37,7 +35,7 @@ class Kept(Tracker):
 def media(tmp_path):
     """A callback after a validation, and a tracker."""
     bundle = tiny_bundle()
-    context = Run(tmp_path, {}, "32-true", Processes(), StopRequest(Processes()))
+    context = Run(tmp_path, {}, "32-true")
     bleu = Validation(context, PAIRS, bundle.vocabularies, bundle.decode)
     bleu.translations = translator_of(bundle).translate_corpus([source for source, _ in PAIRS])
     bleu.latest = 1.0

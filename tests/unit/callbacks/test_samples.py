@@ -18,9 +18,7 @@ from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.translation import Translation
-from seq2seq.training.distributed import Processes
 from seq2seq.training.run_folder import Run
-from seq2seq.training.stopping import StopRequest
 from seq2seq.training.trainer import Trainer
 
 PAIRS = [
@@ -45,7 +43,7 @@ class Scripted(Validation):
     def __init__(self, run_dir: Path):
         shared = Tokenizer.train(["a b"], 260)
         both = Vocabularies(shared, shared)
-        run = Run(run_dir, {}, "32-true", Processes(), StopRequest(Processes()))
+        run = Run(run_dir, {}, "32-true")
         super().__init__(run, PAIRS, both, DecodeConfig())
         self.best = math.inf  # ships nothing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,17 +13,17 @@ from tiny_training import TinyValidation, tiny_fit, tiny_task, weights
 
 from seq2seq.callbacks import Callback
 from seq2seq.errors import RunError
-from seq2seq.training import checkpointing, resuming
+from seq2seq.training import checkpointing
 from seq2seq.training.checkpointing import (
     Schedule,
     checkpoint_path,
     newest_checkpoint,
     read_checkpoint,
+    restore_random_state,
     step_of,
     write_checkpoint,
 )
 from seq2seq.training.distributed import Processes
-from seq2seq.training.random_state import seed_everything
 from seq2seq.training.stopping import Interrupted
 
 
@@ -55,7 +56,7 @@ def train(run_dir: Path, steps: int, diary: Callback, every: int = 3, minutes=No
     """Validated after 4 steps and at the end; goes on if there is a state."""
     (run_dir / "checkpoints").mkdir(parents=True, exist_ok=True)
     task = tiny_task(dropout=0.3)
-    seed_everything(1)
+    torch.manual_seed(1)
     tiny_fit(
         task, [diary], steps, val_every_n_steps=4, checkpoint=newest_checkpoint(run_dir),
         run_dir=run_dir, checkpoints=Schedule(every, minutes), **options,
@@ -72,7 +73,7 @@ def written(monkeypatch) -> list[tuple[int, bool]]:
         write_checkpoint(path, content)
         found.append((content["step"], content["validated"]))
 
-    monkeypatch.setattr(resuming, "write_checkpoint", write)
+    monkeypatch.setattr(checkpointing, "write_checkpoint", write)
     return found
 
 
@@ -158,6 +159,25 @@ def test_another_precision_is_said(tmp_path, caplog):
     ]
 
 
+def test_weights_of_another_model_are_named(tmp_path):
+    train(tmp_path, 4, Diary())
+    state = read_checkpoint(newest_checkpoint(tmp_path))
+    state["model"]["output.weight"] = torch.zeros(3, 5)
+    write_checkpoint(checkpoint_path(tmp_path, 4), state)
+    with pytest.raises(RunError, match=r"(?s)belongs to another model .* for output.*3, 5"):
+        train(tmp_path, 7, Diary())
+
+
+def test_processes_and_steps_without_a_random_state_have_seeds_of_their_own():
+    drawn = []
+    for seed, rank, step in [(1, 1, 0), (1, 2, 0), (2, 1, 0), (1, 1, 8), (1, 1, 0)]:
+        fabric = SimpleNamespace(global_rank=rank, world_size=3)
+        restore_random_state(SimpleNamespace(fabric=fabric, seed=seed, step=step), None)
+        drawn.append(torch.rand(1).item())
+    assert len(set(drawn)) == 4
+    assert drawn[0] == drawn[-1]
+
+
 def test_by_the_clock(tmp_path, monkeypatch, written):
     clock = iter(range(0, 10_000, 20))  # each look at it takes 20 seconds
     monkeypatch.setattr(checkpointing.time, "monotonic", lambda: next(clock))
@@ -198,10 +218,8 @@ def test_processes_that_found_different_checkpoints_do_not_start(tmp_path, monke
     monkeypatch.setattr(Processes, "gather", lambda _, step: [step, 0])  # another found none
     with pytest.raises(RunError) as error:
         train(tmp_path, 7, Diary())
-    assert f"the processes found different checkpoints of {tmp_path} (steps 4, 0)" in str(
-        error.value
-    )
-    assert "see that all machines read the same folder, then start again" in str(error.value)
+    said = f"the processes found different checkpoints of {tmp_path} (steps 4, 0): see that all "
+    assert f"{said}machines read the same folder, then go on: python" in str(error.value)
 
 
 def test_the_first_save_removes_what_a_killed_one_left(tmp_path):
@@ -211,13 +229,21 @@ def test_the_first_save_removes_what_a_killed_one_left(tmp_path):
     assert {path.suffix for path in (tmp_path / "checkpoints").iterdir()} == {".ckpt"}
 
 
+def test_an_error_of_one_process_ends_all_with_its_message(monkeypatch):
+    monkeypatch.setattr(Processes, "gather", lambda _, mine: ["no room", mine])
+    with pytest.raises(RunError, match="no room"), Processes().failing_together():
+        pass
+    with pytest.raises(OSError, match="broken"), Processes().failing_together():
+        raise OSError("broken")
+
+
 def test_a_failed_save_stops_the_run_with_the_state_before_it(tmp_path, monkeypatch):
     def full_at_6(path, content):
         if content["step"] == 6:
             raise OSError(28, "No space left on device")
         write_checkpoint(path, content)
 
-    monkeypatch.setattr(resuming, "write_checkpoint", full_at_6)
+    monkeypatch.setattr(checkpointing, "write_checkpoint", full_at_6)
     with pytest.raises(RunError) as error:
         train(tmp_path, 7, Diary())
     assert "step 6 could not be saved to" in str(error.value)

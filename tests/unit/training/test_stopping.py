@@ -9,7 +9,6 @@ import time
 import pytest
 
 from seq2seq.training import stopping
-from seq2seq.training.distributed import Processes
 from seq2seq.training.stopping import Stopping, StopRequest
 
 
@@ -23,19 +22,17 @@ def heard():
 
 @pytest.fixture
 def stop(heard):
-    request = StopRequest(Processes())
+    request = StopRequest()
     with request.listening():
         yield request
 
 
 @pytest.mark.parametrize("number", stopping.SIGNALS)
 def test_a_signal_is_only_remembered(stop, number, capfd):
-    assert not stop.is_set()
     assert stop.signal == 0
     stop.raise_if_stopping()
     os.kill(os.getpid(), number)
-    assert stop.is_set()
-    assert stop.processes.all_reduce_max(stop.signal, True, 3) == [number, 1, 3]
+    assert stop.signal == number
     assert "the state is saved first" in capfd.readouterr().err
     with pytest.raises(Stopping):
         stop.raise_if_stopping()
@@ -55,15 +52,15 @@ def test_the_second_ctrl_c_of_a_person_ends_at_once_but_not_that_of_a_launcher(s
 
 def test_what_nohup_ignores_stays_ignored(monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    request = StopRequest(Processes())
+    request = StopRequest()
     with request.listening():
         os.kill(os.getpid(), signal.SIGHUP)
-    assert not request.is_set()
+    assert request.signal == 0
     assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
 
 
 def test_the_signals_are_given_back():
     before = [signal.getsignal(number) for number in stopping.SIGNALS]
-    with StopRequest(Processes()).listening():
+    with StopRequest().listening():
         assert [signal.getsignal(number) for number in stopping.SIGNALS] != before
     assert [signal.getsignal(number) for number in stopping.SIGNALS] == before
