@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from seq2seq.callbacks import Callback
 from seq2seq.data.corpus import Pair
-from seq2seq.disk import replace_text
 from seq2seq.evaluation.metrics import chrf_scores, length_ratio
+from seq2seq.files import replace_text
 from seq2seq.inference.degeneration import faults
 from seq2seq.inference.translation import Translation
 

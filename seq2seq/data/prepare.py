@@ -58,7 +58,7 @@ from seq2seq.data.summary import (
 )
 from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.data.workers import in_parallel
-from seq2seq.errors import DataError, UserError
+from seq2seq.errors import DataError, UserError, command_line
 from seq2seq.files import alone
 
 log = logging.getLogger(__name__)
@@ -308,7 +308,8 @@ class Preparation:
             raise DataError(
                 f"data={self.data.name} has no usable train pair: the filters of cleaning= left "
                 f"nothing of {', '.join(source.name for source in self.sources[:3])}. "
-                "python scripts/prepare_data.py cleaning=none ... shows what is there"
+                f"{command_line('prepare', f'data={self.data.name}', 'cleaning=none')} shows what "
+                "is there"
             )
 
     def _ids_folder(self, vocabularies: Vocabularies) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.findings import Texts, stored_texts
 from seq2seq.evaluation.metrics import KINDS, form_of, scorer, sentence_chrf, statistics
 from seq2seq.evaluation.record import NAME, Evaluation, records_of
@@ -145,8 +145,9 @@ def _records(place: Path) -> dict[Path, Evaluation]:
     found = records_of(run) if place.is_dir() else {}
     if not found:
         raise RunError(
-            f"{place} holds no evaluation: make one, python scripts/evaluate.py model={place} "
-            "data=..., or name the folder of a run or of an evaluation"
+            f"{place} holds no evaluation: make one, "
+            f"{command_line('evaluate', f'bundle={place}', 'data=NAME')}, "
+            "or name the folder of a run or of an evaluation"
         )
     return found
 
@@ -166,7 +167,8 @@ def _choose(
         )
         raise RunError(
             f"these are not comparable, since no test set (the same references) is common to all "
-            f"of them:{lines}\nEvaluate them on one: python scripts/evaluate.py model=... data=..."
+            f"of them:{lines}\nEvaluate them on one: "
+            f"{command_line('evaluate', 'bundle=RUN', 'data=NAME')}"
         )
     chosen = []
     for place, own in zip(places, found, strict=True):

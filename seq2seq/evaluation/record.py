@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.data.fingerprint import text_fingerprint
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
 from seq2seq.files import replace_text
 from seq2seq.lines import lines_of
 
@@ -156,11 +156,12 @@ class Evaluation(Findings):
             ) from error
         version = values.get("format") if isinstance(values, dict) else None
         if version != FORMAT:
+            files = ("hypothesis=FILE", "reference=FILE", "output=OTHER.json")
             raise OtherVersion(
                 f"{path} is no record of this version of seq2seq (its format is "
                 f"{version or 'not named'}, and {FORMAT} is read): evaluate again, or score its "
-                "texts into another file: python scripts/evaluate.py hypothesis=FILE "
-                "reference=FILE output=OTHER.json"
+                "texts into another file: "
+                f"{command_line('evaluate', *files)}"
             )
         try:
             return cls._of(values)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seq2seq.config import FREE_OF_WEIGHTS, AverageConfig
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.errors import BundleError, RunError
+from seq2seq.errors import BundleError, RunError, command_line
 from seq2seq.files import atomic_write
 from seq2seq.inference.bundle import load_bundle, unique_weights
 from seq2seq.inference.bundle_folder import bundle_folder, read_config
@@ -53,7 +53,7 @@ def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float
     except (OSError, SafetensorError) as error:
         raise RunError(
             f"the weights of step {step} could not be saved to {path}: {error}. Make room or mend "
-            f"the folder, then go on: python scripts/train.py resume={run_dir}"
+            f"the folder, then go on: {command_line('train', f'resume={run_dir}')}"
         ) from error
 
 
@@ -144,9 +144,9 @@ def average(config: AverageConfig) -> Path:
     training = {**bundle.training, "scores": {}, **made}  # its scores are not known yet
     replace(bundle, training=training).save(output)
     log.info(
-        "averaged    %s\nbundle      %s\nevaluate    python scripts/evaluate.py model=%s data=...",
+        "averaged    %s\nbundle      %s\nevaluate    %s",
         *(", ".join(path.stem if config.run else str(path.parent) for path in paths), output),
-        output,
+        command_line("evaluate", f"bundle={output}", "data=NAME"),
     )
     return output
 

@@ -12,7 +12,7 @@ from seq2seq import __version__
 from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig, migrated
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.errors import BundleError, UserError, nearest
+from seq2seq.errors import BundleError, UserError, command_line, nearest
 from seq2seq.inference.shipped import model_folder
 
 FORMAT = 1
@@ -31,7 +31,7 @@ def bundle_folder(name: str | Path) -> Path:
     elif (folder / "checkpoints").is_dir():
         raise BundleError(
             f"the run {folder} has no bundle yet: one is written at its first validation; "
-            f"to go on training: python scripts/train.py resume={folder}"
+            f"to go on training: {command_line('train', f'resume={folder}')}"
         )
     if is_exported(folder):
         raise BundleError(

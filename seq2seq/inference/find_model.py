@@ -11,7 +11,7 @@ from seq2seq.inference import shipped
 NO_MODEL = """no model found: none was named, SEQ2SEQ_MODEL is not set, there is no finished run
 below {runs}, and the model of this package is not in {pretrained}. To get one:
   - train the demo model in a few minutes (in a clone of the project): make demo
-  - or train your own: python scripts/train.py
+  - or train your own: seq2seq train, or python scripts/train.py
   - or name one: translate --model FOLDER "hello world\""""
 
 

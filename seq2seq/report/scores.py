@@ -21,7 +21,7 @@ def scores_section(runs: Sequence[Run]) -> str:
         names = escape(visible(", ".join(lacking)))
         parts.append(
             f'<p class="missing">Not evaluated: {names}. To do so: '
-            "<code>python scripts/evaluate.py model=RUN data=NAME split=test</code>, then "
+            "<code>python scripts/evaluate.py bundle=RUN data=NAME split=test</code>, then "
             "<code>python scripts/report.py RUN</code>.</p>"
         )
     return "".join(parts)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seq2seq.disk import replace_text
+from seq2seq.files import replace_text
 from seq2seq.trackers import Tracker
 
 METRICS = Path("metrics/version_0/metrics.csv")

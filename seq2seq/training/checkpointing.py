@@ -43,8 +43,8 @@ from torch.distributed.checkpoint.api import CheckpointException
 from seq2seq import __version__
 from seq2seq.config import may_change, migrated
 from seq2seq.data.fingerprint import fingerprint
-from seq2seq.disk import sync
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
+from seq2seq.files import sync
 from seq2seq.training.sharding import (
     load_shards,
     load_weights,
@@ -124,7 +124,7 @@ def save(trainer: Trainer, validated: bool) -> None:
             raise RunError(
                 f"step {trainer.step} could not be saved to {path}: "
                 f"{getattr(error, 'strerror', None) or error}. Make room or mend the folder, then "
-                f"go on from the last checkpoint: python scripts/train.py resume={run.folder}"
+                f"go on from the last checkpoint: {command_line('train', f'resume={run.folder}')}"
             ) from error
     if run.processes.rank == 0:
         remove_old(run.folder, trainer.step)

@@ -18,7 +18,7 @@ from lightning.fabric.strategies.strategy import Strategy
 from torch.nn.parallel import DistributedDataParallel
 
 from seq2seq.config import TrainerConfig
-from seq2seq.errors import ConfigError, RunError, UserError
+from seq2seq.errors import ConfigError, RunError, UserError, command_line
 from seq2seq.training.sharding import sharded_strategy
 
 T = TypeVar("T")
@@ -132,7 +132,7 @@ class Processes:
             raise RunError(
                 f"the processes found different {what} of {run_dir} (steps "
                 f"{', '.join(map(str, found))}): see that all machines read the same folder, then "
-                f"go on: python scripts/train.py resume={run_dir}"
+                f"go on: {command_line('train', f'resume={run_dir}')}"
             )
 
     def start_all_reduce_max(self, *numbers: int) -> Callable[[], list[int]]:

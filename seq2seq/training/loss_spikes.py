@@ -18,7 +18,7 @@ from seq2seq.config import TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.tokenizer import PAD
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
 from seq2seq.training.run_folder import Run
 
 log = logging.getLogger(__name__)
@@ -145,9 +145,10 @@ class SkippedSteps:
                 "trainer.precision=32-true"
             )
         elif self.config.on_loss_spike == "stop":
+            resume = f"resume={self.run.folder}"
             self.error = RunError(
                 f"{what}. The state before it is saved. To go on behind these sentences: "
-                f"python scripts/train.py resume={self.run.folder} trainer.on_loss_spike=skip"
+                f"{command_line('train', resume, 'trainer.on_loss_spike=skip')}"
             )
         else:
             log.warning("%s", what)

@@ -18,8 +18,8 @@ from typing import Any
 
 from seq2seq import __version__
 from seq2seq.data.report import Report
-from seq2seq.disk import replace_text
 from seq2seq.errors import RunError
+from seq2seq.files import replace_text
 
 NAME, DATA_REPORT = "origin.json", "data_report.json"
 LIBRARIES = ("torch", "lightning", "tokenizers", "sacrebleu", "datasets", "numpy")

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,8 @@ import yaml
 from filelock import FileLock, Timeout
 
 from seq2seq.config import TrainConfig, TrainerConfig
-from seq2seq.disk import replace_text
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
+from seq2seq.files import replace_text
 from seq2seq.training.distributed import Processes, process_rank
 from seq2seq.training.stopping import StopRequest
 
@@ -86,8 +87,9 @@ def open_run(config: TrainConfig) -> Path:
         if process_rank() != 0:
             return run_dir  # the first process makes it
         # But for what a run leaves that was killed before it had settings.
-        left = (LOCK, "config.yaml.partial", "checkpoints")
-        if any(path.name not in left for path in run_dir.rglob("*")):
+        left = (LOCK, "config.yaml*.partial", "checkpoints")
+        found = [path.name for path in run_dir.rglob("*")]
+        if not all(any(fnmatch(name, pattern) for pattern in left) for name in found):
             state = "a finished run" if (run_dir / "summary.json").exists() else "files"
             raise RunError(
                 f"run_dir={run_dir} already holds {state}, which training would overwrite: "
@@ -184,7 +186,7 @@ def plain_disk_errors(run_dir: Path) -> Iterator[None]:
             raise
         raise RunError(
             f"{error.filename or run_dir}: {error.strerror}. Make room or mend the folder, then go "
-            f"on from the last checkpoint: python scripts/train.py resume={run_dir}"
+            f"on from the last checkpoint: {command_line('train', f'resume={run_dir}')}"
         ) from error
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from seq2seq.errors import UserError
+from seq2seq.errors import UserError, command_line
 from seq2seq.training.distributed import process_rank
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -25,7 +25,7 @@ class Interrupted(UserError):
         self.exit_code = 128 + signal_number
         super().__init__(
             f"stopped by {signal.Signals(signal_number).name} after step {step}; everything is "
-            f"saved. To go on: python scripts/train.py resume={run_dir}"
+            f"saved. To go on: {command_line('train', f'resume={run_dir}')}"
         )
 
 

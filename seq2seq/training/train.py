@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shlex
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,7 +25,8 @@ from seq2seq.callbacks.validation import Validation
 from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.disk import replace_text
+from seq2seq.errors import command_line
+from seq2seq.files import replace_text
 from seq2seq.inference.bundle import Bundle
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
@@ -262,15 +264,15 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
     with plain_disk_errors(run_dir):
         replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     averaged = validation.average > validation.best
-    corpus = f"data={config.data.name}"
+    corpus = [f"data={config.data.name}"]
     if config.data.path is not None:
-        corpus += f" data.path={config.data.path}"
+        corpus.append(f"data.path={config.data.path}")
     log.info(
         "finished after %.0f s: best validation BLEU %.2f %s\n"
-        "evaluate    python scripts/evaluate.py model=%s %s\n"
-        'translate   translate --model %s "hello world"',
+        "evaluate    %s\ntranslate   %s",
         *(seconds, best, "of an average" if averaged else f"at step {validation.best_step}"),
-        *(run_dir, corpus, run_dir),
+        command_line("evaluate", f"bundle={run_dir}", *corpus),
+        shlex.join(["translate", "--model", str(run_dir), "hello world"]),
     )
     write_run_report(run_dir)
     for tracker in trainer.trackers:
@@ -292,7 +294,6 @@ def write_run_report(run_dir: Path) -> None:
         log.info("look        %s", run_dir / "report.html")
     except Exception as error:
         log.warning(
-            "the run is whole, but its report was not written: %s. To try again: "
-            "python scripts/report.py %s",
-            *(error or type(error).__name__, run_dir),
+            "the run is whole, but its report was not written: %s. To try again: %s",
+            *(error or type(error).__name__, command_line("report", run_dir)),
         )
