@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shlex
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 
 from seq2seq import __version__
 from seq2seq.data.report import Report
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
 from seq2seq.files import replace_text
 
 NAME, DATA_REPORT = "origin.json", "data_report.json"
@@ -103,7 +102,7 @@ def note_start(
     data = report.fingerprint if report else None
     start = LaunchRecord(
         time=datetime.now().isoformat(" ", "seconds"),
-        command=shlex.join(["python", *sys.argv]),
+        command=command_line("train", *sys.argv[1:]),
         revision=code_revision(),
         versions=library_versions(),
         device=device,

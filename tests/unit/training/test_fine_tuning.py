@@ -44,15 +44,15 @@ def folder(bundle, tmp_path_factory) -> Path:
 @pytest.fixture
 def command(monkeypatch):
     """Settings as the command line makes them."""
-    OmegaConf.register_new_resolver("root", lambda path: str(settings.ROOT / path), replace=True)
+    OmegaConf.register_new_resolver("root", lambda path: str(settings.resources() / path), replace=True)
     settings.register("train", TrainConfig)
 
     def run(*overrides: object) -> TrainConfig:
         texts = [str(override) for override in overrides]
         monkeypatch.setattr(settings, "_overrides", lambda: texts)
-        folder = str(settings.ROOT / "configs")
+        folder = str(settings.resources() / "configs")
         with initialize_config_dir(version_base="1.3", config_dir=folder):
-            return settings._to_settings(compose("train", texts), TrainConfig, {})
+            return settings._to_settings(compose("train", texts), TrainConfig)
 
     return run
 
