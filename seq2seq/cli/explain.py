@@ -158,6 +158,7 @@ def _problems(
             yield f"{argument}: leave the + out, since there is always one {key}"
     elif (
         override.is_add()
+        and override.package is None
         and key in keys_of(schema)
         and first != "model"  # of which another kind may have the setting
         and not isinstance(override.value(), dict)
@@ -200,6 +201,8 @@ def explain(error: Exception, schema: type[Any]) -> str:
     if not isinstance(cause, OmegaConfBaseException) or not cause.full_key:
         return place + (str(cause or error) or type(error).__name__).splitlines()[0]
     key = cause.full_key
+    if CorpusConfig.__name__ in str(cause) and cause.object_type is None:
+        return unknown("data.members", schema)  # one that no preset has made
     if isinstance(cause, ConfigAttributeError | ConfigKeyError):
         return place + unknown(key, schema, cause.object_type)
     if isinstance(cause, InterpolationResolutionError):

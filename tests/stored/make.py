@@ -376,7 +376,8 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 
 WEIGHTS = (
-    "scripts/train.py", "model=tiny", "seed=1", "trainer=cpu", "trainer.precision=32-true",
+    "scripts/train.py", "model=tiny", "data=files", "data.path=tests/stored/corpus",
+    "tokenizer.vocab_size=300", "seed=1", "trainer=cpu", "trainer.precision=32-true",
     "trainer.max_steps=200", "data.max_tokens=1024", "model.max_length=128", "decode=greedy",
     "trainer.val_every_n_steps=200", "trainer.val_pairs=8", "checkpoint.every_n_steps=200",
     "trainer.log_every_n_steps=1", "logger=csv",
@@ -384,7 +385,7 @@ WEIGHTS = (
 
 
 def make_weights() -> None:
-    """200 steps of `tiny` on the starter corpus: weights and losses, to the last bit."""
+    """200 steps of `tiny` on the stored corpus: weights and losses, to the last bit."""
     run_dir = WORK / "tiny"
     command(*WEIGHTS, f"run_dir={run_dir}")
     weights = last_weights(run_dir)

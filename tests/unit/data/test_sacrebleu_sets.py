@@ -86,5 +86,5 @@ def test_unknown_sets_and_languages_are_refused_with_near_ones():
         load_pairs(settings(test=["wmt13", "wmt15"]), "test")
     with pytest.raises(DataError, match="names no train files"):
         load_pairs(settings(), "train")
-    with pytest.raises(ConfigError, match=r"data\.sacrebleu=true and another place"):
+    with pytest.raises(ConfigError, match=r"data\.hub and data\.sacrebleu all say where"):
         settings(hub="a/b")

@@ -199,9 +199,9 @@ def test_reproducing_goes_on_where_it_was_stopped(state, tmp_path):
     )
     *first, evaluate, table = done.stdout.splitlines()
     assert first == {
-        "new": [f"scripts/train.py experiment=multi30k run_dir={run} data.path='a, b'"],
+        "new": [f"scripts/train.py experiment=multi30k run_dir={run} data.path=a, b"],
         "stopped": [f"scripts/train.py resume={run}"],
         "finished": [],
     }[state]
-    expected = f"scripts/evaluate.py model={run} data=multi30k split=test data.path='a, b'"
+    expected = f"scripts/evaluate.py bundle={run} data=multi30k split=test data.path=a, b"
     assert (evaluate, table) == (expected, f"scripts/maintain/results.py {run}")
