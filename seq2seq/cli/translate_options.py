@@ -12,7 +12,7 @@ from seq2seq import __version__
 from seq2seq.cli.model_options import add_model_options, model_problems
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.errors import ConfigError
-from seq2seq.inference.terms import load_terms
+from seq2seq.inference.text.terminology import load_terms
 from seq2seq.lines import PACKED
 
 EXAMPLES = """examples:

@@ -1,0 +1,255 @@
+"""Terminology: target phrases that are to stand for source phrases, and such as must not come.
+
+A model that has learnt terms reads them inline (`data/annotations.py`). Any other is asked for the
+sentence as it is; where a term is missing then, `fallback.py` has it written in its place.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from seq2seq.data.annotations import AS, END_TERM, TERM
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import DataError, UserError
+from seq2seq.inference.engine import Engine
+from seq2seq.inference.text.fallback import Search, Source
+from seq2seq.inference.text.markup import Markup, Tag, Taken, Token, stand_in
+from seq2seq.inference.text.step import Fault, Step
+from seq2seq.inference.translation import Translation
+
+Span = tuple[int, int]
+
+LEAST = 0.8  # characters of what goes on behind a term, for each of what stood there
+# French articles, of which the gender of a term wants another.
+_ARTICLES = [
+    ["le", "la", "l'", "les"], ["un", "une", "des"], ["du", "de la", "de l'", "des"],
+    ["au", "à la", "à l'", "aux"], ["ce", "cet", "cette", "ces"], ["mon", "ma", "mes"],
+    ["ton", "ta", "tes"], ["son", "sa", "ses"], ["quel", "quelle", "quels", "quelles"], ["de", "d'"],
+]  # fmt: skip
+_ARTICLE = re.compile(
+    r"(?:^|(?<=\s))(" + "|".join(sorted(chain(*_ARTICLES), key=len, reverse=True)) + r")\s?$",
+    re.IGNORECASE,
+)
+
+
+class Terminology(Step):
+    """Asks for terms.
+
+    Args:
+        phrases: target phrases by source phrases.
+        banned: target phrases that no translation should contain, however they are written in
+            capitals, nor words that begin with one.
+        inline: whether the model has learnt to read terms in its source.
+        languages: any.
+
+    Raises:
+        UserError: a phrase of a pair is empty, or holds what is banned.
+    """
+
+    name = "terminology"
+    checks = True
+
+    def __init__(
+        self,
+        phrases: Mapping[str, str],
+        banned: Sequence[str] = (),
+        *,
+        inline: bool = False,
+        languages: tuple[str, str] = ("en", "fr"),
+    ):
+        super().__init__(languages)
+        own = [phrase.strip() for phrase in banned if phrase.strip()]
+        # As a search can ban them; a sentence may begin with one.
+        self.banned = list(dict.fromkeys(s for p in own for s in (p, p[:1].upper() + p[1:])))
+        self._banned = re.compile("|".join(map(_begun, own)), re.IGNORECASE) if own else None
+        self._targets = {_key(source): target for source, target in phrases.items()}
+        for source, target in phrases.items():
+            if not source.strip() or not target.strip():
+                raise UserError(
+                    f"the term {source!r}: {target!r} has an empty phrase, which cannot be found "
+                    "or required: write both phrases, or leave the term out"
+                )
+            if wrong := self.forbidden(target):
+                raise UserError(
+                    f"the term {source!r}: {target!r} holds the banned {wrong[0]!r}: leave one of "
+                    "them out"
+                )
+        longest_first = sorted(self._targets, key=len, reverse=True)
+        words = "|".join(re.escape(source).replace(r"\ ", r"\s+") for source in longest_first)
+        # The edges of a phrase are those of words: no term "art" in "part".
+        self._pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) if words else None
+        self._inline = inline
+
+    def before(self, text: str) -> tuple[str, list[Fault]]:
+        """The text, with its terms inline if the model reads them so, and what each asks for."""
+        terms = [Fault(f"the term {t}", "term", t, span) for span, t in self.terms(text)]
+        if self._inline:
+            for term in reversed(terms):
+                start, end = term.span
+                start -= text[start - 1 : start] == " "
+                marked = f"{TERM}{text[start:end]}{AS} {term.wanted}{END_TERM}"
+                text = text[:start] + marked + text[end:]
+        return text, terms
+
+    def faults(self, result: Translation, state: list[Fault]) -> list[Fault]:
+        """The terms that a translation lacks, each once."""
+        missing = {
+            term.wanted: term
+            for term in reversed(state)
+            if not re.search(_whole(term.wanted), result.text, re.IGNORECASE)
+        }
+        return list(missing.values())[::-1]
+
+    def terms(self, source: str) -> list[tuple[Span, str]]:
+        """Where a source has terms, the longest of those that overlap, and their targets."""
+        if self._pattern is None:
+            return []
+        found = []
+        for match in self._pattern.finditer(source):
+            # The pattern takes some letters for the same that are not in lower case: a long s.
+            target = self._targets.get(_key(match[0]))
+            if target is not None:
+                found.append((match.span(), target))
+        return found
+
+    def spans(self, source: str) -> list[Span]:
+        """The places of terms in a source."""
+        return [span for span, _ in self.terms(source)]
+
+    def forbidden(self, target: str) -> tuple[str, ...]:
+        """The banned phrases in a translation, each once as it is written there."""
+        if self._banned is None:
+            return ()
+        return tuple(dict.fromkeys(match[0] for match in self._banned.finditer(target)))
+
+
+class TermWriter:
+    """Writes missing terms into translations, for a model that has not learnt to read them.
+
+    A term takes the place of the words that looked at its source phrase. The article before it is
+    the one that the model likes best there, and the search goes on behind it.
+    """
+
+    def __init__(self, engine: Engine, vocabularies: Vocabularies):
+        self.engine, self.vocabularies = engine, vocabularies
+
+    def __call__(
+        self, sources: Sequence[Source], found: Sequence[Translation], search: Search
+    ) -> list[list[Translation]]:
+        """For each source the translation with its terms, as it goes on and as it was."""
+        written = [self._written(*each) for each in zip(sources, found, strict=True)]
+        begun = [
+            replace(source, prefix=text[:end])
+            for source, (text, end) in zip(sources, written, strict=True)
+        ]
+        each = zip(found, written, search(begun), strict=True)
+        return [
+            # What goes on may stop too early, and then lost the rest of the sentence.
+            [one for one in own if len(one.text) >= LEAST * len(text)] + [best.with_text(text)]
+            for best, (text, _), own in each
+        ]
+
+    def _written(self, source: Source, best: Translation) -> tuple[str, int]:
+        """A translation with its missing terms, and where the last of them ends."""
+        terms = [fault for fault in source.faults(best) if fault.kind == "term"]
+        signs = [stand_in(best.text)]
+        signs.append(stand_in(best.text + signs[0]))
+        text, last = best.text, 0
+        markup = Markup(self.vocabularies, str)
+        for term in terms:
+            tags = [
+                Tag(sign, at, Token(at, at + 1, "term", opens=number == 0, closes=number == 1))
+                for number, (sign, at) in enumerate(zip(signs, term.span, strict=True))
+            ]
+            taken = Taken(source.plain, tags, escaped=False)
+            one = best.with_text(text)
+            looked = markup.looks(one, taken)
+            assert looked is not None
+            pair = looked[0][0], looked[1][0]
+            if not all(pair) or max(map(len, pair)) >= self.engine.max_length:
+                continue
+            [weights] = self.engine.attention([pair])
+            before, _, rest = markup.after(one, taken, weights).text.partition(signs[0])
+            _, _, rest = rest.partition(signs[1])
+            before = self._best(source.plain, before, term.wanted, rest)
+            text, last = before + rest, max(last, len(before))
+        return text, last
+
+    def _best(self, source: str, before: str, term: str, rest: str) -> str:
+        """What stands before a term, with the likeliest article, and the term."""
+        if not before.strip():
+            term = term[:1].upper() + term[1:]
+        choices = [f"{before}{term}"]
+        if article := _ARTICLE.search(before):
+            group = next(group for group in _ARTICLES if article[1].lower() in group)
+            own = "" if _ARTICLE.search(f" {term.split()[0]} ") else None
+            for other in [own] if own is not None else group:
+                capital = article[1][0].isupper()
+                other = other[:1].upper() + other[1:] if capital else other
+                space = "" if other.endswith("'") or not other else " "
+                if space == "" or term[0].lower() not in "aâeéèêiîoôuy" or other[-1:] in "sxn":
+                    choices.append(f"{before[: article.start(1)]}{other}{space}{term}")
+        ids = [self.vocabularies.source.encode([source])[0]]
+        targets = self.vocabularies.target.encode([choice + rest for choice in choices])
+        fits = [len(one) < self.engine.max_length for one in targets]
+        pairs = [(ids[0], one) for one, fit in zip(targets, fits, strict=True) if fit]
+        scores = iter(self.engine.score(pairs))
+        known = [sum(next(scores)) if fit else -math.inf for fit in fits]
+        return choices[known.index(max(known))]
+
+
+def _whole(phrase: str) -> str:
+    """A pattern of a phrase between edges of words."""
+    return _begun(phrase) + (r"(?!\w)" if re.match(r"\w", phrase[-1]) else "")
+
+
+def _begun(phrase: str) -> str:
+    """A pattern of a phrase, or of what begins with it, from the edge of a word on."""
+    edge = r"(?<!\w)" if re.match(r"\w", phrase) else ""
+    return edge + r"\s+".join(map(re.escape, phrase.split()))
+
+
+def _key(phrase: str) -> str:
+    return " ".join(phrase.lower().split())
+
+
+def load_terms(path: str | Path) -> dict[str, str]:
+    """Read a file of terms: source phrase, tab, target phrase; one pair per line.
+
+    Blank lines and lines that begin with # say nothing.
+
+    Raises:
+        DataError: the file cannot be read, or a line is no pair, or contradicts another; names it.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"cannot read the terms {path}: {error}. Give a UTF-8 text file of lines 'source "
+            "phrase, tab, target phrase'"
+        ) from error
+    terms: dict[str, str] = {}
+    lines_of: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        parts = [part.strip() for part in line.split("\t")]
+        if len(parts) != 2 or not all(parts):
+            raise DataError(
+                f"{path}, line {number}: {line.strip()[:60]!r} is no pair of phrases: write the "
+                "source phrase, one tab, and the target phrase"
+            )
+        source, target = parts
+        if terms.setdefault(_key(source), target) != target:
+            raise DataError(
+                f"{path}, line {number}: {source!r} is {target!r} here, and "
+                f"{terms[_key(source)]!r} in line {lines_of[_key(source)]}: keep one of them"
+            )
+        lines_of.setdefault(_key(source), number)
+    return terms
