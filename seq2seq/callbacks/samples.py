@@ -130,7 +130,8 @@ def decode_figures(
         pairs, found: the validation set and its translations.
         seconds: that they took all processes together.
     """
-    wrong = [bool(degenerate(source, str(one))) for (source, _), one in zip(pairs, found, strict=True)]
+    each = zip(pairs, found, strict=True)
+    wrong = [bool(degenerate(source, str(one))) for (source, _), one in each]
     token_scores = list(chain.from_iterable(one.token_scores for one in found))
     return {
         "decode/sentences_per_second": len(found) / max(seconds, 1e-9),

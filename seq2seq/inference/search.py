@@ -52,7 +52,11 @@ class TextSearch:
         return [[dataclasses.replace(one, notes=[note, *one.notes]) for one in found]]
 
     def _candidates(
-        self, sources: Sequence[Source], decode: DecodeConfig, terms: Terminology, progress: Progress
+        self,
+        sources: Sequence[Source],
+        decode: DecodeConfig,
+        terms: Terminology,
+        progress: Progress,
     ) -> list[Candidates]:
         source, target = self.vocabularies.source, self.vocabularies.target
         banned = target.encode(terms.banned)

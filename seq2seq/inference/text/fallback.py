@@ -38,7 +38,7 @@ _JOINTS = re.compile(r"(?s)(?P<before>[\W_]*)(?P<core>.*?)(?P<after>[\s(\[{\"'«
 
 
 def degenerate(source: str, target: str) -> list[str]:
-    """What is wrong with a translation, by its looks: repetition, copy, empty, too long or short."""
+    """What is wrong with a translation by its looks: repetition, copy, empty, too long, short."""
     source, target = " ".join(source.split()), " ".join(target.split())
     if not target:
         return ["empty"] if source else []
@@ -123,10 +123,10 @@ class Source:
         return sorted(every, key=lambda fault: bool(fault.kind))
 
     def rank(self, found: Translation) -> tuple[int, int]:
-        """How many faults of each kind; less is better, and degenerate is worse than lost."""
+        """How many faults of each kind; less is better. What is lost, nobody can guess."""
         every = self.faults(found)
         lost = sum(bool(fault.kind) for fault in every)
-        return len(every) - lost, lost
+        return lost, len(every) - lost
 
 
 Candidates = list[Translation]  # of one source, best first

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 # Words that show English at once: loading the identifier takes longer than most translations.
-_ENGLISH = frozenset(
-    "the and you this that with for are have not what your they i'm don't it's can't my of to "
-    "from which will would there their his her be been she how please we our".split()
-)
+_ENGLISH = {
+    "the", "and", "you", "this", "that", "with", "for", "are", "have", "not", "what", "your",
+    "they", "i'm",
+    "don't", "it's", "can't", "my", "of", "to", "from", "which", "will", "would", "there",
+    "their", "his", "her", "been", "be", "she", "how", "please", "we", "our",
+}  # fmt: skip
 LANGUAGES = {"ar": "Arabic", "de": "German", "es": "Spanish", "fr": "French", "it": "Italian",
              "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "sv": "Swedish",
              "tr": "Turkish"}  # fmt: skip

@@ -51,13 +51,14 @@ _ENDING = ".,;:!?'*_"
 _ARTICLE = re.compile(r"\b(?:an?|one)\b", re.IGNORECASE)  # what "un" is in English, beside 1
 _LONGEST = 40  # digits that are read as a number; more are a sequence of digits
 
-_ONES = ("zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
-         "seize dix-sept dix-huit dix-neuf").split()  # fmt: skip
+_ONES = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix",
+         "onze", "douze", "treize", "quatorze", "quinze", "seize", "dix-sept", "dix-huit",
+         "dix-neuf"]  # fmt: skip
 _TENS = {20: "vingt", 30: "trente", 40: "quarante", 50: "cinquante", 60: "soixante"}
 _ABOUT = {8, 10, 12, 15, 20, 30, 40, 50, 60, 100}  # une dizaine
 _ROMAN = {10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
-MONTHS = ("janvier février mars avril mai juin juillet août septembre octobre novembre "
-          "décembre").split()  # fmt: skip
+MONTHS = ["janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
+          "octobre", "novembre", "décembre"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ def _number(
         hour, minute = (int(clock[1]), int(clock[2])) if clock else (int(digits), 0)
         forms = _times(hour, minute, after)
         if after in {"a", "p"}:
-            french = f"{hour % 12 + 12 * (after == 'p')}{NO_BREAK}h" + f"{NO_BREAK}{minute:02}" * (minute > 0)
+            french = f"{hour % 12 + 12 * (after == 'p')}{NO_BREAK}h"
+            french += f"{NO_BREAK}{minute:02}" * (minute > 0)
     elif _VALUE.fullmatch(digits) and len(digits) <= _LONGEST:
         whole, _, part = digits.replace(",", "").partition(".")
         forms.append(_whole(whole) + _decimals(part))

@@ -29,7 +29,8 @@ LEAST = 0.8  # characters of what goes on behind a term, for each of what stood 
 _ARTICLES = [
     ["le", "la", "l'", "les"], ["un", "une", "des"], ["du", "de la", "de l'", "des"],
     ["au", "à la", "à l'", "aux"], ["ce", "cet", "cette", "ces"], ["mon", "ma", "mes"],
-    ["ton", "ta", "tes"], ["son", "sa", "ses"], ["quel", "quelle", "quels", "quelles"], ["de", "d'"],
+    ["ton", "ta", "tes"], ["son", "sa", "ses"], ["quel", "quelle", "quels", "quelles"],
+    ["de", "d'"],
 ]  # fmt: skip
 _ARTICLE = re.compile(
     r"(?:^|(?<=\s))(" + "|".join(sorted(chain(*_ARTICLES), key=len, reverse=True)) + r")\s?$",
@@ -150,9 +151,14 @@ class TermWriter:
         each = zip(found, written, search(begun), strict=True)
         return [
             # What goes on may stop too early, and then lost the rest of the sentence.
-            [one for one in own if len(one.text) >= LEAST * len(text)] + [best.with_text(text)]
+            [one for one in own if len(one.text) >= LEAST * len(text)]
+            + [replace(best, text=text, tokens=self._tokens(text), token_scores=[])]
             for best, (text, _), own in each
         ]
+
+    def _tokens(self, text: str) -> list[str]:
+        target = self.vocabularies.target
+        return target.tokens(target.encode([text])[0])
 
     def _written(self, source: Source, best: Translation) -> tuple[str, int]:
         """A translation with its missing terms, and where the last of them ends."""
@@ -172,6 +178,8 @@ class TermWriter:
             assert looked is not None
             pair = looked[0][0], looked[1][0]
             if not all(pair) or max(map(len, pair)) >= self.engine.max_length:
+                text = f"{text} {term.wanted}".strip()  # there is no place to be found
+                last = len(text)
                 continue
             [weights] = self.engine.attention([pair])
             before, _, rest = markup.after(one, taken, weights).text.partition(signs[0])

@@ -10,7 +10,6 @@ from seq2seq.inference.text.casing import Casing
 from seq2seq.inference.text.markup import in_prose
 from seq2seq.inference.translation import Translation
 
-
 CASING = Casing()
 
 

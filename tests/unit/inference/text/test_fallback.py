@@ -1,4 +1,4 @@
-"""The ladder of translations that are degenerate or lost something: what is tried, in which order."""
+"""The ladder of translations that are degenerate or lost something: what is tried, in order."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_then_come_the_halves():
     [
         ("see www.a.fr for more.", "SEE www.a.fr FOR MORE."),
         ("he sits with {name}", "HE SITS WITH {name}"),
-        ("he, {name}, and (%s) sit.", "HE, {name}, AND (%s) SIT."),
+        ("he, {name}, and (%s) sit.", "HE {name}, AND (%s) SIT."),
         ("a 3.5 b 1,000 c", "A 3,5 B 1\u202f000 C"),
         ("{name} %s", "{name} %s"),
     ],

@@ -54,7 +54,7 @@ def laid_out(text: str, split: bool = True, protect: bool = True, limit: int = L
         ("I. Newton was here.", ["I. Newton was here."], ["", ""]),
         ("See you tomorrow 👍", ["See you tomorrow"], ["", " 👍"]),
         ("★ Hi! 🎉🎉 Bye ❤️!", ["Hi!", "Bye ❤️!"], ["★ ", " 🎉🎉 ", ""]),
-        ('<p title="a > b">A</p><!-- b > c -->', ["A"], ['<p title="a > b">', "</p><!-- b > c -->"]),
+        ('<p title="a > b">A</p><!-- > -->', ["A"], ['<p title="a > b">', "</p><!-- > -->"]),
         ("<style>p > a {x}</style>\nHi", ["Hi"], ["<style>p > a {x}</style>\n", ""]),
         ("", [], [""]),
     ],

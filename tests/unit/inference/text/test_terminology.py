@@ -47,7 +47,8 @@ def test_terms_that_a_translation_lacks_are_faults():
 
 
 def test_a_model_that_has_learnt_terms_reads_them_inline():
-    text, state = Terminology({"old mill": "vieux moulin"}, inline=True).before("The old mill works.")
+    terms = Terminology({"old mill": "vieux moulin"}, inline=True)
+    text, state = terms.before("The old mill works.")
     assert text == "The⟦term⟧ old mill⟦as⟧ vieux moulin⟦/term⟧ works."
     assert [fault.span for fault in state] == [(4, 12)]
 
