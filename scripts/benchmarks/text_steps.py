@@ -129,7 +129,7 @@ def made_lines(pairs: Sequence[Pair], count: int) -> dict[str, tuple[str, list[M
         "things": ("placeholders", [_with_thing(pair, rng) for pair in some]),
         "numbers": ("placeholders", [_numbered(p) for p in pairs if find_items(p.en)][:count]),
         "capitals": ("casing", [
-            Made(p.en.upper(), lambda out, fr=p.fr: out.isupper(), p.fr.upper()) for p in some]),
+            Made(p.en.upper(), str.isupper, p.fr.upper()) for p in some]),
         "apostrophes": ("typography", [
             Made(re.sub("(?<=[a-z])'(?=[a-z])", rng.choice("’`´"), p.en), lambda out: True, p.fr)
             for p in plain if re.search("[a-z]'[a-z]", p.en)][:count]),

@@ -38,10 +38,11 @@ log = logging.getLogger(__name__)
 
 BLOCK = 1024  # sentences that are searched together; at its end cores wait for each other
 REPORTED = 5  # texts of a translator whose notes are logged
-# All names that may be left out; what a keyword of `translate` turns off besides.
+# All that may be left out by its name; which of it a keyword of `translate` turns off.
 NAMES = ("language", "segmentation", "casing", "typography", "markup", "quotation", "placeholders",
          "terminology", "degeneration", "fallback")  # fmt: skip
-PROTECTING = {"casing", "markup", "quotation", "placeholders", "typography"}
+OFF = {"protect": {"casing", "typography", "markup", "quotation", "placeholders"},
+       "rescue": {"degeneration"}, "align": {"alignment"}, "split": {"segmentation"}}  # fmt: skip
 LANGUAGE = ("check", "leave", "trust")
 
 
@@ -52,7 +53,6 @@ class Wish:
     Attributes:
         decode: search settings.
         terms: and what is banned.
-        prefix: of the first sentence of each text.
         typography: whether French is to be written as it is printed.
         without: names of steps that are left out.
         progress: called with the number of sentences that were just translated.
@@ -60,7 +60,6 @@ class Wish:
 
     decode: DecodeConfig
     terms: Terminology
-    prefix: str
     typography: bool
     without: frozenset[str]
     progress: Progress
@@ -91,9 +90,7 @@ class Translator:
         without: Iterable[str] = (),
     ):
         self.engine, self.vocabularies, self.decode = engine, vocabularies, decode
-        self.languages, self.without = languages, frozenset(without)
-        if unknown := sorted(self.without - set(NAMES)):
-            raise UserError(f"step {unknown[0]} is not known: {nearest(unknown[0], NAMES)}")
+        self.languages, self.without = languages, _known(without)
         self._normalise = normaliser(normalise)
         self._normalise_target = normaliser(
             normalise if normalise_target is None else normalise_target
@@ -211,44 +208,32 @@ class Translator:
                 no list of texts; a term is empty, or holds what is banned.
             RequestError: what is banned stands in the prefix.
         """
-        out = {*self.without, *without}
-        if unknown := sorted(out - set(NAMES)):
-            raise UserError(f"step {unknown[0]} is not known: {nearest(unknown[0], NAMES)}")
-        out |= PROTECTING if not protect else set()
-        out |= {"degeneration"} if not rescue else set()
-        out |= {"alignment"} if not align else set()
         if source_language not in LANGUAGE:
             raise UserError(f"source_language={source_language}: choose {', '.join(LANGUAGE)}")
+        off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
+        out = {*self.without, *_known(without)}.union(*(OFF[n] for n, on in off.items() if not on))
+        phrases = {readable(source): readable(target) for source, target in (terms or {}).items()}
         wish = Wish(
             self._settings(settings),
             Terminology(
-                {readable(source): readable(target) for source, target in (terms or {}).items()},
-                readable_list("banned", banned),
-                inline=self._knows_terms,
-                languages=self.languages,
+                {} if "terminology" in out else phrases, readable_list("banned", banned),
+                inline=self._knows_terms, languages=self.languages,
             ),
-            readable(prefix), typography, frozenset(out), progress,
+            typography, frozenset(out), progress,
+        )  # fmt: skip
+        segmentation = Segmentation(
+            partial(self._length, wish), self.engine.max_length, split="segmentation" not in out,
+            protect=protect, languages=self.languages,
         )  # fmt: skip
         texts = readable_list("texts", texts)
-        segmentation = Segmentation(
-            partial(self._length, wish), self.engine.max_length,
-            split=split and "segmentation" not in out, protect=protect, languages=self.languages,
-        )  # fmt: skip
-        layouts = []
-        for text in texts:
-            other = foreign(text, self.languages[0]) if source_language != "trust" else ""
-            left = other and source_language == "leave"
-            layout = Layout([], [text]) if left else segmentation.before(text)
-            if other:
-                note = f"looks like {LANGUAGES.get(other, other)}" + ": left as it is" * bool(left)
-                layout = dataclasses.replace(layout, notes=[note, *layout.notes])
-            layouts.append(layout)
-        begins = (i == 0 for layout in layouts for i, _ in enumerate(layout.pieces))
+        if "language" in out:
+            source_language = "trust"
+        layouts = [self._layout(text, segmentation, source_language) for text in texts]
+        begun = readable(prefix)
         pieces = [
-            (piece, wish.prefix if first else "")
-            for piece, first in zip(
-                (piece for layout in layouts for piece in layout.pieces), begins, strict=True
-            )
+            (piece, begun if number == 0 else "")
+            for layout in layouts
+            for number, piece in enumerate(layout.pieces)
         ]
         found: list[Candidates] = []
         for start in range(0, len(pieces), BLOCK):
@@ -262,6 +247,17 @@ class Translator:
         ]
         self._report(texts, best)
         return best
+
+    def _layout(self, text: str, segmentation: Segmentation, source_language: str) -> Layout:
+        """The pieces of a text; none of one that is to be left, as it is in another language."""
+        other = foreign(text, self.languages[0]) if source_language != "trust" else ""
+        if not other:
+            return segmentation.before(text)
+        note = f"looks like {LANGUAGES[other]}"
+        if source_language == "leave":
+            return Layout([], [text], [f"{note}: left as it is"])
+        layout = segmentation.before(text)
+        return dataclasses.replace(layout, notes=[note, *layout.notes])
 
     def _sentences(self, pieces: Sequence[tuple[str, str]], wish: Wish) -> list[Candidates]:
         """Translations of sentences, each given with its prefix: there and back again."""
@@ -277,15 +273,20 @@ class Translator:
 
             def again(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
                 other = dataclasses.replace(wish.decode, **changes)
-                shown = wish.progress and (lambda _: wish.progress and wish.progress(0))
                 return self._search(sources, other, wish.terms, shown)
 
             def prepare(text: str, prefix: str, most: int | None) -> Source:
                 return self._source(text, prefix, most, checking)[0]
 
+            progress = wish.progress
+            shown = progress and (lambda _: progress(0))
             checking = [step for step in steps if step.checks]
             writer = TermWriter(self.engine, self.vocabularies)
-            found = Fallback(again, prepare, writer, self._knows_placeholders)(sources, found)
+            several = wish.decode.n_best > 1
+            mend = Fallback(again, prepare, writer, self._knows_placeholders, several)
+            found = mend(sources, found)
+        if wish.decode.n_best == 1:  # the others came for free
+            found = [own[:1] for own in found]
         for number in reversed(range(len(steps))):
             found = self._back(steps[number], [own[number] for own in states], found)
         return [_different(own) for own in found]
@@ -337,8 +338,9 @@ class Translator:
         look better than they are and their validations take three times as long.
         """
         return self.translate(
-            lines, split=False, protect=False, rescue=False, progress=progress, **settings
-        )
+            lines, split=False, protect=False, rescue=False, source_language="trust",
+            progress=progress, **settings,
+        )  # fmt: skip
 
     def stream(self, texts: Iterable[str], **settings: Any) -> Iterator[Translation]:
         """The translations of any number of texts, about a thousand of which are in memory."""
@@ -417,6 +419,14 @@ class Translator:
                     log.warning("%s (%s...)", "; ".join(one.notes), " ".join(text[:40].split()))
                 elif number == REPORTED + 1:
                     log.warning("further notes stand in Translation.notes, and in --json")
+
+
+def _known(names: Iterable[str]) -> frozenset[str]:
+    """Names of steps, which are told from mistakes."""
+    for name in (found := frozenset(names)):
+        if name not in NAMES:
+            raise UserError(f"step {name} is not known: {nearest(name, NAMES)}")
+    return found
 
 
 def _different(candidates: Candidates) -> Candidates:

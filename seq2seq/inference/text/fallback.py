@@ -165,6 +165,7 @@ class Fallback:
         prepare: makes a source of a part.
         write_terms: of step 3.
         placeholders: whether the model has learnt them.
+        alternatives: whether more than the best translation is wanted.
     """
 
     def __init__(
@@ -173,13 +174,16 @@ class Fallback:
         prepare: Prepare,
         write_terms: WriteTerms | None = None,
         placeholders: bool = False,
+        alternatives: bool = True,
     ):
         self.search, self.prepare, self.write_terms = search, prepare, write_terms
-        self.placeholders = placeholders
+        self.placeholders, self.alternatives = placeholders, alternatives
 
     def __call__(self, sources: Sequence[Source], found: Sequence[Candidates]) -> list[Candidates]:
         """The translations of each source with fewest faults that were found, best first."""
-        results = [_in_order(one, each) for one, each in zip(sources, found, strict=True)]
+        results = [self._in_order(*each) for each in zip(sources, found, strict=True)]
+        bad = {i: source.faults(results[i][0]) for i, source in enumerate(sources)}
+        bad = {i: wrong for i, wrong in bad.items() if wrong}
         ladder = (
             ("with placeholders", {"thing", "number"}, self._with_placeholders),
             ("with its terms", {"term"}, self._with_terms),
@@ -187,23 +191,34 @@ class Fallback:
             ("in parts", {"thing", "number", ""}, self._in_parts),
         )
         for how, kinds, rung in ladder:
-            rows = {}
-            for i, source in enumerate(sources):
-                wrong = source.faults(results[i][0])
-                left_alone = source.cut(results[i][0]) and all(fault.kind for fault in wrong)
-                if not left_alone and any(fault.kind in kinds for fault in wrong):
-                    rows[i] = wrong
+            rows = {
+                i: wrong
+                for i, wrong in bad.items()
+                # What was asked to be cut is mended only where it is degenerate.
+                if not (sources[i].cut(results[i][0]) and all(fault.kind for fault in wrong))
+                and any(fault.kind in kinds for fault in wrong)
+            }
             others = rung([sources[i] for i in rows], [results[i][0] for i in rows]) if rows else []
             for (i, wrong), candidates in zip(rows.items(), others, strict=True):
                 fitting = [one for one in candidates if sources[i].has_room_for(one)]
                 best = min(fitting, key=sources[i].rank, default=results[i][0])
                 if sources[i].rank(best) < sources[i].rank(results[i][0]):
+                    bad[i] = sources[i].faults(best)
                     best = best.noted(f"{_described(wrong)}: translated again {how}")
-                    rest = [one for one in results[i] if one.text != best.text]
-                    results[i] = [best, *rest]
-        for source, own in zip(sources, results, strict=True):
-            own[0] = own[0].noted(*_left(source.faults(own[0])))
+                    results[i] = [best, *(one for one in results[i] if one.text != best.text)]
+        for i, wrong in bad.items():
+            results[i][0] = results[i][0].noted(*_left(wrong))
         return results
+
+    def _in_order(self, source: Source, candidates: Candidates) -> Candidates:
+        """Those with fewer faults first; if one is wanted, the others of a good one stay."""
+        if not self.alternatives and not source.faults(candidates[0]):
+            return list(candidates)
+        ordered = sorted(candidates, key=source.rank)
+        wrong = [fault for fault in source.faults(candidates[0]) if not fault.kind]
+        if wrong and ordered[0] is not candidates[0]:
+            ordered[0] = ordered[0].noted(f"{_described(wrong)}: the next hypothesis was taken")
+        return ordered
 
     def _with_placeholders(
         self, sources: Sequence[Source], found: Sequence[Translation]
@@ -263,17 +278,6 @@ class Fallback:
             text = layout.fill([_as_part(piece, one.text) for piece, one in both])
             results.append([joined(best, text) if best else Translation(text, None)])
         return results
-
-
-def _in_order(source: Source, candidates: Candidates) -> Candidates:
-    """Those with fewer faults first."""
-    if len(candidates) == 1 or not source.faults(candidates[0]):
-        return [candidates[0], *sorted(candidates[1:], key=source.rank)]
-    ordered = sorted(candidates, key=source.rank)
-    wrong = [fault for fault in source.faults(candidates[0]) if not fault.kind]
-    if wrong and ordered[0] is not candidates[0]:
-        ordered[0] = ordered[0].noted(f"{_described(wrong)}: the next hypothesis was taken")
-    return ordered
 
 
 def _described(faults: Sequence[Fault]) -> str:

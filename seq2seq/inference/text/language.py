@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 # Words that show English at once: loading the identifier takes longer than most translations.
 _ENGLISH = {
     "the", "and", "you", "this", "that", "with", "for", "are", "have", "not", "what", "your",
-    "they", "i'm",
-    "don't", "it's", "can't", "my", "of", "to", "from", "which", "will", "would", "there",
-    "their", "his", "her", "been", "be", "she", "how", "please", "we", "our",
+    "they", "i'm", "don't", "it's", "can't", "my", "of", "to", "from", "which", "will", "would",
+    "there", "their", "his", "her", "been", "be", "she", "how", "please", "we", "our",
 }  # fmt: skip
-LANGUAGES = {"ar": "Arabic", "de": "German", "es": "Spanish", "fr": "French", "it": "Italian",
+LANGUAGES = {"da": "Danish", "de": "German", "es": "Spanish", "fr": "French", "it": "Italian",
              "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "sv": "Swedish",
              "tr": "Turkish"}  # fmt: skip
 _FEWEST = 3  # words; shorter texts have no language that could be told for sure ...
@@ -28,15 +27,16 @@ _UNLIKELY = 0.001  # probability of the language that it should be
 
 
 def foreign(text: str, language: str = "en") -> str:
-    """The code of the language of a text that is surely not in `language`, else nothing.
+    """The code, in `LANGUAGES`, of a text that is surely not in `language`; else nothing.
 
-    Of 11,333 English lines (news, wiki, subtitles, comments, chats, health) none is accused, and
-    97 of 100 French ones of six words or more are found.
+    Text of other scripts is not looked at, since it is not translated. Of 11,333 English lines
+    (news, wiki, subtitles, comments, chats, health) none is accused, and 97.9 % of 9,870 French
+    ones of six words or more are found.
     """
     if language != "en":
         return ""
     text = text[:_MOST]
-    words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)*", blanked(text, find_markup(text)))
+    words = re.findall(r"[A-Za-zÀ-ÿœŒ]+(?:['’][A-Za-zÀ-ÿœŒ]+)*", blanked(text, find_markup(text)))
     if len(words) < _FEWEST:
         return ""
     english = sum(word.lower().replace("’", "'") in _ENGLISH for word in words)
@@ -45,7 +45,9 @@ def foreign(text: str, language: str = "en") -> str:
     first, *_ = ranked = _identifier().rank(" ".join(words))
     if first[0] == language or dict(ranked)[language] >= _UNLIKELY:
         return ""
-    return str(first[0]) if first[0] != "fr" or len(words) >= _FEWEST_FRENCH else ""
+    if first[0] not in LANGUAGES or (first[0] == "fr" and len(words) < _FEWEST_FRENCH):
+        return ""
+    return str(first[0])
 
 
 @cache

@@ -119,7 +119,7 @@ class _Tokenizer(HTMLParser):
     def handle_comment(self, data: str) -> None:
         if self.text.startswith("<!--", self._at()):
             self._add(self.text.find("-->", self._at()) + 3)
-        elif self.text.startswith("<!", self._at()):
+        else:  # what browsers take for one, such as </>
             self._add(self.text.find(">", self._at()) + 1)
 
     def handle_decl(self, decl: str) -> None:

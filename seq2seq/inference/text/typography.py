@@ -47,7 +47,7 @@ class Typography(Step):
         self.prints = print_french and languages[1] == "fr"
 
     def before(self, text: str) -> tuple[str, None]:
-        return in_prose(text, plain), None
+        return (in_prose(text, plain) if plain(text) != text else text), None
 
     def after(self, result: Translation, state: None) -> Translation:
         """As it is printed, with links to the words that typography parts."""
