@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.inference.engine import Engine
 from seq2seq.inference.text.markup import blanked, find_tags
 from seq2seq.inference.text.step import AttentiveStep
 from seq2seq.inference.translation import Translation
@@ -28,23 +26,6 @@ def bare_words(text: str) -> list[str]:
     """The words that `str.split` finds, without the inline tags in them."""
     bare = blanked(text, find_tags(text), "\0")
     return [bare[slice(*word.span())].replace("\0", "") for word in re.finditer(r"\S+", text)]
-
-
-def align_words(
-    engine: Engine, pairs: Sequence[tuple[Sequence[Ids], Sequence[Ids]]]
-) -> list[Links]:
-    """Links between the words of each pair, both sides given as the token ids of each word.
-
-    A pair with a side that is empty, or longer than the model's limit, has none.
-    """
-    ids = [(list(chain(*source)), list(chain(*target))) for source, target in pairs]
-    fits = [all(0 < len(side) < engine.max_length for side in sides) for sides in ids]
-    rows = [row for row, fit in enumerate(fits) if fit]
-    found: list[Links] = [[] for _ in pairs]
-    for row, weights_TS in zip(rows, engine.attention([ids[row] for row in rows]), strict=True):
-        source, target = pairs[row]
-        found[row] = word_links(weights_TS, list(map(len, source)), list(map(len, target)))
-    return found
 
 
 class Alignment(AttentiveStep):

@@ -15,7 +15,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.annotations import PLACEHOLDERS, TERM, escaped
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import UserError, nearest
-from seq2seq.inference.alignment import Alignment, Links, align_words, bare_words
+from seq2seq.inference.alignment import Alignment, Links
 from seq2seq.inference.engine import Engine, Progress
 from seq2seq.inference.inputs import readable, readable_list, readable_pairs, refuse_single_text
 from seq2seq.inference.loading import load_parts
@@ -366,15 +366,10 @@ class Translator:
         Words are what `str.split` finds, read without inline tags. A pair that is longer than the
         model's limit has no links.
         """
-        source, target = self.vocabularies.source, self.vocabularies.target
-        words = [
-            (
-                source.encode(map(self.as_read, bare_words(one))),
-                target.encode(map(self.as_written, bare_words(other))),
-            )
-            for one, other in readable_pairs(pairs)
-        ]
-        return align_words(self.engine, words)
+        pairs = readable_pairs(pairs)
+        step = Alignment(self.vocabularies, self.as_read, self.as_written)
+        found = [[Translation(target, None)] for _, target in pairs]
+        return [one.alignment for [one] in self._back(step, [source for source, _ in pairs], found)]
 
     def as_read(self, text: str) -> str:
         """A source as the model reads it: without outer space, and normalised as in training."""

@@ -43,7 +43,10 @@ BARE = {"async", "autofocus", "autoplay", "checked", "controls", "default", "def
 DEEPEST = 100  # elements inside each other; tags of deeper ones stand alone
 
 # What Unicode calls symbols, alone or composed; not those of ASCII, of −5 °C, or accents.
-_SIGN = r"[[\p{So}\p{Sk}\p{Sm}\p{Extended_Pictographic}]--[\p{ASCII}°´¨¸¯¬−\ufffd]]"
+_SIGN = (
+    r"[[\p{So}\p{Sk}\p{Sm}\p{Extended_Pictographic}²³¹½¼¾⅓⅔§¶†‡•‣※⁂‰]"
+    r"--[\p{ASCII}°´¨¸¯¬−\ufffd]]"
+)
 _SYMBOL = regex.compile(
     rf"(?V1)(?:\p{{RI}}\p{{RI}}|[0-9#*]\ufe0f?\u20e3"
     rf"|{_SIGN}(?:[\ufe0e\ufe0f\p{{EMod}}\U000e0020-\U000e007f]|\u200d{_SIGN})*)+"

@@ -1,4 +1,4 @@
-"""Placeholders: links, addresses, variables, code and numbers, which a translation has to keep.
+"""Placeholders: links, addresses, variables, code, foreign scripts and numbers, all to be kept.
 
 They stay in the text that the model reads. A translation that lost one has a fault, and
 `fallback.py` puts something into its place that the model does copy. Numbers are compared by their
@@ -22,6 +22,10 @@ UNITS = MONEY | {"%": "pour ?cents?", "°": "degrés?", "°C": "degrés?", "°F"
 
 # One pass from left to right, so that the digits of a link are no number. Nothing here looks far
 # ahead from many places: a text of 100,000 characters is read in one go.
+_SCRIPT = (
+    "[\u0370-\u1cff\u1f00-\u1fff\u2c00-\u2dff\u2e80-\ud7ff\uf900-\ufdff\ufe70-\ufefe"
+    "\U00020000-\U0003ffff]"
+)
 _ITEM = re.compile(
     r"""
       (?P<code> (?<!\w) `[^`\n]+` (?!\w) )                        # not Don`t
@@ -33,13 +37,14 @@ _ITEM = re.compile(
           (?:hh?|ll?)? [sdifgeuxXc] \b                              # %s %(n)d %1$s %.2f
         | \$ [A-Za-z_]\w*                                           # $VAR
       )
+    | (?P<script> (?![\W\d_]) {script}+ (?: [ '’-] {script}+ )* )    # words of other scripts
     | (?P<number>
           (?P<sign> (?<![\w.,)\]%-]) [-−] )? (?P<money> [$£€¥₹] )?
           (?P<digits> \d+ (?: [.,:/'\xa0\u202f–-] \d+ )* )
           (?: (?P<unit> \x20? (?: %(?!\w) | °[CF]\b | °(?!\w) | [€£] ) )
             | (?P<half> \x20? [ap]\.?m\b (?:\.(?=\s\w))? ) )?     # a.m., p.m.
       )
-    """,
+    """.replace("{script}", _SCRIPT),
     re.VERBOSE,
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
@@ -66,7 +71,7 @@ class Item:
     """What a translation has to keep.
 
     Attributes:
-        kind: code, link, address, variable or number.
+        kind: code, link, address, variable, script or number.
         text: as it stands in the source.
         start: where, in characters.
         french: as it is to stand in the translation: 1,000.5 is 1 000,5 in French.

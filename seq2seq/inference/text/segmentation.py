@@ -236,7 +236,7 @@ def _without_marker(text: str, span: Span) -> Span:
 
 def _beside_items(piece: str) -> str:
     """What there is to read beside links and placeholders."""
-    items = find_items(piece)
+    items = [item for item in find_items(piece) if item.kind != "script"]
     starts, ends = [0, *(item.end for item in items)], [*(item.start for item in items), None]
     return " ".join(piece[start:end] for start, end in zip(starts, ends, strict=True))
 

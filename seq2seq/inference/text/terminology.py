@@ -6,7 +6,6 @@ sentence as it is; where a term is missing then, `fallback.py` has it written in
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from seq2seq.inference.translation import Translation
 
 Span = tuple[int, int]
 
-LEAST = 0.8  # characters of what goes on behind a term, for each of what stood there
+LEAST = 0.9  # characters of what goes on behind a term, for each of what stood there
 # French articles, of which the gender of a term wants another.
 _ARTICLES = [
     ["le", "la", "l'", "les"], ["un", "une", "des"], ["du", "de la", "de l'", "des"],
@@ -132,8 +131,9 @@ class Terminology(Step):
 class TermWriter:
     """Writes missing terms into translations, for a model that has not learnt to read them.
 
-    A term takes the place of the words that looked at its source phrase. The article before it is
-    the one that the model likes best there, and the search goes on behind it.
+    A term takes the place of the words that looked at its source phrase, behind the article that
+    makes it likeliest, and the search goes on there; what it finds is taken if the model likes it
+    better than what stood there.
     """
 
     def __init__(self, engine: Engine, vocabularies: Vocabularies):
@@ -142,19 +142,30 @@ class TermWriter:
     def __call__(
         self, sources: Sequence[Source], found: Sequence[Translation], search: Search
     ) -> list[list[Translation]]:
-        """For each source the translation with its terms, as it goes on and as it was."""
+        """For each source the translation with its terms."""
         written = [self._written(*each) for each in zip(sources, found, strict=True)]
         begun = [
             replace(source, prefix=text[:end])
             for source, (text, end) in zip(sources, written, strict=True)
         ]
-        each = zip(found, written, search(begun), strict=True)
-        return [
-            # What goes on may stop too early, and then lost the rest of the sentence.
-            [one for one in own if len(one.text) >= LEAST * len(text)]
-            + [replace(best, text=text, tokens=self._tokens(text), token_scores=[])]
-            for best, (text, _), own in each
-        ]
+        results = []
+        for source, best, (text, _), own in zip(
+            sources, found, written, search(begun), strict=True
+        ):
+            as_it_was = replace(best, text=text, tokens=self._tokens(text), token_scores=[])
+            # What goes on may stop too early, or say again what stood there.
+            fitting = [one for one in own if LEAST < len(one.text) / len(text) < 1 / LEAST]
+            choices = [as_it_was, *fitting[:1]]
+            results.append([choices[self._likeliest(source.plain, [one.text for one in choices])]])
+        return results
+
+    def _likeliest(self, source: str, targets: Sequence[str]) -> int:
+        """The number of the target that the model finds likeliest."""
+        vocabulary, limit = self.vocabularies.target, self.engine.max_length
+        [ids] = self.vocabularies.source.encode([source])
+        cut = [own[: limit - 1] for own in vocabulary.encode(targets)]
+        scores = [sum(own) for own in self.engine.score([(ids[: limit - 1], own) for own in cut])]
+        return scores.index(max(scores))
 
     def _tokens(self, text: str) -> list[str]:
         target = self.vocabularies.target
@@ -184,31 +195,44 @@ class TermWriter:
             [weights] = self.engine.attention([pair])
             before, _, rest = markup.after(one, taken, weights).text.partition(signs[0])
             _, _, rest = rest.partition(signs[1])
-            before = self._best(source.plain, before, term.wanted, rest)
+            before = self._best(source.plain, before, term.wanted)
             text, last = before + rest, max(last, len(before))
         return text, last
 
-    def _best(self, source: str, before: str, term: str, rest: str) -> str:
-        """What stands before a term, with the likeliest article, and the term."""
+    def _best(self, source: str, before: str, term: str) -> str:
+        """What stands before a term, with the article that makes the term likeliest, and the term.
+
+        How likely the article itself is says nothing: the model expected another word.
+        """
         if not before.strip():
             term = term[:1].upper() + term[1:]
-        choices = [f"{before}{term}"]
-        if article := _ARTICLE.search(before):
-            group = next(group for group in _ARTICLES if article[1].lower() in group)
-            own = "" if _ARTICLE.search(f" {term.split()[0]} ") else None
-            for other in [own] if own is not None else group:
-                capital = article[1][0].isupper()
-                other = other[:1].upper() + other[1:] if capital else other
-                space = "" if other.endswith("'") or not other else " "
-                if space == "" or term[0].lower() not in "aâeéèêiîoôuy" or other[-1:] in "sxn":
-                    choices.append(f"{before[: article.start(1)]}{other}{space}{term}")
-        ids = [self.vocabularies.source.encode([source])[0]]
-        targets = self.vocabularies.target.encode([choice + rest for choice in choices])
-        fits = [len(one) < self.engine.max_length for one in targets]
-        pairs = [(ids[0], one) for one, fit in zip(targets, fits, strict=True) if fit]
-        scores = iter(self.engine.score(pairs))
-        known = [sum(next(scores)) if fit else -math.inf for fit in fits]
-        return choices[known.index(max(known))]
+        article = _ARTICLE.search(before)
+        if article is None:
+            return before + term
+        start = before[: article.start(1)]
+        if _ARTICLE.search(f"{term.split()[0]} ") or "'" in term[:3]:  # it brings its own
+            return start + term
+        group = next(group for group in _ARTICLES if article[1].lower() in group)
+        vowel = term[0].lower() in "aâeéèêiîoôuhy"
+        plural = article[1][-1].lower() in "sx"  # one or many: the source said it
+        choices = []
+        for other in group:
+            if (other[-1] in "sx") != plural:
+                continue
+            elided = other.endswith("'")
+            if (elided or not vowel or other[-1] in "nstxum") and (vowel or not elided):
+                other = other[:1].upper() + other[1:] if article[1][0].isupper() else other
+                choices.append((start + other, "" if elided else " "))
+        pairs, lengths = [], []
+        [ids] = self.vocabularies.source.encode([source])
+        for begun, space in choices:
+            left, whole = self.vocabularies.target.encode([begun, begun + space + term])
+            pairs.append((ids, whole))
+            lengths.append(len(left))
+        scored = self.engine.score(pairs)
+        likely = [sum(own[n:-1]) for own, n in zip(scored, lengths, strict=True)]
+        begun, space = choices[likely.index(max(likely))]
+        return begun + space + term
 
 
 def _whole(phrase: str) -> str:
