@@ -152,24 +152,26 @@ class TermWriter:
         for source, best, (text, _), own in zip(
             sources, found, written, search(begun), strict=True
         ):
-            as_it_was = replace(best, text=text, tokens=self._tokens(text), token_scores=[])
-            # What goes on may stop too early, or say again what stood there.
-            fitting = [one for one in own if LEAST < len(one.text) / len(text) < 1 / LEAST]
+            as_it_was = best.with_text(text)
+            # What goes on may stop too early, say again what stood there, or go on in the term.
+            fitting = [
+                one
+                for one in own
+                if LEAST < len(one.text) / len(text) < 1 / LEAST
+                and source.rank(one) <= source.rank(as_it_was)
+            ]
             choices = [as_it_was, *fitting[:1]]
-            results.append([choices[self._likeliest(source.plain, [one.text for one in choices])]])
+            scored = [self._scored(source.plain, one) for one in choices]
+            results.append([max(scored, key=lambda one: sum(one.token_scores))])
         return results
 
-    def _likeliest(self, source: str, targets: Sequence[str]) -> int:
-        """The number of the target that the model finds likeliest."""
-        vocabulary, limit = self.vocabularies.target, self.engine.max_length
-        [ids] = self.vocabularies.source.encode([source])
-        cut = [own[: limit - 1] for own in vocabulary.encode(targets)]
-        scores = [sum(own) for own in self.engine.score([(ids[: limit - 1], own) for own in cut])]
-        return scores.index(max(scores))
-
-    def _tokens(self, text: str) -> list[str]:
-        target = self.vocabularies.target
-        return target.tokens(target.encode([text])[0])
+    def _scored(self, source: str, one: Translation) -> Translation:
+        """A translation with the tokens of its text, and what the model thinks of them."""
+        vocabulary, limit = self.vocabularies.target, self.engine.max_length - 1
+        ids = self.vocabularies.source.encode([source])[0], vocabulary.encode([one.text])[0]
+        [scores] = self.engine.score([(ids[0][:limit], ids[1][:limit])])
+        tokens = vocabulary.tokens(ids[1])
+        return replace(one, score=sum(scores) / len(scores), tokens=tokens, token_scores=scores)
 
     def _written(self, source: Source, best: Translation) -> tuple[str, int]:
         """A translation with its missing terms, and where the last of them ends."""
@@ -188,18 +190,20 @@ class TermWriter:
             looked = markup.looks(one, taken)
             assert looked is not None
             pair = looked[0][0], looked[1][0]
-            if not all(pair) or max(map(len, pair)) >= self.engine.max_length:
-                text = f"{text} {term.wanted}".strip()  # there is no place to be found
-                last = len(text)
-                continue
-            [weights] = self.engine.attention([pair])
-            before, _, rest = markup.after(one, taken, weights).text.partition(signs[0])
-            _, _, rest = rest.partition(signs[1])
-            before = self._best(source.plain, before, term.wanted)
+            before, rest = f"{text} ".lstrip(), ""  # where no place can be found
+            if all(pair) and max(map(len, pair)) < self.engine.max_length:
+                [weights] = self.engine.attention([pair])
+                left, _, inside = markup.after(one, taken, weights).text.partition(signs[0])
+                there, _, right = inside.partition(signs[1])
+                if left.startswith(source.prefix):
+                    before, rest = left, right
+                    if not any(map(str.isalnum, there)):  # a mark is no word for it
+                        before, rest = f"{left.rstrip()} ", there + right
+            before = self._behind_article(source, before, term.wanted)
             text, last = before + rest, max(last, len(before))
         return text, last
 
-    def _best(self, source: str, before: str, term: str) -> str:
+    def _behind_article(self, source: Source, before: str, term: str) -> str:
         """What stands before a term, with the article that makes the term likeliest, and the term.
 
         How likely the article itself is says nothing: the model expected another word.
@@ -207,7 +211,7 @@ class TermWriter:
         if not before.strip():
             term = term[:1].upper() + term[1:]
         article = _ARTICLE.search(before)
-        if article is None:
+        if article is None or article.start(1) < len(source.prefix):
             return before + term
         start = before[: article.start(1)]
         if _ARTICLE.search(f"{term.split()[0]} ") or "'" in term[:3]:  # it brings its own
@@ -224,7 +228,7 @@ class TermWriter:
                 other = other[:1].upper() + other[1:] if article[1][0].isupper() else other
                 choices.append((start + other, "" if elided else " "))
         pairs, lengths = [], []
-        [ids] = self.vocabularies.source.encode([source])
+        [ids] = self.vocabularies.source.encode([source.plain])
         for begun, space in choices:
             left, whole = self.vocabularies.target.encode([begun, begun + space + term])
             pairs.append((ids, whole))
