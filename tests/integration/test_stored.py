@@ -58,7 +58,7 @@ def changed(line: dict[str, Any]) -> str | None:
     if isinstance(line["source"], str) and "\u200d" in line["source"]:
         return "joiner"
     if line["call"] == "translate" and (
-        line["answer"].get("notes") or not re.fullmatch(r"[\w ,.!?'’-]*", line["source"])
+        line["answer"].get("notes") or not re.fullmatch(r"[A-Za-zÀ-ÿ ,.!?'’-]*", line["source"])
         or re.search(r"\d|[A-Z]{2}", line["source"]) or line["keywords"].get("terms")
     ):  # fmt: skip
         return "text"
