@@ -28,7 +28,7 @@ from seq2seq.callbacks import Callback
 from seq2seq.data.corpus import Pair
 from seq2seq.evaluation.metrics import chrf_scores, length_ratio
 from seq2seq.files import replace_text
-from seq2seq.inference.degeneration import faults
+from seq2seq.inference.text.fallback import degenerate
 from seq2seq.inference.translation import Translation
 
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ def decode_figures(
         pairs, found: the validation set and its translations.
         seconds: that they took all processes together.
     """
-    wrong = [bool(faults(source, str(one))) for (source, _), one in zip(pairs, found, strict=True)]
+    each = zip(pairs, found, strict=True)
+    wrong = [bool(degenerate(source, str(one))) for (source, _), one in each]
     token_scores = list(chain.from_iterable(one.token_scores for one in found))
     return {
         "decode/sentences_per_second": len(found) / max(seconds, 1e-9),

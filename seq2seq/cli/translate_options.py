@@ -11,7 +11,7 @@ from seq2seq.cli.model_options import ModelOptions
 from seq2seq.cli.options import Command, flat, given, option, option_of
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.config.checked import Checked, group
-from seq2seq.inference.terms import load_terms
+from seq2seq.inference.text.terminology import load_terms
 from seq2seq.lines import PACKED
 
 DECODE = {one.name for one in fields(DecodeConfig)}

@@ -18,9 +18,12 @@ from __future__ import annotations
 
 import random
 import re
+from typing import TYPE_CHECKING
 
-from seq2seq.data.corpus import Pair
 from seq2seq.data.word_links import Phrase, Span, WordLinks
+
+if TYPE_CHECKING:  # pyarrow takes a while to load, and translating needs none
+    from seq2seq.data.corpus import Pair
 
 PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, 9))
 TERM, AS, END_TERM = "⟦term⟧", "⟦as⟧", "⟦/term⟧"

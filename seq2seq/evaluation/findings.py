@@ -12,7 +12,7 @@ from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.evaluation.metrics import corpus_scores, length_ratio
 from seq2seq.evaluation.record import Breakdown, Evaluation, Findings, Group
 from seq2seq.evaluation.resampling import bootstrap_settings
-from seq2seq.inference.degeneration import faults
+from seq2seq.inference.text.fallback import degenerate
 
 FAULTS = ("empty", "repetition", "copy", "too long", "too short")
 OF_GROUPS = ("BLEU", "chrF2")
@@ -62,7 +62,7 @@ def find(texts: Texts, language: str) -> Findings:
 
 def _degenerate(sources: Sequence[str], hypotheses: Sequence[str]) -> dict[str, int]:
     """How many translations have each fault; one may have several."""
-    found = [faults(*pair) for pair in zip(sources, hypotheses, strict=True)]
+    found = [degenerate(*pair) for pair in zip(sources, hypotheses, strict=True)]
     counts = Counter(fault for own in found for fault in own)
     return {"any": sum(map(bool, found)), **{name: counts[name] for name in FAULTS}}
 

@@ -85,7 +85,7 @@ class Findings:
         sentences: how many there are.
         length_ratio: length of the translations, relative to the references, in BLEU's tokens.
         exact_matches: translations that equal their reference.
-        degenerate: how many translations have which fault (`inference/degeneration.py`), and
+        degenerate: how many translations have which fault (`inference/text/fallback.py`), and
             `any`; empty without sources.
         breakdowns: BLEU and chrF2 by source length, rare words, data source; as far as known.
     """

@@ -6,13 +6,15 @@ Shapes: S and T source and target tokens with end marks, I and J source and targ
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from seq2seq.inference.engine import Engine
-from seq2seq.inference.tags import TAG
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.inference.text.markup import blanked, find_tags
+from seq2seq.inference.text.step import AttentiveStep
+from seq2seq.inference.translation import Translation
 
 Ids = Sequence[int]
 Links = list[tuple[int, int]]  # (source word, target word), from 0, in the order of the target
@@ -22,25 +24,44 @@ LEAST = 0.2  # weight of a word that is a link
 
 def bare_words(text: str) -> list[str]:
     """The words that `str.split` finds, without the inline tags in them."""
-    bare = TAG.sub(lambda tag: "\0" * len(tag[0]), text)
+    bare = blanked(text, find_tags(text), "\0")
     return [bare[slice(*word.span())].replace("\0", "") for word in re.finditer(r"\S+", text)]
 
 
-def align_words(
-    engine: Engine, pairs: Sequence[tuple[Sequence[Ids], Sequence[Ids]]]
-) -> list[Links]:
-    """Links between the words of each pair, both sides given as the token ids of each word.
+class Alignment(AttentiveStep):
+    """Finds which words of a sentence and of its translation belong together.
 
-    A pair with a side that is empty, or longer than the model's limit, has none.
+    Args:
+        vocabularies: cut words into tokens.
+        as_read, as_written: make of words of each side what the model knows.
     """
-    ids = [(list(chain(*source)), list(chain(*target))) for source, target in pairs]
-    fits = [all(0 < len(side) < engine.max_length for side in sides) for sides in ids]
-    rows = [row for row, fit in enumerate(fits) if fit]
-    found: list[Links] = [[] for _ in pairs]
-    for row, weights_TS in zip(rows, engine.attention([ids[row] for row in rows]), strict=True):
-        source, target = pairs[row]
-        found[row] = word_links(weights_TS, list(map(len, source)), list(map(len, target)))
-    return found
+
+    name = "alignment"
+
+    def __init__(
+        self,
+        vocabularies: Vocabularies,
+        as_read: Callable[[str], str],
+        as_written: Callable[[str], str],
+    ):
+        super().__init__()
+        self.vocabularies, self.as_read, self.as_written = vocabularies, as_read, as_written
+
+    def looks(self, result: Translation, state: str) -> tuple[list[Ids], list[Ids]]:
+        source, target = self.vocabularies.source, self.vocabularies.target
+        return (
+            [*source.encode(map(self.as_read, bare_words(state)))],
+            [*target.encode(map(self.as_written, bare_words(result.text)))],
+        )
+
+    def after(
+        self, result: Translation, state: str, weights_TS: np.ndarray | None = None
+    ) -> Translation:
+        if weights_TS is None:
+            return result
+        source, target = self.looks(result, state)
+        links = word_links(weights_TS, list(map(len, source)), list(map(len, target)))
+        return replace(result, alignment=links)
 
 
 def word_links(

@@ -5,38 +5,64 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, count, islice
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
 from seq2seq.config import DecodeConfig
+from seq2seq.data.annotations import PLACEHOLDERS, TERM, escaped
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import UserError, nearest
-from seq2seq.inference.alignment import Links, align_words, bare_words
-from seq2seq.inference.capitals import in_capitals_of, in_small_letters
+from seq2seq.inference.alignment import Alignment, Links
 from seq2seq.inference.engine import Engine, Progress
-from seq2seq.inference.given import readable, readable_list, readable_pairs, refuse_single_text
-from seq2seq.inference.items import Item, find_items
-from seq2seq.inference.joining import join_pieces
-from seq2seq.inference.keeping import keep_items
-from seq2seq.inference.layout import Layout, lay_out
+from seq2seq.inference.inputs import readable, readable_list, readable_pairs, refuse_single_text
 from seq2seq.inference.loading import load_parts
-from seq2seq.inference.rescue import rescue_degenerate
 from seq2seq.inference.scoring import PairScore, score_pairs
+from seq2seq.inference.search import TextSearch
 from seq2seq.inference.shipped import GENERAL, shipped_model
-from seq2seq.inference.source import Candidates, Source
-from seq2seq.inference.tagging import restore_tags
-from seq2seq.inference.tags import take_tags
-from seq2seq.inference.terms import Terms
-from seq2seq.inference.text_search import TextSearch
+from seq2seq.inference.text.casing import Casing
+from seq2seq.inference.text.fallback import Candidates, Degeneration, Fallback, Source
+from seq2seq.inference.text.language import LANGUAGES, foreign
+from seq2seq.inference.text.markup import Markup
+from seq2seq.inference.text.placeholders import Placeholders
+from seq2seq.inference.text.segmentation import Layout, Segmentation
+from seq2seq.inference.text.step import AttentiveStep, Normalisation, Step
+from seq2seq.inference.text.terminology import Terminology, TermWriter
+from seq2seq.inference.text.typography import Typography
 from seq2seq.inference.translation import Translation
-from seq2seq.inference.typography import printed
 from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
-BLOCK = 1024  # texts of a stream that are searched together; at its end cores wait for each other
+BLOCK = 1024  # sentences that are searched together; at its end cores wait for each other
 REPORTED = 5  # texts of a translator whose notes are logged
+# All that may be left out by its name; which of it a keyword of `translate` turns off.
+NAMES = ("language", "segmentation", "casing", "typography", "markup", "quotation", "placeholders",
+         "terminology", "degeneration", "fallback")  # fmt: skip
+OFF = {"protect": {"casing", "typography", "markup", "quotation", "placeholders"},
+       "rescue": {"degeneration"}, "align": {"alignment"}, "split": {"segmentation"}}  # fmt: skip
+LANGUAGE = ("check", "leave", "trust")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What was asked of one call of `translate`.
+
+    Attributes:
+        decode: search settings.
+        terms: and what is banned.
+        typography: whether French is to be written as it is printed.
+        without: names of steps that are left out.
+        progress: called with the number of sentences that were just translated.
+    """
+
+    decode: DecodeConfig
+    terms: Terminology
+    typography: bool
+    without: frozenset[str]
+    progress: Progress
 
 
 class Translator:
@@ -48,6 +74,8 @@ class Translator:
         decode: search settings.
         normalise: what was done to the sources it was trained on (`seq2seq/text.py`).
         normalise_target: what was done to the targets; None = the same.
+        languages: codes of source and target.
+        without: names of steps that are left out, for all that it translates (`NAMES`).
     """
 
     def __init__(
@@ -57,14 +85,41 @@ class Translator:
         decode: DecodeConfig,
         normalise: Sequence[str] = (),
         normalise_target: Sequence[str] | None = None,
+        *,
+        languages: tuple[str, str] = ("en", "fr"),
+        without: Iterable[str] = (),
     ):
         self.engine, self.vocabularies, self.decode = engine, vocabularies, decode
+        self.languages, self.without = languages, _known(without)
         self._normalise = normaliser(normalise)
         self._normalise_target = normaliser(
             normalise if normalise_target is None else normalise_target
         )
+        tokens = set(vocabularies.source.names())
+        self._knows_placeholders = tokens.issuperset(PLACEHOLDERS)
+        self._knows_terms = TERM in tokens
         self._search = TextSearch(engine, vocabularies)
         self._noted = count(1)  # texts with notes; threads may count with it at the same time
+
+    def steps(self, wish: Wish) -> list[Step]:
+        """What is done to a sentence, in the order of the way to the search; back, the last first.
+
+        Before them `Segmentation` cuts a text into sentences. After the search `Fallback` asks
+        again for what these steps find at fault.
+        """
+        own, out = self.languages, wish.without
+        terms = wish.terms
+        every = [
+            Casing(own),
+            Typography(own, print_french=wish.typography),
+            Alignment(self.vocabularies, self.as_read, self.as_written),
+            Markup(self.vocabularies, self.as_read, "quotation" not in out, own),
+            Normalisation(self.as_read),
+            Placeholders(own, terms.spans),
+            Degeneration(own),
+            terms,
+        ]
+        return [step for step in every if step.name not in out]
 
     @classmethod
     def load(
@@ -112,25 +167,26 @@ class Translator:
         banned: Sequence[str] = (),
         prefix: str = "",
         align: bool = False,
+        source_language: str = "check",
+        without: Iterable[str] = (),
         progress: Progress = None,
         **settings: Any,
     ) -> list[Translation]:
         """The best translation of each text, in order.
 
         Empty texts come back empty. What had to be done beside a plain search stands in
-        `Translation.notes`; of the translator's first few texts it is also logged. Where a
-        sentence has no room for its terms and the prefix, it is translated without the terms, or
-        without both, and that is noted.
+        `Translation.notes`; of the translator's first few texts it is also logged. A sentence that
+        has no room for the prefix is translated without it, and that is noted.
 
         Args:
             texts: English, of any length. A sentence that is longer than the model's limit is cut
                 at punctuation or spaces.
             split: lines and sentences are translated one by one, and joined as they were; else
                 each text at once, as the lines of a corpus.
-            protect: tags, list markers and outer space come back in their places; numbers, links
-                and placeholders as they were (`items.py`), unless a term replaces them; and what
-                is all in capitals in capitals (`capitals.py`).
-            rescue: what is degenerate is translated again in other ways (`rescue.py`).
+            protect: markup and symbols come back in their places (`markup.py`), list markers and
+                outer space, too; numbers, links and placeholders as they were (`placeholders.py`),
+                unless a term replaces them; what is all in capitals comes back in capitals.
+            rescue: what is degenerate is translated again in other ways (`fallback.py`).
             typography: apostrophes, quotation marks and spaces as French is printed.
             terms: target phrases for source phrases, such as `{"house": "demeure"}`.
             banned: target phrases that no translation should contain, such as `["maison"]`, nor
@@ -140,65 +196,138 @@ class Translator:
             prefix: the translation of each text begins so.
             align: also find which words translate each other (`Translation.alignment`).
             progress: called with the number of pieces of text that were just translated.
+            source_language: check notes a text that is surely in another language, leave does not
+                translate it either, trust does not look.
+            without: names of steps that are left out (`NAMES`), beside those of the translator.
             settings: of `DecodeConfig` by name, such as `beam=5, n_best=3`; the others are as the
                 model was validated. With `max_ratio=0` the translation of a sentence has at most
                 `max_extra` tokens, the end mark among them, whatever is done to it.
 
         Raises:
-            UserError: a setting is not known, or does not go with another; something is no list
-                of texts; a term is empty.
-            RequestError: what is banned is also required, or stands in the prefix.
+            UserError: a setting or a step is not known, or does not go with another; something is
+                no list of texts; a term is empty, or holds what is banned.
+            RequestError: what is banned stands in the prefix.
         """
-        decode = self._settings(settings)
-        phrases = Terms(
-            {readable(source): readable(target) for source, target in (terms or {}).items()},
-            readable_list("banned", banned),
-        )
+        if source_language not in LANGUAGE:
+            raise UserError(f"source_language={source_language}: choose {', '.join(LANGUAGE)}")
+        off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
+        out = {*self.without, *_known(without)}.union(*(OFF[n] for n, on in off.items() if not on))
+        phrases = {readable(source): readable(target) for source, target in (terms or {}).items()}
+        wish = Wish(
+            self._settings(settings),
+            Terminology(
+                {} if "terminology" in out else phrases, readable_list("banned", banned),
+                inline=self._knows_terms, languages=self.languages,
+            ),
+            typography, frozenset(out), progress,
+        )  # fmt: skip
+        segmentation = Segmentation(
+            partial(self._length, wish), self.engine.max_length, split="segmentation" not in out,
+            protect=protect, languages=self.languages,
+        )  # fmt: skip
         texts = readable_list("texts", texts)
-        layouts = [self._layout(text, split, protect) for text in texts]
-        given = [piece for layout in layouts for piece in layout.pieces]
-        pieces = [in_small_letters(piece) if protect else piece for piece in given]
-        taken = [take_tags(p, self.as_read) if protect else (self.as_read(p), []) for p in pieces]
-        starts = {0, *accumulate(len(layout.pieces) for layout in layouts)}
+        if "language" in out:
+            source_language = "trust"
+        layouts = [self._layout(text, segmentation, source_language) for text in texts]
         begun = readable(prefix)
-        most = decode.max_extra if decode.max_ratio == 0 else None
-        sources = [
-            Source(text, begun if i in starts else "", most) for i, (text, _) in enumerate(taken)
+        pieces = [
+            (piece, begun if number == 0 else "")
+            for layout in layouts
+            for number, piece in enumerate(layout.pieces)
         ]
-
-        def again(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-            other = dataclasses.replace(decode, **changes)
-            shown = progress and (lambda _: progress(0))
-            return self._search(sources, other, phrases, shown)
-
-        def rescued(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-            found = again(sources, **changes)
-            return rescue_degenerate(sources, found, again) if rescue else found
-
-        def kept(text: str) -> list[Item]:
-            return phrases.untouched(text, find_items(text))
-
-        found = self._search(sources, decode, phrases, progress)
-        if rescue:
-            found = rescue_degenerate(sources, found, again)
-        if protect:
-            found = keep_items(sources, found, rescued, kept)
-            found = restore_tags(self.engine, self.vocabularies, taken, found)
-        if align:
-            found = self._aligned(pieces, found)
-        if protect:
-            found = [in_capitals_of(*each) for each in zip(given, found, strict=True)]
-        if typography:
-            found = [[printed(one) for one in own] for own in found]
+        found: list[Candidates] = []
+        for start in range(0, len(pieces), BLOCK):
+            found += self._sentences(pieces[start : start + BLOCK], wish)
         each = iter(found)
         best = [
-            join_pieces(layout, [next(each) for _ in layout.pieces], decode.n_best)
+            segmentation.after([next(each) for _ in layout.pieces], layout, wish.decode.n_best)
             if layout.pieces
             else self._untouched(text, layout)
             for text, layout in zip(texts, layouts, strict=True)
         ]
         self._report(texts, best)
         return best
+
+    def _layout(self, text: str, segmentation: Segmentation, source_language: str) -> Layout:
+        """The pieces of a text; none of one that is to be left, as it is in another language."""
+        other = foreign(text, self.languages[0]) if source_language != "trust" else ""
+        if not other:
+            return segmentation.before(text)
+        note = f"looks like {LANGUAGES[other]}"
+        if source_language == "leave":
+            return Layout([], [text], [f"{note}: left as it is"])
+        layout = segmentation.before(text)
+        return dataclasses.replace(layout, notes=[note, *layout.notes])
+
+    def _sentences(self, pieces: Sequence[tuple[str, str]], wish: Wish) -> list[Candidates]:
+        """Translations of sentences, each given with its prefix: there and back again."""
+        steps = self.steps(wish)
+        most = wish.decode.max_extra if wish.decode.max_ratio == 0 else None
+        sources, states = [], []
+        for text, prefix in pieces:
+            source, own = self._source(text, prefix, most, steps)
+            sources.append(source)
+            states.append(own)
+        found = self._search(sources, wish.decode, wish.terms, wish.progress)
+        if "fallback" not in wish.without:
+
+            def again(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+                other = dataclasses.replace(wish.decode, **changes)
+                return self._search(sources, other, wish.terms, shown)
+
+            def prepare(text: str, prefix: str, most: int | None) -> Source:
+                return self._source(text, prefix, most, checking)[0]
+
+            progress = wish.progress
+            shown = progress and (lambda _: progress(0))
+            checking = [step for step in steps if step.checks]
+            writer = TermWriter(self.engine, self.vocabularies)
+            several = wish.decode.n_best > 1
+            mend = Fallback(again, prepare, writer, self._knows_placeholders, several)
+            found = mend(sources, found)
+        if wish.decode.n_best == 1:  # the others came for free
+            found = [own[:1] for own in found]
+        for number in reversed(range(len(steps))):
+            found = self._back(steps[number], [own[number] for own in states], found)
+        return [_different(own) for own in found]
+
+    def _source(
+        self, text: str, prefix: str, most: int | None, steps: Sequence[Step]
+    ) -> tuple[Source, list[Any]]:
+        """What the model reads of a sentence, and what the steps have to know of it."""
+        states, plain = [], text
+        for step in steps:
+            text, state = step.before(text)
+            states.append(state)
+            if isinstance(step, Normalisation):
+                plain = text
+        each = zip(steps, states, strict=True)
+        checks = [(step, state) for step, state in each if step.checks]
+        return Source(text, plain, prefix, most, checks), states
+
+    def _back(
+        self, step: Step, states: Sequence[Any], found: Sequence[Candidates]
+    ) -> list[Candidates]:
+        """Translations as a step leaves them."""
+        if not isinstance(step, AttentiveStep):
+            return [
+                [step.after(one, state) for one in own]
+                for own, state in zip(found, states, strict=True)
+            ]
+        looks = [[step.looks(one, s) for one in own] for own, s in zip(found, states, strict=True)]
+        pairs = [
+            (list(chain(*look[0])), list(chain(*look[1]))) if look else ([], [])
+            for look in chain(*looks)
+        ]
+        limit = self.engine.max_length
+        rows = [i for i, both in enumerate(pairs) if all(both) and max(map(len, both)) < limit]
+        attention = self.engine.attention([pairs[i] for i in rows]) if rows else []
+        weights = dict(zip(rows, attention, strict=True))
+        number = count()
+        return [
+            [step.after(one, state, weights.get(next(number))) for one in own]
+            for own, state in zip(found, states, strict=True)
+        ]
 
     def translate_corpus(
         self, lines: Sequence[str], *, progress: Progress = None, **settings: Any
@@ -209,8 +338,9 @@ class Translator:
         look better than they are and their validations take three times as long.
         """
         return self.translate(
-            lines, split=False, protect=False, rescue=False, progress=progress, **settings
-        )
+            lines, split=False, protect=False, rescue=False, source_language="trust",
+            progress=progress, **settings,
+        )  # fmt: skip
 
     def stream(self, texts: Iterable[str], **settings: Any) -> Iterator[Translation]:
         """The translations of any number of texts, about a thousand of which are in memory."""
@@ -236,19 +366,15 @@ class Translator:
         Words are what `str.split` finds, read without inline tags. A pair that is longer than the
         model's limit has no links.
         """
-        source, target = self.vocabularies.source, self.vocabularies.target
-        words = [
-            (
-                source.encode(map(self.as_read, bare_words(one))),
-                target.encode(map(self.as_written, bare_words(other))),
-            )
-            for one, other in readable_pairs(pairs)
-        ]
-        return align_words(self.engine, words)
+        pairs = readable_pairs(pairs)
+        step = Alignment(self.vocabularies, self.as_read, self.as_written)
+        found = [[Translation(target, None)] for _, target in pairs]
+        return [one.alignment for [one] in self._back(step, [source for source, _ in pairs], found)]
 
     def as_read(self, text: str) -> str:
         """A source as the model reads it: without outer space, and normalised as in training."""
-        return self._normalise(readable(text)).strip()
+        read = self._normalise(readable(text)).strip()
+        return escaped(read) if self._knows_placeholders or self._knows_terms else read
 
     def as_written(self, text: str) -> str:
         """A target as the model learnt to write it, likewise."""
@@ -264,23 +390,15 @@ class Translator:
             given["beam"] = max(self.decode.beam, given.get("n_best", 1))
         return dataclasses.replace(self.decode, **given)
 
-    def _layout(self, text: str, split: bool, protect: bool) -> Layout:
-        limit, encode = self.engine.max_length, self.vocabularies.source.encode
-
-        def length(piece: str) -> int:
-            read = self.as_read(in_small_letters(piece) if protect else piece)
-            # A token has a byte at least. Most texts are short enough in any case: cutting them
-            # into tokens, which the search does again, takes much longer than counting bytes.
-            most = len(read.encode()) + 1 if read else 0
-            return most if most < limit else len(encode([read])[0])
-
-        return lay_out(text, length, limit, split=split, protect=protect)
-
-    def _aligned(self, pieces: Sequence[str], found: Sequence[Candidates]) -> list[Candidates]:
-        """Translations of pieces with the links of their words."""
-        each = zip(pieces, found, strict=True)
-        links = iter(self.align([(piece, one.text) for piece, own in each for one in own]))
-        return [[dataclasses.replace(one, alignment=next(links)) for one in own] for own in found]
+    def _length(self, wish: Wish, piece: str) -> int:
+        """A bound on the tokens of a piece without markup, 0 if there is nothing to read."""
+        read = self.as_read(piece)
+        if "casing" not in wish.without:
+            read, _ = Casing(self.languages).before(read)
+        # A token has a byte at least. Most texts are short enough in any case: cutting them
+        # into tokens, which the search does again, takes much longer than counting bytes.
+        most, limit = len(read.encode()) + 1 if read else 0, self.engine.max_length
+        return most if most < limit else len(self.vocabularies.source.encode([read])[0])
 
     def _untouched(self, text: str, layout: Layout) -> Translation:
         """What has nothing to translate: as it is, or nothing if the model would read nothing."""
@@ -296,3 +414,19 @@ class Translator:
                     log.warning("%s (%s...)", "; ".join(one.notes), " ".join(text[:40].split()))
                 elif number == REPORTED + 1:
                     log.warning("further notes stand in Translation.notes, and in --json")
+
+
+def _known(names: Iterable[str]) -> frozenset[str]:
+    """Names of steps, which are told from mistakes."""
+    for name in (found := frozenset(names)):
+        if name not in NAMES:
+            raise UserError(f"step {name} is not known: {nearest(name, NAMES)}")
+    return found
+
+
+def _different(candidates: Candidates) -> Candidates:
+    """Translations without those that have become the same text as one before."""
+    unique: dict[str, Translation] = {}
+    for one in candidates:
+        unique.setdefault(one.text, one)
+    return list(unique.values())

@@ -7,6 +7,7 @@ keeps nothing by itself.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +16,10 @@ from kept_lines import kept_lines
 from odd_strings import PARTS, huge_strings, odd_strings
 from tiny_translator import tiny_translator
 
-from seq2seq.inference.given import readable
-from seq2seq.inference.items import find_items, lost
-from seq2seq.inference.layout import Layout, lay_out
-from seq2seq.inference.tags import TAG, take_tags
+from seq2seq.inference.inputs import readable
+from seq2seq.inference.text.markup import Markup, blanked, find_markup
+from seq2seq.inference.text.placeholders import find_items, lost
+from seq2seq.inference.text.segmentation import Segmentation
 
 # What is asked of the strings, in turns.
 WISHES: list[dict[str, Any]] = [
@@ -47,14 +48,20 @@ def check_strings(texts: Sequence[str], wish: dict[str, Any]) -> None:
         if not translator.as_read(text):
             assert one.text == ""
             continue
-        assert sorted(TAG.findall(one.text)) == sorted(TAG.findall(text)), text
+        assert markup(one.text) >= markup(text), (text, one.text)
         assert sum(map(one.text.count, "\n\r")) == sum(map(text.count, "\n\r")), text
-        for piece in translator._layout(text, True, True).pieces:
-            clean, _ = take_tags(piece, translator.as_read)
-            said = " ".join(note for note in one.notes if "lost: " in note)
-            for item in lost(find_items(clean), TAG.sub(" ", one.text)):
+        reader = Markup(translator.vocabularies, translator.as_read)
+        for piece, _ in one.parts:
+            clean, _ = reader.before(piece)
+            said = " ".join(note for note in one.notes if "lost" in note)
+            for item in lost(find_items(clean), blanked(one.text, find_markup(one.text))):
                 # Digits may stand beside those of another part of a word that was cut.
                 assert item.text in one.text + said, (text, one)
+
+
+def markup(text: str) -> Counter[str]:
+    """The characters of the markup of a text: signs may have become neighbours."""
+    return Counter("".join(text[token.start : token.end] for token in find_markup(text)))
 
 
 def test_odd_strings_come_back():
@@ -74,7 +81,8 @@ def test_all_kinds_of_odd_strings_are_there():
 def test_a_huge_text_is_cut_in_time(kind, text):
     translator = tiny_translator()
     start = time.perf_counter()
-    found: Layout = translator._layout(text, True, True)
+    limit = translator.engine.max_length
+    found = Segmentation(lambda piece: len(translator.as_read(piece)), limit).before(text)
     assert time.perf_counter() - start < 20
     assert found.fill(found.pieces) == text
     assert all(len(piece) < 400 for piece in found.pieces)
@@ -108,5 +116,7 @@ def test_without_protection_they_do_not_survive():
 
 
 def test_pieces_are_cut_where_the_limit_is():
-    found = lay_out("a b c d", lambda piece: len(piece.split()), 3, split=True, protect=True)
-    assert found.pieces == ["a b", "c d"]
+    assert Segmentation(lambda piece: len(piece.split()), 3).before("a b c d").pieces == [
+        "a b",
+        "c d",
+    ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from seq2seq.errors import DataError, UserError
-from seq2seq.inference.items import find_items
-from seq2seq.inference.terms import Terms, load_terms
+from seq2seq.inference.text.placeholders import Placeholders
+from seq2seq.inference.text.terminology import Terminology, load_terms
+from seq2seq.inference.translation import Translation
 
-TERMS = Terms({"house": "demeure", "big house": "château", "C++": "C++", "art": "l'art"})
+TERMS = Terminology({"house": "demeure", "big house": "château", "C++": "C++", "art": "l'art"})
 
 
 @pytest.mark.parametrize(
@@ -16,45 +17,64 @@ TERMS = Terms({"house": "demeure", "big house": "château", "C++": "C++", "art":
     [
         ("The House is here.", ("demeure",)),
         ("a big  house and a house", ("château", "demeure")),
-        ("a house, a house", ("demeure",)),
+        ("a house, a house", ("demeure", "demeure")),
         ("houses and parts", ()),
         ("I like C++.", ("C++",)),
         ("", ()),
     ],
 )
 def test_terms_of_a_source(source, targets):
-    assert TERMS.required(source) == targets
+    assert tuple(target for _, target in TERMS.terms(source)) == targets
 
 
-def test_items_that_a_term_replaces_are_not_kept():
+def test_what_a_term_replaces_need_not_be_kept():
     text = "the 24  hours of www.a.fr, 24 of 7"
-    items = find_items(text)
-    left = Terms({"24 hours": "un jour", "7": "sept"}).untouched(text, items)
-    assert [(item.text, item.start) for item in left] == [("www.a.fr", 17), ("24", 27)]
-    assert Terms({}).untouched(text, items) == items
+    terms = Terminology({"24 hours": "un jour", "7": "sept"})
+    _, items = Placeholders(replaced=terms.spans).before(text)
+    assert [(item.text, item.start) for item in items] == [("www.a.fr", 17), ("24", 27)]
 
 
-def test_no_terms_require_nothing():
-    assert Terms({}).required("anything") == ()
+def test_no_terms_ask_for_nothing():
+    assert Terminology({}).before("anything") == ("anything", [])
+
+
+def test_terms_that_a_translation_lacks_are_faults():
+    _, state = TERMS.before("The House and the big house, the house")
+    found = TERMS.faults(Translation("Le Château", -1.0), state)
+    assert [(fault.kind, fault.wanted) for fault in found] == [("term", "demeure")]
+    assert TERMS.faults(Translation("Demeure, château", -1.0), state) == []
+    assert len(TERMS.faults(Translation("demeures châteaux", -1.0), state)) == 2
+
+
+def test_a_model_that_has_learnt_terms_reads_them_inline():
+    terms = Terminology({"old mill": "vieux moulin"}, inline=True)
+    text, state = terms.before("The old mill works.")
+    assert text == "The⟦term⟧ old mill⟦as⟧ vieux moulin⟦/term⟧ works."
+    assert [fault.span for fault in state] == [(4, 12)]
 
 
 @pytest.mark.parametrize(("term", "text"), [("house", "my houſe"), ("istanbul", "in İstanbul")])
 def test_letters_that_only_a_pattern_takes_for_the_same_do_not_crash(term, text):
-    assert Terms({term: "x"}).required(text) == ()
-    assert Terms({term: "x"}).required(f"{text}, {term}") == ("x",)
+    assert Terminology({term: "x"}).terms(text) == []
+    assert len(Terminology({term: "x"}).terms(f"{text}, {term}")) == 1
 
 
 @pytest.mark.parametrize("pair", [("", "x"), (" ", "x"), ("house", ""), ("house", " ")])
 def test_empty_phrases_are_refused(pair):
     with pytest.raises(UserError, match=r"the term .* has an empty phrase, which cannot be found"):
-        Terms(dict([pair]))
+        Terminology(dict([pair]))
 
 
 def test_what_is_banned_is_found_in_any_capitals_from_the_edge_of_a_word_on():
-    terms = Terms({}, ["la", " ", "grand  lit", "…"])
+    terms = Terminology({}, ["la", " ", "grand  lit", "…"])
     assert terms.forbidden("La GRAND lits, la lampe, cela…") == ("La", "GRAND lit", "la", "…")
-    assert terms.forbidden("voilà un plat") == Terms({}).forbidden("la") == ()
+    assert terms.forbidden("voilà un plat") == Terminology({}).forbidden("la") == ()
     assert terms.banned == ["la", "La", "grand  lit", "Grand  lit", "…"]
+
+
+def test_a_term_that_holds_what_is_banned_is_refused():
+    with pytest.raises(UserError, match=r"'house': 'grand lit' holds the banned 'grand'"):
+        Terminology({"house": "grand lit"}, ["grand"])
 
 
 def test_a_file_of_terms(tmp_path):

@@ -6,9 +6,11 @@ import pytest
 from odd_strings import odd_strings
 from tiny_translator import tiny_translator
 
-from seq2seq.inference.capitals import in_capitals_of, in_small_letters
-from seq2seq.inference.prose import in_prose
+from seq2seq.inference.text.casing import Casing
+from seq2seq.inference.text.markup import in_prose
 from seq2seq.inference.translation import Translation
+
+CASING = Casing()
 
 
 @pytest.mark.parametrize(
@@ -22,26 +24,24 @@ from seq2seq.inference.translation import Translation
     ],
 )  # fmt: skip
 def test_a_sentence_in_capitals_is_written_as_others_are(text, small):
-    assert in_small_letters(text) == small
-    [found] = in_capitals_of(text, [Translation(small, -0.5)])
-    assert found == Translation(text, -0.5)
+    assert CASING.before(text) == (small, True)
+    assert CASING.after(Translation(small, -0.5), True) == Translation(text, -0.5)
 
 
 @pytest.mark.parametrize("text", ["", "NATO", "IBM 360", "I", "A small A", "NATO is here", "5 %"])
 def test_other_texts_stay_as_they_are(text):
-    assert in_small_letters(text) == text
-    assert in_capitals_of(text, [Translation("Le", 0.0)]) == [Translation("Le", 0.0)]
+    assert CASING.before(text) == (text, False)
+    assert CASING.after(Translation("Le", 0.0), False) == Translation("Le", 0.0)
 
 
 def test_odd_texts_change_in_their_capitals_only():
     for kind, text in odd_strings(2000):
         for one in (text, text.upper()):
-            assert in_small_letters(one).lower() == one.lower(), kind
+            assert CASING.before(one)[0].lower() == one.lower(), kind
 
 
-def test_what_differs_in_capitals_only_is_one_translation():
-    found = in_capitals_of("A B", [Translation(text, -1.0) for text in ("un B", "x", "un b")])
-    assert [one.text for one in found] == ["UN B", "X"]
+def test_only_english_writes_i_in_capitals():
+    assert Casing(("it", "fr")).before("TU ED I TUOI")[0] == "Tu ed i tuoi"
 
 
 def test_its_translation_is_that_of_the_sentence_in_small_letters():

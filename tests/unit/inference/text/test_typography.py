@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seq2seq.inference.text.typography import Typography, french_typography
 from seq2seq.inference.translation import Translation
-from seq2seq.inference.typography import french_typography, printed
 
+PRINT = Typography(print_french=True)
 N, B = "\u202f", "\xa0"  # narrow and wide spaces that do not break
 
 
@@ -45,7 +46,7 @@ def test_print_stays_print(text):
 
 def test_links_follow_the_words_that_typography_parts():
     one = Translation('Il dit "oui": non...', -1.0, alignment=[(0, 0), (2, 1), (3, 2), (5, 3)])
-    found = printed(one)
+    found = PRINT.after(one, None)
     assert found.text.split() == ["Il", "dit", "«", "oui", "»", ":", "non…"]
     assert found.alignment == [(0, 0), (2, 1), (3, 2), (3, 3), (3, 4), (3, 5), (5, 6)]
 
@@ -57,8 +58,28 @@ MARKS = st.text(st.sampled_from("aé1 '\"«»“”;:!?.…%€\u202f\xa0<b>/{}`
 def test_each_word_keeps_its_links_in_order(text):
     """Each word of the text is linked to itself."""
     one = Translation(text, -1.0, alignment=[(n, n) for n in range(len(text.split()))])
-    found = printed(one)
+    found = PRINT.after(one, None)
     assert [new for _, new in found.alignment] == list(range(len(found.text.split())))
     old = [word for word, _ in found.alignment]
     assert sorted(set(old)) == list(range(len(text.split())))
     assert old == sorted(old)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Don`t, can\u2019t, won\u00b4t, isn\u2018t, I\u02bcm", "Don't, can't, won't, isn't, I'm"),
+        ("\u201cyes\u201d, ``no\u0027\u0027 and \u201eso\u201c", '"yes", "no" and "so"'),
+        ("Wait\u2026 a\u2011b, 5\u22123", "Wait... a-b, 5-3"),
+        ("one \u2014 two \u2013 three", "one — two – three"),
+        ("run `rm -rf x` at https://x.org/\u2019 <a title='\u201cx\u201d'>", None),
+        ("", None),
+    ],
+)
+def test_marks_of_any_form_are_read_as_plain_ones(text, plain):
+    assert Typography().before(text)[0] == (plain or text)
+
+
+def test_a_language_without_rules_is_not_printed():
+    one = Translation("l'uomo", -1.0)
+    assert Typography(("en", "it"), print_french=True).after(one, None) == one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Sequence
 
 from seq2seq.config import DecodeConfig
@@ -11,8 +12,8 @@ from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import Request, RoomError
 from seq2seq.inference.engine import Engine, Progress
 from seq2seq.inference.mbr import by_consensus
-from seq2seq.inference.source import Candidates, Source
-from seq2seq.inference.terms import Terms
+from seq2seq.inference.text.fallback import Candidates, Source
+from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.translation import Translation
 
 
@@ -26,12 +27,12 @@ class TextSearch:
         self,
         sources: Sequence[Source],
         decode: DecodeConfig,
-        terms: Terms,
+        terms: Terminology,
         progress: Progress = None,
     ) -> list[Candidates]:
         """Translations of each source, best first, those with banned phrases last; no text twice.
 
-        A source without room for what is asked of it is asked for less, which is noted.
+        A source without room for its prefix is translated without it, which is noted.
 
         Raises:
             RequestError: what is asked of one contradicts itself.
@@ -44,27 +45,23 @@ class TextSearch:
                 halves = sources[:middle], sources[middle:]
                 return [found for half in halves for found in self(half, decode, terms, progress)]
             [source] = sources
-            if terms.required(source.text):
-                note, terms = "no room for the terms", terms.without_phrases()
-            elif source.prefix:
-                note, source = "no room for the prefix", dataclasses.replace(source, prefix="")
-            else:
+            if not source.prefix:
                 raise
-        [found] = self([source], decode, terms, progress)
+        [found] = self([dataclasses.replace(source, prefix="")], decode, terms, progress)
+        note = "no room for the prefix"
         return [[dataclasses.replace(one, notes=[note, *one.notes]) for one in found]]
 
     def _candidates(
-        self, sources: Sequence[Source], decode: DecodeConfig, terms: Terms, progress: Progress
+        self,
+        sources: Sequence[Source],
+        decode: DecodeConfig,
+        terms: Terminology,
+        progress: Progress,
     ) -> list[Candidates]:
         source, target = self.vocabularies.source, self.vocabularies.target
         banned = target.encode(terms.banned)
         requests = [
-            Request(
-                ids,
-                prefix=target.encode([one.prefix])[0],
-                required=target.encode(terms.required(one.text)),
-                banned=banned,
-            )
+            Request(ids, prefix=target.encode([one.prefix])[0], banned=banned)
             for one, ids in zip(sources, source.encode(one.text for one in sources), strict=True)
         ]
         results = []
@@ -95,6 +92,6 @@ class TextSearch:
             text=" ".join(text.splitlines()).strip(),  # a sample may hold a line break
             score=found.score,
             finished=found.finished,
-            tokens=target.tokens(found.tokens),
+            tokens=list(map(sys.intern, target.tokens(found.tokens))),  # a long text has millions
             token_scores=list(found.token_log_probs),
         )

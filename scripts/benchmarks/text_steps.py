@@ -1,0 +1,243 @@
+"""What each step around the model is worth: on and off, on real text and on lines made from it.
+
+python scripts/benchmarks/text_steps.py FILE.parquet... [--model DIR] [--lines N] [--made N]
+    [--terms N] [--engine ctranslate2]
+
+Files have columns `en` and `fr`. Printed are, for each file and step, BLEU without it, the lines
+that it changes and their chrF, and the seconds of those that it may change; then, for lines that
+are made of the files' own, what survives with all steps and without the one that is for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from seq2seq.data.word_links import WordLinks
+from seq2seq.evaluation.metrics import corpus_scores
+from seq2seq.inference.text.language import foreign
+from seq2seq.inference.text.markup import find_markup
+from seq2seq.inference.text.placeholders import find_items, lost
+from seq2seq.inference.text.typography import plain
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import NAMES, Translator
+
+EMOJI = ["👍", "🎉🎉", "❤️", "👩‍🚀", "→", "★"]
+TAGS = ["<b>{}</b>", '<a href="x?a=1&b=2" title="a > b">{}</a>', "<i class='k'>{}</i><br/>"]
+THINGS = ["{name}", "https://example.org/a?b=c&d=e_f", "%(count)d", "jo.smith@mail-a.example.org",
+          "`rm -rf x`", "$HOME"]  # fmt: skip
+
+
+class Pair(NamedTuple):
+    """A line and its reference."""
+
+    en: str
+    fr: str
+
+
+class Made(NamedTuple):
+    """A line that was made of another, what has to survive, and the reference without that."""
+
+    text: str
+    kept: Callable[[str], bool]
+    fr: str
+
+
+def read(path: Path, limit: int | None) -> list[Pair]:
+    columns = pq.read_table(path, columns=["en", "fr"]).to_pydict()
+    return [Pair(*row) for row in zip(columns["en"], columns["fr"], strict=True)][:limit]
+
+
+def translated(
+    translator: Translator, texts: Sequence[str], **options: Any
+) -> tuple[list[str], float]:
+    """Translations, and the seconds that they took."""
+    started = time.perf_counter()
+    found = [one.text for one in translator.translate(texts, **options)]
+    return found, time.perf_counter() - started
+
+
+def score(kind: str, outputs: Sequence[str], references: Sequence[str]) -> float:
+    return corpus_scores(outputs, references, [kind])[0].value if outputs else 0.0
+
+
+def touched(step: str, text: str, found: Translation) -> bool:
+    """Whether a line might be another without a step."""
+    marked = {
+        "language": foreign(text) != "",
+        "segmentation": len(found.parts) > 1,
+        "casing": re.search("[A-Z]{2}", text) is not None,
+        "typography": plain(text) != text,
+        "markup": bool(find_markup(text)) or "&" in text,
+        "quotation": '"' in plain(text),
+        "placeholders": bool(find_items(text)),
+        "terminology": False,
+        "degeneration": bool(found.notes),
+        "fallback": bool(found.notes or find_items(text)),
+    }
+    return marked[step]
+
+
+def compare_steps(translator: Translator, name: str, pairs: Sequence[Pair]) -> None:
+    """Print a row for each step: the whole pipeline beside the one without it."""
+    texts, references = [pair.en for pair in pairs], [pair.fr for pair in pairs]
+    translator.translate(texts[:64])  # the first call is slower
+    started = time.perf_counter()
+    found = translator.translate(texts)
+    seconds = time.perf_counter() - started
+    full = [one.text for one in found]
+    bleu = score("BLEU", full, references)
+    print(f"\n{name}, {len(pairs)} lines: BLEU {bleu:.2f}, {seconds:.1f} s")
+    print("| without | BLEU | lines it may change | changes | chrF with | without | seconds with "
+          "| without |")  # fmt: skip
+    print("| --- |" + " ---: |" * 7)
+    for step in NAMES:
+        rows = [i for i, one in enumerate(found) if touched(step, texts[i], one)]
+        some = [texts[i] for i in rows]
+        _, with_it = translated(translator, some)
+        outputs, without = translated(translator, some, without=[step])
+        off = list(full)
+        for i, output in zip(rows, outputs, strict=True):
+            off[i] = output
+        rows = [i for i in rows if full[i] != off[i]]
+        chrf = [
+            score("chrF2", [every[i] for i in rows], [references[i] for i in rows])
+            for every in (full, off)
+        ]
+        print(f"| {step} | {score('BLEU', off, references):.2f} | {len(some)} | {len(rows)} | "
+              f"{chrf[0]:.1f} | {chrf[1]:.1f} | {with_it:.1f} | {without:.1f} |",
+              flush=True)  # fmt: skip
+
+
+def made_lines(pairs: Sequence[Pair], count: int) -> dict[str, tuple[str, list[Made]]]:
+    """Lines of each kind: the step that is for it, and the lines."""
+    rng = random.Random(0)
+    plain = [p for p in pairs if 5 <= len(p.en.split()) <= 25 and p.en.isascii()
+             and not re.search(r"[<>&{}\"\d]", p.en)]  # fmt: skip
+    rng.shuffle(plain)
+    some = plain[:count]
+    return {
+        "tags": ("markup", [_tagged(pair, rng) for pair in some]),
+        "symbols": ("markup", [_with_symbol(pair, rng) for pair in some]),
+        "things": ("placeholders", [_with_thing(pair, rng) for pair in some]),
+        "numbers": ("placeholders", [_numbered(p) for p in pairs if find_items(p.en)][:count]),
+        "capitals": ("casing", [
+            Made(p.en.upper(), str.isupper, p.fr.upper()) for p in some]),
+        "apostrophes": ("typography", [
+            Made(re.sub("(?<=[a-z])'(?=[a-z])", rng.choice("’`´"), p.en), lambda out: True, p.fr)
+            for p in plain if re.search("[a-z]'[a-z]", p.en)][:count]),
+        "quotations": ("quotation", [
+            Made(p.en, lambda out: len(re.findall('["«»]', out)) == 2, p.fr)
+            for p in pairs if p.en.count('"') == 2][:count]),
+    }  # fmt: skip
+
+
+def _tagged(pair: Pair, rng: random.Random) -> Made:
+    words = pair.en.split()
+    first = rng.randrange(len(words) - 2)
+    last = first + rng.choice((1, 2))
+    tag = rng.choice(TAGS)
+    text = " ".join([*words[:first], tag.format(" ".join(words[first:last])), *words[last:]])
+    tokens = [text[token.start : token.end] for token in find_markup(text)]
+    return Made(text, lambda out: _has(out, tokens), pair.fr)
+
+
+def _with_symbol(pair: Pair, rng: random.Random) -> Made:
+    words, sign = pair.en.split(), rng.choice(EMOJI)
+    words.insert(rng.choice((0, len(words) // 2, len(words))), sign)
+    return Made(" ".join(words), lambda out: out.count(sign) == 1, pair.fr)
+
+
+def _with_thing(pair: Pair, rng: random.Random) -> Made:
+    thing = rng.choice(THINGS)
+    form = rng.choice(("{0}: {1}", "{1} ({0})", "{1} {0}"))
+    return Made(form.format(thing, pair.en), lambda out: thing in out, form.format(thing, pair.fr))
+
+
+def _numbered(pair: Pair) -> Made:
+    return Made(pair.en, lambda out: not lost(find_items(pair.en), out), pair.fr)
+
+
+def _has(output: str, tokens: Sequence[str]) -> bool:
+    found = [output[token.start : token.end] for token in find_markup(output)]
+    return sorted(found) == sorted(tokens)
+
+
+def compare_made(translator: Translator, pairs: Sequence[Pair], count: int) -> None:
+    """Print for each kind of line what survives with all steps and without the one for it."""
+    print("\n| lines | step | survived with | without | chrF with | without |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    for kind, (step, lines) in made_lines(pairs, count).items():
+        cells = []
+        for out in ((), (step,)):
+            outputs, _ = translated(translator, [line.text for line in lines], without=out)
+            kept = sum(line.kept(one) for line, one in zip(lines, outputs, strict=True))
+            bare = [_without_markup(one) for one in outputs]
+            cells.append((kept, score("chrF2", bare, [line.fr for line in lines])))
+        (kept, chrf), (other, worse) = cells
+        print(f"| {kind}, {len(lines)} | {step} | {kept} | {other} | {chrf:.1f} | {worse:.1f} |",
+              flush=True)  # fmt: skip
+
+
+def _without_markup(text: str) -> str:
+    for token in reversed(find_markup(text)):
+        text = text[: token.start] + text[token.end :]
+    return " ".join(text.split())
+
+
+def compare_terms(translator: Translator, pairs: Sequence[Pair], count: int) -> None:
+    """Print what terms do that references have and free translations lack."""
+    links = WordLinks(pairs)
+    rng = random.Random(0)
+    rows = []
+    for pair in pairs:
+        phrases = [one for one in links.phrases(*pair) if one.source[1] - one.source[0] > 3]
+        if phrases:
+            one = rng.choice(phrases)
+            rows.append((pair, pair.en[slice(*one.source)], pair.fr[slice(*one.target)]))
+    free = translator.translate([pair.en for pair, *_ in rows])
+    each = [(row, one) for row, one in zip(rows, free, strict=True)
+            if row[2].lower() not in one.text.lower()][:count]  # fmt: skip
+    found = [translator.translate([pair.en], terms={source: target})[0]
+             for (pair, source, target), _ in each]  # fmt: skip
+    references = [pair.fr for (pair, *_), _ in each]
+    there = sum(target.lower() in one.text.lower()
+                for ((_, _, target), _), one in zip(each, found, strict=True))  # fmt: skip
+    print(f"\nterms that the free translation lacks: {len(each)}, written: {there}")
+    for name, outputs in (("free", [one.text for _, one in each]), ("terms", [*map(str, found)])):
+        likely = [
+            one.per_token for one in translator.score(
+                [(pair.en, out) for ((pair, *_), _), out in zip(each, outputs, strict=True)])
+        ]  # fmt: skip
+        print(f"  {name}: chrF {score('chrF2', outputs, references):.1f}, "
+              f"characters {sum(map(len, outputs))}, log probability of a token "
+              f"{sum(likely) / max(1, len(likely)):.3f}")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--model", help="a run or bundle; without, the shipped model")
+    parser.add_argument("--engine", default="torch", choices=("torch", "ctranslate2"))
+    parser.add_argument("--lines", type=int, help="of each file, at most")
+    parser.add_argument("--made", type=int, default=300, help="lines of each kind")
+    parser.add_argument("--terms", type=int, default=500, help="lines with a term")
+    options = parser.parse_args()
+    translator = Translator.load(options.model, device="cpu", engine=options.engine)
+    sets = {path.stem: read(path, options.lines) for path in options.files}
+    for name, pairs in sets.items():
+        compare_steps(translator, name, pairs)
+    every = [pair for pairs in sets.values() for pair in pairs]
+    compare_made(translator, every, options.made)
+    compare_terms(translator, every, options.terms)
+
+
+if __name__ == "__main__":
+    main()

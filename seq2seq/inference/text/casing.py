@@ -1,0 +1,37 @@
+"""Casing: a sentence in capitals is read in small letters, and its translation put into capitals.
+
+Models see few capitals, and cut such words into letters that mean little to them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from seq2seq.inference.text.markup import in_prose
+from seq2seq.inference.text.step import Step
+from seq2seq.inference.translation import Translation
+
+_WORD = re.compile(r"[^\W\d_]+")
+_BEGIN = re.compile(r"^\W*[^\W\d_]")
+_I = re.compile(r"\bi\b")  # the one English word that is never small
+
+
+class Casing(Step):
+    """A sentence in capitals has two words at least: one alone may be an abbreviation."""
+
+    name = "casing"
+
+    def before(self, text: str) -> tuple[str, bool]:
+        small = in_prose(text, self._small)
+        return small, small != text
+
+    def after(self, result: Translation, state: bool) -> Translation:
+        return result.with_text(in_prose(result.text, str.upper)) if state else result
+
+    def _small(self, prose: str) -> str:
+        if not prose.isupper() or len(_WORD.findall(prose)) < 2:
+            return prose
+        small = prose.lower()
+        if self.languages[0] == "en":
+            small = _I.sub("I", small)
+        return _BEGIN.sub(lambda first: first[0].upper(), small)

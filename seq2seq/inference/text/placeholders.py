@@ -1,0 +1,334 @@
+"""Placeholders: links, addresses, variables, code, foreign scripts and numbers, all to be kept.
+
+They stay in the text that the model reads. A translation that lost one has a fault, and
+`fallback.py` puts something into its place that the model does copy. Numbers are compared by their
+value and kind, as French writes them: 1,000.50 is 1 000,50; 10:30 is 10 h 30; 30 is trente.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from seq2seq.inference.text.step import Fault, Step
+from seq2seq.inference.translation import Translation
+
+SPACE, NARROW, NO_BREAK = "[ \xa0\u2009\u202f]", "\u202f", "\xa0"
+MONEY = {"$": "dollars?|[A-Z]{2}D", "£": "livres?|GBP|sterling", "€": "euros?|EUR",
+         "¥": "yens?|yuans?|JPY|CNY", "₹": "roupies?|INR"}  # fmt: skip
+UNITS = MONEY | {"%": "pour ?cents?", "°": "degrés?", "°C": "degrés?", "°F": "degrés?"}
+
+# One pass from left to right, so that the digits of a link are no number. Nothing here looks far
+# ahead from many places: a text of 100,000 characters is read in one go.
+_SCRIPT = (
+    "[\u0370-\u1cff\u1f00-\u1fff\u2c00-\u2dff\u2e80-\ud7ff\uf900-\ufdff\ufe70-\ufefe"
+    "\U00020000-\U0003ffff]"
+)
+_ITEM = re.compile(
+    r"""
+      (?P<code> (?<!\w) `[^`\n]+` (?!\w) )                        # not Don`t
+    | (?P<link> (?: \b(?:https?|ftp):// | \bwww\. ) [^\s<>"`]+ )
+    | (?P<address> (?<![\w.+-]) [\w.+-]{1,64} @ [\w-]{1,63} (?: \.[\w-]{1,63} )+ )
+    | (?P<variable>
+          \{\{ [^{}\n]* \}\} | \$\{ \w+ \} | \{ [\w.:!\[\]-]* \}    # {{x}} ${VAR} {name} {0:.2f}
+        | (?<![\d%]) % (?: \(\w+\) )? (?:\d{1,3}\$)? [-+0\#]{0,5} \d{0,6} (?:\.\d{1,6})?
+          (?:hh?|ll?)? [sdifgeuxXc] \b                              # %s %(n)d %1$s %.2f
+        | \$ [A-Za-z_]\w*                                           # $VAR
+      )
+    | (?P<script> (?![\W\d_]) {script}+ (?: [ '’-] {script}+ )* )    # words of other scripts
+    | (?P<number>
+          (?P<sign> (?<![\w.,)\]%-]) [-−] )? (?P<money> [$£€¥₹] )?
+          (?P<digits> \d+ (?: [.,:/'\xa0\u202f–-] \d+ )* )
+          (?: (?P<unit> \x20? (?: %(?!\w) | °[CF]\b | °(?!\w) | [€£] ) )
+            | (?P<half> \x20? [ap]\.?m\b (?:\.(?=\s\w))? ) )?     # a.m., p.m.
+      )
+    """.replace("{script}", _SCRIPT),
+    re.VERBOSE,
+)
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_VALUE = re.compile(rf"\d+(?:\.\d+)?|{_THOUSANDS.pattern}")
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)")
+_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d\d))?")
+_RANGE = re.compile(r"(\d+)[-–](\d+)")
+_ENDING = ".,;:!?'*_"
+_ARTICLE = re.compile(r"\b(?:an?|one)\b", re.IGNORECASE)  # what "un" is in English, beside 1
+_LONGEST = 40  # digits that are read as a number; more are a sequence of digits
+
+_ONES = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix",
+         "onze", "douze", "treize", "quatorze", "quinze", "seize", "dix-sept", "dix-huit",
+         "dix-neuf"]  # fmt: skip
+_TENS = {20: "vingt", 30: "trente", 40: "quarante", 50: "cinquante", 60: "soixante"}
+_ABOUT = {8, 10, 12, 15, 20, 30, 40, 50, 60, 100}  # une dizaine
+_ROMAN = {10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
+MONTHS = ["janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
+          "octobre", "novembre", "décembre"]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a translation has to keep.
+
+    Attributes:
+        kind: code, link, address, variable, script or number.
+        text: as it stands in the source.
+        start: where, in characters.
+        french: as it is to stand in the translation: 1,000.5 is 1 000,5 in French.
+        pattern: all ways in which it may stand there.
+        unit: a pattern of its currency or unit, anywhere in the translation.
+    """
+
+    kind: str
+    text: str
+    start: int
+    french: str
+    pattern: re.Pattern[str]
+    unit: re.Pattern[str] | None = None
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.start, self.end
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind == "number"
+
+
+def find_items(text: str) -> list[Item]:
+    """The items of an English source, from left to right."""
+    found = []
+    article = _ARTICLE.search(text) is not None
+    for match in _ITEM.finditer(text):
+        kind, whole = str(match.lastgroup), match[0]
+        if match["digits"] is None:
+            if kind == "link":  # marks after it belong to the sentence
+                whole = _without_ending(whole)
+            found.append(Item(kind, whole, match.start(), whole, _literal(whole)))
+            continue
+        unit = match["money"] or (match["unit"] or "").strip()
+        inside = match.start() > 0 and text[match.start() - 1].isalnum()
+        after = "s" if re.match(r"['’]?s\b", text[match.end() : match.end() + 3]) else ""
+        after = (match["half"] or after).strip().lower()[:1]
+        french, pattern = _number(match["sign"] or "", match["digits"], after, inside, article)
+        french += (NO_BREAK + unit) * bool(unit)
+        needed = re.compile(f"{re.escape(unit[0])}|{UNITS[unit]}") if unit else None
+        found.append(Item("number", whole, match.start(), french, pattern, needed))
+    return found
+
+
+def _without_ending(link: str) -> str:
+    """A link without the marks after it, and without brackets that it does not open."""
+    end, surplus = len(link.rstrip(_ENDING)), link.count(")") - link.count("(")
+    while surplus > 0 and link[end - 1] == ")":
+        end, surplus = end - 1, surplus - 1
+        while link[end - 1] in _ENDING:
+            end -= 1
+    return link[:end]
+
+
+def _literal(text: str) -> re.Pattern[str]:
+    """The same characters, as a word of its own: in "%soles" there is no "%s"."""
+    before = r"(?<!\w)" if re.match(r"\w", text) else ""
+    after = r"(?!\w)" if re.match(r"\w", text[-1]) else ""
+    return re.compile(before + re.escape(text) + after)
+
+
+@lru_cache(4096)
+def _number(
+    sign: str, digits: str, after: str, inside: bool, article: bool
+) -> tuple[str, re.Pattern[str]]:
+    """How French writes a number, and all ways in which it may.
+
+    Args:
+        sign: of what is below zero.
+        digits: with what stands between them.
+        after: "a" or "p" of a.m. or p.m., "s" of a decade, or nothing.
+        inside: whether it ends a word, as in MP3.
+        article: whether "un" may stand for something else in the source.
+    """
+    before = r"(?<!\d)(?<!\d[.,\xa0\u202f])" if inside else r"(?<!\w)(?<!\d[.,\xa0\u202f])"
+    forms, french = [re.escape(digits)], digits
+    clock = _CLOCK.fullmatch(digits)
+    if clock or (after in {"a", "p"} and digits.isdecimal() and int(digits) < 25):
+        hour, minute = (int(clock[1]), int(clock[2])) if clock else (int(digits), 0)
+        forms = _times(hour, minute, after)
+        if after in {"a", "p"}:
+            french = f"{hour % 12 + 12 * (after == 'p')}{NO_BREAK}h"
+            french += f"{NO_BREAK}{minute:02}" * (minute > 0)
+    elif _VALUE.fullmatch(digits) and len(digits) <= _LONGEST:
+        whole, _, part = digits.replace(",", "").partition(".")
+        forms.append(_whole(whole) + _decimals(part))
+        french = digits.replace(",", NARROW).replace(".", ",")
+        if after == "s":  # the 1990s, the 90s
+            forms.append(digits[2:] if len(digits) == 4 else rf"\d\d{digits}")
+    else:
+        forms += _dates(digits)
+    if both := _RANGE.fullmatch(digits):
+        left, right = _whole(both[1]), _whole(both[2])
+        forms.append(rf"{left}(?:{SPACE}?[-–—/:]{SPACE}?|[^.;]{{0,9}} (?:à|et|ou|contre) ){right}")
+    minus = rf"(?:[-−–]{SPACE}?|moins{SPACE})" if sign else ""
+    patterns = [f"{before}{minus}(?:{'|'.join(forms)})(?!\\d)(?![.,]\\d)(?!{SPACE}\\d{{3}}\\b)"]
+    if digits.isascii() and digits.isdecimal() and len(digits) <= 4:
+        patterns.append(rf"{minus}(?<!\w)(?:{_spoken(int(digits), article)})(?!\w)")
+    return sign + french, re.compile("|".join(patterns), re.IGNORECASE)
+
+
+def _whole(digits: str) -> str:
+    """A pattern of a whole number, with or without a mark between thousands."""
+    if len(digits) <= 3:
+        return digits
+    first = len(digits) % 3
+    groups = [digits[:first]] * (first > 0) + re.findall("...", digits[first:])
+    return f"(?:{SPACE}|[.'’])?".join(groups)
+
+
+def _decimals(digits: str) -> str:
+    """A pattern of what stands behind the decimal mark; zeros at its end count nothing."""
+    if not digits:
+        return "(?:[.,]0+(?!\\d))?"
+    kept = digits.rstrip("0")
+    return f"[.,]{kept}0*" if kept else "(?:[.,]0+)?"
+
+
+def _times(hour: int, minute: int, half: str) -> list[str]:
+    """Times of the day: 3:30 p.m. is 15 h 30, or 3 h 30 with a word for the afternoon."""
+    forms = [] if half else [rf"0?{hour}:{minute:02}"]
+    late = hour % 12 + 12 * (half == "p") if half else hour
+    for shown, word in ((late, ""), (hour, r"[^.;]{1,9}(?:matin|soir|nuit|midi)")):
+        past = rf"(?:0?{shown}|{_spoken(shown, False)}){SPACE}?(?:h|heures?|:){SPACE}?"
+        forms.append(past + (f"0?{minute}" if minute else "(?:00)?(?!\\d)") + word)
+        forms += [rf"{past}et demie{word}"] * (minute == 30)
+    return forms + ["midi", "minuit"] * (minute == 0 and hour in (0, 12))
+
+
+def _dates(digits: str) -> Iterator[str]:
+    """Ways to write a date, whichever of day and month comes first; none if it is no date."""
+    found = _DATE.fullmatch(digits)
+    if found is None:
+        return
+    year = rf"(?:{SPACE}|[/.-])(?:\d\d)?{found[4]}" if found[4] else ""
+    for day, month in ((int(found[1]), int(found[3])), (int(found[3]), int(found[1]))):
+        yield rf"0?{day}[/.-]0?{month}" + year.replace(f"{SPACE}|", "")
+        if 1 <= month <= 12:
+            yield rf"{day}(?:er)?{SPACE}{MONTHS[month - 1]}{year}"
+
+
+def _spoken(number: int, article: bool) -> str:
+    """A pattern of a number in words: cardinal, ordinal, about so many, Roman."""
+    if number == 1:
+        return "premi(?:er|ère)s?" + "" if article else "premi(?:er|ère)s?|une?"
+    if number > 1000:
+        return "(?!)"
+    name = "mille" if number == 1000 else _name(number)
+    stem = {"cinq": "cinqu", "neuf": "neuv", "trois": "trois"}
+    tail = re.split("[ -]", name)[-1]
+    ordinal = name.removesuffix(tail) + stem.get(tail, tail.removesuffix("e").removesuffix("s"))
+    forms = [name, f"{ordinal}ièmes?"]
+    if number == 2:
+        forms += ["second", "seconde", "seconds(?! )"]
+    if number in _ABOUT:
+        forms.append(f"{name.removesuffix('e').removesuffix('x')}{'z' * (number == 10)}aines?")
+    if number < 40:
+        forms.append(_roman(number) + "e?")
+    return "|".join(forms).replace("-", "[ -]")
+
+
+def _name(number: int) -> str:
+    """A number below 1000, in words joined by hyphens."""
+    if number < 20:
+        return _ONES[number]
+    if number < 70:
+        ten, one = number // 10 * 10, number % 10
+        return _TENS[ten] + ("" if not one else "-et-un" if one == 1 else f"-{_ONES[one]}")
+    if number < 80:
+        return "soixante-et-onze" if number == 71 else f"soixante-{_name(number - 60)}"
+    if number < 100:
+        return "quatre-vingts" if number == 80 else f"quatre-vingt-{_name(number - 80)}"
+    hundreds, rest = divmod(number, 100)
+    name = "cent" if hundreds == 1 else f"{_ONES[hundreds]}-cent" + "s" * (not rest)
+    return name + (f"-{_name(rest)}" if rest else "")
+
+
+def _roman(number: int) -> str:
+    """As kings and centuries are counted."""
+    digits = ""
+    for value, sign in _ROMAN.items():
+        times, number = divmod(number, value)
+        digits += sign * times
+    return digits
+
+
+def lost(items: Sequence[Item], target: str) -> list[Item]:
+    """Those that a translation does not hold, or not as often as the source does."""
+    missing: list[Item] = []
+    equal: dict[str, list[Item]] = {}
+    for item in items:
+        equal.setdefault(item.french, []).append(item)
+    rest = target
+    # What is found goes, the longest first: the digits of a link are no number of their own.
+    for same in sorted(equal.values(), key=lambda own: (own[0].is_number, -len(own[0].text))):
+        one = same[0]
+        there = len(one.pattern.findall(rest))
+        if one.unit is not None and not one.unit.search(target):
+            there = 0
+        missing += same[there:]
+        rest = one.pattern.sub("\0", rest)
+    return sorted(missing, key=lambda item: item.start)
+
+
+class Placeholders(Step):
+    """Finds what has to be kept, and says what a translation lost of it.
+
+    Args:
+        languages: numbers are read as English, and written as French.
+        replaced: the places of what need not be kept, as a term of the user stands for it.
+    """
+
+    name = "placeholders"
+    checks = True
+
+    def __init__(
+        self,
+        languages: tuple[str, str] = ("en", "fr"),
+        replaced: Callable[[str], Sequence[tuple[int, int]]] = lambda text: (),
+    ):
+        super().__init__(languages)
+        self.replaced = replaced
+
+    def before(self, text: str) -> tuple[str, list[Item]]:
+        spans = self.replaced(text)
+        known = self.languages == ("en", "fr")
+        return text, [
+            item
+            for item in find_items(text)
+            if (known or not item.is_number)
+            and not any(start < item.end and item.start < end for start, end in spans)
+        ]
+
+    def after(self, result: Translation, state: list[Item]) -> Translation:
+        """1,000 means 1 in French."""
+        text = result.text
+        if self.languages[1] == "fr":
+            for item in state:
+                digits = item.text.strip("$£€¥₹% °-−")
+                if item.is_number and _THOUSANDS.fullmatch(digits):
+                    text = re.sub(rf"(?<![\d.,]){digits}(?![.,]?\d)", _grouped(digits), text)
+        return result.with_text(text)
+
+    def faults(self, result: Translation, state: list[Item]) -> list[Fault]:
+        return self.kept(lost(state, result.text))
+
+    def kept(self, state: list[Item]) -> list[Fault]:
+        return [
+            Fault(item.text, "number" if item.is_number else "thing", item.french, item.span)
+            for item in state
+        ]
+
+
+def _grouped(digits: str) -> str:
+    return digits.replace(",", NARROW).replace(".", ",")

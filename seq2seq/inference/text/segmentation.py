@@ -1,0 +1,294 @@
+"""Segmentation: a text into sentences that fit into the model, and their translations into one."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from seq2seq.inference.text.markup import BLOCKS, Token, blanked, find_markup, partners, stand_in
+from seq2seq.inference.text.placeholders import find_items
+from seq2seq.inference.translation import Translation, joined
+
+Span = tuple[int, int]
+
+FOREIGN = "no Latin letters: left as it is"
+LONGEST = 20_000  # characters in which ends of sentences are looked for together
+# From the best place to cut what is too long to the worst: sentence end, clause end, any space.
+PLACES = (r"(?<=[.!?…])\s+", r"(?<=[,;:])\s+", r"\s+")
+
+_LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+# "I. Introduction" is a heading, "I. Newton was here." is none.
+_MARKER = re.compile(
+    r"\s*(?:[-–—•*·‣◦▪●○>]+|\#{1,6}|\d{1,3}[.)]|[IVX]{2,6}\.|[A-Z](?=\.\s[^.!?]*\Z)\.|[A-Za-z]\)"
+    r"|\([A-Za-z\d]{1,3}\)|\[[ xX]\])(?=\s)"
+)
+_LATIN = re.compile("[A-Za-zÀ-ÖØ-öø-ɏḀ-ỿ]")
+_MAY_END = re.compile(r"[.!?…。！？][^\w\s]{0,8}\s")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A text as pieces and what stands before, between and after them.
+
+    Attributes:
+        pieces: to be translated.
+        gaps: one more than pieces.
+        notes: what had to be done to make pieces fit, and what is no piece though it has words.
+    """
+
+    pieces: list[str]
+    gaps: list[str]
+    notes: list[str] = field(default_factory=list)
+
+    def fill(self, translations: Sequence[str]) -> str:
+        """The text with translations in the places of the pieces."""
+        parts = zip(self.gaps, [*translations, ""], strict=True)
+        return "".join(chain.from_iterable(parts))
+
+    def first_words(self, parts: Sequence[str]) -> list[int]:
+        """The number of the word that each part begins in, if they stand in the places of pieces.
+
+        Words are what `str.split` finds in the whole text.
+        """
+        numbers: list[int] = []
+        words, inside = 0, False  # so far; whether the text may go on with the last of them
+        for place, part in enumerate(chain.from_iterable(zip(self.gaps, parts, strict=False))):
+            if place % 2:
+                numbers.append(words - inside)
+            if part:
+                words += len(part.split()) - (inside and not part[0].isspace())
+                inside = not part[-1].isspace()
+        return numbers
+
+
+class Segmentation:
+    """Cuts a text into pieces, which the other steps and the search see one by one.
+
+    Args:
+        length: of a piece in tokens, or any bound on it that is below `limit`; 0 if there is
+            nothing to read.
+        limit: most tokens of a piece, the end mark included.
+        split: lines and sentences are pieces of their own; else only what does not fit is cut.
+        protect: space around the text, list markers, markup around pieces, and what holds no
+            letters of the Latin script stay as they are.
+        languages: sentences end by the rules of the first.
+    """
+
+    name = "segmentation"
+
+    def __init__(
+        self,
+        length: Callable[[str], int],
+        limit: int,
+        *,
+        split: bool = True,
+        protect: bool = True,
+        languages: tuple[str, str] = ("en", "fr"),
+    ):
+        self.length, self.limit, self.languages = length, limit, languages
+        self.split, self.protect = split, protect
+
+    def before(self, text: str) -> Layout:
+        """The pieces of a text, and what stays around them."""
+        markup = _Markup(text if self.protect else "")
+        spans: list[Span] = [(0, len(text))]
+        if self.split:
+            spans = list(self._lines(text, markup))
+        if self.protect:
+            spans = [_without_marker(text, span) for span in spans]
+        # Markup is not read, and not cut: a letter that counts nothing stands in for its own.
+        mark = stand_in(text)
+        masked = blanked(text, markup.tokens, mark)
+        if self.split:
+            spans = [part for span in spans for part in self._sentences(masked, mark, span)]
+        pieces: list[Span] = []
+        notes: list[str] = []
+        for span in spans:
+            found, said = self._fitting(masked, mark, _trimmed(text, span, markup))
+            pieces += found
+            notes += [note for note in said if note not in notes]
+        if not pieces:
+            return Layout([], [text], notes)
+        edges = [0, *chain.from_iterable(pieces), len(text)]
+        if not self.protect:
+            edges[0], edges[-1] = edges[1], edges[-2]
+        gaps = [text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+        return Layout([text[a:b] for a, b in pieces], gaps, notes)
+
+    def after(self, parts: Sequence[list[Translation]], layout: Layout, n_best: int) -> Translation:
+        """The best translation with its alternatives: the i-th best of all pieces together.
+
+        Args:
+            parts: the translations of each piece, of which there is one at least.
+            layout: of the text.
+            n_best: translations of the text, at most.
+        """
+        found: dict[str, Translation] = {}  # two token sequences may be the same text
+        for rank in range(max(map(len, parts))):
+            if len(found) == n_best:
+                break
+            chosen = [candidates[min(rank, len(candidates) - 1)] for candidates in parts]
+            texts = [one.text for one in chosen]
+            one = joined(chosen, layout.fill(texts)).noted(*layout.notes)
+            pairs = list(zip(layout.pieces, texts, strict=True))
+            one = dataclasses.replace(one, alignment=_links(layout, chosen), parts=pairs)
+            found.setdefault(one.text, one)
+        best, *others = found.values()
+        return dataclasses.replace(best, alternatives=others)
+
+    def _lines(self, text: str, markup: _Markup) -> Iterator[Span]:
+        """Lines, and what block-level tags make lines of."""
+        for line in _LINE.finditer(text):
+            start, end = line.span()
+            for number in markup.within(start, end):
+                token = markup.tokens[number]
+                if token.name in BLOCKS:
+                    yield start, token.start
+                    start = token.end
+            yield start, end
+
+    def _sentences(self, masked: str, mark: str, span: Span) -> Iterator[Span]:
+        """The sentences of a line; those of a single one are not looked for."""
+        start, end = span
+        while start < end:  # a line of some megabytes is read bit by bit
+            part = masked[start : min(end, start + LONGEST)].replace(mark, " ")
+            if not _MAY_END.search(part):
+                yield start, start + len(part)
+                start += len(part)
+                continue
+            import sentencex  # knows abbreviations, decimals and quotes; few texts need it
+
+            found = list(sentencex.segment(self.languages[0], part))
+            if "".join(found) != part:
+                found = [part]
+            if start + len(part) < end and len(found) > 1:
+                found.pop()  # it goes on
+            for sentence in found:
+                yield start, start + len(sentence)
+                start += len(sentence)
+
+    def _fitting(self, masked: str, mark: str, span: Span) -> tuple[list[Span], list[str]]:
+        """The parts of a sentence that fit and have something to translate, and notes."""
+
+        def fits(part: str) -> bool:
+            return self.length(part.replace(mark, "")) < self.limit
+
+        start, end = span
+        parts = split_text(masked[start:end], fits)
+        notes, pieces = [], []
+        if len(parts) > 1:
+            too_long = f"longer than the model's {self.limit} tokens"
+            notes.append(f"{too_long}: translated in {len(parts)} parts")
+        for part in parts:
+            start = masked.index(part, start)
+            rest = _beside_items(part.replace(mark, " ")) if self.protect else part
+            if self.length(part.replace(mark, "")) and (not self.protect or _LATIN.search(rest)):
+                pieces.append((start, start + len(part)))
+            elif self.protect and any(map(str.isalpha, rest)):
+                notes.append(FOREIGN)
+            start += len(part)
+        return pieces, notes
+
+
+def split_text(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Pieces of a text that each fit, cut near the middle of what is too long.
+
+    A word that is too long by itself is cut between characters.
+
+    Args:
+        text: any text.
+        fits: whether a piece is short enough; must hold for single characters.
+    """
+    if fits(text) or len(text) <= 1:
+        return [text]
+    for place in PLACES:
+        cuts = [match for match in re.finditer(place, text) if 0 < match.start() < match.end()]
+        cuts = [cut for cut in cuts if cut.end() < len(text)]
+        if cuts:
+            cut = min(cuts, key=lambda cut: abs(cut.start() - len(text) / 2))
+            left, right = text[: cut.start()], text[cut.end() :]
+            break
+    else:
+        left, right = text[: len(text) // 2], text[len(text) // 2 :]
+    return split_text(left, fits) + split_text(right, fits)
+
+
+def _links(layout: Layout, parts: Sequence[Translation]) -> list[tuple[int, int]]:
+    """The links of words of a text from those of its pieces."""
+    if not any(part.alignment for part in parts):
+        return []
+    firsts = layout.first_words(layout.pieces), layout.first_words([part.text for part in parts])
+    each = zip(parts, *firsts, strict=True)
+    return [(s + i, t + j) for part, i, j in each for s, t in part.alignment]
+
+
+def _without_marker(text: str, span: Span) -> Span:
+    """A line without the bullet or number of a list, and without space before it."""
+    start, end = span
+    if marker := _MARKER.match(text, start, end):
+        start = marker.end()
+    return start, end
+
+
+def _beside_items(piece: str) -> str:
+    """What there is to read beside links and placeholders."""
+    items = [item for item in find_items(piece) if item.kind != "script"]
+    starts, ends = [0, *(item.end for item in items)], [*(item.start for item in items), None]
+    return " ".join(piece[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+class _Markup:
+    """The markup of a text, and which tags belong together."""
+
+    def __init__(self, text: str):
+        self.tokens: list[Token] = find_markup(text)
+        self.starts = [token.start for token in self.tokens]
+        self.partner = partners(self.tokens)
+
+    def within(self, start: int, end: int) -> range:
+        """Numbers of what stands in a part of the text."""
+        return range(bisect_left(self.starts, start), bisect_left(self.starts, end))
+
+
+def _trimmed(text: str, span: Span, markup: _Markup) -> Span:
+    """A piece without space and markup around it, unless it encloses a part of it only."""
+    start, end = _stripped(text, span)
+    leading, trailing, at = [], [], start
+    inside = markup.within(start, end)
+    for i in inside:
+        if markup.tokens[i].start != at:
+            break
+        leading.append(i)
+        at, _ = _stripped(text, (markup.tokens[i].end, end))
+    at = end
+    for i in reversed(inside[len(leading) :]):
+        if markup.tokens[i].end != at:
+            break
+        trailing.append(i)
+        _, at = _stripped(text, (start, markup.tokens[i].start))
+    staying = set(inside) - {*leading, *trailing}
+    taken = 0
+    for i in leading:
+        if markup.partner.get(i) in staying:
+            break
+        start = markup.tokens[i].end
+        taken += 1
+    staying.update(leading[taken:])
+    for i in trailing:
+        if markup.partner.get(i) in staying:
+            break
+        end = markup.tokens[i].start
+    return _stripped(text, (start, end))
+
+
+def _stripped(text: str, span: Span) -> Span:
+    start, end = span
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    while start < end and text[start].isspace():
+        start += 1
+    return start, end

@@ -1,0 +1,87 @@
+"""A step around the search: it changes a text before, and a translation after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seq2seq.inference.translation import Translation
+
+Ids = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a translation.
+
+    Attributes:
+        text: in words; what got lost, as it stands in the source.
+        kind: of what got lost: thing, number or term; empty if the translation is degenerate.
+        wanted: what the translation should hold.
+        span: where in the source it stands, in characters.
+    """
+
+    text: str
+    kind: str = ""
+    wanted: str = ""
+    span: tuple[int, int] = (0, 0)
+
+
+class Step:
+    """One of `translator.STEPS`. It keeps nothing between texts, so that threads may share it.
+
+    Attributes:
+        name: by which it is left out.
+        checks: whether it finds faults; it then sees a sentence as the model reads it.
+        languages: source and target of the translator; what needs rules of a language does nothing
+            where it has none.
+    """
+
+    name = ""
+    checks = False
+
+    def __init__(self, languages: tuple[str, str] = ("en", "fr")):
+        self.languages = languages
+
+    def before(self, text: str) -> tuple[str, Any]:
+        """The text for the next step, and what `after` has to know of it."""
+        return text, text
+
+    def after(self, result: Translation, state: Any) -> Translation:
+        """The translation for the step before."""
+        return result
+
+    def faults(self, result: Translation, state: Any) -> list[Fault]:
+        """What a result of the search lost, or did wrong; another search may do better."""
+        return []
+
+    def kept(self, state: Any) -> list[Fault]:
+        """All that a translation could lose, from left to right."""
+        return []
+
+
+class Normalisation(Step):
+    """Makes of a sentence what the model reads."""
+
+    name = "normalisation"
+
+    def __init__(self, normalise: Callable[[str], str]):
+        super().__init__()
+        self.normalise = normalise
+
+    def before(self, text: str) -> tuple[str, None]:
+        return self.normalise(text), None
+
+
+class AttentiveStep(Step):
+    """A step that has to know which tokens of a source and of its translation belong together."""
+
+    def looks(self, result: Translation, state: Any) -> tuple[list[Ids], list[Ids]] | None:
+        """Parts of source and target, as token ids, between which attention is wanted, if any."""
+        raise NotImplementedError
+
+    def after(self, result: Translation, state: Any, weights_TS: Any = None) -> Translation:
+        """Likewise, with the attention of each target token to each source token, end marks
+        included; None where the model cannot read the pair."""
+        raise NotImplementedError

@@ -1,0 +1,247 @@
+"""The ladder of translations that are degenerate or lost something: what is tried, in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from seq2seq.inference.text.fallback import (
+    Candidates,
+    Degeneration,
+    Fallback,
+    Source,
+    degenerate,
+    repeats,
+)
+from seq2seq.inference.text.placeholders import Placeholders
+from seq2seq.inference.text.step import Fault
+from seq2seq.inference.translation import Translation
+
+LOOP = "un un un un"
+TEXT = "one two, three four"
+CHECKS = [Placeholders(), Degeneration()]
+
+
+def source(text: str, prefix: str = "", most: int | None = None) -> Source:
+    return Source(text, text, prefix, most, [(step, step.before(text)[1]) for step in CHECKS])
+
+
+class Scripted:
+    """A search that answers by the text and the settings, and counts what it was asked."""
+
+    def __init__(self, plain: dict[str, list[str]], restrained: dict[str, list[str]]):
+        self.plain, self.restrained = plain, restrained
+        self.asked: list[tuple[list[str], dict[str, Any]]] = []
+
+    def __call__(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+        self.asked.append(([source.text for source in sources], changes))
+        answers = self.restrained if changes else self.plain
+        return [[Translation(text, -1.0) for text in answers[one.text]] for one in sources]
+
+    def mended(self, *texts: str, placeholders: bool = False) -> list[Translation]:
+        sources = [source(text) for text in texts]
+        found = self(sources)
+        self.asked.clear()
+        both = Fallback(self, source, placeholders=placeholders)(sources, found)
+        return [candidates[0] for candidates in both]
+
+
+def test_what_is_good_stays_and_costs_nothing():
+    search = Scripted({TEXT: ["un deux trois"], "x": ["y"]}, {})
+    assert [str(one) for one in search.mended(TEXT, "x")] == ["un deux trois", "y"]
+    assert search.asked == []
+
+
+def test_first_comes_another_hypothesis_of_the_same_search():
+    search = Scripted({TEXT: [LOOP, "un deux trois", "deux"], "a {x}": ["un", "un {x}"]}, {})
+    best, other = search.mended(TEXT, "a {x}")
+    assert best.text == "un deux trois"
+    assert best.notes == ["repetition: the next hypothesis was taken"]
+    assert (other.text, other.notes) == ("un {x}", [])
+    assert search.asked == []
+
+
+def test_what_got_lost_is_replaced_by_a_word_that_models_copy():
+    plain = {"{a} paid $1,000 to {b}": ["Payé"], "Martin paid 47 to Simon": ["Simon 47 Martin"]}
+    search = Scripted(plain, {})
+    [best] = search.mended("{a} paid $1,000 to {b}")
+    assert best.text == "{b} 1\u202f000\xa0$ {a}"
+    assert best.notes == ["lost {a}, $1,000, {b}: translated again with placeholders"]
+
+
+def test_a_model_that_has_learnt_placeholders_gets_them():
+    plain = {"Martin sees {a}": ["Il"], "Martin sees ⟦1⟧": ["Martin voit ⟦1⟧"]}
+    [best] = Scripted(plain, {}).mended("Martin sees {a}", placeholders=True)
+    assert best.text == "Martin voit {a}"
+
+
+def test_words_that_do_not_come_back_once_are_not_taken():
+    plain = {"a {x} b": ["A"], "a Martin b": ["Martin Martin", "Martine", "un Martin"]}
+    [best] = Scripted(plain, {}).mended("a {x} b")
+    assert best.text == "un {x}"
+
+
+def test_then_what_repeats_itself_is_searched_without_repetition():
+    search = Scripted({TEXT: [LOOP], "x": ["y"]}, {TEXT: ["un deux trois"]})
+    best, other = search.mended(TEXT, "x")
+    assert (best.text, other.text) == ("un deux trois", "y")
+    assert best.notes == ["repetition: translated again without repetition"]
+    assert other.notes == []
+    assert search.asked == [([TEXT], {"no_repeat_ngram": 3})]
+
+
+def test_then_come_the_halves():
+    halves = {"one two,": ["un deux,"], "three four": ["trois quatre"]}
+    search = Scripted({TEXT: [LOOP]}, {TEXT: [""], **halves})
+    [best] = search.mended(TEXT)
+    assert best.text == "un deux, trois quatre"
+    assert best.notes == ["repetition: translated again in parts"]
+    assert search.asked[1][0] == ["one two,", "three four"]
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("see www.a.fr for more.", "SEE www.a.fr FOR MORE."),
+        ("he sits with {name}", "HE SITS WITH {name}"),
+        ("he, {name}, and (%s) sit.", "HE {name}, AND (%s) SIT."),
+        ("a 3.5 b 1,000 c", "A 3,5 B 1\u202f000 C"),
+        ("{name} %s", "{name} %s"),
+    ],
+)
+def test_at_last_a_sentence_is_translated_around_what_gets_lost(text, target):
+    def shouting(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+        words = [[w.upper() for w in re.findall(r"\b[a-z]+\b", one.text)] for one in sources]
+        return [[Translation(" ".join(own) + ".", -1.0)] for own in words]
+
+    one = source(text)
+    one = replace(one, checks=one.checks[:1])  # what is shouted is a copy, too
+    [[best, *_]] = Fallback(shouting, source)([one], [[Translation("", -1.0)]])
+    assert best.text == target
+    assert best.notes[0].endswith("translated again in parts")
+
+
+def test_a_prefix_stays_with_the_first_part():
+    asked: list[Source] = []
+
+    def noting(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+        asked.extend(sources)
+        return [[Translation("X", -1.0)] for _ in sources]
+
+    one = source("a {name} b", prefix="UN")
+    Fallback(noting, source)([one], [[Translation("X", -1.0)]])
+    assert [(each.text, each.prefix) for each in asked][1:] == [("a", "UN"), ("b", "")]
+
+
+def test_without_success_the_least_faulty_stays_and_that_is_said():
+    halves = {"one two,": [LOOP], "three four": [LOOP * 9]}
+    search = Scripted({TEXT: [LOOP + " long" * 30]}, {TEXT: [LOOP], **halves})
+    [best] = search.mended(TEXT)
+    assert best.text == LOOP
+    assert best.notes == [
+        "repetition and too long: translated again without repetition",
+        "degenerate (repetition): nothing better was found",
+    ]
+
+
+def test_alternatives_stay_behind_what_was_found():
+    found = [[Translation(text, -1.0) for text in ("UN", "DEUX", "A {name}")]]
+    search = Scripted({"a Martin Simon": ["x"], "a {name} Martin": ["x"]}, {"a": ["A"]})
+    [own] = Fallback(search, source)([source("a {name} %s")], found)
+    assert [one.text for one in own] == ["A {name} %s", "A {name}", "UN", "DEUX"]
+
+
+def test_missing_terms_are_written_by_their_rung():
+    class Terms(Degeneration):
+        def faults(self, result: Translation, state: str) -> list[Fault]:
+            return [] if "demeure" in result.text else [Fault("the term", "term", "demeure")]
+
+    one = replace(source("the house"), checks=[(Terms(), "the house")])
+    written = Translation("la demeure", -1.0)
+    fallback = Fallback(Scripted({}, {}), source, lambda sources, found, search: [[written]])
+    [[best, _]] = fallback([one], [[Translation("la maison", -1.0)]])
+    assert best.text == "la demeure"
+    assert best.notes == ["lost the term: translated again with its terms"]
+
+
+def test_what_was_asked_to_be_short_is_not_too_short():
+    long = "one two three four, five six seven eight"
+    cut = Translation("un", -1.0, finished=False)
+    search = Scripted({}, {long: ["un deux trois"]})
+    for most, notes in ((2, []), (None, ["too short: translated again without repetition"])):
+        [[best, *_]] = Fallback(search, source)([source(long, most=most)], [[cut]])
+        assert best.notes == notes
+
+
+def test_what_is_cut_by_what_was_asked_for_is_left_and_its_losses_are_noted():
+    cut = Translation("UN", -1.0, finished=False, tokens=["UN"])
+    [[best]] = Fallback(Scripted({}, {}), source)([source("a {name} b", most=1)], [[cut]])
+    assert (best.text, best.notes) == ("UN", ["lost: {name}"])
+
+
+def test_halves_have_no_more_room_together_than_the_whole():
+    parts = {"one two,": ["un deux"], "three four": ["trois quatre"]}
+    search = Scripted({}, {TEXT: [LOOP], **parts})
+
+    def counted(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+        assert all(one.most == most for one in sources)
+        found = search(sources, **changes)
+        return [[replace(one, tokens=one.text.split()) for one in own] for own in found]
+
+    for most, text in ((4, LOOP), (5, "un deux trois quatre")):
+        loop = Translation(LOOP, -1.0, tokens=["un"] * 3)
+        [[best, *_]] = Fallback(counted, source)([source(TEXT, most=most)], [[loop]])
+        assert best.text == text
+
+
+# What cannot be right, by its looks
+
+GOOD = [
+    ("", ""),
+    ("Paris", "Paris"),
+    ("New York City Hall", "Hôtel de ville de New York"),
+    ("no no no no", "non non non non"),
+    ("Ha ha ha!", "Ha ha ha !"),
+    ("Very, very good.", "Très, très bon."),
+    ("Hmmmmmmmm", "Hmmmmmmmm"),
+    ("Yes", "Oui, bien sûr"),
+    ("Star Wars", "Star Wars"),
+    ("He is tall, he is old, he is here.", "Il est grand, il est vieux, il est là."),
+]
+BAD = [
+    ("A man.", "", ["empty"]),
+    ("A man.", " \n", ["empty"]),
+    ("A dog is running on grass.", "Un chien court court court sur l'herbe", ["repetition"]),
+    ("A dog is running on grass.", "Un chien et un chien et un chien et", ["repetition"]),
+    ("no no no", "non non non non", ["repetition"]),
+    ("A small town", "Une petite villlllllle", ["repetition"]),
+    ("A small town", "la lalalalalala", ["repetition"]),
+    ("The old man is  here.", "the old man is here.", ["copy"]),
+    ("A dog.", "Un chien qui se promène dans la rue avec sa queue", ["too long"]),
+    ("A man in a red shirt is riding his bicycle down the street.", "Un homme.", ["too short"]),
+]
+
+
+@pytest.mark.parametrize(("source", "target"), GOOD)
+def test_good_translations_have_no_faults(source, target):
+    assert degenerate(source, target) == []
+
+
+@pytest.mark.parametrize(("source", "target", "found"), BAD)
+def test_bad_translations_have_theirs(source, target, found):
+    assert degenerate(source, target) == found
+
+
+@pytest.mark.parametrize("text", ["", "a", "aab", "ababab", "xabcabcabcabx", "aaaa", "abcd" * 5])
+def test_repeats_are_those_of_a_search_in_all_places(text):
+    naive = max(
+        (n for start in range(len(text)) for size in range(1, 4) for n in range(1, len(text) + 1)
+         if text[start : start + size] * n == text[start : start + size * n]
+         and start + size * n <= len(text)),
+        default=1,
+    )  # fmt: skip
+    assert repeats(text, 3) == naive
