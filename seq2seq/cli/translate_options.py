@@ -11,11 +11,13 @@ from seq2seq.cli.model_options import ModelOptions
 from seq2seq.cli.options import Command, flat, given, option, option_of
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.config.checked import Checked, group
+from seq2seq.inference.text import NAMES, SOURCE_LANGUAGE
 from seq2seq.inference.text.terminology import load_terms
 from seq2seq.lines import PACKED
 
 DECODE = {one.name for one in fields(DecodeConfig)}
-TEXT = ("split", "protect", "rescue", "typography", "prefix")  # of `Translator.translate`
+# Of `Translator.translate`.
+TEXT = ("split", "protect", "rescue", "typography", "prefix", "source_language", "without")
 FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
 CHANCE = ("--sample", "--mbr")
 
@@ -40,7 +42,7 @@ CLASHES = [
     ),
 ]
 # What CTranslate2 does not have, or not the same each time.
-ONLY_TORCH = ("--diverse", "--min-p", "--repetition-penalty", "--seed", "--terms", "--attention",
+ONLY_TORCH = ("--diverse", "--min-p", "--repetition-penalty", "--seed", "--attention",
               "--cuda-graphs")  # fmt: skip
 
 
@@ -138,6 +140,14 @@ class TextOptions(Checked, section="option"):
         True, "do not look after tags, numbers, links, placeholders, list markers and outer space"
     )
     rescue: bool = option(True, "leave degenerate translations as they are")
+    source_language: str = option(
+        "check", "of a text that is surely not English: check says so, leave does not translate "
+        "it, trust does not look", choices=SOURCE_LANGUAGE,
+    )  # fmt: skip
+    without: list[str] = option(
+        [], f"leave out a step: {', '.join(NAMES)}; several times for several", "STEP",
+        choices=NAMES,
+    )  # fmt: skip
 
 
 class AnswerOptions(Checked, section="option"):

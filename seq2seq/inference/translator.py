@@ -22,6 +22,7 @@ from seq2seq.inference.loading import load_parts
 from seq2seq.inference.scoring import PairScore, score_pairs
 from seq2seq.inference.search import TextSearch
 from seq2seq.inference.shipped import GENERAL, shipped_model
+from seq2seq.inference.text import NAMES, SOURCE_LANGUAGE
 from seq2seq.inference.text.casing import Casing
 from seq2seq.inference.text.fallback import Candidates, Degeneration, Fallback, Source
 from seq2seq.inference.text.language import LANGUAGES, foreign
@@ -38,12 +39,9 @@ log = logging.getLogger(__name__)
 
 BLOCK = 1024  # sentences that are searched together; at its end cores wait for each other
 REPORTED = 5  # texts of a translator whose notes are logged
-# All that may be left out by its name; which of it a keyword of `translate` turns off.
-NAMES = ("language", "segmentation", "casing", "typography", "markup", "quotation", "placeholders",
-         "terminology", "degeneration", "fallback")  # fmt: skip
+# Names of steps that a keyword of `translate` turns off.
 OFF = {"protect": {"casing", "typography", "markup", "quotation", "placeholders"},
        "rescue": {"degeneration"}, "align": {"alignment"}, "split": {"segmentation"}}  # fmt: skip
-LANGUAGE = ("check", "leave", "trust")
 
 
 @dataclass(frozen=True)
@@ -208,8 +206,9 @@ class Translator:
                 no list of texts; a term is empty, or holds what is banned.
             RequestError: what is banned stands in the prefix.
         """
-        if source_language not in LANGUAGE:
-            raise UserError(f"source_language={source_language}: choose {', '.join(LANGUAGE)}")
+        if source_language not in SOURCE_LANGUAGE:
+            known = ", ".join(SOURCE_LANGUAGE)
+            raise UserError(f"source_language={source_language} is not known: choose {known}")
         off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
         out = {*self.without, *_known(without)}.union(*(OFF[n] for n, on in off.items() if not on))
         phrases = {readable(source): readable(target) for source, target in (terms or {}).items()}

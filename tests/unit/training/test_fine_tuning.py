@@ -44,7 +44,8 @@ def folder(bundle, tmp_path_factory) -> Path:
 @pytest.fixture
 def command(monkeypatch):
     """Settings as the command line makes them."""
-    OmegaConf.register_new_resolver("root", lambda path: str(settings.resources() / path), replace=True)
+    files = settings.resources()
+    OmegaConf.register_new_resolver("root", lambda path: str(files / path), replace=True)
     settings.register("train", TrainConfig)
 
     def run(*overrides: object) -> TrainConfig:
