@@ -143,11 +143,11 @@ def train_steps(
     data.consumer = Consumer(
         accumulate=config.trainer.accumulate, pin_memory=accelerator == "gpu"
     )
-    batches, passes = iter(data.train_dataloader()), 2 if config.optim.r_drop else 1
+    batches = iter(data.train_dataloader())
     steps = []
     for _ in range(number):
         used, times = trainer.timed_step(batches)
-        held = torch.stack([work(trainer.model, batch, passes) for batch in used]).sum(0)
+        held = torch.stack([work(trainer.model, batch) for batch in used]).sum(0)
         # What the loop itself takes stands with the optimiser.
         times.parts["optimiser"] += times.total - sum(times.parts.values())
         steps.append((held, times))

@@ -25,17 +25,13 @@ class Throughput(Callback):
     Tokens and FLOP are those of all processes together, gathered once a window; utilisation is
     the average of their GPUs; memory is that of the first process. Time spent in validation and
     on checkpoints is left out.
-
-    Args:
-        passes: forward passes over a batch; R-Drop makes two.
     """
 
-    def __init__(self, passes: int = 1) -> None:
-        self.passes = passes
+    def __init__(self) -> None:
         self._work, self._before = torch.zeros(4, dtype=torch.float64), Times()
 
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
-        self._work += sum(work(trainer.model, batch, self.passes) for batch in batches)
+        self._work += sum(work(trainer.model, batch) for batch in batches)
         if trainer.is_log_step:
             now = trainer.timer.read()
             self._log(trainer, now - self._before)
@@ -62,10 +58,10 @@ class Throughput(Callback):
         trainer.log({f"perf/{name}": value for name, value in figures.items()})
 
 
-def work(model: TranslationModel, batch: Batch, passes: int) -> Tensor:
-    """Real source and target tokens, positions with padding, FLOP of so many passes: (4,)."""
+def work(model: TranslationModel, batch: Batch) -> Tensor:
+    """Real source and target tokens, positions with padding, FLOP of a batch: (4,)."""
     source, target = batch.source_tokens, batch.target_tokens
     positions = batch.source.numel() + batch.labels.numel()
     size = BatchSize(batch.source.size(0), source, target)
-    flops = passes * training_flops(model.config, model.vocab_sizes[1], size)
+    flops = training_flops(model.config, model.vocab_sizes[1], size)
     return torch.tensor([source, target, positions, flops], dtype=torch.float64)

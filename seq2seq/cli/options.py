@@ -16,8 +16,8 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -63,9 +63,8 @@ def option_of(
     """
     [found] = [one for one in fields(schema) if one.name == name]  # type: ignore[arg-type]
     made = option(None, found.metadata["meaning"] + more, value, **how)
-    # A rule about two settings is left to `schema`, which has both.
-    checks = replace(found.metadata["checks"], only_with=None)
-    made.metadata = {**made.metadata, "checks": checks, "usual": found.default, "off": off}
+    known = {"checks": found.metadata["checks"], "usual": found.default, "off": off}
+    made.metadata = {**made.metadata, **known}
     return made
 
 
@@ -194,6 +193,7 @@ class Command(Generic[Settings]):
         docs: page to read on.
         notes: what else is worth knowing.
         flags: options that stand for settings of other names, for messages.
+        gone: options that were removed, and what to do instead.
     """
 
     name: str
@@ -202,6 +202,7 @@ class Command(Generic[Settings]):
     docs: str
     notes: str = ""
     flags: tuple[tuple[str, str], ...] = ()
+    gone: Mapping[str, str] = field(default_factory=dict)
 
     def fill(self, parser: argparse.ArgumentParser) -> list[tuple[Option, argparse.Action]]:
         """Add all options to a parser; returns which became what."""
@@ -229,7 +230,7 @@ class Command(Generic[Settings]):
         options = {action.dest: one for one, action in self.fill(parser)}
         flags = {name: one.flag for name, one in options.items()} | dict(self.flags)
         given, rest = parser.parse_known_intermixed_args(sys.argv[1:])
-        values, problems = {}, [*_unknown(rest, {*flags.values()})]
+        values, problems = {}, [*self._unknown(rest, {*flags.values()})]
         for name, text in vars(given).items():
             one = options[name]
             try:
@@ -247,15 +248,16 @@ class Command(Generic[Settings]):
         given = [f"[{o.flag}{' ...' * o.many}]" for o in options if o.known["positional"]]
         return " ".join([self.name, "[options]", *given])
 
-
-def _unknown(rest: list[str], flags: set[str]) -> Iterator[str]:
-    """What is wrong with arguments that no option takes."""
-    for text in rest:
-        if text.startswith("-") and text != "-":
+    def _unknown(self, rest: list[str], flags: set[str]) -> Iterator[str]:
+        """What is wrong with arguments that no option takes."""
+        for text in rest:
             name = text.partition("=")[0]
-            yield f"the option {name} is not known: {nearest(name, flags)}"
-        else:
-            yield f"{text} is one argument too many: leave it out, or quote a text with spaces"
+            if name in self.gone:
+                yield f"{name} is gone: {self.gone[name]}"
+            elif text.startswith("-") and text != "-":
+                yield f"the option {name} is not known: {nearest(name, flags)}"
+            else:
+                yield f"{text} is one argument too many: leave it out, or quote a text with spaces"
 
 
 def _built(schema: type[Settings], values: dict[str, Any]) -> Settings:

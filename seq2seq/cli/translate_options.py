@@ -19,31 +19,28 @@ DECODE = {one.name for one in fields(DecodeConfig)}
 # Of `Translator.translate`.
 TEXT = ("split", "protect", "rescue", "typography", "prefix", "source_language", "without")
 FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
-CHANCE = ("--sample", "--mbr")
 
 # Options that do nothing alone, and those of which they need one.
 NEEDS = {
     "--resume": ("--output",),
     "--force": ("--output", "--attention"),
-    "--diverse": ("--n-best",),
-    "--diversity": ("--diverse",),
-    "--samples": ("--mbr",),
-    **dict.fromkeys(("--temperature", "--top-k", "--top-p", "--min-p", "--seed"), CHANCE),
+    **dict.fromkeys(("--temperature", "--top-k", "--top-p", "--min-p", "--seed"), ("--sample",)),
 }
 # Options that do not go together, and why.
 CLASHES = [
     ("TEXT", "--file", "one input is translated"),
     ("--resume", "--force", "one goes on with what is there and the other begins anew"),
-    ("--sample", "--mbr", "one returns samples and the other the most typical of them"),
-    *(
-        (name, chance, "words are searched for or drawn by chance")
-        for name in ("--beam", "--diverse", "--diversity", "--coverage")
-        for chance in CHANCE
-    ),
+    ("--beam", "--sample", "words are searched for or drawn by chance"),
 ]
+# What there was, and what to do instead.
+GONE = {
+    "--coverage": "it made translations worse; --length-penalty favours longer ones",
+    **dict.fromkeys(("--diverse", "--diversity"),
+                    "--sample --n-best N gives translations that differ"),
+    **dict.fromkeys(("--mbr", "--samples"), "--beam N is better, and faster"),
+}  # fmt: skip
 # What CTranslate2 does not have, or not the same each time.
-ONLY_TORCH = ("--diverse", "--min-p", "--repetition-penalty", "--seed", "--attention",
-              "--cuda-graphs")  # fmt: skip
+ONLY_TORCH = ("--min-p", "--repetition-penalty", "--seed", "--attention", "--cuda-graphs")
 
 
 class FileOptions(Checked, section="option"):
@@ -94,9 +91,6 @@ class SearchOptions(Checked, section="option"):
     length_penalty: float | None = option_of(
         DecodeConfig, "length_penalty", "X", ": above 0 favours longer output"
     )
-    coverage: float | None = option_of(DecodeConfig, "coverage", "X")
-    groups: int | None = option_of(DecodeConfig, "groups", "N", off=1, flag="--diverse")
-    diversity: float | None = option_of(DecodeConfig, "diversity", "X")
     max_length: int | None = option(
         None, "most subwords of a sentence's translation", "N", at_least=1
     )
@@ -109,11 +103,9 @@ class SearchOptions(Checked, section="option"):
 
 
 class SamplingOptions(Checked, section="option"):
-    """words are drawn by chance, with --sample or --mbr"""
+    """words are drawn by chance, with --sample"""
 
     sample: bool = option(False, "return samples")
-    mbr: bool = option(False, "return the sample that is most like the others")
-    samples: int | None = option_of(DecodeConfig, "samples", "N")
     temperature: float | None = option_of(DecodeConfig, "temperature", "X")
     top_k: int | None = option_of(DecodeConfig, "top_k", "N")
     top_p: float | None = option_of(DecodeConfig, "top_p", "X")
@@ -247,14 +239,15 @@ COMMAND = Command(
     docs="docs/decoding.md",
     # Settings of a search that options of other names ask for.
     flags=(("max_extra", "--max-length"), ("strategy", "--sample")),
+    gone=GONE,
 )
 
 
 def decode_settings(options: TranslateOptions) -> dict[str, Any]:
     """What was asked of the search, as settings of `DecodeConfig`."""
     given = {name: value for name, value in flat(options).items() if name in DECODE}
-    if options.sampling.sample or options.sampling.mbr:
-        given["strategy"] = "sample" if options.sampling.sample else "mbr"
+    if options.sampling.sample:
+        given["strategy"] = "sample"
     if options.search.max_length is not None:  # whatever the source's length; the end mark is extra
         given |= {"max_ratio": 0.0, "max_extra": options.search.max_length + 1}
     return {name: value for name, value in given.items() if value is not None}

@@ -10,10 +10,7 @@ from seq2seq.config.checked import SHARE, Checked, changes_of, setting
 class DecodeConfig(Checked, section="decode"):
     """How translations are searched for."""
 
-    strategy: str = setting(
-        "beam", "beam, sample, or mbr: of samples, the one that is most like the others",
-        choices=("beam", "sample", "mbr"),
-    )  # fmt: skip
+    strategy: str = setting("beam", "beam, or sample: drawn by chance", choices=("beam", "sample"))
     beam: int = setting(5, "hypotheses kept per sentence; 1 = greedy", at_least=1)
     n_best: int = setting(1, "translations returned per sentence", at_least=1)
     length_norm: str = setting(
@@ -21,15 +18,6 @@ class DecodeConfig(Checked, section="decode"):
         choices=("none", "average", "gnmt"),
     )  # fmt: skip
     length_penalty: float = setting(1.0, "power of that function", at_least=0)
-    coverage: float = setting(
-        0.0, "taken off for source tokens that got little attention (GNMT's beta)", at_least=0,
-        only_with=("strategy", ("beam",)),
-    )  # fmt: skip
-    groups: int = setting(
-        1, "groups of hypotheses that differ from each other (diverse beam search)", at_least=1,
-        only_with=("strategy", ("beam",)),
-    )  # fmt: skip
-    diversity: float = setting(0.5, "taken off for each group that just chose it", at_least=0)
     temperature: float = setting(
         1.0, "of samples: below 1 sharper, above 1 flatter",
         above=0, instead="; for 0 use decode.beam=1",
@@ -41,7 +29,6 @@ class DecodeConfig(Checked, section="decode"):
     min_p: float = setting(
         0.0, "sample among those at least so likely, relative to the likeliest", **SHARE
     )
-    samples: int = setting(32, "samples that mbr chooses from", at_least=2)
     seed: int = setting(1, "of samples; each sentence draws for itself", at_least=0)
     min_length: int = setting(1, "fewest output tokens; 1 = never an empty output", at_least=0)
     min_ratio: float = setting(0.0, "the same, relative to the expected length", at_least=0)
@@ -57,13 +44,7 @@ class DecodeConfig(Checked, section="decode"):
 
     def rules(self) -> Iterator[str]:
         if self.n_best > self.width >= 1:
-            most, name = self.width, "samples" if self.strategy == "mbr" else "beam"
-            yield f"decode.n_best={self.n_best} needs as many hypotheses (decode.{name}={most})"
-        if self.strategy == "beam" and self.groups > 1 and self.beam % self.groups:
-            yield (
-                f"decode.groups={self.groups} must divide decode.beam={self.beam}: each group has "
-                "equally many hypotheses"
-            )
+            yield f"decode.n_best={self.n_best} needs as many hypotheses (decode.beam={self.beam})"
         if self.min_ratio > self.max_ratio:
             yield (
                 f"decode.min_ratio={self.min_ratio} is above decode.max_ratio={self.max_ratio}: "
@@ -73,7 +54,7 @@ class DecodeConfig(Checked, section="decode"):
     @property
     def width(self) -> int:
         """Hypotheses of a sentence that are extended at once; only samples that are wanted."""
-        return {"mbr": self.samples, "sample": self.n_best}.get(self.strategy, self.beam)
+        return self.n_best if self.strategy == "sample" else self.beam
 
 
 # Search settings that are given; the others are as the model was validated.

@@ -38,9 +38,6 @@ class OptimConfig(Checked, section="optim"):
     eps: float = setting(1e-9, "AdamW: keeps it from dividing by zero", above=0)
     weight_decay: float = setting(0.0, "on matrices, never on biases and norms", at_least=0)
     label_smoothing: float = setting(0.1, "probability that all labels share", **SHARE)
-    r_drop: float = setting(
-        0.0, "weight of R-Drop (Liang et al. 2021), which doubles each batch; 0 = off", at_least=0
-    )
     ema: float = setting(
         0.0, "decay of the average of weights that is evaluated and shipped; 0 = off", **SHARE
     )

@@ -6,9 +6,9 @@ is faster: in torch, the stop rule of a step took 0.02 ms more. The rest is as f
 was in NumPy, also on one core of a CPU: 0.20, 0.82 and 2.9 ms a step for 1, 16 and 64 sentences
 with 5 beams and 8,000 tokens (before 0.18, 0.87 and 3.2), mostly for finding the likeliest tokens.
 
-Shapes: B unfinished sentences, G groups of their beams; M beams they have now (1 at the start, then
-N), R = B x M rows of the model (row b * M + m is beam m of sentence b), L tokens so far, V
-vocabulary; K likeliest tokens of a beam, C extensions of a sentence to choose from, E outputs.
+Shapes: B unfinished sentences, M beams they have now (1 at the start, then N), R = B x M rows of
+the model (row b * M + m is beam m of sentence b), L tokens so far, V vocabulary; K likeliest tokens
+of a beam, C extensions of a sentence to choose from, E outputs.
 """
 
 from __future__ import annotations
@@ -49,10 +49,6 @@ def beam_search(
     done once N hypotheses have ended, or earlier when no continuation can change the results (see
     `_StopRule`).
 
-    With `config.groups` the beams are groups that are searched one after another at each step,
-    each like a beam of its own, with `config.diversity` taken off a token for each time an
-    earlier group has just chosen it (Vijayakumar et al. 2018).
-
     With `RequiredTerms` among the constraints, beams are shared between hypotheses that have met
     more and fewer tokens of the terms (see `lexical_constraints.py`).
     """
@@ -64,7 +60,7 @@ def beam_search(
         extensions, met_BC = _expand(
             model.step(last_R, state), history, totals_BM, config, constraints
         )
-        going_on, ends = _choose(extensions, met_BC, history.width, config)
+        going_on, ends = _choose(extensions, met_BC, history.width, config.beam)
         longer, rows_R, totals_BM = going_on.of(history), going_on.rows.flatten(), going_on.totals
         ended_BN, best_B, moved = _on_host(ends, history, longer, rows_R)
         new_BN, done_B = rule(ended_BN, best_B, longer.length)
@@ -83,7 +79,7 @@ def beam_search(
         elif moved:
             state.reorder(rows_R)
         last_R = history.tokens_RL[:, -1]
-    wanted = None if return_all_finished or config.coverage else config.n_best
+    wanted = None if return_all_finished else config.n_best
     return [_best_first(own)[:wanted] for own in assembled(finished, len(limits), config)]
 
 
@@ -159,7 +155,7 @@ def largest(x_RV: Tensor, count: int) -> Tensor:
 
 
 def _choose(
-    extensions: _Extensions, met_BC: Tensor | None, width: int, config: DecodeConfig
+    extensions: _Extensions, met_BC: Tensor | None, width: int, beam: int
 ) -> tuple[_Extensions, _Extensions]:
     """The best extensions that go on (B, N), and those among which an end mark counts.
 
@@ -167,39 +163,19 @@ def _choose(
         extensions: of `width` beams, one beam after another.
         met_BC: constraints that each extension has met; see `round_robin`.
         width: M.
-        config: beams, groups and their diversity.
+        beam: N.
     """
-    size = config.beam // config.groups
-    parts = config.groups if width > 1 else 1  # at the start all groups share the empty hypothesis
-    own = extensions.tokens.size(1) // parts
-    going_on: list[_Extensions] = []
-    ends: list[_Extensions] = []
-    for group in range(config.groups):
-        columns = slice(group % parts * own, (group % parts + 1) * own)
-        some = extensions if parts == 1 else _Extensions(*(c[:, columns] for c in extensions))
-        if going_on:
-            said_BX = torch.cat([one.tokens for one in going_on], dim=1)  # in this step
-            times_BC = (some.tokens[..., None] == said_BX[:, None]).sum(dim=2)
-            some = some._replace(totals=some.totals - config.diversity * times_BC)
-        # Ties go to the first beam and token, as they stand, lest they depend on the batch.
-        order_BC = (-some.totals).argsort(dim=1, stable=True)
-        if met_BC is not None:
-            order_BC = round_robin(order_BC, met_BC[:, columns], some.totals > -torch.inf)
-        # Twice as many as go on: enough even if the end mark of every beam is among them.
-        best = some.at(order_BC[:, : 2 * size])
-        ends.append(_Extensions(*(column[:, :size] for column in best)))
-        found = best.tokens.size(1)
-        number = min(size, found - min(width // parts, found - 1))  # fewer if there are not so many
-        ends_last = (best.tokens == EOS).int().argsort(dim=1, stable=True)
-        going_on.append(best.at(ends_last[:, :number]))
-    return _joined(going_on), _joined(ends)
-
-
-def _joined(parts: list[_Extensions]) -> _Extensions:
-    """Those of all groups."""
-    if len(parts) == 1:
-        return parts[0]
-    return _Extensions(*(torch.cat(columns, dim=1) for columns in zip(*parts, strict=True)))
+    # Ties go to the first beam and token, as they stand, lest they depend on the batch.
+    order_BC = (-extensions.totals).argsort(dim=1, stable=True)
+    if met_BC is not None:
+        order_BC = round_robin(order_BC, met_BC, extensions.totals > -torch.inf)
+    # Twice as many as go on: enough even if the end mark of every beam is among them.
+    best = extensions.at(order_BC[:, : 2 * beam])
+    found = best.tokens.size(1)
+    number = min(beam, found - min(width, found - 1))  # fewer if there are not so many
+    ends_last = (best.tokens == EOS).int().argsort(dim=1, stable=True)
+    ends = _Extensions(*(column[:, :beam] for column in best))
+    return best.at(ends_last[:, :number]), ends
 
 
 def _on_host(
@@ -221,12 +197,9 @@ def _on_host(
 
 
 def _best_first(found: list[Hypothesis]) -> list[Hypothesis]:
-    """What ended, each once; ties keep the order in which they did. Else what was cut off."""
-    unique: dict[tuple[int, ...], Hypothesis] = {}
-    for one in found:
-        if one.finished:
-            unique.setdefault(tuple(one.tokens), one)  # groups may agree
-    return sorted(unique.values(), key=lambda one: -one.score) or found
+    """What ended; ties keep the order in which they did. Else what was cut off."""
+    finished = [one for one in found if one.finished]
+    return sorted(finished, key=lambda one: -one.score) or found
 
 
 class _StopRule:
@@ -238,16 +211,14 @@ class _StopRule:
 
     Args:
         limits: of each output in tokens, end mark included.
-        config: beams, groups, results that are wanted, and how they are scored.
+        config: beams, results that are wanted, and how they are scored.
     """
 
     def __init__(self, limits: Sequence[int], config: DecodeConfig):
-        self._config, self._size = config, config.beam // config.groups
-        # With several groups or coverage, what is best is known at the end alone.
-        self._early = config.groups == 1 and not config.coverage
+        self._config = config
         self._limits_B = np.array(limits)
         self._divisors_B = np.array([length_divisor(limit, config) for limit in limits])
-        self._count_BG = np.zeros((len(limits), config.groups), int)  # results of each group
+        self._count_B = np.zeros(len(limits), int)  # results
         self._best_Bn = np.full((len(limits), config.n_best), -np.inf)  # scores, the worst first
 
     def __call__(
@@ -261,17 +232,14 @@ class _StopRule:
         """
         new_BN = ended_BN > -np.inf
         if new_BN.any():
-            new_BGN = new_BN.reshape(*self._count_BG.shape, -1)
-            new_BGN &= (self._count_BG < self._size)[..., None]  # some group had enough before
-            self._count_BG += new_BGN.sum(axis=2)
+            self._count_B += new_BN.sum(axis=1)
             scores_BN = np.where(new_BN, ended_BN / length_divisor(length, self._config), -np.inf)
             all_BX = np.sort(np.concatenate([self._best_Bn, scores_BN], axis=1), axis=1)
             self._best_Bn = all_BX[:, -self._config.n_best :]
-        done_B = (self._limits_B <= length) | (self._count_BG >= self._size).all(axis=1)
+        done_B = (self._limits_B <= length) | (self._count_B >= self._config.beam)
         done_B |= np.isneginf(best_B)  # constraints left nothing to say
-        if self._early:
-            done_B |= self._best_Bn[:, 0] >= best_B / self._divisors_B
+        done_B |= self._best_Bn[:, 0] >= best_B / self._divisors_B
         if done_B.any():
-            for name in ("_limits_B", "_divisors_B", "_count_BG", "_best_Bn"):
+            for name in ("_limits_B", "_divisors_B", "_count_B", "_best_Bn"):
                 setattr(self, name, getattr(self, name)[~done_B])
         return new_BN, done_B

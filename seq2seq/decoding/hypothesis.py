@@ -1,4 +1,4 @@
-"""What a search returns, and what it is ranked by: probability, length and coverage.
+"""What a search returns, and what it is ranked by: probability and length.
 
 Other engines make hypotheses, too, and start without torch.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
@@ -22,8 +20,7 @@ class Hypothesis:
     Attributes:
         tokens: ids without start and end marks.
         log_prob: natural log of its probability under the model, end mark included.
-        score: what finished hypotheses are ranked by: `log_prob`, divided by a function of length;
-            with `decode.coverage` the penalty is in it.
+        score: what finished hypotheses are ranked by: `log_prob`, divided by a function of length.
         finished: False if the output limit cut it off before an end mark.
         token_log_probs: of each token, and of the end mark if there is one; empty where an engine
             does not tell them.
@@ -66,34 +63,3 @@ def length_divisor(length: int, config: DecodeConfig) -> float:
     length = max(1, length)
     base = length if config.length_norm == "average" else (5 + length) / 6
     return math.pow(base, config.length_penalty)
-
-
-def coverage_penalty(weights_TS: np.ndarray) -> float:
-    """Sum over source tokens of log(min(attention they got, 1)) (Wu et al. 2016, eq. 14).
-
-    It is against translations that leave out parts of their source: 0 if each token got as much
-    as one target token gives, and below else.
-
-    Args:
-        weights_TS: attention of T target tokens to S source tokens, end marks included. The end
-            mark of the source has nothing to be translated, and does not count.
-    """
-    got_S = weights_TS.sum(axis=0, dtype=np.float64)[:-1]
-    return float(np.log(got_S.clip(np.finfo(np.float64).tiny, 1.0)).sum())
-
-
-def ranked_by_coverage(
-    hypotheses: Sequence[Hypothesis], weights: Sequence[np.ndarray], config: DecodeConfig
-) -> list[Hypothesis]:
-    """The best of a sentence, whose scores have `config.coverage` times the penalty added.
-
-    Args:
-        hypotheses: all that a search found, so that an early stop can have missed none.
-        weights: attention (T, S) of each.
-        config: the weight of the penalty, and how many are wanted.
-    """
-    scored = [
-        replace(one, score=one.score + config.coverage * coverage_penalty(weights_TS))
-        for one, weights_TS in zip(hypotheses, weights, strict=True)
-    ]
-    return sorted(scored, key=lambda one: -one.score)[: config.n_best]

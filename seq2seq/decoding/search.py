@@ -62,7 +62,7 @@ def search(
 
     Returns:
         For each source its hypotheses, best first: `config.n_best`, or fewer where there are no
-        more. `mbr` gives all its samples, since which is best is known once they are text.
+        more.
 
     Raises:
         RequestError: what is asked of a translation cannot be.
@@ -127,7 +127,7 @@ def make_constraints(
 def _strategy(config: DecodeConfig) -> Callable[..., Found]:
     if config.strategy == "beam":
         return greedy_search if config.beam == 1 else beam_search
-    return sample_search  # mbr chooses among samples
+    return sample_search
 
 
 def _in_threads(

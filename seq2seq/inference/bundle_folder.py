@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 
 from seq2seq import __version__
 from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig, migrated
+from seq2seq.config.renames import REMOVED
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, UserError, command_line, nearest
 from seq2seq.inference.shipped import model_folder
+
+log = logging.getLogger(__name__)
 
 FORMAT = 1
 FILES = ("config.json", "model.safetensors")  # and vocabularies
@@ -107,7 +111,7 @@ def read_config(path: Path) -> BundleConfig:
         return BundleConfig(
             model=ARCHITECTURES[architecture](**sizes),
             vocab_sizes=(int(source), int(target)),
-            decode=DecodeConfig(**config["decode"]),
+            decode=_decode(path, dict(config["decode"])),
             training=_training(dict(config["training"])),
             # Bundles of before there was a choice read texts as they are.
             normalise=CleaningConfig(normalise=list(config.get("normalise", []))).normalise,
@@ -116,6 +120,18 @@ def read_config(path: Path) -> BundleConfig:
         )
     except (KeyError, TypeError, ValueError, OverflowError, UserError) as error:
         raise BundleError(f"{path} does not describe a model of this project: {error}") from error
+
+
+def _decode(path: Path, stored: dict[str, Any]) -> DecodeConfig:
+    """Search settings; where they ask for what is gone, a warning says so, and a beam searches."""
+    gone = {name: value for name, value in stored.items() if f"decode.{name}" in REMOVED}
+    kept = {name: value for name, value in stored.items() if name not in gone}
+    if kept.get("strategy") == "mbr":
+        gone["strategy"] = kept.pop("strategy")
+    if gone:
+        said = ", ".join(f"decode.{name}={value}" for name, value in gone.items())
+        log.warning("%s asks for %s, which is gone: a plain beam searches instead", path, said)
+    return DecodeConfig(**kept)
 
 
 def _training(stored: dict[str, Any]) -> dict[str, Any]:

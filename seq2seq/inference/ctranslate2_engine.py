@@ -34,7 +34,7 @@ from seq2seq.errors import BundleError, ConfigError, UserError
 from seq2seq.inference.bundle_folder import read_config
 from seq2seq.inference.ctranslate2_device import choose_device, threads
 from seq2seq.inference.ctranslate2_folder import require_ctranslate2, require_layout
-from seq2seq.inference.engine import Progress, ranked_by_cover
+from seq2seq.inference.engine import Progress
 
 Tokens = tuple[int, ...]
 Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
@@ -110,8 +110,7 @@ class CTranslate2Engine:
         for row in unsure:
             outputs = [output for output, _ in found[row]]
             found[row] = [(output, sum(next(forced)[: len(output)])) for output in outputs]
-        results = [_hypotheses(outputs, config) for outputs in found]
-        return ranked_by_cover(self, requests, results, config) if config.coverage else results
+        return [_hypotheses(outputs, config) for outputs in found]
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         """Log probabilities of the tokens of each target, its end mark last."""
@@ -333,10 +332,10 @@ def _hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesi
     ]
     all_of_them.sort(key=lambda one: -one.score)
     if config.strategy != "beam":
-        return all_of_them  # mbr needs each of them
+        return all_of_them
     # What the limit cut off is better than nothing only.
     finished = [one for one in all_of_them if one.finished] or all_of_them[:1]
-    return finished if config.coverage else finished[: config.n_best]
+    return finished[: config.n_best]
 
 
 def _batches(
@@ -384,7 +383,6 @@ def _refuse_unknown(requests: Sequence[Request], config: DecodeConfig) -> None:
     """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
     sampled = config.strategy != "beam"
     lacking = {
-        f"decode.groups={config.groups}": config.groups > 1,
         f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
         # Its own is applied to scores before the softmax.
         f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
 from seq2seq.config import DecodeConfig
-from seq2seq.decoding.hypothesis import Hypothesis, ranked_by_coverage
+from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request
 
 Progress = Callable[[int], object] | None
@@ -41,19 +40,3 @@ class Engine(Protocol):
             Weights (T, S), end marks included on both sides; rows sum to 1.
         """
         ...
-
-
-def ranked_by_cover(
-    engine: Engine,
-    requests: Sequence[Request],
-    found: list[list[Hypothesis]],
-    config: DecodeConfig,
-) -> list[list[Hypothesis]]:
-    """All hypotheses of each request, ranked again by what their attention covers."""
-    room = engine.max_length - 1  # what the limit cut off has no end mark, but attention wants it
-    each = zip(requests, found, strict=True)
-    pairs = [(request.source, one.tokens[:room]) for request, group in each for one in group]
-    weights = iter(engine.attention(pairs))
-    return [
-        ranked_by_coverage(group, list(islice(weights, len(group))), config) for group in found
-    ]

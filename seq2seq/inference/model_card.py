@@ -61,8 +61,8 @@ def _recipe(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}, learning rate {peak}, {optim['schedule']}"
         yield f"{_steps(optim['warmup_steps'])} of warm-up"
         yield f"label smoothing {optim['label_smoothing']:g}"
-        yield from (f"{name} {optim[key]:g}" for name, key in
-                    (("R-Drop", "r_drop"), ("EMA", "ema")) if optim.get(key))  # fmt: skip
+        if optim.get("ema"):
+            yield f"EMA {optim['ema']:g}"
     if "max_tokens" in data:
         yield f"batches of {data['max_tokens']:,} positions"
     if "model" in config:

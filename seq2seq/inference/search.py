@@ -11,7 +11,6 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import Request, RoomError
 from seq2seq.inference.engine import Engine, Progress
-from seq2seq.inference.mbr import by_consensus
 from seq2seq.inference.text.fallback import Candidates, Source
 from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.translation import Translation
@@ -79,11 +78,7 @@ class TextSearch:
         """All hypotheses of each request, best first; some may be the same text."""
         if decode.strategy == "beam" and decode.n_best > 1:
             decode = dataclasses.replace(decode, n_best=decode.beam)
-        found = self.engine.search(requests, decode, progress)
-        if decode.strategy == "mbr":
-            decoded = self.vocabularies.target.decode
-            found = [by_consensus(own, decoded([one.tokens for one in own])) for own in found]
-        return found
+        return self.engine.search(requests, decode, progress)
 
     def _translation(self, found: Hypothesis) -> Translation:
         target = self.vocabularies.target

@@ -16,7 +16,7 @@ from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import Ensemble, ModelStep, StepModel
-from seq2seq.inference.engine import Progress, ranked_by_cover
+from seq2seq.inference.engine import Progress
 from seq2seq.model.translation_model import TranslationModel
 
 
@@ -52,7 +52,7 @@ class TorchEngine:
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        found = search(
+        return search(
             self._step,
             requests,
             config,
@@ -63,7 +63,6 @@ class TorchEngine:
             workers=self._workers,
             return_all_finished=True,
         )
-        return ranked_by_cover(self, requests, found, config) if config.coverage else found
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         return forced_log_probs(self.models, pairs)

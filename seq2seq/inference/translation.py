@@ -13,8 +13,8 @@ class Translation:
 
     Attributes:
         text: the French text; empty for an empty source.
-        score: what the search ranked by: log probability, divided by a function of length; with
-            the strategy mbr the expected utility. None where nothing was translated.
+        score: what the search ranked by: log probability, divided by a function of length. None
+            where nothing was translated.
         finished: False if the output limit cut it off.
         tokens: subwords of the output, without marks.
         token_scores: log probability of each, then of the end mark; empty where the engine does

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch import Tensor
 
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import TranslationModel
@@ -56,7 +55,9 @@ def translation_loss(
         smoothing: weight that is spread over the vocabulary.
         num_tokens: number of real labels, if known; spares a GPU from waiting to count them.
     """
-    places_P = real_places(labels_BT, num_tokens)
+    real = labels_BT.flatten() != PAD
+    size = int(real.sum()) if num_tokens is None else num_tokens
+    places_P = torch.nonzero_static(real, size=size)[:, 0]
     hidden_PD = hidden_BTD.flatten(0, 1).index_select(0, places_P)
     labels_P = labels_BT.flatten()[places_P]
     weight_VD: Tensor = model.output.weight
@@ -70,43 +71,6 @@ def translation_loss(
         hidden_PD, weight_VD, bias_V, labels_P, smoothing, dtype
     )
     return LossSums(smoothed, nll)
-
-
-def real_places(labels_BT: Tensor, num_tokens: int | None = None) -> Tensor:
-    """Places (P,) of real labels among the B * T; `num_tokens` is their number, if known."""
-    real = labels_BT.flatten() != PAD
-    size = int(real.sum()) if num_tokens is None else num_tokens
-    return torch.nonzero_static(real, size=size)[:, 0]
-
-
-def divergence(
-    model: TranslationModel, hidden_BTD: Tensor, labels_BT: Tensor, num_tokens: int | None = None
-) -> Tensor:
-    """How far two predictions of the same labels are apart: KL(a || b) + KL(b || a), summed.
-
-    R-Drop (Liang et al. 2021) makes a model agree with itself under two draws of dropout.
-
-    Args:
-        model: whose output layer makes scores of hidden states.
-        hidden_BTD: hidden states; the second half of the batch repeats the first.
-        labels_BT: their labels, of both halves.
-        num_tokens: number of real labels of one half, if known.
-    """
-    half = len(labels_BT) // 2
-    places_P = real_places(labels_BT[:half], num_tokens)
-    a_PD, b_PD = (h.flatten(0, 1).index_select(0, places_P) for h in hidden_BTD.chunk(2))
-    total = hidden_BTD.new_zeros((), dtype=torch.float32)
-    for rows in _portions(len(places_P), model.output.weight):
-        total = total + checkpoint(
-            _divergence, model.output, a_PD[rows], b_PD[rows], use_reentrant=False
-        )
-    return total
-
-
-def _divergence(output: nn.Linear, a_PD: Tensor, b_PD: Tensor) -> Tensor:
-    a_PV, b_PV = (output(hidden).float().log_softmax(dim=-1) for hidden in (a_PD, b_PD))
-    total: Tensor = ((a_PV.exp() - b_PV.exp()) * (a_PV - b_PV)).sum()
-    return total
 
 
 def _portions(rows: int, weight_VD: Tensor) -> Iterator[slice]:

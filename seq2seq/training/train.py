@@ -237,7 +237,7 @@ def make_callbacks(
     """What watches the run; each stands behind those whose figures it takes."""
     samples = Samples(run.folder, config.logger.samples, validation)
     callbacks: list[Callback] = [
-        Throughput(passes=2 if config.optim.r_drop else 1),
+        Throughput(),
         Progress(validation),
         samples,
     ]

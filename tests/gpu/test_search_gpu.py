@@ -30,7 +30,6 @@ STRATEGIES = {
     "greedy": {"beam": 1},
     "beam": {"beam": 4, "n_best": 4},
     "gnmt": {"beam": 3, "length_norm": "gnmt", "length_penalty": 0.6},
-    "diverse": {"beam": 4, "n_best": 4, "groups": 2},
     "sample": {"strategy": "sample", "n_best": 3, "temperature": 0.7, "top_k": 20},
     "rules": {"beam": 3, "no_repeat_ngram": 2, "repetition_penalty": 1.3, "min_ratio": 0.5},
 }

@@ -94,14 +94,14 @@ def test_evaluate_agrees_with_sacrebleu_on_the_files_it_wrote(
     toy_run, toy_corpus, script, tmp_path
 ):
     result = script("evaluate", f"bundle={toy_run}", "data=files", f"data.path={toy_corpus}",
-                    f"output={tmp_path}", "decode=mbr", "decode.samples=3")
+                    f"output={tmp_path}", "decode=sample", "decode.seed=3")
     assert result.returncode == 0, result.stderr
     hypotheses = (tmp_path / "hypotheses.txt").read_text().splitlines()
     references = (tmp_path / "references.txt").read_text().splitlines()
     record = Evaluation.read(tmp_path / "evaluation.json")
     assert record.score("BLEU").value == sacrebleu.corpus_bleu(hypotheses, [references]).score
     assert record.sentences == 40
-    assert (record.decode["strategy"], record.decode["samples"]) == ("mbr", 3)
+    assert (record.decode["strategy"], record.decode["seed"]) == ("sample", 3)
     assert record.decode["batch_tokens"] == 4096  # as the model was validated
     assert record.overlap["training_pairs"] == 1500
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in result.stdout

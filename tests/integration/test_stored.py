@@ -55,6 +55,10 @@ GONE: dict[tuple[str, str], str] = {
         for name in ("sentences_per_second_p25", "sentences_per_second_p75",
                      "call_seconds_p50", "call_seconds_p95")
     },
+    **{("presets of decode", name): "docs/results.md: a plain beam is better"
+       for name in ("diverse", "mbr")},
+    **{("options of translate", name): "--beam, --sample; docs/results.md: a plain beam is better"
+       for name in ("--coverage", "--diverse", "--diversity", "--mbr", "--samples")},
     # A dry run names the parts of a model as its code does, and shows no shapes and no sentences.
     **{
         ("dry run", name): "parts under `parameters`; `measured` for activations"
@@ -66,6 +70,9 @@ GONE: dict[tuple[str, str], str] = {
     },
 }
 
+# Settings of a stored run that are gone: a run that used them does not go on.
+IN_USE = {"r_drop: 1.0": "r_drop: 0.0", "coverage: 0.2": "coverage: 0.0"}
+
 # Answers that are others on purpose.
 CHANGED = {
     "joiner": "zero-width joiners stay where they make one emoji of several",
@@ -75,7 +82,11 @@ CHANGED = {
 
 INVENTORY: dict[str, Any] = json.loads((STORED / "inventory.json").read_text(encoding="utf-8"))
 EXPECTED: dict[str, Any] = json.loads((STORED / "interrupted_runs" / "expected.json").read_text())
-OUTPUTS = stored.read_lines(STORED / "outputs.jsonl")
+OUTPUTS = [
+    line for line in stored.read_lines(STORED / "outputs.jsonl")
+    if not line["keywords"].keys() & {"coverage", "groups"}
+    and line["keywords"].get("strategy") != "mbr"
+]
 CONFIGS = sorted(path.parent.name for path in (STORED / "configs").glob("*/config.yaml"))
 QUICK = {"everything", "experiment_general", "model_base_gqa", "model_rnn_attention", "older",
          "precision_bf16-mixed", "streaming", "trainer_fsdp"}  # fmt: skip
@@ -137,7 +148,7 @@ def test_the_stored_outputs_are_worth_comparing() -> None:
     texts = [
         line["answer"]["text"] for line in OUTPUTS if line["call"].startswith("translate")
     ]
-    assert len(OUTPUTS) >= 500
+    assert len(OUTPUTS) >= 490
     assert len(set(texts)) > 0.9 * len(texts)
 
 
@@ -219,8 +230,8 @@ def test_a_resumed_run_has_the_fields_and_files_of_before(resumed: Path) -> None
     def there(part: str, names: Iterable[str], now: Iterable[str], rare: str) -> None:
         """All names but those that only some runs have are there."""
         gone = [name for name in missing(part, names, now) if not re.match(rare, name)]
-        renamed = {f"{place}.{old}" for old in stored.renamed()
-                   for place in ("training.config", "settings")}  # fmt: skip
+        renamed = {f"{place}{old}" for old in stored.renamed()
+                   for place in ("training.config.", "settings.", "")}  # fmt: skip
         assert [name for name in gone if name not in renamed] == [], part
 
     rare = "profile/" if averages else "profile/|snapshots/"
@@ -254,11 +265,14 @@ def test_200_steps_of_tiny_are_the_same_to_the_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", some(CONFIGS, slow={*CONFIGS} - QUICK))
-def test_stored_settings_are_read(name: str) -> None:
+def test_stored_settings_are_read(name: str, tmp_path: Path) -> None:
     """By resume=; each setting keeps its value, or has a new name, whose value may differ."""
-    folder, renamed = STORED / "configs" / name, stored.renamed()
-    before = stored.flat(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))
-    now, wrong = stored.flat(stored.train_settings(f"resume={folder}")), []
+    text, renamed = (STORED / "configs" / name / "config.yaml").read_text("utf-8"), stored.renamed()
+    for used, off in IN_USE.items():
+        text = text.replace(f" {used}\n", f" {off}\n")
+    (tmp_path / "config.yaml").write_text(text)
+    before = stored.flat(yaml.safe_load(text))
+    now, wrong = stored.flat(stored.train_settings(f"resume={tmp_path}")), []
     for key, value in before.items():
         new = renamed.get(key, key)
         got = now.get(new, "nothing") if new is not None else value
@@ -272,6 +286,9 @@ def test_presets_are_composed_to_the_same_settings() -> None:
     before = yaml.safe_load((STORED / "composed.yaml").read_text(encoding="utf-8"))
     default, renamed, wrong = stored.flat(before["default"]), stored.renamed(), []
     for preset, changes in before["changes"].items():
+        group, _, name = preset.partition("=")
+        if (f"presets of {group}", name) in GONE:
+            continue
         now = stored.flat(stored.train_settings(preset))
         gone = changes.pop("without", [])
         expected = {key: value for key, value in (default | changes).items() if key not in gone}

@@ -108,38 +108,6 @@ def beam_by_lists(
     return sorted(results, key=lambda result: -result.score(penalty))
 
 
-def diverse_beam_by_lists(
-    language: Probabilities, source: Words, limit: int, beam: int, groups: int, diversity: float,
-    penalty: float,
-) -> list[Output]:
-    """All different results of diverse beam search (Vijayakumar et al. 2018), best first."""
-    size = beam // groups
-    results: list[list[Output]] = [[] for _ in range(groups)]
-    # Of each group: words, log probability, and what it is ranked by.
-    alive: list[list[tuple[Words, float, float]]] = [[((), 0.0, 0.0)] for _ in range(groups)]
-    for _ in range(limit):
-        said: list[int] = []  # by earlier groups in this step
-        for group in range(groups):
-            extensions = [
-                (words, token, log_prob + log(p), rank + log(p) - diversity * said.count(token))
-                for words, log_prob, rank in alive[group]
-                for token, p in enumerate(language(source, words))
-                if token not in (PAD, BOS)
-            ]
-            extensions.sort(key=lambda extension: -extension[3])
-            ended = [Output(w, p, True) for w, token, p, _ in extensions[:size] if token == EOS]
-            if len(results[group]) < size:
-                results[group] += ended
-            going = [one for one in extensions if one[1] != EOS][:size]
-            alive[group] = [((*w, token), p, rank) for w, token, p, rank in going]
-            said += [token for _, token, _, _ in going]
-        if all(len(found) >= size for found in results):
-            break
-    found = dict.fromkeys(output for group in results for output in group)
-    unfinished = Output(*alive[0][0][:2], False)
-    return sorted(found or [unfinished], key=lambda result: -result.score(penalty))
-
-
 @dataclass
 class TableState:
     """Sources and, for each hypothesis, its words; hypotheses of a sentence are neighbours."""

@@ -136,12 +136,10 @@ def test_of_several_turns_the_median_counts():
     assert measuring.median([False, False]) is False
 
 
-def test_the_moving_average_and_r_drop_are_part_of_a_step(config):
-    _, [(held, _), *_] = train_steps(config.training(), 4, "cpu", "32-true")
-    doubled = replace(config, optim=replace(config.optim, ema=0.9, r_drop=1.0))
-    trainer, steps = train_steps(doubled.training(), 4, "cpu", "32-true")
+def test_the_moving_average_is_part_of_a_step(config):
+    averaged = replace(config, optim=replace(config.optim, ema=0.9))
+    trainer, _ = train_steps(averaged.training(), 4, "cpu", "32-true")
     assert trainer.ema.updates == 4
-    assert steps[0][0][3] == 2 * held[3]
 
 
 def test_settings_take_turns_and_each_gets_a_line(config, monkeypatch, capsys):

@@ -378,16 +378,12 @@ def test_who_types_is_answered_line_by_line(command, capitals):
         ("", {}),
         ("--beam 4 --n-best 2 --batch-tokens 99", {"beam": 4, "n_best": 2, "batch_tokens": 99}),
         ("--length-norm gnmt --length-penalty 0.6", {"length_norm": "gnmt", "length_penalty": 0.6}),
-        ("--coverage 0.2 --beam 4", {"coverage": 0.2, "beam": 4}),
-        ("--n-best 2 --beam 4 --diverse 2 --diversity 0.7",
-         {"n_best": 2, "beam": 4, "groups": 2, "diversity": 0.7}),
         ("--max-length 7", {"max_ratio": 0.0, "max_extra": 8}),
         ("--no-repeat-ngram 3", {"no_repeat_ngram": 3}),
         ("--repetition-penalty 1.2", {"repetition_penalty": 1.2}),
         ("--sample --temperature 0.5 --top-k 9 --top-p 0.9 --min-p 0.1 --seed 3 --n-best 9",
          {"strategy": "sample", "temperature": 0.5, "top_k": 9, "top_p": 0.9, "min_p": 0.1,
           "seed": 3, "n_best": 9}),
-        ("--mbr --samples 8 --seed 0", {"strategy": "mbr", "samples": 8, "seed": 0}),
         ("--no-split --no-protect --no-rescue",
          {"split": False, "protect": False, "rescue": False}),
         ("--french-typography --prefix Le", {"typography": True, "prefix": "Le"}),
@@ -496,7 +492,7 @@ def test_ctranslate2_refuses_terms_and_takes_what_changes_nothing(command, capit
     code, _, said = command("--terms", "terms.tsv", "--engine", "ctranslate2", "one")
     assert code == 2
     assert "ctranslate2 has no --terms: leave it out, or use torch" in said
-    neutral = ["--repetition-penalty", "1", "--diverse", "1", "--engine", "ctranslate2", "one"]
+    neutral = ["--repetition-penalty", "1", "--engine", "ctranslate2", "one"]
     assert command(*neutral)[0] == 0
 
 

@@ -20,7 +20,7 @@ $ seq2seq --print-completion fish
 $ translate --beem 2 x
     the option --beem is not known: did you mean '--beam' or '--seed' or '--terms'?
 $ translate --devise cpu x
-    the option --devise is not known: did you mean '--device' or '--diverse' or '--resume'?
+    the option --devise is not known: did you mean '--device' or '--resume' or '--engine'?
 $ translate --beam x
     --beam x is no whole number
 $ translate --beam two x
@@ -31,12 +31,16 @@ $ translate --beam 2.5 x
     --beam 2.5 is no whole number
 $ translate --n-best 5 --beam 2 x
     --n-best 5 needs as many hypotheses (--beam 2)
-$ translate --beam 5 --diverse 2 --n-best 2 x
-    --diverse 2 must divide --beam 5: each group has equally many hypotheses
-$ translate --diverse 2 --beam 4 x
-    --diverse does nothing without --n-best: add it
-$ translate --diversity 0.5 x
-    --diversity does nothing without --diverse: add it
+$ translate --diverse=2 --diversity=0.5 --n-best 2 x
+    2 settings cannot work:
+      - --diverse is gone: --sample --n-best N gives translations that differ
+      - --diversity is gone: --sample --n-best N gives translations that differ
+$ translate --coverage 0.1 x
+    --coverage is gone: it made translations worse; --length-penalty favours longer ones
+$ translate --mbr --samples 3 x
+    2 settings cannot work:
+      - --mbr is gone: --beam N is better, and faster
+      - --samples is gone: --beam N is better, and faster
 $ translate --top-p 2 --sample x
     --top-p 2.0 is too large: it must be at most 1
 $ translate --temperature 0 --sample x
@@ -54,18 +58,8 @@ $ translate --max-length 0 x
 $ translate --sample --beam 4 x
     --beam and --sample do not go together, as words are searched for or drawn by chance: leave
     one of them out
-$ translate --mbr --coverage 0.1 x
-    --coverage and --mbr do not go together, as words are searched for or drawn by chance: leave
-    one of them out
-$ translate --sample --mbr x
-    --sample and --mbr do not go together, as one returns samples and the other the most typical
-    of them: leave one of them out
 $ translate --seed 3 x
-    --seed does nothing without --sample or --mbr: add it
-$ translate --samples 3 --sample x
-    --samples does nothing without --mbr: add it
-$ translate --mbr --samples 3 --n-best 4 x
-    --n-best 4 needs as many hypotheses (--samples 3)
+    --seed does nothing without --sample: add it
 $ translate --resume x
     --resume does nothing without --output: add it
 $ translate --force x
@@ -106,8 +100,6 @@ $ translate --engine marian x
     --engine marian is not known: choose one of: ctranslate2, torch
 $ translate --engine ctranslate2 --cuda-graphs x
     --engine ctranslate2 has no --cuda-graphs: leave it out, or use torch
-$ translate --diverse 2 --beam 4 --n-best 2 --engine ctranslate2 x
-    --engine ctranslate2 has no --diverse: leave it out, or use torch
 $ translate --sample --min-p 0.1 --engine ctranslate2 x
     --engine ctranslate2 has no --min-p: leave it out, or use torch
 $ translate --repetition-penalty 2 --engine ctranslate2 x
@@ -122,7 +114,7 @@ $ translate --resume --seed 1 --beam two x
     3 settings cannot work:
       - --beam two is no whole number
       - --resume does nothing without --output: add it
-      - --seed does nothing without --sample or --mbr: add it
+      - --seed does nothing without --sample: add it
 $ score --columns en
     --columns: expected 2 arguments
 $ score --column en fr

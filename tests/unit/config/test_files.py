@@ -98,8 +98,8 @@ def given(settings: EvaluateConfig) -> dict[str, Any]:
 def test_evaluation_changes_the_search_settings_that_are_given(name):
     assert given(composed("bundle=x", name="evaluate")) == {}
     assert given(composed(f"decode={name}", "bundle=x", name="evaluate")) == written("decode", name)
-    changed = composed("decode=mbr", "decode.samples=4", "bundle=x", name="evaluate")
-    assert given(changed) == {**written("decode", "mbr"), "samples": 4}
+    changed = composed("decode=sample", "decode.top_k=4", "bundle=x", name="evaluate")
+    assert given(changed) == {**written("decode", "sample"), "top_k": 4}
 
 
 @pytest.mark.parametrize(

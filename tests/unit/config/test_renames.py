@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import asdict
 from typing import Any
@@ -15,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.cli.explain import explain, keys_of
-from seq2seq.cli.settings import _resumed
+from seq2seq.cli.settings import _resumed, build
 from seq2seq.config import TrainConfig, migrated
 from seq2seq.config.renames import REMOVED, RENAMED
 from seq2seq.errors import ConfigError, RunError
@@ -29,7 +30,14 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "trainer.spike": 7.5,
     "trainer.split": 4,
     "trainer.halve_on_oom": True,
+    "optim.r_drop": 0.0,
+    "decode.coverage": 0.0,
+    "decode.groups": 1,
+    "decode.diversity": 0.7,
+    "decode.samples": 8,
 }
+GROUPS = ("optim", "trainer", "decode")  # of the settings above
+IN_USE = {"optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3}
 
 
 def as_before(settings: TrainConfig) -> dict[str, Any]:
@@ -69,9 +77,9 @@ def test_stored_settings_get_the_names_of_today_and_keep_their_values_and_order(
     assert json.dumps(stored) == before
     for old, new in RENAMED.items():
         assert value_of(found, new) == OLD[old]
-    flat = {f"{section}.{name}" for section in ("optim", "trainer") for name in found[section]}
+    flat = {f"{section}.{name}" for section in GROUPS for name in found[section]}
     assert not flat & set(OLD)
-    assert {**found, "optim": 0, "trainer": 0} == {**stored, "optim": 0, "trainer": 0}
+    assert {**found, **dict.fromkeys(GROUPS)} == {**stored, **dict.fromkeys(GROUPS)}
     assert migrated(found) == found
     assert migrated({"model": {"final_lr": 1}, "trainer": None}) == {
         "model": {"final_lr": 1}, "trainer": None
@@ -103,6 +111,45 @@ def test_a_report_and_a_bundle_know_them_by_the_names_of_today(stored, tmp_path)
             new: OLD[old] for old, new in RENAMED.items()
         }
         assert not {"split", "halve_on_oom"} & set(found["trainer"])
+
+
+def put(settings: dict[str, Any], key: str, value: Any) -> None:
+    section, _, name = key.partition(".")
+    settings[section][name] = value
+
+
+@pytest.mark.parametrize("key", [*IN_USE, "decode.strategy"])
+def test_a_run_that_used_what_is_gone_keeps_saying_so_and_does_not_go_on(
+    key, stored, tmp_path, monkeypatch
+):
+    value = IN_USE.get(key, "mbr")
+    put(stored, key, value)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
+    assert value_of(read_run(tmp_path, "x").settings, key) == value
+    monkeypatch.setattr("seq2seq.cli.settings._overrides", lambda: [])
+    said = "mbr is not known: choose one of: beam, sample" if value == "mbr" else "is gone: "
+    with pytest.raises((RunError, ConfigError), match=f"{re.escape(key)}.{said}"):
+        build(TrainConfig, _resumed(compose(), str(tmp_path)))
+
+
+def test_a_bundle_that_used_what_is_gone_is_searched_by_a_beam_and_says_so(tmp_path, caplog):
+    bundle = json.loads((ROOT / "docs" / "decoding_model" / "config.json").read_text())
+    bundle["decode"]["length_penalty"] = 0.5
+    plain, file = bundle["decode"], tmp_path / "config.json"
+    file.write_text(json.dumps(bundle))
+    expected = read_config(file).decode
+    assert not caplog.records
+    for changed, said in (
+        ({"coverage": 0.2}, "decode.coverage=0.2"),
+        ({"groups": 3, "diversity": 1.0}, "decode.groups=3"),
+        ({"strategy": "mbr", "samples": 8}, "decode.strategy=mbr"),
+    ):
+        file.write_text(json.dumps(bundle | {"decode": plain | changed}))
+        assert read_config(file).decode == expected
+        assert caplog.messages.pop() == (
+            f"{file} asks for {said}, which is gone: a plain beam searches instead"
+        )
+        caplog.clear()
 
 
 @pytest.mark.parametrize("key", OLD)

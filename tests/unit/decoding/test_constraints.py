@@ -28,9 +28,7 @@ TOKENS = st.integers(3, VOCABULARY - 1)
 STRATEGIES = {
     "greedy": {"beam": 1},
     "beam": {"beam": 4, "n_best": 4},
-    "diverse": {"beam": 4, "n_best": 4, "groups": 2},
     "sample": {"strategy": "sample", "n_best": 3},
-    "mbr": {"strategy": "mbr", "samples": 4},
 }
 strategies = pytest.mark.parametrize("strategy", STRATEGIES)
 

@@ -22,9 +22,7 @@ PAIRS = [
 STRATEGIES = [
     {"beam": 1},
     {"beam": 4, "n_best": 4},
-    {"beam": 4, "groups": 2, "n_best": 3},
     {"strategy": "sample", "n_best": 3, "temperature": 1.5, "top_k": 4},
-    {"strategy": "mbr", "samples": 4},
     {"beam": 3, "n_best": 3, "length_norm": "gnmt", "repetition_penalty": 1.5},
     {"beam": 1, "no_repeat_ngram": 2, "min_length": 4, "length_norm": "none"},
 ]

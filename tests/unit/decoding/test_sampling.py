@@ -227,11 +227,6 @@ def test_samples_come_best_first_and_their_scores_are_the_languages():
             assert one.log_prob == pytest.approx(expected, abs=1e-5)
 
 
-def test_mbr_gets_all_samples():
-    [found] = sample(random_language(6, 4), [[3]], strategy="mbr", samples=7)
-    assert len(found) == 7
-
-
 class Waits(TorchDispatchMode):
     """Counts what makes a program wait for a GPU: a number, or a number of rows, that it asks for.
 

@@ -32,7 +32,6 @@ def test_a_card_tells_the_recipe_and_the_signature_of_the_score():
         "bpe subwords",
     ):  # fmt: skip
         assert fact in card, card
-    assert "R-Drop" not in card
     bundle.training["config"] |= {"init_from": "runs/first"}
     assert "for 1,800 steps, from the weights of an earlier model, with" in model_card(bundle)
 

@@ -1,17 +1,14 @@
-"""Bundles that are loaded together are searched as one; and what mbr makes of samples."""
+"""Bundles that are loaded together are searched as one."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 import torch
-from sacrebleu.metrics.chrf import CHRF
 
 from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.request import Request
-from seq2seq.errors import BundleError, ConfigError
+from seq2seq.errors import BundleError
 from seq2seq.inference.bundle import Bundle
 from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translator import Translator
@@ -63,33 +60,3 @@ def test_bundles_that_do_not_speak_the_same_language_are_refused(tmp_path):
     odd = saved(make(0, normalise=("nfc",)), tmp_path / "c")
     with pytest.raises(BundleError, match=r"/c reads texts normalised by \['nfc'\] and .* by \[\]"):
         Translator.load([first, odd], "cpu")
-
-
-# Minimum Bayes risk
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    bundle = make(0)
-    return Translator(TorchEngine([bundle.model]), bundle.vocabularies, bundle.decode)
-
-
-def test_mbr_returns_the_sample_with_the_largest_mean_utility(translator):
-    source, target = translator.vocabularies.source, translator.vocabularies.target
-    decode = dataclasses.replace(translator.decode, strategy="mbr", samples=12)
-    found = translator.translate(TEXTS, strategy="mbr", samples=12, n_best=3, **ALONE)
-    for text, best in zip(TEXTS, found, strict=True):
-        [samples] = translator.engine.search([Request(source.encode([text])[0])], decode)
-        texts = target.decode([sample.tokens for sample in samples])
-        utilities = {
-            one: sum(CHRF().sentence_score(one, [other]).score for other in texts) for one in texts
-        }
-        ranked = sorted(utilities.values(), reverse=True)
-        chosen = [best, *best.alternatives]
-        by_text = {one.strip(): utility for one, utility in utilities.items()}
-        assert [by_text[one.text.strip()] for one in chosen] == pytest.approx(ranked[:3])
-
-
-def test_more_translations_than_samples_are_refused(translator):
-    with pytest.raises(ConfigError, match=r"n_best=9 needs as many hypotheses \(decode.samples=4"):
-        translator.translate(TEXTS, strategy="mbr", samples=4, n_best=9)

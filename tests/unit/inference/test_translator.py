@@ -605,16 +605,6 @@ def test_what_has_nothing_to_translate_has_no_score(translator):
     assert [one.text for one in found][1:3] == ["123", "Привет"]
 
 
-def test_mbr_ranks_by_expected_utility_and_says_it():
-    translator = two_vocabularies("none")
-    settings = {"strategy": "mbr", "samples": 8, "n_best": 4, "rescue": False}
-    [best] = translator.translate(["the house"], **settings)
-    scores = [one.score for one in (best, *best.alternatives)]
-    assert len(scores) > 1
-    assert scores == sorted(scores, reverse=True)
-    assert all(0 <= score <= 100 for score in scores)
-
-
 def test_a_sentence_stays_one_line_whatever_the_model_writes(monkeypatch):
     translator = make()
     [ids] = translator.vocabularies.target.encode(["un\n\nhomme\x85 \u2028lit\n"])

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import PAD
 from seq2seq.training import loss
-from seq2seq.training.loss import divergence, translation_loss
+from seq2seq.training.loss import translation_loss
 
 VOCABULARY, WIDTH = 11, 6
 SMOOTHING = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
@@ -170,28 +170,6 @@ def test_autocast_multiplies_in_half_precision_and_sums_in_full():
     gradients = torch.autograd.grad(half.smoothed, inputs)
     assert all(gradient.dtype == torch.float32 for gradient in gradients)
     assert_close(gradients, expected, rtol=5e-2, atol=2e-2)
-
-
-def test_divergence_is_the_two_sided_kl_of_torch():
-    linear, hidden, labels = problem([4, 2, 3, 4, 2, 3])
-    labels[3:] = labels[:3]
-    inputs = [hidden, linear.weight, linear.bias]
-    apart = divergence(SimpleNamespace(output=linear), hidden, labels)
-    logs = linear(hidden).log_softmax(dim=-1)
-    real = labels[:3] != PAD
-    a, b = logs[:3][real], logs[3:][real]
-    expected = F.kl_div(b, a, reduction="sum", log_target=True)
-    expected = expected + F.kl_div(a, b, reduction="sum", log_target=True)
-    assert_close(apart, expected)
-    assert_close(torch.autograd.grad(apart, inputs), torch.autograd.grad(expected, inputs))
-
-
-def test_equal_predictions_do_not_diverge_and_different_ones_do():
-    linear, hidden, labels = problem([4, 2])
-    model = SimpleNamespace(output=linear)
-    twice = torch.cat([hidden, hidden])
-    assert divergence(model, twice, labels.repeat(2, 1)).item() == pytest.approx(0, abs=1e-6)
-    assert divergence(model, torch.cat([hidden, -hidden]), labels.repeat(2, 1)).item() > 1
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
