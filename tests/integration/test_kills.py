@@ -1,7 +1,8 @@
 """The proof of exact resumption: runs killed at random moments end with the same weights.
 
-    pytest -m slow -s tests/integration/test_kills.py            # prints the table
+    pytest -m slow -s tests/integration/test_kills.py            # prints the tables
     KILLS=5 pytest -m slow -s tests/integration/test_kills.py
+    KILLS=200 SEED=1 pytest -m slow -s tests/integration/test_kills.py -k life
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,11 +68,11 @@ def killed_run(run_dir: Path, corpus: Path, number: int, step: int, seconds: flo
     return stopped and not (run_dir / "summary.json").exists()
 
 
-def end_of(run_dir: Path) -> str:
+def end_of(run_dir: Path, steps: int = 300) -> str:
     """SHA-256 of the last weights, their average, and the bundle."""
     newest = newest_checkpoint(run_dir)
     assert newest is not None
-    assert step_of(newest) == 300
+    assert step_of(newest) == steps
     content = torch.load(newest, weights_only=True)
     digest = hashlib.sha256()
     for tensors in (content["model"], content["ema"]["shadow"]):
@@ -106,3 +108,40 @@ def test_killed_at_random_moments_and_resumed_it_ends_the_same(toy_corpus, tmp_p
             flush=True,
         )
     assert ends == [expected] * KILLS
+
+
+SHORT = ("trainer.max_steps=40", "trainer.val_every_n_steps=20", "checkpoint.every_n_steps=10",
+         "trainer.val_pairs=8", "data.num_workers=0")  # fmt: skip
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_of_its_life_it_ends_the_same(toy_corpus, tmp_path):
+    """From the first file to the report: `resume=` goes on; without a folder the command begins."""
+    whole = tmp_path / "whole"
+    command = [*SETTINGS, *SHORT, f"data.path={toy_corpus}"]
+    finish(start(*command, f"run_dir={tmp_path / 'first'}"))  # prepares the data
+    began = time.monotonic()
+    finish(start(*command, f"run_dir={whole}"))
+    life, expected = time.monotonic() - began, end_of(whole, steps=40)
+    files = {path.name for path in whole.iterdir()}
+    draw = random.Random(int(os.environ.get("SEED", "0")))
+    killed, found = 0, Counter[str]()
+    while killed < KILLS:
+        run_dir = tmp_path / f"run{draw.getrandbits(40)}"
+        process = start(*command, f"run_dir={run_dir}")
+        time.sleep(draw.uniform(0, life))
+        process.kill()
+        process.communicate(timeout=60)
+        killed += process.returncode == -signal.SIGKILL
+        before = {path.name for path in run_dir.iterdir()} if run_dir.is_dir() else set()
+        going_on = "config.yaml" in before
+        again = start(f"resume={run_dir}") if going_on else start(*command, f"run_dir={run_dir}")
+        printed = again.communicate(timeout=300)[0].decode()
+        finished = "is finished" in printed  # killed behind its report
+        assert again.returncode == 0 or finished, printed
+        assert end_of(run_dir, steps=40) == expected, run_dir
+        assert files <= {path.name for path in run_dir.iterdir()}
+        found["finished" if finished else "report" if "summary.json" in before else
+              "after a checkpoint" if going_on and "metrics" in before else
+              "before a checkpoint" if going_on else "before a folder"] += 1  # fmt: skip
+    print(f"\n{killed} kills within {life:.1f} s: all end with {expected[:16]}; {dict(found)}")
