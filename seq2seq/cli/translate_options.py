@@ -17,7 +17,7 @@ from seq2seq.lines import PACKED
 
 DECODE = {one.name for one in fields(DecodeConfig)}
 # Of `Translator.translate`.
-TEXT = ("split", "protect", "rescue", "typography", "prefix", "source_language", "without")
+TEXT = ("split", "protect", "rescue", "typography", "prefix", "source_language")
 FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
 
 # Options that do nothing alone, and those of which they need one.
@@ -263,6 +263,7 @@ def keywords(options: TranslateOptions) -> dict[str, Any]:
         **{name: getattr(options.text, name) for name in TEXT},
         "terms": load_terms(options.text.terms) if options.text.terms else None,
         "banned": options.text.banned or (),
+        "without": options.text.without or (),
         "align": options.answers.alignments,
         **decode_settings(options),
     }

@@ -208,7 +208,7 @@ class Translator:
         """
         if source_language not in SOURCE_LANGUAGE:
             known = ", ".join(SOURCE_LANGUAGE)
-            raise UserError(f"source_language={source_language} is not known: choose {known}")
+            raise UserError(f"source_language={source_language}: choose {known}")
         off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
         out = {*self.without, *_known(without)}.union(*(OFF[n] for n, on in off.items() if not on))
         phrases = {readable(source): readable(target) for source, target in (terms or {}).items()}

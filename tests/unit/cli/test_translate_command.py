@@ -388,6 +388,8 @@ def test_who_types_is_answered_line_by_line(command, capitals):
          {"split": False, "protect": False, "rescue": False}),
         ("--french-typography --prefix Le", {"typography": True, "prefix": "Le"}),
         ("--ban le --ban la", {"banned": ["le", "la"]}),
+        ("--without casing --without markup --source-language leave",
+         {"without": ["casing", "markup"], "source_language": "leave"}),
         ("--terms terms.tsv --alignments", {"terms": {"house": "demeure"}, "align": True}),
     ],
 )  # fmt: skip
@@ -487,11 +489,10 @@ def test_several_mistakes_are_told_together(command):
     assert_refused(command("--resume", "--seed", 1, "x"), 2, "2 settings cannot work", "--seed")
 
 
-def test_ctranslate2_refuses_terms_and_takes_what_changes_nothing(command, capitals):
-    Path("terms.tsv").write_text("house\tmaison\n", encoding="utf-8")
-    code, _, said = command("--terms", "terms.tsv", "--engine", "ctranslate2", "one")
+def test_ctranslate2_refuses_what_it_lacks_and_takes_what_changes_nothing(command, capitals):
+    code, _, said = command("--sample", "--min-p", "0.1", "--engine", "ctranslate2", "one")
     assert code == 2
-    assert "ctranslate2 has no --terms: leave it out, or use torch" in said
+    assert "ctranslate2 has no --min-p: leave it out, or use torch" in said
     neutral = ["--repetition-penalty", "1", "--engine", "ctranslate2", "one"]
     assert command(*neutral)[0] == 0
 
