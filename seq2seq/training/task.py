@@ -58,8 +58,9 @@ class TranslationTask(nn.Module):
         kl = divergence(model, hidden_BTD, labels_BT, num_tokens)
         return (sums.smoothed + optim.r_drop / 2 * kl) / 2, sums.nll / 2
 
-    def validation_step(self, batch: Batch) -> Tensor:
-        """The negative log-likelihood of a batch, summed, in nats."""
-        with torch.compiler.set_stance("force_eager"):  # compiling for it would take longer
-            hidden_BTD = self.model(batch.source, batch.source_real, batch.target_in)
-        return translation_loss(self.model, hidden_BTD, batch.labels).nll
+
+def validation_nll(model: TranslationModel, batch: Batch) -> Tensor:
+    """The negative log-likelihood of a batch, summed, in nats."""
+    with torch.compiler.set_stance("force_eager"):  # compiling for it would take longer
+        hidden_BTD = model(batch.source, batch.source_real, batch.target_in)
+    return translation_loss(model, hidden_BTD, batch.labels).nll
