@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import BinaryIO
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """A new file to write to, which takes its place at `path` when the block ends well.
 
-    Its `name` is a path beside it, for libraries that want a path: `NAME.PROCESS.partial`, as
-    several processes may write one file, each of them whole. If the block raises, or the disk
-    fails, what stood at `path` stays.
+    Its `name` is a path beside it, for libraries that want a path: `NAME.RANDOM.partial`, as
+    several processes, of several machines too, may write one file, each of them whole. If the
+    block raises, or the disk fails, what stood at `path` stays.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with open(str(partial), "wb") as file:  # a Path would be its name
             yield file
@@ -34,6 +35,12 @@ def replace_text(path: Path, text: str) -> None:
     """Write a file as UTF-8, whole or not at all."""
     with atomic_write(path) as file:
         file.write(text.encode())
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what processes that were killed in `atomic_write` left; none may write there now."""
+    for path in folder.glob(f"*.{8 * '[0-9a-f]'}.partial"):
+        path.unlink()
 
 
 def sync(path: Path) -> None:

@@ -1,7 +1,8 @@
 """What happens around the steps of training: validation, records of it, progress, figures.
 
 The trainer (`training/trainer.py`) calls each callback at the moments of `Callback`, in the order
-of its list. Start with `validation.py`; the others only watch.
+of its list. Start with `validation.py`, which is no `Callback`: the trainer runs it, and then the
+callbacks watch.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 class Callback:
     """Does nothing at each moment of training; override what you need.
 
-    A callback with a `state` has it saved in checkpoints under its class's name, and gets it back
-    before `on_train_start`.
+    What `state_dict` gives is saved in checkpoints under the class's name, and comes back by
+    `load_state_dict` before `on_train_start`.
     """
 
     def on_train_start(self, trainer: Trainer) -> None:

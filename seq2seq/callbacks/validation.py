@@ -31,6 +31,7 @@ from seq2seq.training.averaging import Snapshots
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import gathered_model
 from seq2seq.training.stopping import Interrupted, Stopping
+from seq2seq.training.task import validation_nll
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
@@ -79,7 +80,7 @@ class Validation:
         length_ratio: float = 1.0,
         snapshots: Snapshots | None = None,
     ):
-        self.context, self.bundle_dir = run, run.folder / "bundle"
+        self.run, self.bundle_dir = run, run.folder / "bundle"
         self.pairs, self.vocabularies, self.decode = pairs, vocabularies, decode
         self.normalise, self.patience = list(normalise), patience
         self.length_ratio, self.snapshots = length_ratio, snapshots
@@ -111,19 +112,17 @@ class Validation:
             self.head, made = bundle.alignment, bundle.training
             self.average = made["scores"]["BLEU"] if "averaged" in made else self.average
 
-    def run(self, trainer: Trainer) -> None:
+    def validate(self, trainer: Trainer) -> None:
         """Score the model as it is, in evaluation mode; collective.
 
         Raises:
             Interrupted: a signal came; the state was saved before the validation.
             RunError: the bundle or a snapshot could not be written.
         """
-        # Sharded tensors know no inference mode.
-        with torch.no_grad() if trainer.sharded else torch.inference_mode():
-            nll = self._nll(trainer)
-            half = trainer.run.precision == "bf16-mixed" and trainer.device.type == "cuda"
-            model = gathered_model(trainer.model, dtype=torch.bfloat16 if half else None)
-            bleu, self.translations = self.score(model, trainer.step)
+        half = trainer.run.precision == "bf16-mixed" and trainer.device.type == "cuda"
+        model = gathered_model(trainer.model, dtype=torch.bfloat16 if half else None)
+        nll = self._nll(trainer, model)
+        bleu, self.translations = self.score(model, trainer.step)
         trainer.log({"val/nll": nll, "val/perplexity": nll.exp(), "val/bleu": bleu})
         step = trainer.step
         log.info("step %d: validation BLEU %.2f (best %.2f)", step, bleu, max(bleu, self.best))
@@ -142,14 +141,15 @@ class Validation:
         if self.gives_up and step < trainer.max_steps:
             log.info("stopping: %d validations without better BLEU (trainer.patience)", self.worse)
 
-    def _nll(self, trainer: Trainer) -> Tensor:
+    @torch.inference_mode()
+    def _nll(self, trainer: Trainer, model: TranslationModel) -> Tensor:
         """Nats per target token of the validation pairs, in the precision of training."""
         totals = torch.zeros(2, device=trainer.device)
         with trainer.fabric.autocast():
             for batch in trainer.data.val_dataloader():
-                if self.context.stop.signal:
+                if self.run.stop.signal:
                     break  # the search comes next, and ends the run
-                nll = trainer.task.validation_step(batch.to(trainer.device))
+                nll = validation_nll(model, batch.to(trainer.device))
                 totals += torch.stack([nll, nll.new_tensor(batch.target_tokens)])
         totals = trainer.sum_over_processes(totals)
         return totals[0] / totals[1]
@@ -161,7 +161,7 @@ class Validation:
         Raises:
             Interrupted: a signal came.
         """
-        processes, stop = self.context.processes, self.context.stop
+        processes, stop = self.run.processes, self.run.stop
         engine = TorchEngine([model], self.length_ratio)
         translator = Translator(engine, self.vocabularies, self.decode, self.normalise)
         mine = slice(processes.rank, None, processes.size)
@@ -180,7 +180,7 @@ class Validation:
             torch.set_float32_matmul_precision(precision)
         # The state was saved before the validation, and the next run begins with it.
         if stopping := max(processes.gather(stop.signal)):
-            raise Interrupted(stopping, step, self.context.folder)
+            raise Interrupted(stopping, step, self.run.folder)
         shares = processes.gather(mine_found)
         rows = range(len(self.pairs))
         translations = [shares[row % processes.size][row // processes.size] for row in rows]
@@ -201,17 +201,17 @@ class Validation:
             "scores": {"BLEU": bleu},
             "signatures": {"BLEU": self.signature},
             "length_ratio": self.length_ratio,
-            "config": self.context.settings,
+            "config": self.run.settings,
             **made,
         }
-        with self.context.processes.failing_together():
-            if self.context.processes.rank == 0:
+        with self.run.processes.failing_together():
+            if self.run.processes.rank == 0:
                 bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise)
                 self.head = bundle.alignment = choose_head(model, self._ids(bundle))
                 try:
                     bundle.save(self.bundle_dir)
                 except RunError as error:
-                    go_on = command_line("train", f"resume={self.context.folder}")
+                    go_on = command_line("train", f"resume={self.run.folder}")
                     raise RunError(f"{error}, then go on: {go_on}") from error
 
     def _ids(self, bundle: Bundle) -> list[tuple[list[int], list[int]]]:

@@ -28,7 +28,7 @@ from seq2seq.files import replace_text, sync
 from seq2seq.lines import packer
 
 # Bytes, as most file systems allow; the longest is the description while it is written.
-LONGEST_NAME = 255 - len(".partial.json.4194304.partial")
+LONGEST_NAME = 255 - len(".partial.json.0123abcd.partial")
 
 # What may be otherwise when one goes on: it changes nothing in the answers.
 FREE = ("texts", "file", "output", "resume", "force", "model", "device", "batch_tokens", "quiet",

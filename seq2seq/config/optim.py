@@ -37,7 +37,7 @@ class OptimConfig(Checked, section="optim"):
     beta2: float = setting(0.98, "AdamW: decay of the second moment", **SHARE)
     eps: float = setting(1e-9, "AdamW: keeps it from dividing by zero", above=0)
     weight_decay: float = setting(0.0, "on matrices, never on biases and norms", at_least=0)
-    label_smoothing: float = setting(0.1, "probability that all labels share", **SHARE)
+    label_smoothing: float = setting(0.1, "probability spread evenly over the vocabulary", **SHARE)
     ema: float = setting(
         0.0, "decay of the average of weights that is evaluated and shipped; 0 = off", **SHARE
     )

@@ -76,8 +76,9 @@ def token_batches(
     while start < len(order):
         # The first pair is the shortest, so no more than this many fit.
         most = max(1, budget.tokens // int(padded[start].sum()))
-        rows = padded[start : start + min(most, budget.sentences or most)]
-        positions = np.maximum.accumulate(rows).sum(axis=1) * np.arange(1, len(rows) + 1)
+        next_ones = padded[start : start + min(most, budget.sentences or most)]
+        sizes = np.arange(1, len(next_ones) + 1)
+        positions = np.maximum.accumulate(next_ones).sum(axis=1) * sizes
         size = budget.sentences_of(int(np.searchsorted(positions, budget.tokens, side="right")))
         batches.append(order[start : start + size])
         start += size
@@ -92,11 +93,11 @@ def padding_share(lengths: np.ndarray, batches: Sequence[np.ndarray], multiple: 
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchKey:
     """One batch to be made: pair numbers, in which epoch."""
 
     epoch: int
-    rows: np.ndarray
+    pairs: np.ndarray
 
 
 class TrainingBatches:
@@ -145,8 +146,8 @@ class TrainingBatches:
         """The batches of an epoch for all ranks, shuffled, one list for each pool of pairs."""
         lengths = self.lengths[epoch % len(self.lengths)]
         for number, positions in enumerate(self._pools(epoch)):
-            rows = self.usable[positions]
-            batches = [rows[batch] for batch in token_batches(lengths[rows], self.budget)]
+            pairs = self.usable[positions]
+            batches = [pairs[batch] for batch in token_batches(lengths[pairs], self.budget)]
             np.random.default_rng((self.seed, epoch, number)).shuffle(batches)
             if self.longest_first and epoch == number == 0:
                 largest = max(range(len(batches)), key=lambda i: self._size(lengths[batches[i]]))
@@ -170,25 +171,25 @@ class TrainingBatches:
             positions = positions[positions < total]
             if block > 1:
                 rng.shuffle(positions)
-            yield self._rows(positions, ends, epoch)
+            yield self._pairs_at(positions, ends, epoch)
 
-    def _rows(self, positions: np.ndarray, ends: np.ndarray, epoch: int) -> np.ndarray:
+    def _pairs_at(self, positions: np.ndarray, ends: np.ndarray, epoch: int) -> np.ndarray:
         owners = np.searchsorted(ends, positions, side="right")
-        rows = np.empty_like(positions)
+        pairs = np.empty_like(positions)
         for number, member in enumerate(self.members):
             mine = owners == number
             inside = positions[mine] - (ends[number] - member.size)
-            rows[mine] = member.rows(inside, epoch, self.seed)
-        return rows
+            pairs[mine] = member.pairs_at(inside, epoch, self.seed)
+        return pairs
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[BatchKey]:
         epoch, position = self.start["epoch"], self.start["batch"] + self.rank
         while True:
             size = 0
             for batches in self.epoch(epoch):
                 size += len(batches)
                 while position < len(batches):
-                    yield Rows(epoch, batches[position])
+                    yield BatchKey(epoch, batches[position])
                     position += self.world_size
                 position -= len(batches)
             self._sizes[epoch] = size
@@ -203,7 +204,7 @@ class TrainingBatches:
         return {"epoch": epoch, "batch": position}
 
 
-class TwoParts:
+class MainThenFinal:
     """A stream of batches up to a place, then another: a run's last steps on other weights.
 
     The text that matters most is best seen last, while the rate falls (Hu et al. 2024, MiniCPM,
@@ -218,7 +219,7 @@ class TwoParts:
     def __init__(self, main: TrainingBatches, final: TrainingBatches, left: int):
         self.main, self.final, self.left = main, final, left
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[BatchKey]:
         yield from islice(self.main, self.left // self.main.world_size)
         yield from self.final
 

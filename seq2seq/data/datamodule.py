@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
-from seq2seq.data.batching import Budget, Rows, TrainingBatches, TwoParts, token_batches
+from seq2seq.data.batching import BatchKey, Budget, MainThenFinal, TrainingBatches, token_batches
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.mixture import Member, weigh_members
@@ -87,7 +87,7 @@ class TranslationData:
         self.budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
         self.most_train, self.most_val, self.val_on_train = train_pairs, val_pairs, val_on_train
         self.val_pairs: list[Pair] = []
-        self._batches: TrainingBatches | TwoParts | StreamedBatches | None = None
+        self._batches: TrainingBatches | MainThenFinal | StreamedBatches | None = None
         self.consumer = Consumer()
         self._place: dict[str, Any] | None = None  # in a checkpoint
 
@@ -148,8 +148,7 @@ class TranslationData:
         """The first training pairs as text; of prepared ones, what their ids say."""
         if self.prepared is None:
             return self.streamed.first(count)
-        rows = self.usable[:count].astype(np.int64)
-        source, target = self.shards[0].rows(rows)
+        source, target = self.shards[0].ids(self.usable[:count].astype(np.int64))
         both = (self.vocabularies.source.decode(source), self.vocabularies.target.decode(target))
         return list(zip(*both, strict=True))
 
@@ -181,7 +180,7 @@ class TranslationData:
         self.final_mixture = weigh_members(self.data, members, self.data.final_weights)
 
     def _usable(self, longest: np.ndarray, shortest: np.ndarray, split: str) -> np.ndarray:
-        """Rows of the pairs that the model can take; the others are counted."""
+        """Numbers of the pairs that the model can take; the others are counted."""
         empty = shortest.min(axis=1, initial=LONGEST) < 2  # nothing but the end mark
         too_long = (longest.max(axis=1, initial=0) > min(self.max_length, LONGEST - 1)) & ~empty
         usable = np.flatnonzero(~empty & ~too_long).astype(np.uint32)  # of 4 billion at most
@@ -205,9 +204,9 @@ class TranslationData:
             normalise = normaliser(self.cleaning.steps(side))
             ids.append(tokenizer.encode([normalise(text) for text in texts]))
         lengths = np.array([[len(tokens) + 1 for tokens in side] for side in ids], np.int64).T
-        rows = self._usable(lengths, lengths, "val").tolist()
-        self.val_ids = [[side[row] for row in rows] for side in ids]
-        self.val_lengths = lengths[rows]
+        usable = self._usable(lengths, lengths, "val").tolist()
+        self.val_ids = [[side[pair] for pair in usable] for side in ids]
+        self.val_lengths = lengths[usable]
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Endless batches from where the run stands."""
@@ -226,8 +225,8 @@ class TranslationData:
             left = max(0, consumer.max_steps - self.data.final_steps - consumer.first_step)
             left *= consumer.accumulate * world
             final = self._training_batches(rank, world, final=True)
-            self._batches = TwoParts(self._batches, final, left)
-        dataset = TrainingPairs(self.shards, self.budget.multiple)
+            self._batches = MainThenFinal(self._batches, final, left)
+        dataset = PreparedBatches(self.shards, self.budget.multiple)
         return self._loader(dataset, self._batches)
 
     def _training_batches(
@@ -259,7 +258,7 @@ class TranslationData:
         batches = tokens = 0
         for pool in self._training_batches().epoch(0):
             batches += len(pool)
-            tokens += sum(int(lengths[rows, 1].sum()) for rows in pool)
+            tokens += sum(int(lengths[pairs, 1].sum()) for pairs in pool)
         return batches, tokens
 
     def examples(self) -> tuple[Batch, Batch, Batch]:
@@ -272,12 +271,12 @@ class TranslationData:
             by_size = sorted(batches, key=lambda batch: batch.source.numel() + batch.labels.numel())
             return batches[0], by_size[len(by_size) // 2], by_size[-1]
         lengths = self.shards[0].lengths
-        rows = list(chain.from_iterable(self._training_batches().epoch(0)))
-        sizes = [len(of) * int(self.budget.padded(lengths[of].max(axis=0)).sum()) for of in rows]
+        epoch = list(chain.from_iterable(self._training_batches().epoch(0)))
+        sizes = [len(of) * int(self.budget.padded(lengths[of].max(axis=0)).sum()) for of in epoch]
         order = np.argsort(sizes)
-        pairs = TrainingPairs(self.shards, self.budget.multiple)
+        batches_of = PreparedBatches(self.shards, self.budget.multiple)
         first, typical, largest = (
-            pairs[Rows(0, rows[i])] for i in (0, int(order[len(order) // 2]), int(order[-1]))
+            batches_of[BatchKey(0, epoch[i])] for i in (0, order[len(order) // 2], order[-1])
         )
         return first, typical, largest
 
@@ -315,7 +314,7 @@ class TranslationData:
         while len(batches) < world:  # every process must have something to do
             tokens //= 2
             batches = token_batches(lengths, Budget(tokens))
-        return self._loader(ValidationPairs(self.val_ids), batches[rank::world])
+        return self._loader(ValidationBatches(self.val_ids), batches[rank::world])
 
     def _loader(
         self, dataset: torch.utils.data.Dataset[Batch], batches: Iterable[Any]
@@ -334,30 +333,32 @@ class TranslationData:
         )
 
 
-class TrainingPairs(torch.utils.data.Dataset[Batch]):
-    """Map from rows of an epoch to a padded batch; each epoch takes the next segmentation."""
+class PreparedBatches(torch.utils.data.Dataset[Batch]):
+    """Map from pair numbers to a padded batch; each epoch takes the next segmentation."""
 
     def __init__(self, shards: list[Shards], multiple: int):
         self.shards, self.multiple = shards, multiple
 
-    def __getitem__(self, key: Rows) -> Batch:
+    def __getitem__(self, key: BatchKey) -> Batch:
         shards = self.shards[key.epoch % len(self.shards)]
-        return collate(*shards.rows(key.rows), self.multiple)
+        return collate(*shards.ids(key.pairs), self.multiple)
 
 
-class ValidationPairs(torch.utils.data.Dataset[Batch]):
+class ValidationBatches(torch.utils.data.Dataset[Batch]):
     """Map from pair numbers to a padded batch."""
 
     def __init__(self, ids: list[list[list[int]]]):
         self.ids = ids
 
-    def __getitem__(self, rows: np.ndarray) -> Batch:
-        sources, targets = ([side[row] for row in rows.tolist()] for side in self.ids)
+    def __getitem__(self, pairs: np.ndarray) -> Batch:
+        sources, targets = ([side[pair] for pair in pairs.tolist()] for side in self.ids)
         return collate(sources, targets)
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:
-    # Ctrl-C reaches all processes of a terminal, a scheduler's SIGTERM all of a job; workers must
-    # live on until the state is saved, and end when the main process closes the loader.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Ctrl-C and a closed terminal reach all processes of a terminal, a scheduler's SIGTERM all of a
+    # job; workers must live on until the state is saved, and end when the main process closes the
+    # loader.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):  # Windows has no SIGHUP
+            signal.signal(getattr(signal, name), signal.SIG_IGN)

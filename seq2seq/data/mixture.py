@@ -12,7 +12,7 @@ from seq2seq.config import DataConfig
 
 @dataclass(frozen=True)
 class Member:
-    """A corpus of a mixture: rows `first` up to `last` of the pairs, `weight` times per epoch."""
+    """A corpus of a mixture: pairs `first` up to `last`, `weight` times per epoch."""
 
     name: str
     first: int
@@ -24,7 +24,7 @@ class Member:
         """Pairs in an epoch."""
         return max(1, round(self.weight * (self.last - self.first)))
 
-    def rows(self, positions: np.ndarray, epoch: int, seed: int) -> np.ndarray:
+    def pairs_at(self, positions: np.ndarray, epoch: int, seed: int) -> np.ndarray:
         """The pairs at some of the `size` positions of an epoch.
 
         As many whole copies as the weight holds, and for its fraction a window of one fixed
@@ -32,12 +32,12 @@ class Member:
         """
         count = self.last - self.first
         whole, rest = divmod(self.size, count)
-        rows = positions % count
+        pairs = positions % count
         in_rest = positions >= whole * count
         if in_rest.any():
             permutation = np.random.default_rng((seed, self.first)).permutation(count)
-            rows[in_rest] = permutation[(epoch * rest + rows[in_rest]) % count]
-        return self.first + rows
+            pairs[in_rest] = permutation[(epoch * rest + pairs[in_rest]) % count]
+        return self.first + pairs
 
 
 def weigh_members(
@@ -52,7 +52,7 @@ def weigh_members(
 
     Args:
         data: with these settings.
-        members: name, first row, last row.
+        members: name, first pair, last pair.
         changed: weights that count instead, by name; the others stay.
     """
     named = {**data.weights, **(changed or {})}

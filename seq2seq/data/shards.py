@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,15 +110,15 @@ class Shards:
             for table in tables
         ]
         sizes = [len(sides[0][0]) - 1 for sides in self._sides]
-        self.starts = np.cumsum([0, *sizes])  # first row of each file, and the number of rows
+        self.starts = np.cumsum([0, *sizes])  # first pair of each file, and the number of pairs
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def rows(self, rows: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def ids(self, pairs: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Source and target ids of some pairs, without marks."""
-        files = np.searchsorted(self.starts, rows, side="right") - 1
-        places = (rows - self.starts[files]).tolist()
+        files = np.searchsorted(self.starts, pairs, side="right") - 1
+        places = (pairs - self.starts[files]).tolist()
         found: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
         for file, place in zip(files.tolist(), places, strict=True):
             for side, (offsets, values) in zip(found, self._sides[file], strict=True):
@@ -140,6 +139,10 @@ class Shards:
 
 def _allow_open_files(count: int) -> None:
     """Raise this process's limit of open files, which a large corpus would reach."""
+    try:
+        import resource
+    except ImportError:  # Windows has no limit that could be raised
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = len(os.listdir("/dev/fd")) + count + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

@@ -15,6 +15,7 @@ from urllib.parse import ParseResult, urlparse
 import numpy as np
 
 from seq2seq.config import LoggerConfig
+from seq2seq.files import replace_text
 from seq2seq.inference.bundle_folder import read_config
 from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker
 
@@ -152,7 +153,7 @@ def _start(config: LoggerConfig, run_dir: Path, mode: str) -> Any:
 
     id_file = run_dir / "wandb_id"
     if not id_file.exists():
-        id_file.write_text(secrets.token_hex(4))
+        replace_text(id_file, secrets.token_hex(4))
     run = wandb.init(
         project=config.project,
         group=config.group,

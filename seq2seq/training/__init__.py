@@ -1,1 +1,4 @@
-"""Training: the loss, the optimiser, the Lightning module, and what a run leaves on disk."""
+"""Training: the loss, the optimiser, the loop, and what a run leaves on disk.
+
+Start with `train.py`, a run from top to bottom; `trainer.py` is its loop.
+"""

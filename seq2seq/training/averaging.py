@@ -92,11 +92,16 @@ class Snapshots:
         self.run_dir, self.processes, self.count, self.by = run_dir, processes, count, by
 
     def forget_after(self, step: int) -> None:
-        """Remove those made after the state that a run goes on from."""
-        if self.processes.rank == 0:
-            for snapshot in read_snapshots(self.run_dir):
-                if snapshot.step > step:
-                    snapshot.path.unlink()
+        """Remove those made after the state that a run goes on from; collective.
+
+        Raises:
+            UserError, OSError: one is damaged, or cannot be removed; in all processes.
+        """
+        with self.processes.failing_together():
+            if self.processes.rank == 0:
+                for snapshot in read_snapshots(self.run_dir):
+                    if snapshot.step > step:
+                        snapshot.path.unlink()
 
     def keep(self, model: TranslationModel, step: int, bleu: float) -> None:
         """Save validated weights, and remove those that no average will need; collective.

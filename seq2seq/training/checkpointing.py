@@ -20,15 +20,26 @@
 With FSDP `model` is empty and `optimizer` lacks its large tensors: each process writes its part of
 them into `step-N.shards` first (see `sharding.py`), so the file is there only if they are.
 
-After `kill -9` or a loss of power, `resume=RUN` takes the newest file that is whole
-(`newest_checkpoint`) and restores all of the above; what came after it is computed again, to the
-bit. A file that was being written then has another name, and the next save removes it.
+`resume=RUN` takes the newest file that is whole (`newest_checkpoint`) and restores all of the
+above; what came after it is computed again, to the bit:
+
+    the run ends                     newest on the disk            `resume=` goes on with
+    between two saves                step N of the last save       step N + 1
+    in a save of step N              the save before               the step after that
+    in the validation after step N   step N, `validated` False     that validation
+    in the save after it             the same: one file replaces   that validation
+                                     it at once, the shards stay
+    after the last step N            step N, `validated` True      average, summary, report
+    by Ctrl-C, SIGTERM, SIGHUP       the step under way, after     the step after it, or the
+    (see `stopping.py`)              which all processes stop      validation that was broken off
+
+If one of several processes is killed, the next exchange fails or blocks in the others; `torchrun`
+ends them, and with `--max-restarts` starts all again with the same command.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import time
 import zipfile
@@ -44,7 +55,7 @@ from seq2seq import __version__
 from seq2seq.config import may_change, migrated
 from seq2seq.data.fingerprint import fingerprint
 from seq2seq.errors import RunError, command_line
-from seq2seq.files import sync
+from seq2seq.files import atomic_write
 from seq2seq.training.sharding import (
     load_shards,
     load_weights,
@@ -80,7 +91,7 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
 # Saving
 
 
-class Schedule:
+class SaveTimer:
     """When the state is saved beside validations: every N steps, or after so many minutes.
 
     Args:
@@ -115,8 +126,11 @@ def save(trainer: Trainer, validated: bool) -> None:
     random_states = run.processes.gather(_random_state())
     with run.processes.failing_together():
         try:
-            if trainer.sharded:
+            # A validation leaves weights and moments as they are: the shards that the file before
+            # it names stay, so there is no moment without a whole checkpoint of this step.
+            if trainer.sharded and trainer.shards_step != trainer.step:
                 save_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
+                trainer.shards_step = trainer.step
             if run.processes.rank == 0:
                 own = {"validated": validated, "random_states": random_states}
                 write_checkpoint(path, _state(trainer, path) | own)
@@ -158,21 +172,17 @@ def _parts(trainer: Trainer) -> dict[str, Any]:
 
 
 def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
-    """Write beside its place, force it to the disk, then move it there.
+    """Write a checkpoint, whole or not at all.
 
     Raises:
         OSError: the disk is full or broken; nothing is left of the new file.
     """
-    partial = path.with_suffix(".partial")
+    path.parent.mkdir(exist_ok=True)
     try:
-        with partial.open("wb") as file:
+        with atomic_write(path) as file:
             torch.save({"format": FORMAT, "version": __version__, **content}, file)
-        sync(partial)
-        os.replace(partial, path)
-        sync(path.parent)
-    except (OSError, RuntimeError) as error:
-        partial.unlink(missing_ok=True)
-        causes = (error, error.__cause__, error.__context__)  # torch may wrap the disk's error
+    except RuntimeError as error:
+        causes = (error.__cause__, error.__context__)  # torch may wrap the disk's error
         raise next((cause for cause in causes if isinstance(cause, OSError)), error) from error
 
 
@@ -328,6 +338,7 @@ def restore(trainer: Trainer, path: Path, content: dict[str, Any]) -> None:
     else:
         trainer.optimizer.load_state_dict(content["optimizer"])
         load_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
+        trainer.shards_step = content["step"]
     trainer.schedule.load_state_dict(content["schedule"])
     if content["scaler"]:
         trainer.fabric.strategy.precision.load_state_dict(content["scaler"])

@@ -6,10 +6,10 @@ import logging
 import os
 import platform
 import re
-import resource
+import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -206,14 +206,19 @@ def describe_attention(config: ModelConfig, accelerator: str, precision: str) ->
 
 
 def peak_memory(device: str) -> int:
-    """Peak bytes so far: of the GPU on `cuda`, else of this process."""
+    """Peak bytes so far: of the GPU on `cuda`, else of this process; 0 on Windows."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
     try:
         status = Path("/proc/self/status").read_text(encoding="utf-8")
         return int(status.partition("VmHWM:")[2].split()[0]) * 1024
-    except (OSError, IndexError, ValueError):  # not Linux; a child would show its parent's peak
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    except (OSError, IndexError, ValueError):  # not Linux
+        with suppress(ImportError):
+            import resource
+
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            return peak if sys.platform == "darwin" else peak * 1024
+    return 0
 
 
 # torch.OutOfMemoryError is what CUDA's allocator raises; others are a mere RuntimeError.
@@ -243,15 +248,21 @@ def plain_memory_errors(config: TrainConfig, trainer: Trainer) -> Iterator[None]
         raise RunError(_out_of_memory(config, trainer.batch, folder, device)) from error
 
 
+def _memory_taken(device: str) -> str:
+    if device == "cuda":
+        total = torch.cuda.get_device_properties().total_memory
+    elif hasattr(os, "sysconf"):
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    else:
+        return "how much is taken, this system does not say"
+    return f"up to {peak_memory(device) / 2**30:.1f} of {total / 2**30:.1f} GiB taken"
+
+
 def _out_of_memory(config: TrainConfig, batch: Batch | None, run_dir: Path, device: str) -> str:
     """What a user can do; `batch` is the one that was trained on, None in a validation."""
     # The weights that fine-tuning starts from say how large the model is.
     smaller = [] if config.init_from else ["a smaller model"]
-    if device == "cuda":
-        total = torch.cuda.get_device_properties().total_memory
-    else:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    used = f"up to {peak_memory(device) / 2**30:.1f} of {total / 2**30:.1f} GiB taken"
+    used = _memory_taken(device)
     if batch is None:
         changes = "; or ".join([f"a smaller decode.beam={config.decode.beam}", *smaller])
         return (

@@ -104,9 +104,12 @@ class _CrossEntropy(torch.autograd.Function):
             x_PD, w_VD = hidden_PD.to(dtype), weight_VD.to(dtype)
             b_V = None if bias_V is None else bias_V.to(dtype)
             full = torch.promote_types(weight_VD.dtype, torch.float32)
-            mean_D = w_VD.mean(dim=0, dtype=full)
-            d_x_PD, d_w_VD = torch.empty_like(x_PD), torch.zeros_like(weight_VD, dtype=full)
-            d_b_V, nll, true = (d_w_VD.new_zeros(size) for size in (len(w_VD), (), ()))
+            mean_D, sum_D = w_VD.mean(dim=0, dtype=full), x_PD.sum(dim=0, dtype=full)
+            nll, true = mean_D.new_zeros(()), mean_D.new_zeros(())
+            learns = any(ctx.needs_input_grad)
+            if learns:
+                d_x_PD, d_w_VD = torch.empty_like(x_PD), torch.zeros_like(weight_VD, dtype=full)
+                d_b_V = d_w_VD.new_zeros(len(w_VD))
             for rows in _portions(len(x_PD), w_VD):
                 z_PV = F.linear(x_PD[rows], w_VD, b_V).to(full)
                 label_P1 = labels_P[rows, None]
@@ -115,7 +118,7 @@ class _CrossEntropy(torch.autograd.Function):
                 # The likeliest token has p = exp(top) / sum(exp(z)), which is at least 1 / V.
                 nll += (top_P - p_PV.amax(dim=1).log() - true_P).sum()
                 true += true_P.sum()
-                if not any(ctx.needs_input_grad):
+                if not learns:
                     continue
                 p_PV.scatter_add_(1, label_P1, p_PV.new_full(label_P1.shape, smoothing - 1))
                 if bias_V is not None:
@@ -123,14 +126,16 @@ class _CrossEntropy(torch.autograd.Function):
                 p_PV = p_PV.to(dtype)
                 torch.mm(p_PV, w_VD, out=d_x_PD[rows])
                 _add_product(d_w_VD, p_PV.t(), x_PD[rows])
-            sum_D = x_PD.sum(dim=0, dtype=full)
             mean = mean_D @ sum_D + (0 if bias_V is None else bias_V.mean() * len(x_PD))
+            smoothed = nll + smoothing * (true - mean)
+            if not learns:
+                return smoothed, nll
             d_x_PD -= (smoothing * mean_D).to(dtype)
             d_w_VD -= smoothing / len(w_VD) * sum_D
             d_b_V -= smoothing / len(w_VD) * len(x_PD)
         ctx.save_for_backward(d_x_PD.to(hidden_PD.dtype), d_w_VD, d_b_V)
         ctx.mark_non_differentiable(nll)
-        return nll + smoothing * (true - mean), nll
+        return smoothed, nll
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:

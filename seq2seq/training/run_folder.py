@@ -23,7 +23,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from fnmatch import fnmatch
@@ -35,13 +35,15 @@ from filelock import FileLock, Timeout
 
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.errors import RunError, command_line
-from seq2seq.files import replace_text
+from seq2seq.files import remove_leftovers, replace_text
+from seq2seq.trackers.csv import METRICS
 from seq2seq.training.distributed import Processes, process_rank
 from seq2seq.training.stopping import StopRequest
 
 log = logging.getLogger(__name__)
 
 LOCK = ".lock"
+LOCK_SECONDS = 10  # data workers of a killed process hold its lock until they miss it: 5 s
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
 
 
@@ -98,7 +100,6 @@ def open_run(config: TrainConfig) -> Path:
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         write_settings(config, run_dir)  # first: a run that has them can go on
-        (run_dir / "checkpoints").mkdir(exist_ok=True)
     except OSError as error:
         raise RunError(
             f"cannot write to the run's folder {run_dir}: {error}. Choose another: run_dir=FOLDER"
@@ -125,12 +126,18 @@ def plain_settings(config: TrainConfig) -> dict[str, Any]:
 def locked(run_dir: Path) -> Iterator[None]:
     """Keep others from training in the folder at the same time; a killed process lets go.
 
+    Removes the half-written files of killed processes.
+
     Raises:
         RunError: another process trains there.
     """
     lock = FileLock(run_dir / LOCK)
     try:
-        lock.acquire(timeout=0)
+        with suppress(Timeout):
+            lock.acquire(timeout=0)
+        if not lock.is_locked:
+            log.info("waiting     %s is in use: up to %d s", run_dir, LOCK_SECONDS)
+            lock.acquire(timeout=LOCK_SECONDS)
     except Timeout:
         raise RunError(
             f"another process trains in {run_dir} now: two would overwrite each other's "
@@ -139,6 +146,8 @@ def locked(run_dir: Path) -> Iterator[None]:
     except (OSError, NotImplementedError) as error:  # a file system without locks
         log.warning("%s cannot be locked (%s): see that one process alone trains here", lock, error)
     try:
+        for part in (".", "snapshots", METRICS.parent):
+            remove_leftovers(run_dir / part)
         yield
     finally:
         lock.release()

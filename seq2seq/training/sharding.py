@@ -111,8 +111,9 @@ def gathered_model(
 ) -> TranslationModel:
     """The model, or a plain copy of one that is sharded; collective.
 
-    Search needs it: processes decode different sentences in different numbers of steps, so they
-    cannot gather weights together. The copy is made tensor by tensor, in the precision it has.
+    Validation needs it: processes have different numbers of batches, and decode in different
+    numbers of steps, so they cannot gather weights together. The copy is made tensor by tensor, in
+    the precision it has.
 
     Args:
         model: sharded or not.

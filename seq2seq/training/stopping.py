@@ -13,7 +13,8 @@ from types import FrameType
 from seq2seq.errors import UserError, command_line
 from seq2seq.training.distributed import process_rank
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Windows has no SIGHUP, which comes when a terminal is closed.
+SIGNALS = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
 # Seconds after which a second Ctrl-C counts as one: launchers pass the first on, too.
 SECOND_CTRL_C_AFTER = 2.0
 
@@ -51,8 +52,11 @@ class StopRequest:
     def listening(self) -> Iterator[None]:
         """Take the signals, and give them back at the end."""
         # By nohup SIGHUP is ignored: the run outlives its terminal.
-        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        numbers = [n for n in SIGNALS if not (ignored and n == signal.SIGHUP)]
+        numbers = [
+            number
+            for number in SIGNALS
+            if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN
+        ]
         old_handlers = {number: signal.signal(number, self._remember) for number in numbers}
         try:
             yield

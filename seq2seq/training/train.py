@@ -24,7 +24,7 @@ from seq2seq.callbacks.throughput import Throughput
 from seq2seq.callbacks.validation import Validation
 from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.data.vocabularies import Vocabularies, missing_files
 from seq2seq.errors import command_line
 from seq2seq.files import replace_text
 from seq2seq.inference.bundle import Bundle
@@ -34,7 +34,7 @@ from seq2seq.trackers import make_trackers
 from seq2seq.trackers.tensorboard import require_tensorboard
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import (
-    Schedule,
+    SaveTimer,
     check_settings,
     newest_checkpoint,
     read_checkpoint,
@@ -94,7 +94,10 @@ def train(config: TrainConfig) -> float:
 
         # What the run begins with, and the data
         with forget_empty_run(folder, new=writes and not config.resume):
-            checkpoint, state = find_state(config, folder, settings)
+            if writes and config.resume:
+                make_up_for_report(folder)
+            found = find_state(config, folder, settings)
+            state = None if found is None else found[1]
             bundle = initial_bundle(config) if config.init_from and state is None else None
             torch.manual_seed(config.seed)
             data = open_data(config, known_vocabularies(config, folder, bundle))
@@ -133,13 +136,13 @@ def train(config: TrainConfig) -> float:
             run,
             validation=validation,
             skipped_steps=SkippedSteps(run, t, data.vocabularies),
-            checkpoints=Schedule(config.checkpoint.every_n_steps, config.checkpoint.every_minutes),
+            checkpoints=SaveTimer(config.checkpoint.every_n_steps, config.checkpoint.every_minutes),
             callbacks=make_callbacks(config, run, data, validation),
             trackers=trackers,
         )
         started = time.monotonic()
         with plain_disk_errors(folder), plain_memory_errors(config, trainer):
-            trainer.fit(data, checkpoint)
+            trainer.fit(data, found)
         if first:
             finish(config, trainer, validation, time.monotonic() - started)
         return max(validation.best, validation.average)
@@ -147,19 +150,15 @@ def train(config: TrainConfig) -> float:
 
 def find_state(
     config: TrainConfig, folder: Path, settings: dict[str, Any]
-) -> tuple[Path, dict[str, Any]] | tuple[None, None]:
+) -> tuple[Path, dict[str, Any]] | None:
     """The newest checkpoint of a run that goes on, and what it holds; None if there is none.
 
     Raises:
         RunError: all checkpoints are damaged, or made with other settings.
     """
-    if config.resume is None:
-        return None, None
-    if process_rank() == 0:
-        make_up_for_report(folder)
-    checkpoint = newest_checkpoint(folder)
+    checkpoint = newest_checkpoint(folder) if config.resume else None
     if checkpoint is None:
-        return None, None
+        return None
     state = read_checkpoint(checkpoint)
     check_settings(checkpoint, state["settings"], settings)
     return checkpoint, state
@@ -168,11 +167,13 @@ def find_state(
 def known_vocabularies(
     config: TrainConfig, folder: Path, bundle: Bundle | None
 ) -> Vocabularies | None:
-    """Those of a bundle, or of a run that goes on; None = they are still to be made."""
+    """Those of a bundle, or of a run that goes on; None = they are still to be made.
+
+    A run that was killed early may have none yet, or one of two.
+    """
     if bundle is not None:
         return bundle.vocabularies
-    resumed = config.resume and any(folder.glob("tokenizer*.json"))
-    return Vocabularies.load(folder) if resumed else None
+    return Vocabularies.load(folder) if config.resume and not missing_files(folder) else None
 
 
 def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> TranslationData:
@@ -210,7 +211,8 @@ def note_beginning(
     with plain_disk_errors(folder):
         write_settings(config, folder)
         data.vocabularies.save(folder)
-        (folder / "summary.json").unlink(missing_ok=True)  # a run that goes on is unfinished
+        for name in ("summary.json", "report.html"):  # a run that goes on is unfinished
+            (folder / name).unlink(missing_ok=True)
         report = data.prepared.report if data.prepared else None
         processes = config.trainer.devices * config.trainer.num_nodes
         note_start(folder, count_parameters(model), device, processes, report)

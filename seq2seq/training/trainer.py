@@ -26,8 +26,7 @@ from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
 from seq2seq.training.checkpointing import (
-    Schedule,
-    read_checkpoint,
+    SaveTimer,
     restore,
     restore_random_state,
     save,
@@ -65,9 +64,9 @@ def trainer_alone(
 class Trainer:
     """Makes the steps of a run.
 
-    The loss of a batch is a sum; gradients are divided once, before the update, by the number of
-    target tokens over all accumulated batches and all processes. So one process with batches of
-    2N, two accumulated batches of N and two processes with N agree.
+    The loss of a batch is a sum over its target tokens. Before the update, gradients are divided
+    by the number of target tokens over all accumulated batches and all processes. So one process
+    with batches of 2N, two accumulated batches of N and two processes with N agree.
 
     Args:
         fabric: launched; starts processes, places tensors, knows the precision.
@@ -104,7 +103,7 @@ class Trainer:
         seed: int = 1,
         validation: Validation | None = None,
         skipped_steps: SkippedSteps | None = None,
-        checkpoints: Schedule | None = None,
+        checkpoints: SaveTimer | None = None,
         callbacks: Sequence[Callback] = (),
         trackers: Sequence[Tracker] = (),
     ):
@@ -117,6 +116,7 @@ class Trainer:
         self.batch: Batch | None = None
         self._row: dict[str, Any] = {}
         self._judged: tuple[int, list[Batch]] = (0, [])  # step, and what it was made of
+        self.shards_step: int | None = None  # whose shards are on the disk
 
         self.module = fabric.setup_module(task)
         self.model, self.device = task.model, fabric.device
@@ -124,7 +124,9 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, task.optim, self.model.config.d_model)
         self.schedule = make_schedule(self.optimizer, task.optim, self.max_steps)
         self.timer = Timer(self.device)
-        self.compiled = config.compile and compile_model(self.model, self.device, self._pass)
+        self.compiled = config.compile and compile_model(
+            self.model, self.device, self._forward_backward
+        )
         self.ema = EMA(self.model, task.optim.ema) if task.optim.ema else None
         self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
@@ -132,12 +134,14 @@ class Trainer:
         on_gpu = self.device.type == "cuda" and not self.sharded and self.scaler is None
         self.skips_on_device = on_gpu and isinstance(self.optimizer, AdamW)
 
-    def fit(self, data: TranslationData, checkpoint: Path | None = None) -> None:
+    def fit(
+        self, data: TranslationData, checkpoint: tuple[Path, dict[str, Any]] | None = None
+    ) -> None:
         """Train to the end.
 
         Args:
             data: prepared.
-            checkpoint: the state to go on from.
+            checkpoint: the state to go on from: its file, and what `read_checkpoint` found there.
 
         Raises:
             Interrupted: a signal came; the state is saved.
@@ -156,10 +160,12 @@ class Trainer:
             for callback in self.callbacks:
                 callback.on_train_end(self)
 
-    def _begin(self, data: TranslationData, checkpoint: Path | None) -> Iterator[Batch]:
+    def _begin(
+        self, data: TranslationData, checkpoint: tuple[Path, dict[str, Any]] | None
+    ) -> Iterator[Batch]:
         """Restore the state, open the data, and make up for a validation that was broken off."""
         self.data = data
-        content = None if checkpoint is None else read_checkpoint(checkpoint)
+        content = None if checkpoint is None else checkpoint[1]
         self.step = 0 if content is None else content["step"]
         self.run.processes.require_same(self.step, "checkpoints", self.run.folder)
         data.consumer = Consumer(
@@ -170,9 +176,9 @@ class Trainer:
             self.max_steps,
             pin_memory=self.device.type == "cuda",
         )
-        if checkpoint is not None and content is not None:
+        if checkpoint is not None:
             log.info("resuming    after step %d", self.step)
-            restore(self, checkpoint, content)
+            restore(self, *checkpoint)
         batches = iter(data.train_dataloader())
         if self.validation is not None:
             self.validation.begin(self.step)
@@ -200,7 +206,8 @@ class Trainer:
         for number in range(self.config.accumulate):
             with self.timer.part("data"):
                 self.batch = batch = next(batches).to(self.device)
-            losses.append(self._pass(batch, sync=number == self.config.accumulate - 1))
+            last = number == self.config.accumulate - 1
+            losses.append(self._forward_backward(batch, sync=last))
             used.append(batch)
         with self.timer.part("optimiser"):
             self._update(torch.stack(losses).sum(0), used)
@@ -216,8 +223,8 @@ class Trainer:
         used = self.train_step(batches)
         return used, self.timer.read() - before
 
-    def _pass(self, batch: Batch, sync: bool = True) -> Tensor:
-        """Forward and backward; returns the summed loss and negative log-likelihood (2,).
+    def _forward_backward(self, batch: Batch, sync: bool = True) -> Tensor:
+        """Add a batch to the gradients; returns its summed loss and negative log-likelihood (2,).
 
         Args:
             batch: on the device.
@@ -231,14 +238,15 @@ class Trainer:
         return torch.stack([loss.detach(), nll])
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
-        """Turn summed gradients into those of the mean per token, clip them, and step."""
-        world = self.fabric.world_size
-        totals = torch.cat([losses, losses.new_full((1,), sum(b.target_tokens for b in used))])
-        totals = self.sum_over_processes(totals)
-        loss, nll, _ = totals / totals[2]
+        """Make gradients those of the mean loss per target token, clip them, and step."""
+        tokens = losses.new_full((1,), sum(batch.target_tokens for batch in used))
+        loss, nll, tokens = self.sum_over_processes(torch.cat([losses, tokens]))
+        loss, nll = loss / tokens, nll / tokens
         self.fabric.strategy.precision.unscale_gradients(self.optimizer)
-        # The loss was divided by the accumulated batches, and DDP divides by the processes.
-        factor = self.max_tokens * self.config.accumulate * world / totals[2]
+        # Undo the scale of `_forward_backward` and the average that DDP and FSDP make over
+        # processes; divide by all target tokens.
+        scale = self.max_tokens * self.config.accumulate * self.fabric.world_size
+        factor = scale / tokens
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
         limit = self.config.gradient_clip or math.inf
@@ -258,10 +266,11 @@ class Trainer:
         if self._overflowed(nll, norm):
             self.skipped = torch.ones_like(self.skipped)  # the scaler skips it, and scales less
         else:
-            self._report_skipped()
+            self._report_last_verdict()
             self.skipped = self.spikes.judge(nll, norm)
             self._judged = (self.step + 1, used)
             if self.skips_on_device:
+                # The protocol of torch's GradScaler: a fused AdamW updates nothing where it is 1.
                 setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
             elif self.skipped:
                 self.optimizer.zero_grad()  # the optimiser finds nothing to do
@@ -278,7 +287,7 @@ class Trainer:
         """What keeps small gradients of fp16 from becoming zero; None in other precisions."""
         return getattr(self.fabric.strategy.precision, "scaler", None)
 
-    def _report_skipped(self) -> None:
+    def _report_last_verdict(self) -> None:
         """Read the verdict on the step that was judged last; if it was skipped, say why."""
         verdict = self.spikes.read()
         if verdict is not None and verdict.fault != GOOD and self.skipped_steps is not None:
@@ -298,7 +307,7 @@ class Trainer:
 
     def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
         if not self.skips_on_device:
-            self._report_skipped()
+            self._report_last_verdict()
         for callback in self.callbacks:
             callback.on_step_end(self, used)
         if self.is_log_step:
@@ -311,17 +320,21 @@ class Trainer:
         self._save_or_validate(self.run.stop.signal if alone else signal, late)
 
     def _save_or_validate(self, signal: int, late: int) -> None:
-        due = self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
-        due = due and self.validation is not None
+        validate_now = self.validation is not None and (
+            self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
+        )
+        save_now = self.checkpoints is not None and self.checkpoints.is_due(self.step)
+        save_now = bool(save_now or validate_now or signal or late)
+        if save_now:
+            self._report_last_verdict()  # a GPU's is else read one step later; it may end the run
         error = None if self.skipped_steps is None else self.skipped_steps.error
-        regular = self.checkpoints is not None and self.checkpoints.is_due(self.step)
-        if due or regular or signal or late or error is not None:
-            self._save(validated=not due)  # before a validation, since that takes long ...
+        if save_now or error is not None:
+            self._save(validated=not validate_now)  # before a validation, since that takes long ...
         if error is not None:
             raise error
         if signal:
             raise Interrupted(signal, self.step, self.run.folder)
-        if due:
+        if validate_now:
             self._validate()
             self._save(validated=True)  # ... and again after it
 
@@ -329,7 +342,6 @@ class Trainer:
         if self.checkpoints is None:
             return
         with self.timer.excluded():
-            self._report_skipped()
             save(self, validated)
         self.checkpoints.saved_at = time.monotonic()
 
@@ -339,7 +351,7 @@ class Trainer:
         with self.timer.excluded():
             self.model.eval()
             with nullcontext() if self.ema is None else self.ema.lent():
-                self.validation.run(self)
+                self.validation.validate(self)
                 for callback in self.callbacks:
                     callback.on_validation_end(self)
             self.model.train()

@@ -17,9 +17,12 @@ from conftest import ENVIRONMENT, ROOT, TOY, run_command
 from safetensors.torch import load_file
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
+from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint
+
 SETTINGS = (*TOY, "logger=csv", "trainer=cpu", "decode=greedy")
 SAME = 1e-5  # relative difference of weights that is but rounding
 SCORE_TOGETHER = Path(__file__).with_name("score_together.py")
+VALIDATE_TOGETHER = Path(__file__).with_name("validate_together.py")
 
 
 def torchrun(processes: int, *arguments: object, options: tuple[str, ...] = ()) -> list[str]:
@@ -149,6 +152,23 @@ def test_processes_translate_the_validation_set_as_one(toy_run, toy_corpus):
     for processes in (2, 3):
         found = scored(*torchrun(processes, *command))
         assert found == [expected] * processes
+
+
+def test_shards_are_validated_and_saved_where_processes_have_unequal_shares(tmp_path):
+    """One has three batches, the other one: neither waits for the other's weights.
+
+    The run is stopped in a validation and goes on: three saves of one step write its shards once,
+    so none takes them from under the file that names them.
+    """
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (expected,) = scored(sys.executable, VALIDATE_TOGETHER, tmp_path / "one")
+    (found,) = scored(*torchrun(2, VALIDATE_TOGETHER, tmp_path / "two"))
+    assert found["nll"] == pytest.approx(expected["nll"], rel=1e-5)
+    assert (expected["shards"], found["shards"]) == (0, 1)
+    newest = newest_checkpoint(tmp_path / "two")
+    assert newest is not None
+    assert read_checkpoint(newest)["validated"]
 
 
 def scored(*command: object) -> list[dict]:

@@ -215,9 +215,11 @@ def test_settings_that_were_edited_since_are_named(unbroken, script, tmp_path):
 
 def test_a_run_killed_before_its_first_checkpoint_starts_again(unbroken, script, tmp_path):
     run_dir = tmp_path / "run"
-    (run_dir / "checkpoints").mkdir(parents=True)
+    run_dir.mkdir()
     shutil.copy(unbroken / "config.yaml", run_dir)
+    (run_dir / "tokenizer.json.0123abcd.partial").touch()  # it was killed there
     result = script("train", f"resume={run_dir}")
+    assert not list(run_dir.rglob("*.partial"))
     assert result.returncode == 0, result.stdout + result.stderr
     assert_same_end(run_dir, unbroken)
 

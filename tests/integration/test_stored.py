@@ -287,7 +287,7 @@ def test_presets_are_composed_to_the_same_settings() -> None:
     default, renamed, wrong = stored.flat(before["default"]), stored.renamed(), []
     for preset, changes in before["changes"].items():
         group, _, name = preset.partition("=")
-        if (f"presets of {group}", name) in GONE:
+        if (f"presets of {group}", name) in GONE or name == "general":  # which has a new recipe
             continue
         now = stored.flat(stored.train_settings(preset))
         gone = changes.pop("without", [])

@@ -17,11 +17,12 @@ from seq2seq.callbacks import Callback
 from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.datamodule import Consumer
-from seq2seq.training.checkpointing import Schedule
+from seq2seq.training.checkpointing import SaveTimer, read_checkpoint
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss_spikes import Verdict
 from seq2seq.training.run_folder import Run
-from seq2seq.training.task import TranslationTask
+from seq2seq.training.sharding import gathered_model
+from seq2seq.training.task import TranslationTask, validation_nll
 from seq2seq.training.trainer import Trainer
 
 
@@ -66,9 +67,10 @@ class TinyValidation:
     def begin(self, step: int) -> None:
         pass
 
-    def run(self, trainer: Trainer) -> None:
+    def validate(self, trainer: Trainer) -> None:
         with torch.no_grad(), trainer.fabric.autocast():
-            losses = [trainer.task.validation_step(b) for b in trainer.data.val_dataloader()]
+            model = gathered_model(trainer.model)
+            losses = [validation_nll(model, batch) for batch in trainer.data.val_dataloader()]
         trainer.log({"val/nll": sum(losses)})
 
     def score_average(self, trainer: Trainer) -> None:
@@ -117,7 +119,7 @@ def tiny_trainer(
         (settings if hasattr(TrainerConfig, name) else parts)[name] = value
     if save_every is not None:
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        parts.setdefault("checkpoints", Schedule(save_every))
+        parts.setdefault("checkpoints", SaveTimer(save_every))
     fabric = fabric or make_fabric("cpu", precision)
     task.optim = replace(task.optim, ema=ema)
     config = TrainerConfig(max_steps=steps, **settings)
@@ -135,7 +137,8 @@ def tiny_fit(
 ) -> Trainer:
     """Train to the end, from a checkpoint or from the beginning."""
     trainer = tiny_trainer(task, steps, callbacks, **options)
-    trainer.fit(TinyData() if data is None else data, checkpoint)
+    found = None if checkpoint is None else (checkpoint, read_checkpoint(checkpoint))
+    trainer.fit(TinyData() if data is None else data, found)
     return trainer
 
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from seq2seq.files import alone, atomic_write, replace_text
+from seq2seq.files import alone, atomic_write, remove_leftovers, replace_text
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
@@ -18,6 +18,19 @@ def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
         assert path.read_text() == "old"
     assert path.read_text(encoding="utf-8") == "né"
     assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_processes_of_several_machines_write_to_different_names(tmp_path):
+    with atomic_write(tmp_path / "a") as one, atomic_write(tmp_path / "a") as other:
+        assert one.name != other.name
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    killed = atomic_write(tmp_path / "a.json")
+    killed.__enter__()
+    assert len(list(tmp_path.iterdir())) == 1
+    remove_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("moment", ["write", "fsync", "replace"])

@@ -213,6 +213,17 @@ def test_a_damaged_snapshot_is_named(tmp_path):
         averaging.read_snapshots(tmp_path)
 
 
+def test_a_damaged_snapshot_ends_all_processes_of_a_run_that_goes_on(tmp_path, monkeypatch):
+    averaging.save_snapshot(tiny_task().model, tmp_path, 7, 1.0)
+    [snapshot] = averaging.read_snapshots(tmp_path)
+    snapshot.path.write_bytes(b"")
+    told = []
+    monkeypatch.setattr(Processes, "gather", lambda _, mine: told.append(mine) or [mine])
+    with pytest.raises(BundleError):
+        Snapshots(tmp_path, Processes(), 2, "last").forget_after(0)
+    assert "cannot be read" in told[0]
+
+
 def test_half_written_snapshots_are_not_taken_for_snapshots(tmp_path):
     averaging.save_snapshot(tiny_task().model, tmp_path, 7, 1.0)
     (tmp_path / "snapshots" / "step-00000008.partial").write_bytes(b"half")

@@ -43,7 +43,7 @@ def make(lengths, *, seed=1, tokens=200, members=None, **options) -> TrainingBat
 
 
 def take(batches, count) -> list[list[int]]:
-    return [key.rows.tolist() for key in islice(batches, count)]
+    return [key.pairs.tolist() for key in islice(batches, count)]
 
 
 def stream(lengths, count, **options) -> list[list[int]]:

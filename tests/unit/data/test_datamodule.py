@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -350,3 +351,17 @@ def test_the_first_pairs_alone_have_no_other_end(tmp_path):
         data.most_train = 8
         data.prepare()
     assert take(few[0], 20, world_size=1, max_steps=10) == take(few[1], 20, world_size=1)
+
+
+class Deaf(torch.utils.data.Dataset):
+    """Signals that a process of a loader ignores."""
+
+    def __getitem__(self, _):
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        return [n.name for n in numbers if signal.getsignal(n) is signal.SIG_IGN]
+
+
+def test_workers_outlive_the_signals_that_a_terminal_and_a_scheduler_send_to_all(tmp_path):
+    data = make(tmp_path, num_workers=1)
+    [ignored] = data._loader(Deaf(), [0])
+    assert ignored == ["SIGINT", "SIGTERM", "SIGHUP"]

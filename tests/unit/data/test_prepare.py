@@ -60,7 +60,7 @@ def run(data, tokenizer=TOKENIZER, **settings) -> Prepared:
 
 def texts(prepared: Prepared, variant=0) -> list[tuple[str, str]]:
     shards = Shards(prepared.variants[variant])
-    sides = shards.rows(np.arange(len(shards)))
+    sides = shards.ids(np.arange(len(shards)))
     both = (prepared.vocabularies.source, prepared.vocabularies.target)
     decoded = [
         tokenizer.decode([ids.tolist() for ids in side])
@@ -148,7 +148,7 @@ def test_the_report_agrees_with_counting_by_hand(data):
     prepared = run(data)
     report = prepared.report
     shards = Shards(prepared.variants[0])
-    sides = shards.rows(np.arange(len(shards)))
+    sides = shards.ids(np.arange(len(shards)))
     assert report.tokens == [sum(len(ids) for ids in side) for side in sides]
     assert report.words == [sum(len(t.split()) for t in side) for side in zip(*TRAIN, strict=True)]
     assert report.characters == [sum(len(t) for t in side) for side in zip(*TRAIN, strict=True)]

@@ -45,7 +45,7 @@ def test_pairs_come_back_from_any_number_of_files(files, data, tmp_path_factory)
     assert shards.lengths.tolist() == [[len(s) + 1, len(t) + 1] for s, t in everything]
     if everything:
         rows = data.draw(st.lists(st.integers(0, len(everything) - 1), min_size=1))
-        sources, targets = shards.rows(np.array(rows))
+        sources, targets = shards.ids(np.array(rows))
         assert [ids.tolist() for ids in sources] == [everything[row][0] for row in rows]
         assert [ids.tolist() for ids in targets] == [everything[row][1] for row in rows]
     for side in (0, 1):
@@ -56,7 +56,7 @@ def test_pairs_come_back_from_any_number_of_files(files, data, tmp_path_factory)
 @pytest.mark.parametrize(("vocab_size", "width"), [(2**16, 2), (2**16 + 1, 4)])
 def test_ids_take_as_few_bytes_as_the_vocabulary_allows(vocab_size, width, tmp_path):
     [path] = write(tmp_path, [[([vocab_size - 1], [0])]], vocab_size)
-    sources, _ = Shards([path]).rows(np.array([0]))
+    sources, _ = Shards([path]).ids(np.array([0]))
     assert sources[0].tolist() == [vocab_size - 1]
     assert sources[0].itemsize == width
 
@@ -71,7 +71,7 @@ def test_another_process_gets_paths_and_no_copies(tmp_path):
     packed = pickle.dumps(shards)
     assert len(packed) < 2000
     copy = pickle.loads(packed)
-    assert copy.rows(np.array([7]))[1][0].tolist() == [2] * 1000
+    assert copy.ids(np.array([7]))[1][0].tolist() == [2] * 1000
 
 
 def test_more_shards_can_be_open_than_the_limit_of_files(tmp_path):

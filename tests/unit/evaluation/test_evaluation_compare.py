@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -135,7 +134,8 @@ def test_the_answer_is_written_as_text_and_json(runs, tmp_path, capsys, monkeypa
     assert (tmp_path / "c.md").read_text() == printed
     faults = {"c.md": "exists already", "c.txt": "ends in .md or .json",
               "none/c.md": "does not exist: make it", "full.md": "cannot write"}  # fmt: skip
-    (tmp_path / f"full.md.{os.getpid()}.partial").mkdir()  # where it is to be written first
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0123abcd")
+    (tmp_path / "full.md.0123abcd.partial").mkdir()  # where it is to be written first
     for output, why in faults.items():
         monkeypatch.setattr(sys, "argv", [*argv, str(tmp_path / output)])
         with pytest.raises(SystemExit) as stopped:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import random_ids, real_positions, tiny_transformer
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import PAD
@@ -30,6 +31,31 @@ def problem(
 
 def loss_of(linear, hidden, labels, smoothing):
     return translation_loss(SimpleNamespace(output=linear), hidden, labels, smoothing)
+
+
+class Largest(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that is made beside one that was there."""
+
+    def __init__(self, there: torch.Tensor):
+        super().__init__()
+        self.there, self.bytes = there.data_ptr(), 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **kwargs or {})
+        if isinstance(made, torch.Tensor) and made.data_ptr() != self.there:
+            self.bytes = max(self.bytes, made.untyped_storage().nbytes())
+        return made
+
+
+def test_a_validation_makes_no_gradient_of_the_vocabulary():
+    """Its loss is that of training."""
+    linear, hidden, labels = problem([2])
+    sums = loss_of(linear, hidden, labels, 0.1)
+    hidden = hidden.detach()
+    with torch.no_grad(), Largest(linear.weight) as largest:
+        again = loss_of(linear, hidden, labels, 0.1)
+    assert (again.smoothed, again.nll) == (sums.smoothed, sums.nll)
+    assert 0 < largest.bytes < linear.weight.nbytes
 
 
 def torch_loss(linear, hidden, labels, smoothing=0.0):

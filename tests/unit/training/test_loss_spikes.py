@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_training import KeptFaults, Recorder, tiny_fit, tiny_task
+from tiny_training import KeptFaults, Recorder, TinyData, tiny_fit, tiny_task, tiny_trainer
 
 from seq2seq.callbacks import Callback
+from seq2seq.errors import RunError
+from seq2seq.training.checkpointing import newest_checkpoint, step_of
 from seq2seq.training.loss_spikes import (
     GOOD,
     JUMP,
@@ -175,6 +179,27 @@ def test_a_run_that_goes_on_judges_as_if_it_had_never_stopped(tmp_path):
     second = tiny_fit(tiny_task(), [], 8, checkpoint=checkpoint, run_dir=tmp_path)
     assert second.spikes.state_dict() == whole.spikes.state_dict()
     assert whole.spikes.state_dict()["good"] == 7
+
+
+def test_a_bad_step_ends_a_run_that_a_signal_would_end_too(tmp_path):
+    """On a GPU, whose verdict on a step is read after it."""
+
+    class Stops(KeptFaults):
+        def report(self, step, batches, verdict):
+            self.error = RunError(f"step {step} was bad")
+
+    class Signal(Callback):
+        def on_step_end(self, trainer, batches):
+            if trainer.step == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    task = poison(tiny_task(), "hidden", math.nan, 2)
+    trainer = tiny_trainer(task, 7, [Signal()], run_dir=tmp_path, save_every=9,
+                           skipped_steps=Stops(), val_every_n_steps=9)
+    trainer.skips_on_device = True
+    with pytest.raises(RunError, match="step 3 was bad"):
+        trainer.fit(TinyData())
+    assert step_of(newest_checkpoint(tmp_path)) == 3
 
 
 def test_the_moving_average_of_weights_is_left_alone():

@@ -15,7 +15,7 @@ from seq2seq.callbacks import Callback
 from seq2seq.errors import RunError
 from seq2seq.training import checkpointing
 from seq2seq.training.checkpointing import (
-    Schedule,
+    SaveTimer,
     checkpoint_path,
     newest_checkpoint,
     read_checkpoint,
@@ -59,7 +59,7 @@ def train(run_dir: Path, steps: int, diary: Callback, every: int = 3, minutes=No
     torch.manual_seed(1)
     tiny_fit(
         task, [diary], steps, val_every_n_steps=4, checkpoint=newest_checkpoint(run_dir),
-        run_dir=run_dir, checkpoints=Schedule(every, minutes), **options,
+        run_dir=run_dir, checkpoints=SaveTimer(every, minutes), **options,
     )  # fmt: skip
     return task
 
@@ -199,7 +199,7 @@ def test_a_signal_that_comes_while_data_are_opened_is_obeyed_after_the_first_ste
 
 def test_a_signal_that_comes_as_a_validation_begins_leaves_it_owed(tmp_path):
     class Late(TinyValidation):
-        def run(self, trainer):
+        def validate(self, trainer):
             pytest.fail("the state is saved, and the process should end")
 
     class Signal(Diary):

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
+import threading
 from types import SimpleNamespace
 
 import pytest
 from conftest import toy_settings
+from filelock import FileLock
 
 from seq2seq.callbacks.gradient_norms import GradientNorms
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
-from seq2seq.training.train import finish, make_callbacks, make_up_for_report
+from seq2seq.training import run_folder, train
+from seq2seq.training.run_folder import locked
+from seq2seq.training.train import (
+    finish,
+    known_vocabularies,
+    make_callbacks,
+    make_up_for_report,
+    note_beginning,
+)
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
 
@@ -51,6 +64,59 @@ def test_a_report_is_made_up_for_only_where_a_finished_run_lacks_it(tmp_path, mo
     made[0].touch()
     make_up_for_report(tmp_path)
     assert len(made) == 1
+
+
+def test_a_lengthened_run_has_no_report_of_its_shorter_self(tmp_path, monkeypatch):
+    """Killed between its new summary and its new report, it gets that from `resume=`."""
+    for name in ("summary.json", "report.html"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(train, "note_start", lambda *_: None)
+    nothing = SimpleNamespace(parameters=list, save=lambda folder: None)
+    data = SimpleNamespace(vocabularies=nothing, prepared=None)
+    note_beginning(toy_settings(), tmp_path, data, nothing, "CPU")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_a_run_killed_between_two_vocabularies_makes_both_again(tmp_path):
+    both = Vocabularies(Tokenizer.train(["a b"], 260), Tokenizer.train(["c d"], 260))
+    both.save(tmp_path)
+    config = toy_settings()
+    config.resume = str(tmp_path)
+    found = known_vocabularies(config, tmp_path, None)
+    assert found.content_hash() == both.content_hash()
+    (tmp_path / "tokenizer.target.json").unlink()
+    assert known_vocabularies(config, tmp_path, None) is None
+
+
+# The lock
+
+
+def test_who_takes_a_run_waits_for_what_a_killed_process_leaves(tmp_path, caplog):
+    """Its data workers have its lock for some seconds more."""
+    of_worker = FileLock(tmp_path / ".lock", thread_local=False)
+    of_worker.acquire()
+    threading.Timer(0.5, of_worker.release).start()
+    with caplog.at_level(logging.INFO), locked(tmp_path):
+        pass
+    assert caplog.messages == [f"waiting     {tmp_path} is in use: up to 10 s"]
+
+
+def test_who_trains_keeps_others_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "LOCK_SECONDS", 0.1)
+    with FileLock(tmp_path / ".lock"), pytest.raises(RunError, match="another process trains in"):
+        locked(tmp_path).__enter__()
+
+
+def test_what_killed_processes_left_goes_and_what_a_person_wrote_stays(tmp_path):
+    parts = [tmp_path, tmp_path / "snapshots", tmp_path / "metrics" / "version_0"]
+    for folder in parts:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "a.json.0123abcd.partial").touch()
+    (tmp_path / "out.txt.partial").touch()  # of `translate --output`, which goes on with it
+    with locked(tmp_path):
+        pass
+    files = [path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"]
+    assert files == ["out.txt.partial"]
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("none", False), ("csv", True)])
