@@ -43,6 +43,10 @@ from seq2seq.training.stopping import StopRequest
 log = logging.getLogger(__name__)
 
 LOCK = ".lock"
+# What a run makes before its first checkpoint. Without one there is nothing to lose: a command
+# that is given again begins anew.
+BEGUN = (LOCK, "config.yaml", "train.log", "tokenizer*.json", "origin.json", "data_report.json",
+         "metrics", "wandb*", "tensorboard", "checkpoints", "config.yaml*.partial")  # fmt: skip
 LOCK_SECONDS = 10  # data workers of a killed process hold its lock until they miss it: 5 s
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
 
@@ -67,7 +71,7 @@ class Run:
 
 
 def open_run(config: TrainConfig) -> Path:
-    """The run's folder, made and writable, with the settings in it.
+    """The run's folder, made.
 
     Raises:
         RunError: it holds something already, or cannot be written.
@@ -88,23 +92,46 @@ def open_run(config: TrainConfig) -> Path:
         run_dir = Path(config.run_dir)
         if process_rank() != 0:
             return run_dir  # the first process makes it
-        # But for what a run leaves that was killed before it had settings.
-        left = (LOCK, "config.yaml*.partial", "checkpoints")
-        found = [path.name for path in run_dir.rglob("*")]
-        if not all(any(fnmatch(name, pattern) for pattern in left) for name in found):
-            state = "a finished run" if (run_dir / "summary.json").exists() else "files"
-            raise RunError(
-                f"run_dir={run_dir} already holds {state}, which training would overwrite: "
-                f"choose another folder, or go on with the run in it: resume={run_dir}"
-            )
-    try:
+        _require_new(run_dir)
+    with _plain_folder_errors(run_dir):
         run_dir.mkdir(parents=True, exist_ok=True)
-        write_settings(config, run_dir)  # first: a run that has them can go on
+    return run_dir
+
+
+def begin_run(config: TrainConfig, run_dir: Path) -> None:
+    """Write the settings of a new run before all else, since a run that has them can go on.
+
+    The folder must be locked: a process that trains there has its settings in it.
+
+    Raises:
+        RunError: it holds something already, or cannot be written.
+    """
+    _require_new(run_dir)
+    with _plain_folder_errors(run_dir):
+        write_settings(config, run_dir)
+
+
+def _require_new(run_dir: Path) -> None:
+    """Raise RunError if a folder holds more than a run leaves that was killed very soon."""
+    begun = BEGUN if (run_dir / LOCK).exists() else BEGUN[-2:]
+    found = [path.name for path in run_dir.glob("*")]
+    saved = next(run_dir.glob("checkpoints/*.ckpt"), None)
+    if saved or not all(any(fnmatch(name, pattern) for pattern in begun) for name in found):
+        state = "a finished run" if (run_dir / "summary.json").exists() else "files"
+        raise RunError(
+            f"run_dir={run_dir} already holds {state}, which training would overwrite: "
+            f"choose another folder, or go on with the run in it: resume={run_dir}"
+        )
+
+
+@contextmanager
+def _plain_folder_errors(run_dir: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise RunError(
             f"cannot write to the run's folder {run_dir}: {error}. Choose another: run_dir=FOLDER"
         ) from error
-    return run_dir
 
 
 def write_settings(config: TrainConfig, run_dir: Path) -> None:

@@ -57,6 +57,7 @@ from seq2seq.training.provenance import facts, note_start
 from seq2seq.training.run_folder import (
     LogFile,
     Run,
+    begin_run,
     forget_empty_run,
     locked,
     open_run,
@@ -90,6 +91,8 @@ def train(config: TrainConfig) -> float:
     with ExitStack() as open_files:
         if writes := first and not config.dry_run:
             open_files.enter_context(locked(folder))
+            if not config.resume:
+                begin_run(config, folder)
             open_files.enter_context(LogFile(folder / "train.log"))
 
         # What the run begins with, and the data
