@@ -43,7 +43,8 @@ from seq2seq.training.stopping import StopRequest
 log = logging.getLogger(__name__)
 
 LOCK = ".lock"
-LOCK_SECONDS = 10  # data workers of a killed process hold its lock until they miss it: 5 s
+# With an older filelock, data workers of a killed process hold its lock until they miss it: 5 s.
+LOCK_SECONDS = 10
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
 
 
