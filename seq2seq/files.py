@@ -40,7 +40,7 @@ def replace_text(path: Path, text: str) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Remove what processes that were killed in `atomic_write` left; none may write there now."""
     for path in folder.glob(f"*.{8 * '[0-9a-f]'}.partial"):
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

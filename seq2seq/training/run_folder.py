@@ -47,7 +47,8 @@ LOCK = ".lock"
 # that is given again begins anew.
 BEGUN = (LOCK, "config.yaml", "train.log", "tokenizer*.json", "origin.json", "data_report.json",
          "metrics", "wandb*", "tensorboard", "checkpoints", "config.yaml*.partial")  # fmt: skip
-LOCK_SECONDS = 10  # data workers of a killed process hold its lock until they miss it: 5 s
+# With an older filelock, data workers of a killed process hold its lock until they miss it: 5 s.
+LOCK_SECONDS = 10
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
 
 
