@@ -177,6 +177,15 @@ def test_a_run_that_goes_on_judges_as_if_it_had_never_stopped(tmp_path):
     assert whole.spikes.state_dict()["good"] == 7
 
 
+@given(losses=st.lists(st.floats(0, 9, width=32), min_size=1, max_size=9))
+def test_the_average_that_is_saved_and_read_again_keeps_all_digits(losses):
+    whole, resumed = LossSpikes(threshold=5.0), LossSpikes(threshold=5.0)
+    for nll in losses:
+        judge(whole, nll)
+    resumed.load_state_dict(whole.state_dict())
+    assert resumed.state_dict() == whole.state_dict()
+
+
 def test_the_moving_average_of_weights_is_left_alone():
     seen: list[tuple[int, torch.Tensor]] = []
 
