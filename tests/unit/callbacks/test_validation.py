@@ -151,6 +151,17 @@ def test_a_run_that_goes_on_keeps_an_average_that_is_better_than_its_further_ste
     assert shipped(tmp_path)[1]["scores"] == {"BLEU": 9.0}
 
 
+def test_a_best_step_that_was_lost_does_not_keep_its_bundle(tmp_path):
+    """The best of a run that goes on from before it is made again, and is shipped."""
+    run(tmp_path, [4.0, 9.0, 0.0], steps=4)
+    _, bleu, _ = run(tmp_path, [5.0, 0.0], steps=4, checkpoint=checkpoint_path(tmp_path, 2))
+    assert (bleu.best, bleu.best_step) == (5.0, 4)
+    weights_shipped, made = shipped(tmp_path)
+    assert made["scores"] == {"BLEU": 5.0}
+    assert all((value == bleu.scored[0][name].numpy()).all()
+               for name, value in weights_shipped.items())
+
+
 def test_processes_that_see_different_snapshots_average_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(Processes, "gather", lambda _, v: [v, v[1:] if isinstance(v, list) else v])
     with pytest.raises(RunError) as error:

@@ -175,6 +175,18 @@ def test_results_that_ended_are_preferred_to_any_that_did_not():
     assert (found.tokens, found.finished) == ([], True)
 
 
+@settings(max_examples=40, deadline=None)
+@given(weights=st.lists(st.sampled_from([1, 2]), min_size=4, max_size=8), beam=st.integers(4, 6))
+def test_of_extensions_equally_likely_the_first_beam_and_token_win(weights, beam):
+    def language(source, words):
+        return [weight / sum(weights) for weight in weights]
+
+    config = DecodeConfig(min_length=0, beam=beam, n_best=beam, length_penalty=0.0)
+    [found] = beam_search(TableStep(language), collate_source([[3]]), [2], config)
+    expected = beam_by_lists(language, (3,), 2, beam, 0.0)[:beam]
+    assert [tuple(one.tokens) for one in found] == [one.tokens for one in expected]
+
+
 # With a transformer
 
 BEAM = DecodeConfig(min_length=0, beam=4, n_best=4, length_penalty=1.0)

@@ -57,6 +57,21 @@ def test_more_positions_than_a_block_may_come_at_once():
     assert torch.equal(got_v, v)
 
 
+def test_the_storage_of_a_reordering_grows_with_that_of_the_cache():
+    """Two storages take turns: the second must not stay as short as it was made."""
+    cache, reverse = KVCache(), torch.tensor([2, 1, 0])
+    k, v = new_positions(3, BLOCK)
+    cache.append(0, k, v)
+    cache.reorder(reverse)
+    more_k, more_v = new_positions(3, 1)  # one more than the storage has room for
+    cache.append(0, more_k, more_v)
+    cache.reorder(reverse)  # the hypotheses of the first block are where they were
+    last_k, last_v = new_positions(3, 1)
+    found = cache.append(0, last_k, last_v)
+    assert torch.equal(found.k, torch.cat([k, more_k[reverse], last_k], dim=2))
+    assert torch.equal(found.v, torch.cat([v, more_v[reverse], last_v], dim=2))
+
+
 def test_reorder_before_the_first_token_changes_nothing():
     cache = KVCache()
     cache.reorder(torch.tensor([2, 1, 0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 
 from seq2seq import __version__
 from seq2seq.errors import RunError
+from seq2seq.training import checkpointing
 from seq2seq.training.checkpointing import (
     FORMAT,
     check_settings,
@@ -85,6 +87,20 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_has_its_name_only_once_it_is_on_the_disk(tmp_path, monkeypatch):
+    """Else a power cut could leave the name with half of the content."""
+    calls, replace = [], os.replace
+    monkeypatch.setattr(checkpointing, "sync", lambda path: calls.append(f"sync {path.name}"))
+
+    def move(old, new):
+        calls.append("move")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", move)
+    save(tmp_path, 8)
+    assert calls == ["sync step-00000008.partial", "move", "sync checkpoints"]
 
 
 def test_other_errors_of_saving_are_ours_and_escape(tmp_path):

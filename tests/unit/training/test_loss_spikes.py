@@ -202,6 +202,15 @@ def test_a_bad_step_ends_a_run_that_a_signal_would_end_too(tmp_path):
     assert step_of(newest_checkpoint(tmp_path)) == 3
 
 
+@given(losses=st.lists(st.floats(0, 9, width=32), min_size=1, max_size=9))
+def test_the_average_that_is_saved_and_read_again_keeps_all_digits(losses):
+    whole, resumed = LossSpikes(threshold=5.0), LossSpikes(threshold=5.0)
+    for nll in losses:
+        judge(whole, nll)
+    resumed.load_state_dict(whole.state_dict())
+    assert resumed.state_dict() == whole.state_dict()
+
+
 def test_the_moving_average_of_weights_is_left_alone():
     seen: list[tuple[int, torch.Tensor]] = []
 

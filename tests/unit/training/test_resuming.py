@@ -16,6 +16,7 @@ from seq2seq.errors import RunError
 from seq2seq.training import checkpointing
 from seq2seq.training.checkpointing import (
     SaveTimer,
+    checkpoint_files,
     checkpoint_path,
     newest_checkpoint,
     read_checkpoint,
@@ -246,6 +247,7 @@ def test_a_failed_save_stops_the_run_with_the_state_before_it(tmp_path, monkeypa
     monkeypatch.setattr(checkpointing, "write_checkpoint", full_at_6)
     with pytest.raises(RunError) as error:
         train(tmp_path, 7, Diary())
+    assert [step_of(path) for path in checkpoint_files(tmp_path)] == [3, 4]  # nothing went before
     assert "step 6 could not be saved to" in str(error.value)
     assert "No space left on device. Make room" in str(error.value)
     assert f"resume={tmp_path}" in str(error.value)

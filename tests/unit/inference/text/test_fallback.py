@@ -65,6 +65,13 @@ def test_first_comes_another_hypothesis_of_the_same_search():
     assert search.asked == []
 
 
+def test_a_translation_that_lost_something_is_worse_than_one_with_any_other_fault():
+    whole, lost = Translation(f"{LOOP} {{x}}", -1.0), Translation("un", -1.0)
+    both = Translation(LOOP, -1.0)
+    assert source("a {x}").rank(whole) == (0, 1)
+    assert sorted([both, lost, whole], key=source("a {x}").rank) == [whole, lost, both]
+
+
 def test_what_got_lost_is_replaced_by_a_word_that_models_copy():
     plain = {"{a} paid $1,000 to {b}": ["Payé"], "Martin paid 47 to Simon": ["Simon 47 Martin"]}
     search = Scripted(plain, {})

@@ -85,6 +85,10 @@ def test_numbers_as_french_writes_them(source, french):
         ("the 21st century", "le XXIe siècle", []),
         ("the 1990s and the 80s", "les années 90 et 1980", []),
         ("5", "1 005", ["5"]),
+        ("500", "1\u202f500", ["500"]),  # the end of another number, as French writes thousands
+        ("500", "1\xa0500", ["500"]),
+        ("500", "1.500", ["500"]),
+        ("500", "500\u202f000", ["500"]),
         ("25", "2 5", ["25"]),
         ("25", "125 250", ["25"]),
         ("2.5", "25", ["2.5"]),
