@@ -8,7 +8,7 @@ with 5 beams and 8,000 tokens (before 0.18, 0.87 and 3.2), mostly for finding th
 
 Shapes: B unfinished sentences, M beams they have now (1 at the start, then N), R = B x M rows of
 the model (row b * M + m is beam m of sentence b), L tokens so far, V vocabulary; K likeliest tokens
-of a beam, C extensions of a sentence to choose from, E outputs.
+of a beam, C = M x K extensions of a sentence to choose from; n results that are asked for.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ import torch
 from torch import Tensor
 
 from seq2seq.config import DecodeConfig
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.constraints import (
     Constraint,
     apply_constraints,
     own_log_probs,
 )
-from seq2seq.decoding.history import History, assembled
+from seq2seq.decoding.history import History, assembled, places
 from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
-from seq2seq.decoding.lexical_constraints import RequiredTerms, round_robin
 from seq2seq.decoding.step import State, StepModel
 
 
@@ -39,52 +38,43 @@ def beam_search(
     limits: Sequence[int],
     config: DecodeConfig,
     constraints: Sequence[Constraint] = (),
-    return_all_finished: bool = False,
 ) -> list[list[Hypothesis]]:
-    """Up to `config.n_best` hypotheses for each source (B, S), best first.
+    """All hypotheses of each source (B, S) that have ended, best first, or one that was cut off.
 
-    With `return_all_finished` all that have ended by then; the search does not go on for them.
-
-    As in fairseq, an end mark counts only among the N best candidates of a step, and a sentence is
-    done once N hypotheses have ended, or earlier when no continuation can change the results (see
-    `_StopRule`).
-
-    With `RequiredTerms` among the constraints, beams are shared between hypotheses that have met
-    more and fewer tokens of the terms (see `lexical_constraints.py`).
+    The search goes on until the first `config.n_best` are sure to be its best. As in fairseq, an
+    end mark counts only among the N best candidates of a step, and a sentence is done once N
+    hypotheses have ended, or earlier when no continuation can change the results (see `_StopRule`).
     """
-    history, finished = History.empty(len(limits), source_BS.device), list[History]()
-    totals_BM = torch.zeros(len(limits), 1, dtype=torch.double, device=source_BS.device)
+    device, finished = source_BS.device, list[History]()
+    history = History.empty(len(limits), device)
+    totals_BM = torch.zeros(len(limits), 1, dtype=torch.double, device=device)
     rule, state = _StopRule(limits, config), model.start(source_BS)
     last_R = source_BS.new_full((len(limits),), BOS)
     while True:
-        extensions, met_BC = _expand(
-            model.step(last_R, state), history, totals_BM, config, constraints
-        )
-        going_on, ends = _choose(extensions, met_BC, history.width, config.beam)
-        longer, rows_R, totals_BM = going_on.of(history), going_on.rows.flatten(), going_on.totals
-        ended_BN, best_B, moved = _on_host(ends, history, longer, rows_R)
-        new_BN, done_B = rule(ended_BN, best_B, longer.length)
+        log_probs_RV = model.step(last_R, state)
+        going_on, end_candidates = _step(log_probs_RV, history, totals_BM, config, constraints)
+        next_history, rows_R = going_on.extend(history), going_on.rows.flatten()
+        totals_BM = going_on.totals
+        ended_BN, best_B, rows_changed = _on_host(end_candidates, history, next_history, rows_R)
+        results_BN, done_B = rule(ended_BN, best_B, next_history.length)
 
-        if new_BN.any():
-            new_E = torch.from_numpy(np.flatnonzero(new_BN)).to(rows_R.device, non_blocking=True)
-            finished.append(_Extensions(*(c.flatten()[None, new_E] for c in ends)).of(history))
-        history = longer
+        if results_BN.any():
+            finished.append(end_candidates.extend(history).at(places(results_BN, device)))
+        history = next_history
         if done_B.any():  # the first hypothesis, too, in case none ended
-            finished.append(history.at(history.rows_of(done_B)[1][:: history.width]))
+            finished.append(history.at(history.width * places(done_B, device)))
             if done_B.all():
-                break
+                return [_best_first(own) for own in assembled(finished, len(limits), config)]
             kept_B, kept_R = history.rows_of(~done_B)
             history, totals_BM, rows_R = history.at(kept_R), totals_BM[kept_B], rows_R[kept_R]
             state.keep(kept_B, rows_R)
-        elif moved:
+        elif rows_changed:
             state.reorder(rows_R)
         last_R = history.tokens_RL[:, -1]
-    wanted = None if return_all_finished else config.n_best
-    return [_best_first(own)[:wanted] for own in assembled(finished, len(limits), config)]
 
 
 class _Extensions(NamedTuple):
-    """Hypotheses with one more token, to choose from; all (B, C).
+    """Hypotheses with one more token, to choose from; all (B, C), of which N may be left.
 
     Attributes:
         rows: of the hypotheses that are extended.
@@ -98,50 +88,52 @@ class _Extensions(NamedTuple):
     log_probs: Tensor
     totals: Tensor
 
-    def at(self, places_BX: Tensor) -> _Extensions:
-        return _Extensions(*(column.gather(1, places_BX) for column in self))
+    def at(self, places_BN: Tensor) -> _Extensions:
+        return _Extensions(*(column.gather(1, places_BN) for column in self))
 
-    def of(self, history: History) -> History:
-        """The hypotheses with their new tokens."""
+    def extend(self, history: History) -> History:
+        """The hypotheses with their new tokens, one a row."""
         parents = history.at(self.rows.flatten(), self.rows.size(1))
         return parents.append(self.tokens.flatten(), self.log_probs.flatten())
 
 
-def _expand(
+def _step(
     log_probs_RV: Tensor,
     history: History,
     totals_BM: Tensor,
     config: DecodeConfig,
     constraints: Sequence[Constraint],
-) -> tuple[_Extensions, Tensor | None]:
-    """The likeliest tokens of each hypothesis, in the order of their ids.
-
-    Tokens of terms that are wanted next are among them, however unlikely they are; and the second
-    result is how many tokens of terms each extension has met (B, C).
-    """
+) -> tuple[_Extensions, _Extensions]:
+    """The N best extensions that go on, and the N best of all, among which an end mark counts."""
+    # The likeliest tokens of each hypothesis, in the order of their ids: (R, V) -> (R, K).
     ranks_RV = apply_constraints(log_probs_RV, constraints, history)
-    tokens_RK = largest(ranks_RV, min(2 * config.beam, ranks_RV.size(1)))
-    terms = next((rule for rule in constraints if isinstance(rule, RequiredTerms)), None)
-    if terms is not None:
-        wanted_RP, which_RP = terms.wanted(history)
-        new_RP = which_RP & (wanted_RP[..., None] != tokens_RK[:, None]).all(dim=2)
-        # Padding, which is impossible, fills up: no sentence depends on the terms of others.
-        tokens_RK = torch.cat([tokens_RK, wanted_RP.where(new_RP, PAD)], dim=1)
-    tokens_RK = tokens_RK.sort(dim=1).values
+    tokens_RK = largest(ranks_RV, min(2 * config.beam, ranks_RV.size(1))).sort(dim=1).values
     totals_RK = totals_BM.view(-1, 1) + ranks_RV.gather(1, tokens_RK)
     rows_RK = torch.arange(len(tokens_RK), device=tokens_RK.device)[:, None].expand_as(tokens_RK)
+
+    # Those of a sentence are its extensions, one beam after another: (R, K) -> (B, C).
     columns = (rows_RK, tokens_RK, own_log_probs(tokens_RK, log_probs_RV, ranks_RV), totals_RK)
     extensions = _Extensions(*(column.reshape(len(totals_BM), -1) for column in columns))
-    if terms is None:
-        return extensions, None
-    return extensions, terms.constraints_met(history, tokens_RK).view_as(extensions.tokens)
+
+    # Twice as many as go on are enough even if the end mark of every beam is among them:
+    # (B, C) -> (B, 2N). Ties go to the first beam and token, as they stand, lest they depend on
+    # the batch.
+    order_BC = (-extensions.totals).argsort(dim=1, stable=True)
+    best = extensions.at(order_BC[:, : 2 * config.beam])
+    end_candidates = _Extensions(*(column[:, : config.beam] for column in best))
+
+    # Without the end marks, of which each beam has one at most: (B, 2N) -> (B, N), or fewer if the
+    # vocabulary is so small.
+    ends_last = (best.tokens == EOS).int().argsort(dim=1, stable=True)
+    number = min(config.beam, max(1, best.tokens.size(1) - history.width))
+    return best.at(ends_last[:, :number]), end_candidates
 
 
 def largest(x_RV: Tensor, count: int) -> Tensor:
     """Where the largest numbers of each row stand (R, count), in any order.
 
-    They stand in the pieces of a row that have the largest maxima. A CPU finds these maxima ten
-    times faster than `topk` goes through the row.
+    They stand in the pieces of a row, P of W numbers each, that have the largest maxima. A CPU
+    finds these maxima ten times faster than `topk` goes through the row.
     """
     size = x_RV.size(1)
     width = next((w for w in (64, 32) if size % w == 0), size)
@@ -149,51 +141,30 @@ def largest(x_RV: Tensor, count: int) -> Tensor:
         return x_RV.topk(count, dim=1, sorted=False).indices
     x_RPW = x_RV.reshape(len(x_RV), -1, width)
     pieces_RK = x_RPW.amax(dim=2).topk(count, dim=1, sorted=False).indices
-    places_RC = (pieces_RK[..., None] * width + torch.arange(width)).flatten(1)
-    best = x_RV.gather(1, places_RC).topk(count, dim=1, sorted=False).indices
-    return places_RC.gather(1, best)
-
-
-def _choose(
-    extensions: _Extensions, met_BC: Tensor | None, width: int, beam: int
-) -> tuple[_Extensions, _Extensions]:
-    """The best extensions that go on (B, N), and those among which an end mark counts.
-
-    Args:
-        extensions: of `width` beams, one beam after another.
-        met_BC: constraints that each extension has met; see `round_robin`.
-        width: M.
-        beam: N.
-    """
-    # Ties go to the first beam and token, as they stand, lest they depend on the batch.
-    order_BC = (-extensions.totals).argsort(dim=1, stable=True)
-    if met_BC is not None:
-        order_BC = round_robin(order_BC, met_BC, extensions.totals > -torch.inf)
-    # Twice as many as go on: enough even if the end mark of every beam is among them.
-    best = extensions.at(order_BC[:, : 2 * beam])
-    found = best.tokens.size(1)
-    number = min(beam, found - min(width, found - 1))  # fewer if there are not so many
-    ends_last = (best.tokens == EOS).int().argsort(dim=1, stable=True)
-    ends = _Extensions(*(column[:, :beam] for column in best))
-    return best.at(ends_last[:, :number]), ends
+    inside = (pieces_RK[..., None] * width + torch.arange(width)).flatten(1)  # (R, K x W) places
+    best_RK = x_RV.gather(1, inside).topk(count, dim=1, sorted=False).indices
+    return inside.gather(1, best_RK)
 
 
 def _on_host(
-    ends: _Extensions, history: History, longer: History, rows_R: Tensor
+    end_candidates: _Extensions, history: History, next_history: History, rows_R: Tensor
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """What the stop rule looks at: the one time that a step waits for a GPU.
 
     Returns:
         Log probabilities (B, N) of hypotheses that end, minus infinity where none does; the
-        largest of those that go on (B,); whether any of these has another row than its parent.
+        largest of those that go on (B,); whether any of these has another row than its parent, as
+        when one hypothesis becomes N.
     """
-    ending_BN = (ends.tokens == EOS) & (ends.totals > -torch.inf)
-    sums_BN = history.log_probs_RL.sum(dim=1)[ends.rows] + ends.log_probs
+    ending_BN = (end_candidates.tokens == EOS) & (end_candidates.totals > -torch.inf)
+    sums_BN = history.log_probs_RL.sum(dim=1)[end_candidates.rows] + end_candidates.log_probs
     ended_BN = sums_BN.where(ending_BN, -torch.inf)
-    best_B1 = longer.log_probs_RL.sum(dim=1).view(len(ended_BN), -1).amax(dim=1, keepdim=True)
-    told = torch.cat([ended_BN, best_B1, rows_R.view(len(best_B1), -1)], dim=1).cpu().numpy()
-    ends_each, rows = ended_BN.size(1), told[:, ended_BN.size(1) + 1 :].ravel()
-    return told[:, :ends_each], told[:, ends_each], bool((rows != np.arange(rows.size)).any())
+    sentences, candidates = ended_BN.shape
+    best_B1 = next_history.log_probs_RL.sum(dim=1).view(sentences, -1).amax(dim=1, keepdim=True)
+    told = torch.cat([ended_BN, best_B1, rows_R.view(sentences, -1)], dim=1).cpu().numpy()
+    rows = told[:, candidates + 1 :].ravel()
+    rows_changed = bool((rows != np.arange(rows.size)).any())
+    return told[:, :candidates], told[:, candidates], rows_changed
 
 
 def _best_first(found: list[Hypothesis]) -> list[Hypothesis]:
@@ -218,28 +189,28 @@ class _StopRule:
         self._config = config
         self._limits_B = np.array(limits)
         self._divisors_B = np.array([length_divisor(limit, config) for limit in limits])
-        self._count_B = np.zeros(len(limits), int)  # results
+        self._count_B = np.zeros(len(limits), int)  # results so far
         self._best_Bn = np.full((len(limits), config.n_best), -np.inf)  # scores, the worst first
 
     def __call__(
         self, ended_BN: np.ndarray, best_B: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which ends are results (B, N), and which sentences are done (B,), which are forgotten.
+        """Which ends are results (B, N), and which sentences are done (B,): the rule drops these.
 
         Args:
             ended_BN, best_B: see `_on_host`.
             length: tokens of all hypotheses.
         """
-        new_BN = ended_BN > -np.inf
-        if new_BN.any():
-            self._count_B += new_BN.sum(axis=1)
-            scores_BN = np.where(new_BN, ended_BN / length_divisor(length, self._config), -np.inf)
-            all_BX = np.sort(np.concatenate([self._best_Bn, scores_BN], axis=1), axis=1)
-            self._best_Bn = all_BX[:, -self._config.n_best :]
+        results_BN = ended_BN > -np.inf
+        if results_BN.any():
+            self._count_B += results_BN.sum(axis=1)
+            scores_BN = ended_BN / length_divisor(length, self._config)
+            rising = np.sort(np.concatenate([self._best_Bn, scores_BN], axis=1), axis=1)
+            self._best_Bn = rising[:, -self._config.n_best :]
         done_B = (self._limits_B <= length) | (self._count_B >= self._config.beam)
         done_B |= np.isneginf(best_B)  # constraints left nothing to say
         done_B |= self._best_Bn[:, 0] >= best_B / self._divisors_B
         if done_B.any():
             for name in ("_limits_B", "_divisors_B", "_count_B", "_best_Bn"):
                 setattr(self, name, getattr(self, name)[~done_B])
-        return new_BN, done_B
+        return results_BN, done_B

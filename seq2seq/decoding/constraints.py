@@ -1,8 +1,7 @@
 """Constraints on the next token, which every strategy applies alike.
 
 They work on the device of the model, and nothing here waits for it. What they are asked for was
-checked before (`check_requests`). Required terms, the largest of them, have a file of their own,
-`lexical_constraints.py`.
+checked before (`check_requests`).
 
 Shapes: B sources of a batch, R hypotheses being extended, L tokens that each has so far, V
 vocabulary, C tokens of each hypothesis that a constraint is about.
@@ -80,9 +79,12 @@ class ForcedPrefix:
 
     def __call__(self, log_probs_RV: Tensor, history: History) -> Tensor:
         if history.length < self.tokens_BL.size(1):
-            next_R = self.tokens_BL[history.sentence_R, history.length]
-            forced_R1 = (next_R != PAD)[:, None]
-            keep_only(log_probs_RV, next_R[:, None], forced_R1, forced_R1)
+            next_R1 = self.tokens_BL[history.sentence_R, history.length][:, None]
+            before_R1 = log_probs_RV.gather(1, next_R1)
+            # Not where another constraint rules the token out: nothing would be left.
+            forced_R1 = (next_R1 != PAD) & (before_R1 != -torch.inf)
+            log_probs_RV.masked_fill_(forced_R1, -torch.inf)
+            log_probs_RV.scatter_(1, next_R1, before_R1)
         return log_probs_RV
 
 
@@ -148,15 +150,6 @@ class RepetitionPenalty:
     def __call__(self, log_probs_RV: Tensor, history: History) -> Tensor:
         used_RL = history.tokens_RL
         return log_probs_RV.scatter(1, used_RL, self.factor * log_probs_RV.gather(1, used_RL))
-
-
-def keep_only(log_probs_RV: Tensor, tokens_RC: Tensor, which_RC: Tensor, rows_R1: Tensor) -> None:
-    """Rows keep those of the tokens and lose all others, except where that would leave none."""
-    before_RC = log_probs_RV.gather(1, tokens_RC)
-    kept_RC = before_RC.masked_fill(~which_RC, -torch.inf)
-    rows_R1 = rows_R1 & (kept_RC.amax(dim=1, keepdim=True) != -torch.inf)
-    log_probs_RV.masked_fill_(rows_R1, -torch.inf)
-    log_probs_RV.scatter_(1, tokens_RC, torch.where(rows_R1, kept_RC, before_RC))
 
 
 def _minus_infinity(like: Tensor, where: Tensor) -> Tensor:

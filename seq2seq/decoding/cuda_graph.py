@@ -1,6 +1,6 @@
-"""The decoder's step as a CUDA graph, which a GPU replays.
+"""The decoder's layers for one token as a CUDA graph, which a GPU replays from the second step on.
 
-A step is some 150 kernels. While batches are small, launching them one by one from Python takes
+They are some 150 kernels. While batches are small, launching them one by one from Python takes
 longer than they run; a graph of them is launched at once. It reads and writes the same places of
 memory each time, and its shapes are fixed. So sentences, source positions and target positions are
 rounded up, to few sizes, and what a search remembers lies in a slot: the tensors of one such shape
@@ -35,7 +35,7 @@ RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 
 
 def graph_step(model: TranslationModel) -> GraphStep:
-    """The step model of a translation model whose steps are CUDA graphs.
+    """The step model of a translation model whose decoder is replayed as CUDA graphs.
 
     Raises:
         UserError: the model is not on a GPU, or is no transformer with the fused kernel.
@@ -142,7 +142,7 @@ class GraphState:
 
 
 class GraphStep(ModelStep):
-    """A transformer as a step model whose steps are replayed.
+    """A transformer as a step model whose decoder is replayed.
 
     Args:
         model: in evaluation mode, with the fused kernel; its weights must stay where they are.

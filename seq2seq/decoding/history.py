@@ -55,11 +55,13 @@ class History(NamedTuple):
 
     def rows_of(self, which_B: np.ndarray) -> tuple[Tensor, Tensor]:
         """Places of these sentences among those that are left, and of their hypotheses."""
-        rows_BN = np.arange(len(which_B) * self.width).reshape(-1, self.width)[which_B]
-        indices = (np.flatnonzero(which_B), rows_BN.ravel())
         device = self.tokens_RL.device
-        places_B, rows_R = (torch.from_numpy(i).to(device, non_blocking=True) for i in indices)
-        return places_B, rows_R
+        return places(which_B, device), places(which_B.repeat(self.width), device)
+
+
+def places(which: np.ndarray, device: torch.device) -> Tensor:
+    """Where an array is true: indices into its flattened form, on a device."""
+    return torch.from_numpy(np.flatnonzero(which)).to(device, non_blocking=True)
 
 
 def assembled(

@@ -6,7 +6,6 @@ Other engines are asked, too, and start without torch.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,19 +23,16 @@ class Request:
     Attributes:
         source: to be translated.
         prefix: the output begins so.
-        required: sequences that the output contains, each as often as it stands here; they may
-            overlap.
-        banned: sequences that it does not contain.
+        banned: sequences that the output does not contain.
     """
 
     source: Sequence[int]
     prefix: Sequence[int] = ()
-    required: Sequence[Sequence[int]] = ()
     banned: Sequence[Sequence[int]] = ()
 
 
 class RoomError(RequestError):
-    """What is asked of a translation does not fit into its limit; less of it may."""
+    """The prefix of a translation does not fit into its limit; a shorter one may."""
 
 
 def output_limits(
@@ -65,75 +61,38 @@ def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
 
     Raises:
         RequestError: a request contradicts itself; names it.
-        RoomError: none does, but one does not fit into its limit; names it.
+        RoomError: none does, but a prefix does not fit into its limit; names its request.
     """
     crowded = ""
     for number, (request, limit) in enumerate(zip(requests, limits, strict=True), 1):
-        if request.prefix or request.required or request.banned:
-            wrong = f"sentence {number} cannot be translated so"
-            try:
-                needed = _needed(request)
-            except ValueError as error:
-                raise RequestError(f"{wrong}: {error}") from error
-            if needed > limit:
-                crowded = crowded or (
-                    f"{wrong}: its prefix and required terms have {needed - 1} tokens, and its "
-                    f"output may have {limit - 1}: ask for less, or raise decode.max_ratio or "
-                    "decode.max_extra as far as the model's own limit allows"
-                )
+        wrong = f"sentence {number} cannot be translated so"
+        if problem := _contradiction(request):
+            raise RequestError(f"{wrong}: {problem}")
+        if request.prefix and len(request.prefix) >= limit:  # the end mark needs a place, too
+            crowded = crowded or (
+                f"{wrong}: its prefix has {len(request.prefix)} tokens, and its output may have "
+                f"{limit - 1}: give a shorter prefix, or raise decode.max_ratio or "
+                "decode.max_extra as far as the model's own limit allows"
+            )
     if crowded:
         raise RoomError(crowded)
 
 
-def _needed(request: Request) -> int:
-    """Fewest tokens of an output that is as it is asked for, end mark included.
-
-    Raises:
-        ValueError: there is no such output.
-    """
-    prefix = tuple(request.prefix)
-    required, banned = ([*map(tuple, given)] for given in (request.required, request.banned))
-    for name, sequences in (
-        ("its prefix", [prefix]),
-        ("a required term", required),
-        ("a banned sequence", banned),
-    ):
-        for tokens in sequences:
-            if not {PAD, BOS, EOS}.isdisjoint(tokens):  # no constraint can put one into an output
-                raise ValueError(
-                    f"{name} holds a mark (padding, start or end): {list(tokens)}. Give tokens of "
-                    "text alone"
-                )
-    if () in required:
-        raise ValueError("a required term is empty: leave it out")
+def _contradiction(request: Request) -> str | None:
+    """Why no output can be as it is asked for; None if one can."""
+    prefix, banned = tuple(request.prefix), [*map(tuple, request.banned)]
+    for name, tokens in (("its prefix", prefix), *(("a banned sequence", out) for out in banned)):
+        if not {PAD, BOS, EOS}.isdisjoint(tokens):  # no constraint can put one into an output
+            return (
+                f"{name} holds a mark (padding, start or end): {list(tokens)}. Give tokens of "
+                "text alone"
+            )
     if () in banned:
-        raise ValueError("a banned sequence is empty, and so every output would hold it")
-    forced = [("its prefix", prefix), *(("the required term", term) for term in required)]
+        return "a banned sequence is empty, and so every output would hold it"
     for out in banned:
-        for name, tokens in forced:
-            if any(tokens[i : i + len(out)] == out for i in range(len(tokens))):
-                raise ValueError(
-                    f"the banned tokens {list(out)} stand in {name} {list(tokens)}: leave one "
-                    "of them out"
-                )
-    return len(prefix) + missing_tokens(required, prefix) + 1
-
-
-def missing_tokens(required: Sequence[Sequence[int]], output: Sequence[int]) -> int:
-    """Fewest tokens that are sure to complete an output: those of all terms that it lacks.
-
-    Less those of the term that it ends in the middle of. `RequiredTerms` counts the same for all
-    hypotheses of a batch.
-    """
-    output = tuple(output)
-    left = Counter(tuple(term) for term in required)
-    for term in left:
-        places = (output[i : i + len(term)] for i in range(len(output)))
-        left[term] -= min(left[term], sum(place == term for place in places))
-    begun = (
-        size
-        for term, count in left.items()
-        for size in range(1, len(term))
-        if count and output[-size:] == term[:size]
-    )
-    return sum(count * len(term) for term, count in left.items()) - max(begun, default=0)
+        if any(prefix[i : i + len(out)] == out for i in range(len(prefix))):
+            return (
+                f"the banned tokens {list(out)} stand in its prefix {list(prefix)}: leave one "
+                "of them out"
+            )
+    return None

@@ -24,7 +24,6 @@ from seq2seq.decoding.constraints import (
 )
 from seq2seq.decoding.greedy import greedy_search
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.lexical_constraints import RequiredTerms
 from seq2seq.decoding.request import Request, check_requests, output_limits
 from seq2seq.decoding.sampling import sample_search
 from seq2seq.decoding.step import State, StepModel
@@ -44,7 +43,6 @@ def search(
     device: Device = "cpu",
     progress: Callable[[int], object] | None = None,
     workers: int = 1,
-    return_all_finished: bool = False,
 ) -> Found:
     """Search for the translations of sources.
 
@@ -58,11 +56,10 @@ def search(
         progress: called with the number of sentences that each batch finished.
         workers: batches that are searched at the same time on a CPU, by one thread each. They beat
             as many threads on one batch, which wait for each other at each operation.
-        return_all_finished: also return what else a beam search has found on its way.
 
     Returns:
-        For each source its hypotheses, best first: `config.n_best`, or fewer where there are no
-        more.
+        For each source its hypotheses, best first. A beam search returns all that have ended; the
+        first `config.n_best` are sure to be its best, and the others came for free.
 
     Raises:
         RequestError: what is asked of a translation cannot be.
@@ -71,8 +68,6 @@ def search(
     # A step makes a number for each token of the vocabulary and each hypothesis, however short.
     counted = np.maximum(lengths, COUNTED_LENGTH)
     strategy = _strategy(config)
-    if return_all_finished and strategy is beam_search:
-        strategy = partial(beam_search, return_all_finished=True)
     results: Found = [[] for _ in requests]
     all_limits = [
         output_limits(length, config, max_length, length_ratio) for length in lengths[:, 0].tolist()
@@ -114,9 +109,6 @@ def make_constraints(
         made.append(ForcedPrefix([request.prefix for request in requests], device))
     if any(request.banned for request in requests):
         made.append(BannedSequences([request.banned for request in requests], device))
-    if any(request.required for request in requests):
-        terms, most = [request.required for request in requests], [most for _, most in limits]
-        made.append(RequiredTerms(terms, most, _strategy(config) is not beam_search, device))
     if config.no_repeat_ngram:
         made.append(NoRepeatNgram(config.no_repeat_ngram))
     if config.repetition_penalty > 1:

@@ -90,10 +90,10 @@ class CTranslate2Engine:
         """As `Engine.search`; the probabilities of single tokens are left out.
 
         Raises:
-            ConfigError: a setting or a wish that CTranslate2 does not know.
+            ConfigError: a setting that CTranslate2 does not know.
             RequestError: what is asked of a translation cannot be.
         """
-        _refuse_unknown(requests, config)
+        _refuse_unknown(config)
         limits = [
             output_limits(len(request.source) + 1, config, self.max_length, self.length_ratio)
             for request in requests
@@ -379,14 +379,13 @@ def _length_penalty(config: DecodeConfig) -> float:
     return max(NO_PENALTY, config.length_penalty * (config.length_norm != "none"))
 
 
-def _refuse_unknown(requests: Sequence[Request], config: DecodeConfig) -> None:
+def _refuse_unknown(config: DecodeConfig) -> None:
     """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
     sampled = config.strategy != "beam"
     lacking = {
         f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
         # Its own is applied to scores before the softmax.
         f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
-        "required terms": any(request.required for request in requests),
     }
     problems = [
         f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"

@@ -64,21 +64,15 @@ class TextSearch:
             for one, ids in zip(sources, source.encode(one.text for one in sources), strict=True)
         ]
         results = []
-        for hypotheses in self.hypotheses(requests, decode, progress):
+        if decode.strategy == "beam" and decode.n_best > 1:  # some may be the same text
+            decode = dataclasses.replace(decode, n_best=decode.beam)
+        for hypotheses in self.engine.search(requests, decode, progress):
             unique: dict[str, Translation] = {}
             for one in map(self._translation, hypotheses):
                 wrong = [f"holds the banned {p!r}" for p in terms.forbidden(one.text)]
                 unique.setdefault(one.text, one.noted(*wrong))
             results.append(sorted(unique.values(), key=lambda one: bool(one.notes)))
         return results
-
-    def hypotheses(
-        self, requests: Sequence[Request], decode: DecodeConfig, progress: Progress
-    ) -> list[list[Hypothesis]]:
-        """All hypotheses of each request, best first; some may be the same text."""
-        if decode.strategy == "beam" and decode.n_best > 1:
-            decode = dataclasses.replace(decode, n_best=decode.beam)
-        return self.engine.search(requests, decode, progress)
 
     def _translation(self, found: Hypothesis) -> Translation:
         target = self.vocabularies.target

@@ -27,7 +27,7 @@ class TorchEngine:
         models: in evaluation mode, on one device, over one vocabulary.
         length_ratio: target tokens per source token, as in the training corpus.
         heads: for each model what aligns best; none = the defaults of `AttentionHead`.
-        cuda_graphs: steps are replayed as CUDA graphs, which is faster where batches are small.
+        cuda_graphs: the decoder is replayed as CUDA graphs, faster where batches are small.
 
     Raises:
         UserError: CUDA graphs are not for these models.
@@ -61,7 +61,6 @@ class TorchEngine:
             device=self._device,
             progress=progress,
             workers=self._workers,
-            return_all_finished=True,
         )
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:

@@ -1,7 +1,7 @@
 """What a decoder remembers between steps, made by the model and passed by hand.
 
 R is the number of hypotheses being extended: B sentences times N beams. L layers, T new positions,
-B, K, S, E as in `attention.py`.
+P places for positions, B, K, S, E as in `attention.py`.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class KVCache:
     def __init__(self, layers: int = 1, capacity: int | None = None):
         self.layers, self.capacity = layers, capacity
         self.length = 0
-        # (R, 2 * L, K, places, E): the keys, then the values, of each layer; None = nothing yet.
+        # (R, 2 * L, K, P, E): the keys, then the values, of each layer; None = nothing yet.
         self.storage: Tensor | None = None
         self._spare: Tensor | None = None  # what a reordering copies to, in turns with the storage
-        # Of the step that is under way, for keys and values of each layer, (R, K, places, E):
-        self._seen: tuple[Tensor, ...] = ()  # all that is stored, and what will be
-        self._free: tuple[Tensor, ...] = ()  # what will be
+        # Views of the storage for the step that is under way, for keys and values of each layer:
+        self._so_far: tuple[Tensor, ...] = ()  # (R, K, length + T, E), what attention reads
+        self._new: tuple[Tensor, ...] = ()  # (R, K, T, E), what each layer writes
 
     def layer(self, index: int) -> LayerCache:
         """The part that one layer's self-attention is given."""
@@ -88,13 +88,13 @@ class KVCache:
         if layer == 0:
             self._begin_step(k_RKTE)
         for part, new in ((2 * layer, k_RKTE), (2 * layer + 1, v_RKTE)):
-            if new.shape != self._free[part].shape:
+            if new.shape != self._new[part].shape:
                 raise ValueError(
-                    f"the cache wants keys and values {tuple(self._free[part].shape)}, got "
+                    f"the cache wants keys and values {tuple(self._new[part].shape)}, got "
                     f"{tuple(new.shape)}: a cache belongs to one attention"
                 )
-            self._free[part].copy_(new.detach() if new.requires_grad else new)
-        k, v = self._seen[2 * layer : 2 * layer + 2]  # (R, K, length + T, E)
+            self._new[part].copy_(new.detach() if new.requires_grad else new)
+        k, v = self._so_far[2 * layer : 2 * layer + 2]
         if layer == self.layers - 1:
             self.length += k_RKTE.size(2)
         return KeysValues(k, v)
@@ -116,8 +116,8 @@ class KVCache:
             blocks = -(-end // BLOCK)
             storage = F.pad(storage, (0, 0, 0, blocks * BLOCK - storage.size(3)))
         self.storage = storage
-        self._seen = storage[..., :end, :].unbind(1)
-        self._free = storage[..., start:end, :].unbind(1)
+        self._so_far = storage[..., :end, :].unbind(1)
+        self._new = storage[..., start:end, :].unbind(1)
 
     def reorder(self, rows: Tensor) -> None:
         """Make hypothesis i a copy of the old hypothesis rows[i]; their number may change."""
@@ -139,15 +139,15 @@ class FixedKVCache(KVCache):
     that are still free.
 
     Args:
-        storage: (R, 2 * L, K, places, E) of finite numbers.
+        storage: (R, 2 * L, K, P, E) of finite numbers.
     """
 
-    def __init__(self, storage_RLKPE: Tensor):
-        _, parts, _, places, _ = storage_RLKPE.shape
+    def __init__(self, storage: Tensor):
+        _, parts, _, places, _ = storage.shape
         super().__init__(parts // 2, places)
-        self.storage: Tensor = storage_RLKPE
-        self._parts = storage_RLKPE.unbind(1)
-        self._place = storage_RLKPE.new_zeros(1, dtype=torch.long)  # of the next token
+        self.storage: Tensor = storage
+        self._parts = storage.unbind(1)
+        self._place = storage.new_zeros(1, dtype=torch.long)  # of the next token
 
     def go_to(self, length: int) -> None:
         """So many positions are stored: the next token stands behind them."""

@@ -4,7 +4,10 @@
   few rows of a decoding step, whose matrices come from memory each time, that is a third faster
   than `F.linear` with 64 rows and three times as fast with 5. It is an operation of torch that
   torch.compile calls for linear layers with frozen weights.
+- A large matrix is read faster for 4 rows than for fewer, so few rows are repeated.
 - Queries, keys and values of the decoder's self-attention are one product.
+- Modules are called without the search for hooks, and layer norm without its checks.
+- Parts and weights of a module become plain attributes, which Python finds at once.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from seq2seq.model.recurrent import AdditiveAttention
 from seq2seq.model.translation_model import TranslationModel
 
 ROWS = 64  # of the products that matrices are packed for; others are as fast
-LARGE, FEW = 2**20, 4  # matrices of so many numbers are read faster for 4 rows than for fewer
+LARGE, ENOUGH_ROWS = 2**20, 4  # numbers of a matrix that is large; rows it is read fast for
 
 
 def optimize_for_inference(model: TranslationModel) -> None:
@@ -46,6 +49,7 @@ def optimize_for_inference(model: TranslationModel) -> None:
         if not isinstance(module, TranslationModel):
             kind = DirectLayerNorm if type(module) is nn.LayerNorm else type(module)
             module.__class__ = called_directly(kind)  # type: ignore[arg-type]
+        # torch would look for each of these in three dictionaries, after Python has failed to.
         vars(module).update(module._modules | module._parameters | module._buffers)
 
 
@@ -89,14 +93,15 @@ class PackedLinear(nn.Module):
         self._linear = torch.ops.mkldnn._linear_pointwise.default
         # No function follows the product.
         self._packed: tuple[Any, ...] = (packed, bias, "none", [], "")
-        self.few = FEW * self.in_features if weight.numel() >= LARGE else 0  # numbers in x
+        self.fewest_numbers = ENOUGH_ROWS * self.in_features if weight.numel() >= LARGE else 0
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D_in) -> (..., D_out)."""
-        if x.numel() < self.few:
+        if x.numel() < self.fewest_numbers:
             rows = x.numel() // self.in_features
-            x_FD = torch.cat([x.reshape(rows, -1)] * -(-FEW // rows))  # cheaper than padding
-            product: Tensor = self._linear(x_FD, *self._packed)[:rows]
+            copies = -(-ENOUGH_ROWS // rows)  # rounded up; they are cheaper than padding
+            repeated = torch.cat([x.reshape(rows, -1)] * copies)  # (rows * copies, D_in)
+            product: Tensor = self._linear(repeated, *self._packed)[:rows]
             return product.view(*x.shape[:-1], -1)
         product = self._linear(x, *self._packed)
         return product

@@ -206,9 +206,8 @@ def asked(
                 what = [source if number < 4 else source[:12], target]
             elif call == "search":
                 ids, written = encode(translator, source), encode(translator, target, "target")
-                what = {"source": ids[:40], "prefix": written[:1], "required": [written[2:4]],
-                        "banned": [written[5:6]]}  # fmt: skip
-                if what["banned"][0][0] in (*what["prefix"], *what["required"][0]):
+                what = {"source": ids[:40], "prefix": written[:1], "banned": [written[5:6]]}
+                if what["banned"][0][0] in what["prefix"]:
                     what["banned"] = []
             lines.append({"bundle": name, "engine": engine, "call": call, "keywords": keywords,
                           "source": what})  # fmt: skip

@@ -24,7 +24,7 @@ TINY = TransformerConfig(
 def test_each_output_has_the_length_that_is_asked_for(beam):
     config = fixed_length(Setting("float32", beam, 6, 1), 9)
     model = ModelStep(restless_transformer())
-    for [best] in search(model, REQUESTS, config, max_length=24):
+    for [best, *_] in search(model, REQUESTS, config, max_length=24):
         assert len(best.tokens) + best.finished == 9  # an end mark may be the last
 
 

@@ -245,7 +245,6 @@ def test_only_the_rules_that_a_batch_needs_are_made():
     assert kinds(Request([3])) == always
     assert kinds(Request([3], prefix=[4])) == [*always, "ForcedPrefix"]
     assert kinds(Request([3], banned=[[4]])) == [*always, "BannedSequences"]
-    assert kinds(Request([3], required=[[4]])) == [*always, "RequiredTerms"]
     assert kinds(Request([3]), no_repeat_ngram=2) == [*always, "NoRepeatNgram"]
     assert kinds(Request([3]), repetition_penalty=1.2) == [*always, "RepetitionPenalty"]
 
@@ -258,15 +257,9 @@ def test_only_the_rules_that_a_batch_needs_are_made():
     [
         ({"prefix": [3, 4, 5], "banned": [[4, 5]]},
          r"banned tokens \[4, 5\] stand in its prefix \[3, 4, 5\]: leave one"),
-        ({"required": [[3], [4, 5]], "banned": [[5]]},
-         r"banned tokens \[5\] stand in the required term \[4, 5\]: leave one"),
-        ({"prefix": [3] * 8},
-         r"its prefix and required terms have 8 tokens, and its output may have 6.*max_extra"),
-        ({"prefix": [3] * 4, "required": [[4, 5, 6]]}, r"have 7 tokens, and its output may have 6"),
-        ({"required": [[3, 4], [3, 4], [3, 4], [5]]}, r"have 7 tokens, and its output may have 6"),
+        ({"prefix": [3] * 7}, r"its prefix has 7 tokens, and its output may have 6.*max_extra"),
         ({"prefix": [EOS]}, r"its prefix holds a mark"),
-        ({"required": [[3, PAD]]}, r"a required term holds a mark"),
-        ({"required": [[]]}, r"a required term is empty: leave it out"),
+        ({"banned": [[3, PAD]]}, r"a banned sequence holds a mark"),
         ({"banned": [[]]}, r"a banned sequence is empty"),
     ],
 )  # fmt: skip
@@ -278,7 +271,7 @@ def test_a_contradiction_is_refused_before_the_search_and_names_the_sentence(ask
 
 
 def test_what_just_fits_is_done():
-    request = Request([3], prefix=[3, 4], required=[[4, 5], [6, 6]])  # 4 is there already
+    request = Request([3], prefix=[3, 4, 5, 6, 6])
     config = DecodeConfig(max_ratio=1.0, max_extra=4, beam=1)
     language = random_language(VOCABULARY, 0)
     [[found]] = search(TableStep(language), [request], config, max_length=64)

@@ -56,7 +56,6 @@ REQUESTS = [
     Request(random_ids(0, 4).tolist()),
     Request(random_ids(1, 2).tolist(), prefix=[4, 5]),
     Request(random_ids(2, 5).tolist(), banned=[[3], [6, 7]]),
-    Request(random_ids(3, 3).tolist(), required=[[7, 8], [9]]),
 ]
 
 

@@ -24,8 +24,8 @@ STRATEGIES = {
     "sample": {"strategy": "sample", "n_best": 3, "top_p": 0.9},
     "rules": {"beam": 3, "no_repeat_ngram": 2, "repetition_penalty": 1.3, "min_ratio": 0.5},
 }
-ASKED = [{}, {"prefix": [4, 5]}, {"required": [[7, 8], [9]]}, {"banned": [[3], [6, 7]]}]
-REQUESTS = [Request(random_ids(i, i % 7).tolist(), **ASKED[i % 4]) for i in range(12)]
+ASKED = [{}, {"prefix": [4, 5]}, {"banned": [[3], [6, 7]]}]
+REQUESTS = [Request(random_ids(i, i % 7).tolist(), **ASKED[i % 3]) for i in range(12)]
 strategies = pytest.mark.parametrize("strategy", STRATEGIES)
 models = pytest.mark.parametrize("make", [restless_transformer, tiny_recurrent])
 
@@ -164,7 +164,7 @@ def test_no_beam_passes_one_as_large_as_the_space_and_larger_ones_equal_it(seed,
         config = DecodeConfig(
             beam=beam, length_norm="none", max_ratio=0, max_extra=limit, min_length=0
         )
-        [[found]] = search(TableStep(language), [Request(source)], config, max_length=64)
+        [[found, *_]] = search(TableStep(language), [Request(source)], config, max_length=64)
         return found.score if found.finished else float("-inf")
 
     space = max(one.log_prob for one in all_outputs(language, tuple(source), limit))

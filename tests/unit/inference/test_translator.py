@@ -367,7 +367,7 @@ def test_of_what_is_found_the_banned_comes_last_and_is_noted(monkeypatch):
         Hypothesis(ids, -1.0 - rank, -1.0 - rank, True)
         for rank, ids in enumerate(translator.vocabularies.target.encode(texts))
     ]
-    monkeypatch.setattr(translator._search, "hypotheses", lambda *_: [found])
+    monkeypatch.setattr(translator.engine, "search", lambda *_: [found])
     ordered = n_best(translator, "no", 4, banned=["la", "maison"], rescue=False)
     assert [one.text for one in ordered] == ["un homme", "est ici", "La maison", "maisons"]
     assert [one.notes for one in ordered] == [
@@ -609,7 +609,7 @@ def test_a_sentence_stays_one_line_whatever_the_model_writes(monkeypatch):
     translator = make()
     [ids] = translator.vocabularies.target.encode(["un\n\nhomme\x85 \u2028lit\n"])
     found = [Hypothesis(ids, -1.0, -1.0, True)]
-    monkeypatch.setattr(translator._search, "hypotheses", lambda *_: [found])
+    monkeypatch.setattr(translator.engine, "search", lambda *_: [found])
     [one] = translator.translate(["no"], rescue=False)
     assert one.text.split() == ["un", "homme", "lit"]
     assert one.text.splitlines() == [one.text]

@@ -266,7 +266,7 @@ def test_beam_search_is_a_search_that_reads_all_again_for_every_token():
 def test_a_score_is_the_log_probability_of_its_tokens_in_one_pass(search):
     model = restless_recurrent()
     config = DecodeConfig(min_length=0, beam=1 if search is greedy_search else 4)
-    for source, [found] in zip(
+    for source, [found, *_] in zip(
         SOURCES, search(ModelStep(model), collate_source(SOURCES), LIMITS, config), strict=True
     ):
         output = [*found.tokens, *([EOS] if found.finished else [])]
@@ -277,8 +277,8 @@ def test_a_score_is_the_log_probability_of_its_tokens_in_one_pass(search):
 def test_a_sentence_is_translated_alone_as_in_a_batch():
     model, config = ModelStep(restless_recurrent()), DecodeConfig(min_length=0, beam=3)
     together = beam_search(model, collate_source(SOURCES), LIMITS, config)
-    for source, limit, [expected] in zip(SOURCES, LIMITS, together, strict=True):
-        [[alone]] = beam_search(model, collate_source([source]), [limit], config)
+    for source, limit, [expected, *_] in zip(SOURCES, LIMITS, together, strict=True):
+        [[alone, *_]] = beam_search(model, collate_source([source]), [limit], config)
         assert alone.tokens == expected.tokens
         assert alone.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
 
