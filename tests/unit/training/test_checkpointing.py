@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq import __version__
+from seq2seq import __version__, files
 from seq2seq.errors import RunError
-from seq2seq.training import checkpointing
 from seq2seq.training.checkpointing import (
     FORMAT,
     check_settings,
@@ -92,7 +91,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
 def test_a_file_has_its_name_only_once_it_is_on_the_disk(tmp_path, monkeypatch):
     """Else a power cut could leave the name with half of the content."""
     calls, replace = [], os.replace
-    monkeypatch.setattr(checkpointing, "sync", lambda path: calls.append(f"sync {path.name}"))
+    monkeypatch.setattr(files, "sync", lambda path: calls.append(f"sync {path.suffix or path}"))
 
     def move(old, new):
         calls.append("move")
@@ -100,7 +99,7 @@ def test_a_file_has_its_name_only_once_it_is_on_the_disk(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", move)
     save(tmp_path, 8)
-    assert calls == ["sync step-00000008.partial", "move", "sync checkpoints"]
+    assert calls == ["sync .partial", "move", f"sync {tmp_path / 'checkpoints'}"]
 
 
 def test_other_errors_of_saving_are_ours_and_escape(tmp_path):
