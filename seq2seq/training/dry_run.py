@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 MIB = 2**20
 MIN_STEPS, MAX_STEPS = 2, 20  # of a typical batch
 ENOUGH_SECONDS = 5.0  # that these steps take together
+SHORT_RUN = 50  # steps, which validating with all pairs can take longer than
 
 
 def announce(
@@ -49,6 +50,12 @@ def announce(
         lines.append(
             "real data   this is the built-in starter corpus; to train on your own text: "
             "data=files data.path=FOLDER (holding train, val and test files)"
+        )
+    pairs = len(data.val_pairs)
+    if t.max_steps <= SHORT_RUN and pairs > 10 * t.max_steps:
+        lines.append(
+            f"note        validation translates {pairs:,} sentences, which may take longer than so "
+            f"short a run: trainer.val_pairs={10 * t.max_steps} shortens it"
         )
     log.info("\n".join(lines))
 
