@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive_search import (
     RerunStep,
@@ -77,7 +77,7 @@ def test_any_beam_is_fairseqs_and_stopping_early_loses_nothing(
     for source, limit, ended in zip(sources, limits, results, strict=True):
         found = ended[:n_best]
         expected = beam_by_lists(language, tuple(source), limit, beam, penalty)[:n_best]
-        assert [tuple(one.tokens) for one in found] == [one.tokens for one in expected]
+        assert [tuple(one.tokens) for one in found[:beam]] == [one.tokens for one in expected]
         assert [one.finished for one in found] == [one.finished for one in expected]
         for one, other in zip(found, expected, strict=True):
             assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)
@@ -178,6 +178,7 @@ def test_results_that_ended_are_preferred_to_any_that_did_not():
 
 @settings(max_examples=40, deadline=None)
 @given(weights=st.lists(st.sampled_from([1, 2]), min_size=4, max_size=8), beam=st.integers(4, 6))
+@example(weights=[1, 1, 2, 1, 1, 1, 1], beam=4)  # one ends, then four: more than were asked for
 def test_of_extensions_equally_likely_the_first_beam_and_token_win(weights, beam):
     def language(source, words):
         return [weight / sum(weights) for weight in weights]
@@ -185,7 +186,7 @@ def test_of_extensions_equally_likely_the_first_beam_and_token_win(weights, beam
     config = DecodeConfig(min_length=0, beam=beam, n_best=beam, length_penalty=0.0)
     [found] = beam_search(TableStep(language), collate_source([[3]]), [2], config)
     expected = beam_by_lists(language, (3,), 2, beam, 0.0)[:beam]
-    assert [tuple(one.tokens) for one in found] == [one.tokens for one in expected]
+    assert [tuple(one.tokens) for one in found[:beam]] == [one.tokens for one in expected]
 
 
 # With a transformer
