@@ -11,7 +11,6 @@ Read on in docs/training.md, about the text in docs/data.md.
 from __future__ import annotations
 
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from seq2seq.cli.settings import hydra_command
@@ -34,18 +33,14 @@ def run(config: TrainConfig) -> float:
 
 def _require_folder(folder: Path) -> None:
     """Raise RunError if the folder could not be made or written to; nothing is left there."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
+        tempfile.TemporaryFile(dir=there).close()
     except OSError as error:
         raise RunError(
-            f"cannot write to the run's folder {folder}: {error}. Choose another: run_dir=FOLDER"
+            f"cannot write to the run's folder {folder}: {error.strerror}. Choose another: "
+            "run_dir=FOLDER"
         ) from error
-    finally:
-        for path in new:
-            with suppress(OSError):
-                path.rmdir()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
 from tqdm import tqdm
 
 from seq2seq import __version__
@@ -43,6 +42,7 @@ from seq2seq.evaluation.training_text import (
     given_text,
     text_of,
 )
+from seq2seq.files import alone
 from seq2seq.inference.bundle import Bundle, load_bundle
 from seq2seq.inference.bundle_folder import bundle_folder
 from seq2seq.inference.device import choose_device
@@ -303,7 +303,7 @@ def _alone(config: EvaluateConfig) -> AbstractContextManager[object]:
     """While no other evaluation of the run chooses its folder; with `output` there is no choice."""
     if config.bundle is None or config.output is not None:
         return nullcontext()
-    return FileLock(_folder(config) / ".lock")
+    return alone(_folder(config) / ".lock")
 
 
 def _record(made: _Made, findings: Findings, files: dict[str, TextFile]) -> Evaluation:

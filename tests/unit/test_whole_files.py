@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 
@@ -79,3 +80,19 @@ def test_one_at_a_time(tmp_path):
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+def test_who_has_no_patience_is_told_that_another_is_there(tmp_path):
+    with alone(tmp_path / ".lock"), pytest.raises(TimeoutError):
+        with alone(tmp_path / ".lock", lambda: pytest.fail("no use in waiting"), seconds=0):
+            pytest.fail("two at once")
+
+
+def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, caplog):
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
+    with alone(tmp_path / ".lock"):
+        pass
+    assert "No locks available. See that no other process works here" in caplog.text

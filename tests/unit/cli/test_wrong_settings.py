@@ -122,7 +122,7 @@ WRONG_HERE = {  # where the files are: with exit code 1
     "prepare data=files": "data=files does not say where its train text is: name the folder of "
     "the corpus, data.path=FOLDER, or the file, data.train=FILE",
     "train dry_run=true run_dir=/dev/null/x": "cannot write to the run's folder /dev/null/x: "
-    "[Errno 20] Not a directory: '/dev/null/x'. Choose another: run_dir=FOLDER",
+    "Not a directory. Choose another: run_dir=FOLDER",
     "train resume=nowhere": "resume=nowhere: no run is there (nowhere/config.yaml is missing). "
     "Give the folder of a run, such as runs/starter-base-20260101-120000",
     "train resume=run data.train=x": f"{RESUMED}so data.train cannot change (only trainer.*, "
