@@ -10,12 +10,10 @@ Read on in docs/training.md, about the text in docs/data.md.
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-from seq2seq.cli.settings import hydra_command
+from seq2seq.cli.settings import hydra_command, require_folder
 from seq2seq.config import TrainConfig
-from seq2seq.errors import RunError
 
 
 def main() -> None:
@@ -25,22 +23,10 @@ def main() -> None:
 def run(config: TrainConfig) -> float:
     """Train; returns the best validation BLEU, which a sweep can maximise."""
     if config.dry_run and config.run_dir is not None:
-        _require_folder(Path(config.run_dir))
+        require_folder(Path(config.run_dir))
     from seq2seq.training.train import train  # torch loads only after the settings are checked
 
     return train(config)
-
-
-def _require_folder(folder: Path) -> None:
-    """Raise RunError if the folder could not be made or written to; nothing is left there."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    try:
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise RunError(
-            f"cannot write to the run's folder {folder}: {error.strerror}. Choose another: "
-            "run_dir=FOLDER"
-        ) from error
 
 
 if __name__ == "__main__":

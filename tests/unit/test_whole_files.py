@@ -44,6 +44,7 @@ def test_what_was_there_stays_if_writing_fails(tmp_path, monkeypatch, moment):
 
     if moment != "write":
         monkeypatch.setattr(os, moment, fail)
+
     def write():
         with atomic_write(path) as file:
             file.write(b"new")
@@ -83,9 +84,9 @@ def test_one_at_a_time(tmp_path):
 
 
 def test_who_has_no_patience_is_told_that_another_is_there(tmp_path):
-    with alone(tmp_path / ".lock"), pytest.raises(TimeoutError):
-        with alone(tmp_path / ".lock", lambda: pytest.fail("no use in waiting"), seconds=0):
-            pytest.fail("two at once")
+    again = alone(tmp_path / ".lock", lambda: pytest.fail("no use in waiting"), seconds=0)
+    with alone(tmp_path / ".lock"), pytest.raises(TimeoutError), again:
+        pytest.fail("two at once")
 
 
 def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, caplog):

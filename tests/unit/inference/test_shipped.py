@@ -82,11 +82,11 @@ def test_it_is_averaged_with_others(general):
         assert value.equal(load_bundle(general).model.state_dict()[name])
 
 
-def test_training_starts_from_it(general, monkeypatch):
+def test_training_starts_from_it(general):
     settings.register("train", TrainConfig)
-    monkeypatch.setattr(settings, "_overrides", lambda: ["init_from=general"])
     with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "configs")):
-        config = settings._to_settings(compose("train", ["init_from=general"]), TrainConfig)
+        given = ["init_from=general"]
+        config = settings._to_settings(compose("train", given), given, TrainConfig)
     assert config.model == tiny_bundle().model.config
     weights = initial_bundle(config).model.state_dict()
     assert all(weights[n].equal(v) for n, v in tiny_bundle().model.state_dict().items())
