@@ -7,7 +7,8 @@ Hydra and OmegaConf refuse later, by the types of their errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -26,11 +27,16 @@ from seq2seq.cli.names import OWN_NAMES, settings_of, unknown
 from seq2seq.config import Checked, CorpusConfig
 from seq2seq.errors import ConfigError, UserError, nearest
 
-FLAGS = {  # of Hydra, those that are offered; and whether a value follows
-    **dict.fromkeys(("-m", "--multirun", "--resolve"), False),
-    **dict.fromkeys(("-c", "--cfg", "-p", "--package", "-cd", "--config-dir"), True),
-}
 SEVERAL = ("-m", "--multirun")
+SWITCHES = (*SEVERAL, "--resolve")  # of Hydra; those that are offered
+WITH_VALUE = {  # likewise, and their values; any where there are none
+    **dict.fromkeys(("-c", "--cfg"), ("job", "hydra", "all")),
+    **dict.fromkeys(("-p", "--package", "-cd", "--config-dir"), ()),
+}
+HOW = (
+    "settings are given as name=value, without spaces, for example model=base; put quotes around "
+    "a value with special characters: 'name=\"value\"'"
+)
 EXTRAS = ("optuna", "submitit")  # optional packages that are plugins of Hydra
 VALUES = {
     bool: "true or false", int: "a whole number", float: "a number", str: "text",
@@ -41,67 +47,94 @@ VALUES = {
 # Before Hydra
 
 
+def take_flags(arguments: Sequence[str], schema: type[Any]) -> tuple[list[str], list[str]]:
+    """Flags for Hydra, with their values, and the other arguments.
+
+    Raises:
+        ConfigError: a flag is not known, or its value is not.
+    """
+    flags, others, problems, rest = list[str](), list[str](), list[str](), list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if not argument.startswith("-"):
+            others.append(argument)
+            continue
+        flag, equals, value = argument.partition("=")
+        if not equals and flag not in SWITCHES and rest and not re.search("^-|=", rest[0]):
+            value = rest.pop(0)
+        flags += [flag, value] if value else [flag]
+        known = WITH_VALUE.get(flag, ())
+        if flag not in WITH_VALUE and flag not in SWITCHES:
+            problems.append(_with_dashes(flag, value or "VALUE", schema))
+        elif known and value not in known:
+            problems.append(f"{flag} {value}: give {' or '.join(known)}")
+        elif flag in ("-cd", "--config-dir") and not Path(value).is_dir():
+            problems.append(f"{flag} {value}: no such folder; name one of presets, as configs/ is")
+    if problems:
+        raise ConfigError(problems)
+    return flags, others
+
+
 def check_arguments(
-    arguments: Sequence[str], schema: type[Any], presets: dict[str, list[str]]
+    arguments: Sequence[str],
+    schema: type[Any],
+    presets: dict[str, list[str]],
+    flags: Sequence[str] = (),
 ) -> None:
     """Refuse what can be seen to be wrong without composing.
 
     Args:
-        arguments: of the command, without its name.
+        arguments: of the command, without its name and flags.
         schema: its settings.
         presets: those that can be chosen, by group.
+        flags: those of Hydra.
 
     Raises:
         ConfigError: with all that was found.
     """
-    problems, rest = [], list(arguments)
-    parser, chosen = OverridesParser.create(), dict[str, str]()
-    while rest:
-        argument = rest.pop(0)
-        if argument.startswith("-"):
-            option, equals, value = argument.partition("=")
-            if not equals and FLAGS.get(option, True) and rest and not re.search("^-|=", rest[0]):
-                value = rest.pop(0)
-            if option not in FLAGS:
-                problems.append(_with_dashes(option, value or "VALUE", schema))
-            continue
+    problems, parser, chosen = list[str](), OverridesParser.create(), dict[str, str]()
+    for argument in arguments:
         try:
             [override] = parser.parse_overrides([argument])
         except HydraException as error:
             problems.append(explain(error, schema))
             continue
-        if override.key_or_group in presets and override.package is None:
-            problems += _wrong_preset(override, presets[override.key_or_group])
-            other = chosen.setdefault(override.key_or_group, argument)
+        key = override.key_or_group
+        if override.is_sweep_override():
+            if not {*SEVERAL} & {*flags}:
+                in_list = "" if key in presets else f"; a list stands in brackets, {key}=[A,B]"
+                problems.append(
+                    f"{argument} gives several values: choose one, or train with each, -m{in_list}"
+                )
+        elif key in presets and override.package is None:
+            if not {"-cd", "--config-dir"} & {*flags}:
+                problems += _wrong_preset(argument, presets)
+            other = chosen.setdefault(key, argument)
             if argument != other:
                 problems.append(f"{other} and {argument}: give one of them")
-        else:
+        if key not in presets:
             problems += _wrong_setting(override, schema, presets)
-        if override.is_sweep_override() and not set(SEVERAL) & set(arguments):
-            key = override.key_or_group
-            as_list = "" if key in presets else f"; a list stands in brackets, {key}=[VALUE,VALUE]"
-            problems.append(
-                f"{argument} gives several values: choose one, or train with each, -m{as_list}"
-            )
     if problems:
         raise ConfigError(problems)
 
 
-def _with_dashes(option: str, value: str, schema: type[Any]) -> str:
+def _with_dashes(flag: str, value: str, schema: type[Any]) -> str:
     """What to say about `--name value` or `--name=value`."""
-    name = option.lstrip("-").replace("-", "_")
+    name = flag.lstrip("-").replace("-", "_")
     if name in settings_of(schema):
-        return f"{option} is given without dashes: {name}={value}"
-    return f"{option}: settings are given as name=value, without dashes; {unknown(name, schema)}"
+        return f"{flag} is given without dashes: {name}={value}"
+    return f"{flag}: settings are given as name=value, without dashes; {unknown(name, schema)}"
 
 
-def _wrong_preset(override: Override, presets: Sequence[str]) -> Iterator[str]:
-    """What is wrong with the choice of a preset, as far as its file is not needed to see it."""
-    group, value = override.key_or_group, str(override.input_line).partition("=")[2]
-    if override.is_delete():
-        yield f"{override.input_line}: there is always one {group}; choose another"
-    elif not override.is_sweep_override() and not isinstance(override.value(), str | dict):
-        yield f"{group}={value} is not known: {nearest(value, presets)}"
+def _wrong_preset(argument: str, presets: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What is wrong with the choice of a preset."""
+    group, _, value = argument.lstrip("~").partition("=")
+    if argument.startswith("~"):
+        yield f"{argument}: there is always one {group}; choose another"
+    elif group == "data" and "/" in value:
+        yield f"{argument} is a path, not a preset: for text of yours, data=files data.path={value}"
+    elif value not in presets[group] and not value.startswith("{"):
+        yield f"{argument} is not known: {nearest(value, presets[group])}"
 
 
 def _wrong_setting(
@@ -111,6 +144,9 @@ def _wrong_setting(
     key, argument, names = override.key_or_group, override.input_line, settings_of(schema)
     first = re.split(r"[./@]", key)[0]
     if first == "hydra":
+        return
+    if not key:
+        yield f"cannot read {argument!r}: {HOW}"
         return
     part, _, name = key.removeprefix("data.").partition(".")
     own = key.startswith("data.") and part in OWN_NAMES and name
@@ -140,10 +176,7 @@ def explain(error: Exception, schema: type[Any]) -> str:
         options = [option for option in error.options if not option.startswith("_")]
         return f"{group}={name} is not known: {nearest(name, options)}"
     if isinstance(error, OverrideParseException):
-        return (
-            f"cannot read {error.override!r}: settings are given as name=value, for example "
-            "model=base; put quotes around a value with special characters: 'name=\"value\"'"
-        )
+        return f"cannot read {error.override!r}: {HOW}"
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark) is not None:
         return f"{mark.name}, line {mark.line + 1}, is no YAML: {error.problem}"
     caused = error.__cause__ or error.__context__
@@ -169,6 +202,8 @@ def _wrong_value(error: OmegaConfBaseException) -> str:
     settings = isinstance(owner, type) and issubclass(owner, Checked)
     hints = get_type_hints(owner) if settings else {}
     hint = hints.get(error.key, error.ref_type)
+    if not settings and error.key is not None and get_args(hint):
+        hint = get_args(hint)[-1]  # of an item of a list, or of names with values
     kinds = get_args(hint) if NoneType in get_args(hint) else (hint,)
     wanted = [VALUES[kind] for one in kinds if (kind := get_origin(one) or one) in VALUES]
     value = "" if error.key is None else f"={'null' if error.value is None else error.value}"

@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from seq2seq.cli.exits import fail, run_command
-from seq2seq.cli.explain import SEVERAL, check_arguments, explain
+from seq2seq.cli.explain import SEVERAL, check_arguments, explain, take_flags
 from seq2seq.cli.help import help_text, take_help
 from seq2seq.cli.names import choices_of, presets_of, resources, settings_of, unknown
 from seq2seq.cli.sweep import Sweep
@@ -75,36 +75,36 @@ def hydra_command(
     register(config_name, schema)
 
     def command() -> None:
-        arguments, presets = sys.argv[1:], presets_of(config_name)
-        topic, several = take_help(arguments, schema, presets), {*SEVERAL} & {*arguments}
+        given, presets = sys.argv[1:], presets_of(config_name)
+        topic = take_help(given, schema, presets)
+        flags, arguments = take_flags(given, schema)
+        several = {*SEVERAL} & {*flags}
         if not several:  # else a comma parts several values
             arguments = [as_hydra_reads(argument, schema, presets) for argument in arguments]
-        check_arguments(arguments, schema, presets)
-        sys.argv[1:] = arguments
-        if topic is not None:
-            [(config, _), *_] = _composed(config_name, schema)
-            purpose = about or inspect.cleandoc(schema.__doc__ or "")
-            name = COMMANDS.get(config_name, config_name)
-            values, folder = _values(config, schema), resources() / "configs"
-            print(help_text(purpose, name, schema, values, presets, folder, topic), flush=True)
-        elif several and hasattr(schema, "run_dir"):
-            _sweep(config_name, schema, run, Sweep.asked(arguments))
+        check_arguments(arguments, schema, presets, flags)
+        sys.argv[1:] = [*flags, *arguments]  # flags first, or Hydra reads no setting behind them
+
+        def job(config: DictConfig, overrides: list[str]) -> object:
+            _log_to_output()
+            return run(_to_settings(config, overrides, schema))
+
+        if several and hasattr(schema, "run_dir"):
+            _sweep(config_name, schema, run, Sweep.asked(given))
+        elif several:  # which a launcher may start in other processes
+            _compose(config_name, schema, lambda *found: run_command(lambda: job(*found)))
         else:
-            for config, overrides in _composed(config_name, schema):
-                _log_to_output()
-                run(_to_settings(config, overrides, schema))
+            composed: list[tuple[DictConfig, list[str]]] = []  # none if Hydra prints it (--cfg)
+            _compose(config_name, schema, lambda *found: composed.append(found))
+            for config, overrides in composed:
+                if topic is None:
+                    job(config, overrides)
+                    continue
+                purpose = about or inspect.cleandoc(schema.__doc__ or "")
+                name = COMMANDS.get(config_name, config_name)
+                values, folder = _values(config, schema), resources() / "configs"
+                print(help_text(purpose, name, schema, values, presets, folder, topic), flush=True)
 
     run_command(command)
-
-
-def _composed(config_name: str, schema: type[Any]) -> list[tuple[DictConfig, list[str]]]:
-    """The settings that `sys.argv` asks for, and what it overrides; several with `-m`.
-
-    None at all if Hydra was asked to print them (`--cfg`).
-    """
-    found: list[tuple[DictConfig, list[str]]] = []
-    _compose(config_name, schema, lambda *composed: found.append(composed))
-    return found
 
 
 def _compose(

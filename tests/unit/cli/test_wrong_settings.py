@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 from hydra.core.global_hydra import GlobalHydra
 
+from seq2seq.cli.explain import take_flags
 from seq2seq.cli.names import presets_of, resources, settings_of, unknown
 from seq2seq.cli.settings import as_hydra_reads
 from seq2seq.config import EvaluateConfig, TrainConfig
@@ -41,6 +42,11 @@ def no_setting(name: str, *meant: str) -> str:
     return f"there is no setting {name!r}: {hint}"
 
 
+HOW = (
+    "settings are given as name=value, without spaces, for example model=base; put quotes around "
+    "a value with special characters: 'name=\"value\"'"
+)
+DASHES = "settings are given as name=value, without dashes; "
 WRONG = {  # command line: what it is answered, with exit code 2
     # Presets
     "train model=bsae": "model=bsae is not known: did you mean 'base'?",
@@ -53,6 +59,13 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train experimen=demo": no_setting("experimen", "experiment"),
     "train hydra/launcher=nope": "hydra/launcher=nope is not known: choose one of: basic, "
     "submitit_local, submitit_slurm",
+    "train data=./mine": "data=./mine is a path, not a preset: for text of yours, data=files "
+    "data.path=./mine",
+    "train model=tiny/": "model=tiny/ is not known: did you mean 'tiny'?",
+    "train model=../model/tiny": f"model=../model/tiny is not known: choose one of: {SIZES}",
+    "train model=_transformer": f"model=_transformer is not known: choose one of: {SIZES}",
+    "train ~model": "~model: there is always one model; choose another",
+    "train debug=true": "debug=true is not known: choose one of: fast, overfit, profile",
     "prepare data=multi3k": "data=multi3k is not known: did you mean 'multi30k'?",
     "prepare model=tiny": no_setting("model"),
     "evaluate optim=adamw bundle=a": no_setting("optim"),
@@ -85,8 +98,11 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train optim.lr=x": "optim.lr=x: give a number, or null",
     "train trainer.compile=maybe": "trainer.compile=maybe: give true or false",
     "train tokenizer.symbols=a": "tokenizer.symbols=a: give a list, such as [a,b]",
+    "train +data.weights.a=x": "data.weights.a=x: give a number",
+    "train trainer.max_steps=10k": "trainer.max_steps=10k is no length: give a number of steps, "
+    "such as 4000, or 2epochs, or 50Mtokens",
     "train seed=1,2": "seed=1,2 gives several values: choose one, or train with each, -m; a list "
-    "stands in brackets, seed=[VALUE,VALUE]",
+    "stands in brackets, seed=[A,B]",
     "train trainer.devices=${nowhere}": "trainer.devices: Interpolation key 'nowhere' not found",
     "train model.architecture=rnn_attention": "model.architecture=rnn_attention belongs to the "
     "preset (transformer here): choose another one with model=NAME, such as model=base or "
@@ -94,10 +110,19 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "prepare tasks=2 task=2": "task=2 does not exist: tasks=2 are counted from 0",
     # How settings are written
     "train ~seed": "~seed: a setting cannot be taken away, only given another value",
-    "train foo": "cannot read 'foo': settings are given as name=value, for example model=base; "
-    "put quotes around a value with special characters: 'name=\"value\"'",
-    "train --lr 3": "--lr: settings are given as name=value, without dashes; "
-    + no_setting("lr", "optim.lr"),
+    "train foo": f"cannot read 'foo': {HOW}",
+    "train model tiny": f"2 settings cannot work:\n  - cannot read 'model': {HOW}\n  - cannot read "
+    f"'tiny': {HOW}",
+    "train =tiny": f"cannot read '=tiny': {HOW}",
+    "train .=3": f"cannot read '.=3': {HOW}",
+    "train model:tiny": f"cannot read 'model:tiny': {HOW}",
+    "train --cfg": "--cfg : give job or hydra or all",
+    "train --cfg jobs": "--cfg jobs: give job or hydra or all",
+    "train --config-dir nowhere": "--config-dir nowhere: no such folder; name one of presets, as "
+    "configs/ is",
+    "train --config-name mine": f"--config-name: {DASHES}{no_setting('config_name')}",
+    "train model=tiny -x": f"-x: {DASHES}{no_setting('x')}",
+    "train --lr 3": f"--lr: {DASHES}{no_setting('lr', 'optim.lr')}",
     "train --seed=3": "--seed is given without dashes: seed=3",
     "train --help optm": "--help optm: there is no such group: did you mean 'optim'?",
     # Files
@@ -259,6 +284,11 @@ def test_words_of_the_field_are_understood(key):
 def test_arguments_are_brought_into_the_grammar_of_hydra(given, read):
     schema = EvaluateConfig if given.startswith(("bundle", "check")) else TrainConfig
     assert as_hydra_reads(given, schema, presets_of("train")) == read
+
+
+def test_flags_may_stand_anywhere():
+    given = ["model=tiny", "--cfg", "job", "optim.lr=1", "--resolve"]
+    assert take_flags(given, TrainConfig) == (given[1:3] + given[4:], [given[0], given[3]])
 
 
 def test_a_path_with_odd_characters_is_read_as_it_is(run):

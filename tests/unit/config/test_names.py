@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from composing import GROUPS, composed, explained
+from composing import GROUPS, compose, composed, explained
 from hydra.core.config_store import ConfigStore
+from hydra.errors import HydraException
 
+from seq2seq.cli.explain import explain
 from seq2seq.cli.names import settings_of
 from seq2seq.config import RecurrentConfig, TrainConfig
 
@@ -34,7 +36,10 @@ def test_a_setting_of_another_kind_of_model_is_no_setting_of_this_one():
 
 def test_a_preset_without_a_kind_of_model_is_told_how_to_begin(monkeypatch):
     ConfigStore.instance().store(group="model", name="plain", node={"name": "plain", "n_heads": 2})
-    assert "begin it with the lines 'defaults:' and '  - base'" in explained("model=plain")
+    with pytest.raises(HydraException) as error:
+        compose("model=plain")
+    said = explain(error.value, TrainConfig)
+    assert "begin it with the lines 'defaults:' and '  - base'" in said
 
 
 def test_presets_may_build_on_each_other():
