@@ -37,7 +37,8 @@ def lines_of(path: Path) -> Iterator[str]:
                 number += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read {path} after line {number}: {error}") from error
+        after = f" after line {number}" if number else ""
+        raise DataError(f"cannot read {path}{after}: {error}. Is it the right file?") from error
 
 
 def bounded(file: IO[bytes], name: str) -> Iterator[bytes]:

@@ -206,5 +206,7 @@ def _wrong_value(error: OmegaConfBaseException) -> str:
         hint = get_args(hint)[-1]  # of an item of a list, or of names with values
     kinds = get_args(hint) if NoneType in get_args(hint) else (hint,)
     wanted = [VALUES[kind] for one in kinds if (kind := get_origin(one) or one) in VALUES]
+    if not wanted:
+        return f"{error.full_key}: {str(error).splitlines()[0]}"
     value = "" if error.key is None else f"={'null' if error.value is None else error.value}"
-    return f"{error.full_key}{value}: give {', or '.join(wanted or ['another value'])}"
+    return f"{error.full_key}{value}: give {', or '.join(wanted)}"

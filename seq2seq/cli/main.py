@@ -46,7 +46,8 @@ def _run() -> None:
     elif name == "--print-completion":
         shell = sys.argv[2] if len(sys.argv) > 2 else ""
         if shell not in SHELLS:
-            raise ConfigError([f"--print-completion {shell}: name a shell, {' or '.join(SHELLS)}"])
+            given = " ".join(sys.argv[1:])
+            raise ConfigError([f"{given}: name a shell, {' or '.join(SHELLS)}"])
         from seq2seq.cli.completion import completion
 
         print(completion(shell, COMMANDS))

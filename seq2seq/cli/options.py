@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from seq2seq import __version__
 from seq2seq.cli.exits import EXITS
-from seq2seq.config.checked import Checked, Checks, setting, unchecked
+from seq2seq.config.checked import Checked, Checks, groups_of, setting, unchecked
 from seq2seq.errors import ConfigError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
@@ -95,15 +95,12 @@ class Option:
 
     def read(self, text: Any) -> Any:
         """Its value; raises ValueError with what it is not."""
-        if self.kind in (int, float):
-            try:
-                value = self.kind(text)
-            except ValueError:
-                value = math.nan
-            if math.isnan(value):
-                raise ValueError("no whole number" if self.kind is int else "no number")
-            return value
-        return self.kind(text)
+        if self.kind not in (int, float):
+            return self.kind(text)
+        with suppress(ValueError):
+            if (value := self.kind(text)) == value:  # NaN is no number
+                return value
+        raise ValueError("no whole number" if self.kind is int else "no number")
 
     def add_to(self, add: Callable[..., argparse.Action]) -> argparse.Action:
         """Add it to a parser, or a group of one, by its `add_argument`."""
@@ -147,16 +144,6 @@ def options_of(schema: type[Checked]) -> list[Option]:
         flag = one.metadata["value"] if one.metadata["positional"] else flag
         found.append(Option(one.name, flag, kind, many, default, dict(one.metadata)))
     return found
-
-
-def groups_of(schema: type[Checked]) -> dict[str, type[Checked]]:
-    """The classes of its groups of options, by the names of the fields."""
-    made: dict[str, Any] = {one.name: one.default_factory for one in fields(schema)}  # type: ignore[arg-type]
-    return {
-        name: kind
-        for name, kind in made.items()
-        if isinstance(kind, type) and issubclass(kind, Checked)
-    }
 
 
 def flat(options: Checked) -> dict[str, Any]:
@@ -229,14 +216,26 @@ class Command(Generic[Settings]):
         )
         options = {action.dest: one for one, action in self.fill(parser)}
         flags = {name: one.flag for name, one in options.items()} | dict(self.flags)
-        given, rest = parser.parse_known_intermixed_args(sys.argv[1:])
-        values, problems = {}, [*self._unknown(rest, {*flags.values()})]
+        arguments, texts = sys.argv[1:], []
+        if "--" in arguments:  # what follows is no option, which argparse gets wrong
+            place = arguments.index("--")
+            arguments, texts = arguments[:place], arguments[place + 1 :]
+        switches = {one.flag for one in options.values() if one.kind is bool}
+        valued = [text for text in arguments if text.partition("=")[0] in switches and "=" in text]
+        problems = [f"{text}: {text.partition('=')[0]} takes no value" for text in valued]
+        given, rest = parser.parse_known_intermixed_args(
+            [text for text in arguments if text not in valued]
+        )
+        several = [name for name, one in options.items() if one.known["positional"] and one.many]
+        for name in several if texts else ():
+            vars(given)[name] = [*getattr(given, name, []), *texts]
+        values, problems = {}, [*problems, *self._unknown(rest, {*flags.values()})]
         for name, text in vars(given).items():
             one = options[name]
             try:
                 values[name] = [one.read(each) for each in text] if one.many else one.read(text)
             except ValueError as error:
-                problems.append(f"{one.flag} {text} is {error}")
+                problems.append(f"{one.flag} {text or repr(text)} is {error}")
         found = _built(self.schema, values)
         problems += [_in_flags(problem, flags) for problem in _problems(found)]
         if problems:

@@ -29,6 +29,14 @@ $ translate --beam x
     --beam x is no whole number
 $ translate --beam two x
     --beam two is no whole number
+$ translate --beam=
+    --beam '' is no whole number
+$ translate --quiet=yes --no-split=1 x
+    2 settings cannot work:
+      - --quiet=yes: --quiet takes no value
+      - --no-split=1: --no-split takes no value
+$ translate --beam
+    --beam: expected one argument
 $ translate --beam 0 x
     --beam 0 is too small: it must be at least 1
 $ translate --beam 2.5 x
@@ -119,6 +127,11 @@ $ translate --resume --seed 1 --beam two x
       - --beam two is no whole number
       - --resume does nothing without --output: add it
       - --seed does nothing without --sample: add it
+$ score --quiet=1
+    --quiet=1: --quiet takes no value
+$ score a.csv
+    a.csv is not what can be scored: give two files of lines, or one table (.tsv, .jsonl,
+    .parquet) that has both sides
 $ score --columns en
     --columns: expected 2 arguments
 $ score --column en fr
@@ -149,6 +162,25 @@ $ export ctranslate2 runs/a runs/b
     runs/b is one argument too many: leave it out, or quote a text with spaces
 $ report
     nothing to report on: name the folder of a run, seq2seq report runs/demo
+$ report runs/a --output
+    --output: expected one argument
+$ export runs/demo
+    2 settings cannot work:
+      - FORMAT runs/demo is not known: choose one of: ctranslate2
+      - what shall be exported? Name the format and the folder of a run or a bundle: seq2seq
+    export ctranslate2 runs/demo
+$ compare a b --score BLEU
+    2 settings cannot work:
+      - the option --score is not known: did you mean '--scores'?
+      - BLEU is one argument too many: leave it out, or quote a text with spaces
+$ compare a b --scores
+    --scores: expected at least one argument
+$ dashboard --report=yes
+    --report=yes: --report takes no value
+$ seq2seq help
+    help is no command of seq2seq: did you mean '--help'?
+$ seq2seq --print-completion
+    --print-completion: name a shell, bash or zsh
 $ report --ouput a.html runs/a
     the option --ouput is not known: did you mean '--output'?
 $ dashboard --project= --dry-run
@@ -238,9 +270,10 @@ def test_without_a_command_there_is_help(run, monkeypatch, capsys):
 def test_a_text_may_begin_like_an_option_and_options_come_anywhere(monkeypatch):
     from seq2seq.cli.translate_options import COMMAND
 
-    monkeypatch.setattr(sys, "argv", ["translate", "one", "--beam", "2", "two", "--", "--three"])
+    line = "translate one --beam 2 two -- --three --beam"
+    monkeypatch.setattr(sys, "argv", line.split())
     read = COMMAND.read()
-    assert (read.texts, read.search.beam) == (["one", "two", "--three"], 2)
+    assert (read.texts, read.search.beam) == (["one", "two", "--three", "--beam"], 2)
 
 
 @pytest.mark.parametrize(
