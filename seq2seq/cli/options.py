@@ -206,30 +206,22 @@ class Command(Generic[Settings]):
         Raises:
             ConfigError: what is wrong with them, all of it in one message.
         """
-        parser = _Parser(
-            prog=self.name,
-            usage=self._usage(),
-            description=f"{inspect.getdoc(self.schema)}\n\nexamples:\n{self.examples}",
-            epilog="\n\n".join(filter(None, [self.notes, EXITS, f"read on: {self.docs}"])),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+        parser = self._parser()
         options = {action.dest: one for one, action in self.fill(parser)}
         flags = {name: one.flag for name, one in options.items()} | dict(self.flags)
-        arguments, texts = sys.argv[1:], []
+        switches = {one.flag for one in options.values() if one.kind is bool}
+        arguments, texts = sys.argv[1:], list[str]()
         if "--" in arguments:  # what follows is no option, which argparse gets wrong
             place = arguments.index("--")
             arguments, texts = arguments[:place], arguments[place + 1 :]
-        switches = {one.flag for one in options.values() if one.kind is bool}
-        valued = [text for text in arguments if text.partition("=")[0] in switches and "=" in text]
-        problems = [f"{text}: {text.partition('=')[0]} takes no value" for text in valued]
+        valued = [text for text in arguments if "=" in text and text.partition("=")[0] in switches]
         given, rest = parser.parse_known_intermixed_args(
             [text for text in arguments if text not in valued]
         )
         several = [name for name, one in options.items() if one.known["positional"] and one.many]
         for name in several if texts else ():
-            vars(given)[name] = [*getattr(given, name, []), *texts]
-        values, problems = {}, [*problems, *self._unknown(rest, {*flags.values()})]
+            vars(given)[name] = [*vars(given).get(name, []), *texts]
+        values, problems = {}, [*self._unknown([*valued, *rest], {*flags.values()}, switches)]
         for name, text in vars(given).items():
             one = options[name]
             try:
@@ -242,17 +234,26 @@ class Command(Generic[Settings]):
             raise ConfigError(problems)
         return found
 
-    def _usage(self) -> str:
-        options = options_of(self.schema)
-        given = [f"[{o.flag}{' ...' * o.many}]" for o in options if o.known["positional"]]
-        return " ".join([self.name, "[options]", *given])
+    def _parser(self) -> argparse.ArgumentParser:
+        given = [o for o in options_of(self.schema) if o.known["positional"]]
+        usage = " ".join(f"[{one.flag}{' ...' * one.many}]" for one in given)
+        return _Parser(
+            prog=self.name,
+            usage=f"{self.name} [options] {usage}".strip(),
+            description=f"{inspect.getdoc(self.schema)}\n\nexamples:\n{self.examples}",
+            epilog="\n\n".join(filter(None, [self.notes, EXITS, f"read on: {self.docs}"])),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
 
-    def _unknown(self, rest: list[str], flags: set[str]) -> Iterator[str]:
+    def _unknown(self, rest: list[str], flags: set[str], switches: set[str]) -> Iterator[str]:
         """What is wrong with arguments that no option takes."""
         for text in rest:
             name = text.partition("=")[0]
             if name in self.gone:
                 yield f"{name} is gone: {self.gone[name]}"
+            elif name in switches:
+                yield f"{text}: {name} takes no value"
             elif text.startswith("-") and text != "-":
                 yield f"the option {name} is not known: {nearest(name, flags)}"
             else:

@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
@@ -25,7 +24,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from seq2seq.cli.exits import fail, run_command
+from seq2seq.cli.exits import run_command
 from seq2seq.cli.explain import SEVERAL, check_arguments, explain, take_flags
 from seq2seq.cli.help import help_text, take_help
 from seq2seq.cli.names import choices_of, presets_of, resources, settings_of, unknown
@@ -46,13 +45,18 @@ from seq2seq.config import (
 )
 from seq2seq.config.checked import groups_of
 from seq2seq.cores import set_up_libraries
-from seq2seq.errors import SCRIPT_NAMES, ConfigError, RunError, UserError, nearest
+from seq2seq.errors import SCRIPT_NAMES, ConfigError, RunError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
 
 # Of the tokenizer, for a vocabulary that is still to be learned.
 LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
 TEXT = ("str | None", "str", "Any", "list[str]")  # annotations of settings that may be paths
+OF_NEW_RUNS = {  # settings that do not go with `resume`, and what they do
+    "init_from": "starts a new one from the weights of another",
+    "dry_run": "says what a new one would take",
+    "debug": "chooses a short run of its own (trainer.profile=true profiles any)",
+}
 COMMANDS = {script: command for command, script in SCRIPT_NAMES.items()}  # YAML files likewise
 
 
@@ -89,7 +93,7 @@ def hydra_command(
             return run(_to_settings(config, overrides, schema))
 
         if several and hasattr(schema, "run_dir"):
-            _sweep(config_name, schema, run, Sweep.asked(given))
+            Sweep.asked(given).train(partial(_compose, config_name, schema), job)
         elif several:  # which a launcher may start in other processes
             _compose(config_name, schema, lambda *found: run_command(lambda: job(*found)))
         else:
@@ -134,38 +138,6 @@ def _compose(
         raise ConfigError([explain(error, schema)]) from error
 
 
-def _sweep(
-    config_name: str, schema: type[Settings], run: Callable[[Settings], object], sweep: Sweep
-) -> None:
-    """Train several runs, as Hydra's launcher and sweeper start them.
-
-    Raises:
-        UserError: they have no folder, or a signal stopped them.
-    """
-
-    def train(config: DictConfig, overrides: list[str]) -> object:
-        _log_to_output()  # here, since a launcher may call this in another process
-        logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
-        number = HydraConfig.get().job.num
-        config.run_dir = str(sweep.run_dir(number, overrides))
-        config.logger.group = config.logger.group or sweep.folder.name
-        alone = partial(_train_alone, config, overrides, schema, run)
-        return run_command(lambda: sweep.run(number, overrides, alone))
-
-    require_folder(sweep.folder)
-    sweep.require_new()
-    sys.argv.append(f"hydra.sweep.dir='{sweep.folder}'")
-    try:
-        _compose(config_name, schema, train)
-    except Exception as error:
-        if isinstance(error, UserError) or not sweep.failed():
-            raise  # but Optuna finds no best run if all failed
-    finally:
-        sweep.report()
-    if sweep.failed():
-        fail(f"{sweep.failed()} of the runs failed", 1)
-
-
 def _log_to_output() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
 
@@ -187,41 +159,6 @@ def as_hydra_reads(argument: str, schema: type[Any], presets: Container[str]) ->
         return argument
     escaped = value.replace("'", "\\'")
     return f"{key}='{escaped}'"
-
-
-def _train_alone(
-    config: DictConfig,
-    overrides: list[str],
-    schema: type[Settings],
-    run: Callable[[Settings], object],
-) -> object:
-    """One run of a sweep.
-
-    Raises:
-        ConfigError: it would need processes beside this one.
-    """
-    processes = config.trainer.devices * config.trainer.num_nodes
-    if processes > 1:
-        raise ConfigError(
-            [
-                f"-m trains each run in one process, and trainer.devices={config.trainer.devices} "
-                f"x trainer.num_nodes={config.trainer.num_nodes} asks for {processes}: leave them "
-                "out, or start the runs one by one with torchrun"
-            ]
-        )
-    return run(_to_settings(config, overrides, schema))
-
-
-def require_folder(folder: Path) -> None:
-    """Raise RunError if a run's folder could not be made or written to; nothing is left there."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    try:
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise RunError(
-            f"cannot write to the run's folder {folder}: {error.strerror}. Choose another: "
-            "run_dir=FOLDER"
-        ) from error
 
 
 def register(config_name: str, schema: type[Settings]) -> None:
@@ -347,21 +284,9 @@ def _resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, 
 
 def _refused(folder: str, key: str) -> str | None:
     """Why a setting cannot be given when the run in `folder` goes on; None if it can."""
-    if key == "init_from":
+    if key in OF_NEW_RUNS:
         return (
-            f"resume={folder} goes on with a run, and init_from= starts a new one from the "
-            "weights of another: give one of them"
-        )
-    if key == "dry_run":
-        return (
-            f"resume={folder} goes on with a run, and dry_run= says what a new one would take: "
-            "give one of them"
-        )
-    if key == "debug":
-        return (
-            f"resume={folder} continues that run as it was, and debug= chooses a short run of its "
-            f"own: give one of them. To profile the run that goes on: resume={folder} "
-            "trainer.profile=true"
+            f"resume={folder} goes on with a run, and {key}= {OF_NEW_RUNS[key]}: give one of them"
         )
     if f"{key}.*" in RESUMABLE:
         return (

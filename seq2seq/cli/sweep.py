@@ -8,16 +8,23 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from seq2seq.errors import RunError, UserError
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
 
+from seq2seq.cli.exits import fail, run_command
+from seq2seq.errors import ConfigError, RunError, UserError
+
+Job = Callable[[DictConfig, list[str]], object]  # of settings, and what overrides the defaults
 SIGNALLED = 128  # exit codes above it: stopped by a signal
 
 
@@ -65,6 +72,42 @@ class Sweep:
         """The arguments that make a run without the others."""
         own = [override for override in overrides if not override.startswith("run_dir=")]
         return [*own, f"run_dir={self.run_dir(number, overrides)}"]
+
+    def train(self, compose: Callable[[Job], None], job: Job) -> None:
+        """Train all runs, as Hydra's launcher and sweeper start them.
+
+        Args:
+            compose: lets Hydra call a job with the settings of each run.
+            job: trains one.
+
+        Raises:
+            UserError: they have no folder, or a signal stopped them.
+        """
+        require_folder(self.folder)
+        self.require_new()
+
+        def one(config: DictConfig, overrides: list[str]) -> object:
+            number = HydraConfig.get().job.num
+            logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
+            config.run_dir = str(self.run_dir(number, overrides))
+            config.logger.group = config.logger.group or self.folder.name
+
+            def train() -> object:
+                _require_one_process(config.trainer.devices, config.trainer.num_nodes)
+                return job(config, overrides)
+
+            return run_command(lambda: self.run(number, overrides, train))
+
+        sys.argv.append(f"hydra.sweep.dir='{self.folder}'")
+        try:
+            compose(one)
+        except Exception as error:
+            if isinstance(error, UserError) or not self.failed():
+                raise  # but Optuna finds no best run if all failed
+        finally:
+            self.report()
+        if self.failed():
+            fail(f"{self.failed()} of the runs failed", 1)
 
     def run(
         self, number: int, overrides: Sequence[str], train: Callable[[], object]
@@ -119,3 +162,27 @@ class Sweep:
             if "error" in row:
                 print(f"run {row['run']} failed: {row['error']}")
         print(f"results in {self.folder}", flush=True)
+
+
+def _require_one_process(devices: int, nodes: int) -> None:
+    """Raise ConfigError if a run needs processes beside the one that a sweep gives it."""
+    if devices * nodes > 1:
+        raise ConfigError(
+            [
+                f"-m trains each run in one process, and trainer.devices={devices} x "
+                f"trainer.num_nodes={nodes} asks for {devices * nodes}: leave them out, or start "
+                "the runs one by one with torchrun"
+            ]
+        )
+
+
+def require_folder(folder: Path) -> None:
+    """Raise RunError if a run's folder could not be made or written to; nothing is left there."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise RunError(
+            f"cannot write to the run's folder {folder}: {error.strerror}. Choose another: "
+            "run_dir=FOLDER"
+        ) from error

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from seq2seq.cli.settings import hydra_command, require_folder
+from seq2seq.cli.settings import hydra_command
+from seq2seq.cli.sweep import require_folder
 from seq2seq.config import TrainConfig
 
 

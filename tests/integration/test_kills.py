@@ -120,7 +120,7 @@ SHORT = ("trainer.max_steps=40", "trainer.val_every_n_steps=20", "checkpoint.eve
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
-    ["seq2seq.cli.train", "seq2seq.training.train", "seq2seq.report.page", "matplotlib.figure"]
+    ["seq2seq.cli.train", "seq2seq.training.train", "seq2seq.report.page", "pandas"]
 )
 
 

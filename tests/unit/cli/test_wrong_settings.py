@@ -155,8 +155,8 @@ WRONG_HERE = {  # where the files are: with exit code 1
     "trainer.val_pairs, trainer.val_on_train). Leave it out, or start a new run without resume=",
     "train resume=run dry_run=true": "resume=run goes on with a run, and dry_run= says what a new "
     "one would take: give one of them",
-    "train resume=run debug=overfit": f"{RESUMED}and debug= chooses a short run of its own: give "
-    "one of them. To profile the run that goes on: resume=run trainer.profile=true",
+    "train resume=run debug=overfit": "resume=run goes on with a run, and debug= chooses a short "
+    "run of its own (trainer.profile=true profiles any): give one of them",
     "train resume=run trainer=cpu": f"{RESUMED}and trainer= chooses many settings at once: give "
     "only those that shall change, each as trainer.NAME=VALUE",
     "train resume=odd": "resume=odd: odd/config.yaml cannot be read: "
