@@ -136,11 +136,11 @@ def _precision(options: TranslateOptions) -> str:
     """The name of the arithmetic, which with auto depends on the device."""
     device, precision = options.model.device, options.model.precision
     if options.model.engine == "ctranslate2":
-        from seq2seq.inference.ctranslate2_device import precision_on
+        from seq2seq.inference.engines.ctranslate2 import choose_device as device_of
 
-        return precision_on(device, precision)
-    from seq2seq.inference.device import choose_device
-    from seq2seq.inference.precision import choose_precision
+        kind, _ = device_of(device, precision)
+        return f"auto on {kind}" if precision == "auto" else precision
+    from seq2seq.inference.engines.torch import choose_device, choose_precision
 
     return choose_precision(precision, choose_device(device))
 
@@ -156,6 +156,10 @@ def _fingerprint(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def _joined(records: Sequence[Record], lines: Sequence[str]) -> str:
+    return "".join(f"{line}{record.end}" for record, line in zip(records, lines, strict=True))
+
+
 class StandardOutput:
     """Answers are printed at once: whoever waits for one gets it."""
 
@@ -167,7 +171,7 @@ class StandardOutput:
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
         """Add the answers to a block of records."""
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.write(_joined(records, lines))
         sys.stdout.flush()
 
     def finish(self) -> None:
@@ -287,7 +291,7 @@ class PartialFile(StandardOutput):
         Raises:
             RunError: the disk is full, or fails.
         """
-        data = self._pack("".join(f"{line}\n" for line in lines).encode())
+        data = self._pack(_joined(records, lines).encode())
         self._add_to_digest(records)
         rest = memoryview(data)
         with self._reported():

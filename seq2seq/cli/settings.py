@@ -332,7 +332,8 @@ def _fine_tuned(config: DictConfig, values: dict[str, Any], folder: str) -> dict
         BundleError: there is no bundle.
         ConfigError: settings of a vocabulary that would not be used.
     """
-    from seq2seq.inference.bundle_folder import bundle_folder, read_config
+    from seq2seq.bundle.config import read_config
+    from seq2seq.bundle.find import bundle_folder
 
     keys = [key for override in _overrides() if (key := _key_of(override)) != "init_from"]
     learned = [k for k in keys if k in ("tokenizer", *(f"tokenizer.{name}" for name in LEARNED))]
