@@ -29,12 +29,11 @@ from seq2seq.bundle.config import (
     WEIGHTS,
     BundleConfig,
     DamagedBundle,
+    Trained,
     checksum,
-    known_length_ratio,
     read_config,
     require_checksums,
     require_plausible,
-    target_steps,
 )
 from seq2seq.bundle.find import bundle_folder
 from seq2seq.config import DecodeConfig
@@ -48,15 +47,13 @@ from seq2seq.model.translation_model import TranslationModel
 
 
 @dataclass
-class Bundle:
+class Bundle(Trained):
     """Everything that is needed to translate.
 
     Attributes:
         model: the network.
         vocabularies: of its source and its target.
         decode: the search settings it was validated with.
-        training: what is known of its making: settings, step, scores.
-        normalise: what is done to a text before the model reads it (`seq2seq/text.py`).
         alignment: the attention that aligns best (`inference/head_choice.py`).
     """
 
@@ -66,16 +63,6 @@ class Bundle:
     training: dict[str, Any]
     normalise: list[str] = field(default_factory=list)
     alignment: AttentionHead = field(default_factory=AttentionHead)
-
-    @property
-    def normalise_target(self) -> list[str]:
-        """What was done to the targets of its training corpus."""
-        return target_steps(self.training, self.normalise)
-
-    @property
-    def length_ratio(self) -> float:
-        """Target tokens per source token in its training corpus; 1 if nobody knows."""
-        return known_length_ratio(self.training)
 
     def save(
         self, folder: Path, *, dtype: torch.dtype | None = None, card: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -32,16 +32,41 @@ class DamagedBundle(BundleError):
     exit_code = 2
 
 
+class Trained:
+    """What follows from how a model was trained.
+
+    Attributes:
+        training: what is known of its making: settings, step, scores.
+        normalise: what is done to a source before the model reads it (`seq2seq/text.py`).
+    """
+
+    training: dict[str, Any]
+    normalise: list[str]
+
+    @property
+    def normalise_target(self) -> list[str]:
+        """What was done to the targets of its training corpus: `normalise` to its sources.
+
+        They differ in the steps for French (`CleaningConfig.steps`), which the settings tell.
+        """
+        cleaning = self.training.get("config", {}).get("cleaning", {})
+        known = {name: cleaning[name] for name in ("languages", "normalise") if name in cleaning}
+        return CleaningConfig(**known).steps(1) if "normalise" in known else list(self.normalise)
+
+    @property
+    def length_ratio(self) -> float:
+        """Target tokens per source token in its training corpus; 1 if nobody knows."""
+        return float(self.training.get("length_ratio", 1.0))
+
+
 @dataclass
-class BundleConfig:
+class BundleConfig(Trained):
     """What `config.json` says.
 
     Attributes:
         model: sizes and kinds.
         vocab_sizes: of source and target.
         decode: the search settings it was validated with.
-        training: what is known of its making.
-        normalise: what is done to a source before the model reads it (`seq2seq/text.py`).
         alignment: the attention that aligns best.
         checksums: SHA-256 of files, by name; older bundles have none.
     """
@@ -53,31 +78,6 @@ class BundleConfig:
     normalise: list[str]
     alignment: AttentionHead
     checksums: dict[str, str]
-
-    @property
-    def normalise_target(self) -> list[str]:
-        """What was done to the targets of its training corpus."""
-        return target_steps(self.training, self.normalise)
-
-    @property
-    def length_ratio(self) -> float:
-        """Target tokens per source token in its training corpus; 1 if nobody knows."""
-        return known_length_ratio(self.training)
-
-
-def target_steps(training: dict[str, Any], normalise: Sequence[str]) -> list[str]:
-    """What was done to the targets of a training corpus: `normalise` to its sources.
-
-    They differ in the steps for French (`CleaningConfig.steps`), which the settings tell.
-    """
-    cleaning = training.get("config", {}).get("cleaning", {})
-    known = {name: cleaning[name] for name in ("languages", "normalise") if name in cleaning}
-    return CleaningConfig(**known).steps(1) if "normalise" in known else list(normalise)
-
-
-def known_length_ratio(training: dict[str, Any]) -> float:
-    """Target tokens per source token in a training corpus; 1 if nobody knows."""
-    return float(training.get("length_ratio", 1.0))
 
 
 def read_config(path: Path) -> BundleConfig:

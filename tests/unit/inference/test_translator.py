@@ -286,7 +286,7 @@ def test_devices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for name in ("auto", "cpu", "cpu:0"):
         assert choose_device(name) == torch.device("cpu")
-    with pytest.raises(UserError, match=r"cuda was asked for, but torch finds no such GPU: use cpu"):
+    with pytest.raises(UserError, match=r"cuda was asked for, but torch finds no such GPU"):
         choose_device("cuda")
     for name in ("gpux", "meta", "mps", "xpu", "cuda:", "cuda:x", "cuda:-1", "cpu:1"):
         with pytest.raises(UserError, match=rf"device '{name}' is not known: use auto, cpu or cud"):
