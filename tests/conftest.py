@@ -25,6 +25,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # one order of additions: runs are equal to the bit
     "WANDB_MODE": "offline",
     "HF_HUB_OFFLINE": "1",
+    "XDG_CONFIG_HOME": os.devnull,  # no model was chosen
 }
 ENVIRONMENT.pop("SEQ2SEQ_MODEL", None)
 

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from benchmarks.measuring import Line, in_own_process, median_seconds
 from benchmarks.settings import CompareConfig
+from seq2seq.bundle.config import read_config
+from seq2seq.bundle.find import bundle_folder
 from seq2seq.config import KERNELS, ModelConfig, OptimConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.step import ModelStep
-from seq2seq.inference.bundle_folder import bundle_folder, read_config
-from seq2seq.inference.device import choose_device
+from seq2seq.inference.engines.torch import choose_device
 from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel

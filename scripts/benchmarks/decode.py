@@ -25,8 +25,7 @@ from seq2seq.decoding.cuda_graph import graph_step
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
-from seq2seq.inference.device import choose_device
-from seq2seq.inference.precision import choose_precision, prepared
+from seq2seq.inference.engines.torch import choose_device, choose_precision, prepared
 from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import DecodeState

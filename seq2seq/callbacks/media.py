@@ -105,7 +105,10 @@ class Media(Callback):
 
         Of many sentences only some have one, from short to long.
         """
-        from seq2seq.inference.head_picture import LONGEST, head_picture  # matplotlib loads slowly
+        from seq2seq.inference.attention_figure import (  # matplotlib loads slowly
+            LONGEST,
+            head_picture,
+        )
 
         validation = self.samples.validation
         found: list[Picture | None] = [None] * len(sentences)

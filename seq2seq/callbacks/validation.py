@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from seq2seq.bundle.averaging import average_weights, fill
+from seq2seq.bundle.bundle import Bundle, unique_weights
+from seq2seq.bundle.config import read_config
 from seq2seq.config import DecodeConfig
 from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.metrics import corpus_scores
-from seq2seq.inference.averaging import average_weights, fill
-from seq2seq.inference.bundle import Bundle, unique_weights
-from seq2seq.inference.bundle_folder import read_config
+from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.head_choice import choose_head
-from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel

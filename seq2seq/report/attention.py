@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError
 from seq2seq.html_page import data_block, visible
-from seq2seq.inference.bundle import Bundle, load_bundle
 from seq2seq.lines import lines_of
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.report.run import Run

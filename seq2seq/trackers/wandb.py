@@ -14,9 +14,9 @@ from urllib.parse import ParseResult, urlparse
 
 import numpy as np
 
+from seq2seq.bundle.config import read_config
 from seq2seq.config import LoggerConfig
 from seq2seq.files import replace_text
-from seq2seq.inference.bundle_folder import read_config
 from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker
 
 log = logging.getLogger(__name__)

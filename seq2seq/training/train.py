@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from seq2seq.bundle.bundle import Bundle
 from seq2seq.callbacks import Callback
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.media import Media
@@ -27,7 +28,6 @@ from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
 from seq2seq.errors import command_line
 from seq2seq.files import replace_text
-from seq2seq.inference.bundle import Bundle
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import make_trackers

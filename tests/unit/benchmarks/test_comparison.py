@@ -8,11 +8,11 @@ import torch
 from benchmarks.attention import compare_attention, measure, table, trained_model
 from benchmarks.settings import CompareConfig
 
+from seq2seq.bundle.bundle import Bundle
 from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError
-from seq2seq.inference.bundle import Bundle
 from seq2seq.model.transformer import Transformer
 
 TINY = TransformerConfig(

@@ -18,12 +18,13 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from seq2seq.bundle.bundle import load_bundle, unique_weights
+from seq2seq.bundle.config import read_config
+from seq2seq.bundle.find import bundle_folder
 from seq2seq.config import FREE_OF_WEIGHTS, AverageConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError, command_line
 from seq2seq.files import atomic_write
-from seq2seq.inference.bundle import load_bundle, unique_weights
-from seq2seq.inference.bundle_folder import bundle_folder, read_config
 from seq2seq.model.translation_model import TranslationModel
 
 log = logging.getLogger(__name__)

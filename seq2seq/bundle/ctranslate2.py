@@ -1,4 +1,7 @@
-"""A model of CTranslate2 in its folder: given, or made of a bundle once and kept in the cache."""
+"""A model of CTranslate2 in its folder: given, or made of a bundle once and kept in the cache.
+
+A file without torch: what translates with CTranslate2 does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+from seq2seq.bundle.config import FILES, read_config
+from seq2seq.bundle.find import bundle_folder, is_exported
 from seq2seq.config import ModelConfig, TransformerConfig
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.data.vocabularies import JOINT, SEPARATE
 from seq2seq.errors import BundleError, RunError, UserError
-from seq2seq.inference.bundle_folder import FILES, bundle_folder, is_exported, read_config
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +88,7 @@ def exported(path: Path) -> Path:
     output = cache_folder(None) / "ctranslate2" / digest.hexdigest()[:16]
     if not is_exported(output):
         log.warning("converting %s for ctranslate2, once: it is kept in %s", folder, output)
-        from seq2seq.inference.ctranslate2_export import export  # needs torch
+        from seq2seq.bundle.ctranslate2_export import export  # needs torch
 
         try:
             export(folder, output)

@@ -11,12 +11,12 @@ import safetensors.numpy
 import torch
 from tiny import tiny_transformer
 
+from seq2seq.bundle.averaging import average, save_snapshot
+from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.config import AverageConfig, DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError
-from seq2seq.inference.averaging import average, save_snapshot
-from seq2seq.inference.bundle import Bundle, load_bundle
 
 WORDS = ["the house is big", "la maison est grande"] * 5
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
 
+from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.config import FILES
+from seq2seq.bundle.find import bundle_folder
 from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError, UserError
-from seq2seq.inference.bundle import Bundle, load_bundle
-from seq2seq.inference.bundle_folder import FILES, bundle_folder
 from seq2seq.model.build import build_model
 from seq2seq.model.transformer import Transformer
 
@@ -274,7 +276,7 @@ def test_a_rename_that_fails_leaves_a_bundle_in_place(vocabularies, folder, monk
 
     newer = make(vocabularies, seed=1)
     with monkeypatch.context() as patch:
-        patch.setattr("seq2seq.inference.bundle.os.replace", fail)
+        patch.setattr("seq2seq.bundle.bundle.os.replace", fail)
         with pytest.raises(RunError, match="Input/output"):
             newer.save(folder)
     assert load_bundle(folder)
@@ -306,12 +308,12 @@ def test_weights_of_another_shape_are_refused(vocabularies, folder, tmp_path):
     make(vocabularies, d_model=32).save(tmp_path / "wide")
     shutil.copy(tmp_path / "wide" / "model.safetensors", folder)
     with pytest.raises(
-        BundleError, match=r"do not fit the sizes in config\.json: size mismatch .*more"
+        BundleError, match=r"do not fit the sizes in config\.json: model\.d_model=16, and no tensor"
     ):
         load_bundle(folder)
 
 
-@pytest.mark.parametrize(("layers", "fault"), [(1, "Unexpected key"), (3, "Missing key")])
+@pytest.mark.parametrize(("layers", "fault"), [(1, "unexpected encoder"), (3, "missing encoder")])
 def test_weights_of_more_or_fewer_layers_are_refused(layers, fault, vocabularies, folder, tmp_path):
     make(vocabularies, encoder_layers=2).save(tmp_path / "two")
     target = tmp_path / "other"
@@ -388,3 +390,87 @@ def test_a_missing_folder_and_an_unfinished_run_are_told_apart(tmp_path):
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     with pytest.raises(BundleError, match=r"has no bundle yet.*resume=\S*run"):
         load_bundle(tmp_path / "run")
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(BundleError) as error:
+        load_bundle(folder)
+    assert error.value.exit_code == 2
+    return str(error.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_no_finite_numbers_are_refused(value, vocabularies, tmp_path):
+    bundle = make(vocabularies)
+    with torch.no_grad():
+        bundle.model.output.weight[3, 3] = value
+    bundle.save(tmp_path / "b")
+    assert "have values that are no finite numbers (in " in refused(tmp_path / "b")
+
+
+def test_a_flipped_bit_is_noticed_and_older_bundles_have_no_checksum(folder):
+    file = folder / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 1
+    file.write_bytes(bytes(data))
+    assert "is not the file that was saved with this bundle" in refused(folder)
+    config = json.loads((folder / "config.json").read_text())
+    del config["sha256"]
+    (folder / "config.json").write_text(json.dumps(config))
+    load_bundle(folder)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"encoder_layers": 65536},
+        {"d_model": 65536, "n_heads": 2},
+        {"d_ff": 65536},
+        {"head_dim": 65536},
+        {"d_model": 65536, "d_ff": 65536, "encoder_layers": 65536, "decoder_layers": 65536},
+    ],
+)
+def test_absurd_sizes_are_refused_before_they_take_memory_or_time(sizes, folder):
+    """Each is within its bounds; together they ask for terabytes."""
+    change_config(folder, model={**TINY, **sizes})
+    started = time.monotonic()
+    assert "do not fit the sizes in config.json" in refused(folder)
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("decode", "said"),
+    [
+        ({"beam": 10**9}, "decode.beam=1000000000 is absurd: it is 1000 at most"),
+        ({"max_extra": 10**12}, "decode.max_extra=1000000000000 is absurd"),
+        ({"max_ratio": 1e300}, "is absurd"),
+        ({"max_ratio": float("inf")}, "is"),
+        ({"beam": "five"}, "decode.beam='five' is no int"),
+        ({"beam": 2.0}, "decode.beam=2.0 is no int"),
+        ({"beam": True}, "decode.beam=True is no int"),
+    ],
+)
+def test_absurd_search_settings_are_refused(decode, said, folder):
+    change_config(folder, decode=decode)
+    assert said in refused(folder)
+
+
+@pytest.mark.parametrize(("value", "said"), [(32.0, "is no int"), ("x", "is no int")])
+def test_a_size_of_another_type_is_refused(value, said, folder):
+    change_config(folder, model={**TINY, "d_model": value})
+    assert f"model.d_model={value!r} {said}" in refused(folder)
+
+
+def test_a_config_nested_without_end_is_refused(folder):
+    (folder / "config.json").write_text("[" * 200_000)
+    assert "lie too deep inside each other" in refused(folder)
+
+
+def test_reading_draws_no_numbers_and_positions_are_there(vocabularies, folder):
+    """A model that is read is built without a start of its own."""
+    state = torch.random.get_rng_state()
+    model = load_bundle(folder).model
+    assert torch.equal(torch.random.get_rng_state(), state)
+    ours, theirs = dict(make(vocabularies).model.named_buffers()), dict(model.named_buffers())
+    assert ours.keys() == theirs.keys() != set()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -10,7 +10,7 @@ The folder is a model that any user of CTranslate2 can load, and our translator 
 Linear layers that read the same input are one matrix there: queries, keys and values of
 self-attention; keys and values of attention over the source.
 
-What changes here raises `LAYOUT` in `ctranslate2_folder.py`, or what is older would be used.
+What changes here raises `LAYOUT` in `ctranslate2.py`, or what is older would be used.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from typing import Any
 import torch
 from torch import nn
 
+from seq2seq.bundle.bundle import load_bundle
+from seq2seq.bundle.config import read_config
+from seq2seq.bundle.ctranslate2 import LAYOUT, require_ctranslate2, require_expressible
+from seq2seq.bundle.find import bundle_folder, is_exported, is_shipped
 from seq2seq.config import TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError
-from seq2seq.inference.bundle import load_bundle
-from seq2seq.inference.bundle_folder import bundle_folder, is_exported, read_config
-from seq2seq.inference.ctranslate2_folder import LAYOUT, require_ctranslate2, require_expressible
-from seq2seq.inference.shipped import is_shipped
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from seq2seq.model.positions import LearnedPositions, sinusoidal_table

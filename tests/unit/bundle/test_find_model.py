@@ -1,4 +1,4 @@
-"""Which model is taken: the named one, the environment's, the newest finished run, the shipped."""
+"""Which model is taken: the named one, the environment's, the chosen one, the shipped one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from tiny_bundle import tiny_bundle
 
-from seq2seq.errors import BundleError
-from seq2seq.inference import shipped
-from seq2seq.inference.bundle_folder import bundle_folder
-from seq2seq.inference.find_model import find_model, finished_runs
+from seq2seq.bundle import find as shipped
+from seq2seq.bundle.find import bundle_folder, choose_model, find_model, finished_runs
+from seq2seq.errors import BundleError, RunError
 
 
 @pytest.fixture(autouse=True)
 def nothing_to_find(monkeypatch, tmp_path):
     monkeypatch.delenv("SEQ2SEQ_MODEL", raising=False)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     monkeypatch.setattr(shipped, "PRETRAINED", tmp_path / "pretrained")
 
 
@@ -49,17 +49,6 @@ def test_then_the_environment(runs, monkeypatch):
     assert find_model(None, runs) == (other, "from SEQ2SEQ_MODEL")
 
 
-@pytest.mark.parametrize("value", ["", None])
-def test_then_the_newest_finished_run(value, runs, monkeypatch):
-    if value is not None:
-        monkeypatch.setenv("SEQ2SEQ_MODEL", value)
-    assert find_model(None, runs) == (runs / "deep" / "b", "the newest finished run")
-
-
-def test_runs_below_the_current_folder_are_looked_at(runs):
-    assert find_model(None)[0] == Path("runs/deep/b")
-
-
 def test_finished_runs_go_from_old_to_new_whatever_their_names(runs):
     assert finished_runs(runs) == [runs / "z", runs / "deep" / "b"]
 
@@ -71,9 +60,62 @@ def general(tmp_path) -> Path:
     return tmp_path / "pretrained" / "general"
 
 
-def test_then_the_model_that_the_package_ships(general, runs, tmp_path):
+def make_run(folder: Path, bleu: float, **trainer: object) -> Path:
+    """A finished run of so many BLEU."""
+    bundle = tiny_bundle()
+    bundle.training |= {"scores": {"BLEU": bleu}, "config": {"trainer": trainer}}
+    bundle.save(folder / "bundle")
+    (folder / "summary.json").write_text("{}")
+    return folder
+
+
+def test_then_the_chosen_one_from_any_folder(general, tmp_path, monkeypatch):
+    mine = make_run(Path("runs/mine"), 30.0)
+    assert choose_model("runs/mine") == mine
+    monkeypatch.chdir(general)
+    assert find_model(None) == (tmp_path / "runs" / "mine", "chosen with --use")
+    monkeypatch.setenv("SEQ2SEQ_MODEL", "general")
+    assert find_model(None).why == "from SEQ2SEQ_MODEL"
+    monkeypatch.setenv("SEQ2SEQ_MODEL", "")
+    choose_model("general")
+    assert find_model(None) == (general, "chosen with --use")
+
+
+def test_a_chosen_one_that_is_gone_is_told(general, tmp_path):
+    mine = make_run(tmp_path / "mine", 30.0)
+    choose_model(str(mine))
+    mine.rename(tmp_path / "other")
+    with pytest.raises(BundleError, match=r"mine, is gone: choose another, .* --use general"):
+        find_model(None)
+
+
+@pytest.mark.parametrize(
+    ("bleu", "trainer", "why"),
+    [
+        (0.4, {}, r"has learnt nothing \(BLEU 0\.4\)"),
+        (30.0, {"val_pairs": 8}, "for debugging"),
+        (100.0, {"val_on_train": True}, "for debugging"),
+    ],
+)
+def test_runs_that_nobody_wants_are_neither_chosen_nor_recommended(general, bleu, trainer, why):
+    make_run(Path("runs/mine"), bleu, **trainer)
+    with pytest.raises(BundleError, match=f"runs/mine .*{why}.*can be named"):
+        choose_model("runs/mine")
+    assert find_model(None) == (general, "general, shipped with seq2seq")
+
+
+def test_then_the_shipped_one_which_tells_of_a_run(general, tmp_path):
     assert find_model(None, tmp_path / "none") == (general, "general, shipped with seq2seq")
-    assert find_model(None, runs)[0] != general
+    make_run(Path("runs/mine"), 31.44)
+    folder, why = find_model(None)
+    assert folder == general
+    assert why.endswith("; the run runs/mine has BLEU 31.4 on its data: --use runs/mine")
+
+
+def test_a_choice_that_cannot_be_kept_is_told(general, monkeypatch, tmp_path):
+    (tmp_path / "settings").write_text("no folder")
+    with pytest.raises(RunError, match="SEQ2SEQ_MODEL=general instead"):
+        choose_model("general")
 
 
 def test_a_name_is_that_of_a_shipped_model_unless_another_is_called_so(general, runs, monkeypatch):
@@ -110,7 +152,6 @@ def test_without_any_the_message_says_how_to_get_one(tmp_path):
     with pytest.raises(BundleError) as error:
         find_model(None, tmp_path / "none")
     text = str(error.value)
-    assert str(tmp_path / "none") in text
-    assert f"the model of this package is not in {tmp_path / 'pretrained'}" in text
+    assert f"this package is not in {tmp_path / 'pretrained'}" in text
     for useful in ("make demo", "scripts/train.py", "translate --model", "SEQ2SEQ_MODEL"):
         assert useful in text

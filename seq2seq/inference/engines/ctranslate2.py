@@ -16,6 +16,7 @@ stops only where nothing better can come. Three things differ:
 from __future__ import annotations
 
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,17 +25,17 @@ from typing import Any
 
 import numpy as np
 
+from seq2seq.bundle.config import read_config
+from seq2seq.bundle.ctranslate2 import exported, require_ctranslate2, require_layout
 from seq2seq.config import DecodeConfig
+from seq2seq.cores import usable_cores
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
 from seq2seq.decoding.request import IdPair, Request, check_requests, output_limits
 from seq2seq.errors import BundleError, ConfigError, UserError
-from seq2seq.inference.bundle_folder import read_config
-from seq2seq.inference.ctranslate2_device import choose_device, threads
-from seq2seq.inference.ctranslate2_folder import require_ctranslate2, require_layout
-from seq2seq.inference.engine import Progress
+from seq2seq.inference.engines import Loaded, Progress, device_number
 
 Tokens = tuple[int, ...]
 Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
@@ -55,7 +56,7 @@ class CTranslate2Engine:
         vocabularies: of the source and the target.
 
     Args:
-        folder: as `ctranslate2_export.export` wrote it.
+        folder: as `bundle/ctranslate2_export.py` wrote it.
         device: auto, cpu or cuda.
         precision: of the arithmetic: auto (as the weights are stored, or what is nearest on this
             device), float32, float16, bfloat16, int8, ...
@@ -406,7 +407,7 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
             device=kind,
             device_index=index,
             compute_type="default" if precision == "auto" else precision,
-            inter_threads=(workers or threads()) if kind == "cpu" else 1,
+            inter_threads=(workers or _threads()) if kind == "cpu" else 1,
             intra_threads=1,
         )
     except (RuntimeError, ValueError) as error:
@@ -419,3 +420,45 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
             f"ctranslate2 {package.__version__} cannot read the model {folder}: {error}. It is "
             "damaged, or of a newer version: export it again"
         ) from error
+
+
+def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
+    """See `load_engine`.
+
+    Raises:
+        UserError: several models are given.
+    """
+    if len(paths) > 1:
+        raise UserError(
+            f"the engine ctranslate2 runs one model, and {len(paths)} were given: use the "
+            "engine torch for their ensemble, or average them"
+        )
+    choose_device(device, precision)  # a mistake is told before anything is converted
+    engine = CTranslate2Engine(exported(Path(paths[0])), device, precision)
+    first = engine.bundle
+    return Loaded(
+        engine, engine.vocabularies, first.decode, first.normalise, first.normalise_target
+    )
+
+
+def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:
+    """Its kind and its number; auto is the GPU if there is one.
+
+    Raises:
+        UserError: it is not there, or not fast with this precision.
+    """
+    package = require_ctranslate2()
+    kind, number = device_number(name, package.get_cuda_device_count(), "ctranslate2")
+    known = package.get_supported_compute_types(kind, number)
+    if precision != "auto" and precision not in known:
+        raise UserError(
+            f"precision {precision} is not fast on this {kind} with ctranslate2: choose one of "
+            f"auto, {', '.join(sorted(known))}"
+        )
+    return kind, number
+
+
+def _threads() -> int:
+    """As many as OMP_NUM_THREADS allows; else one for each core."""
+    named = os.environ.get("OMP_NUM_THREADS", "")
+    return int(named) if named.isdecimal() and int(named) else usable_cores()

@@ -9,8 +9,8 @@ import sacrebleu
 from conftest import toy_settings
 from tiny_bundle import tiny_bundle
 
+from seq2seq.bundle.card import model_card
 from seq2seq.evaluation.metrics import corpus_scores
-from seq2seq.inference.model_card import model_card
 
 
 def test_a_card_tells_the_recipe_and_the_signature_of_the_score():

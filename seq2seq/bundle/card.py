@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from seq2seq import __version__
 
 if TYPE_CHECKING:
-    from seq2seq.inference.bundle import Bundle
+    from seq2seq.bundle.bundle import Bundle
 
 LANGUAGES = {"en": "English", "fr": "French"}
 
