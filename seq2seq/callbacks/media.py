@@ -44,7 +44,9 @@ class Media(Callback):
         if trainer.step > 0:
             return  # it was logged when the run began
         for tracker in trainer.trackers:
-            tracker.log_media("facts of the start", lambda: self._start(trainer.model), 0)
+            tracker.log_media("parameters", lambda: self._parameters(trainer.model), 0)
+            if self.data_report is not None and self.data_report.exists():
+                tracker.log_media("the report of the data", self._data, 0)
 
     def on_validation_end(self, trainer: Trainer) -> None:
         step = trainer.step - 1  # trackers count from 0
@@ -55,15 +57,14 @@ class Media(Callback):
                     "sentences and pictures", lambda: self._sentences(trainer.model), step
                 )
 
-    def _start(self, model: TranslationModel) -> dict[str, trackers.Media]:
+    def _parameters(self, model: TranslationModel) -> dict[str, trackers.Media]:
         each = model.named_parameters()  # a shared one where it is first
         rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in each]
-        found: dict[str, trackers.Media] = {
-            "model/parameters": Table(["parameter", "shape", "numbers"], rows)
-        }
-        if self.data_report is not None and self.data_report.exists():
-            found["data/report"] = self.data_report.read_text(encoding="utf-8")
-        return found
+        return {"model/parameters": Table(["parameter", "shape", "numbers"], rows)}
+
+    def _data(self) -> dict[str, trackers.Media]:
+        assert self.data_report is not None
+        return {"data/report": self.data_report.read_text(encoding="utf-8")}
 
     def _histograms(self) -> dict[str, trackers.Media]:
         validation = self.samples.validation

@@ -140,10 +140,10 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bo
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        if lowest >= 0:
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
+        if zero or lowest >= 0:
             bottom = 0 if zero or highest == 0 else max(0, axes.get_ylim()[0])
-            axes.set_ylim(bottom, 1 if highest == 0 else None)
+            axes.set_ylim(bottom, 1.05 * highest if highest else 1)
     axes.yaxis.set_major_formatter(short)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(short)

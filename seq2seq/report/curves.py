@@ -104,7 +104,7 @@ def _label(run: str, name: str, shown: Shown, runs: int) -> str:
     return " ".join([run] * (runs > 1) + [what] * (len(shown.names) > 1))
 
 
-def _kind(name: str, points: Points) -> str:
+def _kind(name: str, points: Sequence[tuple[float, float]]) -> str:
     if name.startswith("train/"):
         return "faint"
     return "dots" if name.startswith("val/") and len(points) <= 40 else "line"

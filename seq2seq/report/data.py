@@ -133,9 +133,10 @@ def _files(report: Report) -> Table:
 def length_chart(report: Report) -> Chart:
     """Histograms of tokens per sentence, up to what 99 % do not exceed."""
     end = max(report.length(side, 0.99) for side in (0, 1)) + 1
+    sides = zip(("source", "target"), report.lengths, strict=True)
     lines = [
         Line(name, [*enumerate((counts + [0] * end)[:end]), (end, 0)], look, "stairs")
-        for look, (name, counts) in enumerate(zip(("source", "target"), report.lengths, strict=True))
+        for look, (name, counts) in enumerate(sides)
     ]
     note = "pairs by tokens of a side; the longest 1 % are left out"
     return line_chart("Sentence lengths", note, lines, x_name="tokens of a sentence", zero=True)

@@ -137,6 +137,7 @@ def _origin(origin: Provenance | None) -> tuple[list[str], list[str]]:
     first, last = origin.starts[0], origin.starts[-1]
     commit = (first.revision or "").removesuffix("+")
     commands = [f"git checkout {commit}"] if commit else []
+    versions = ", ".join(f"{name} {number}" for name, number in last.versions.items())
     notes = {
         f"started {first.time} on {first.device}": True,
         f"{first.processes} processes (torchrun)": first.processes > 1,
@@ -145,7 +146,7 @@ def _origin(origin: Provenance | None) -> tuple[list[str], list[str]]:
         f"went on {len(origin.starts) - 1} times, last {last.time}": len(origin.starts) > 1,
         "the code changed before it went on": last.revision != first.revision,
         f"fingerprint of the data: {origin.data or 'none, it was streamed'}": True,
-        "versions: " + ", ".join(f"{name} {number}" for name, number in last.versions.items()): True,
-    }  # fmt: skip
+        f"versions: {versions}": True,
+    }
     commands += [start.command for start in origin.starts]
     return commands, [note for note, holds in notes.items() if holds]

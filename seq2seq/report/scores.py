@@ -34,7 +34,7 @@ def score_table(found: Found) -> dict[str, Any]:
     ends = [e for one in bleu for e in (one.low, one.value, one.high) if e is not None]
     low, high = (min(ends), max(ends)) if ends else (0.0, 100.0)
     pad = max(0.08 * (high - low), 0.5)
-    low, high = low - pad, high + pad
+    low, high = max(0.0, low - pad), high + pad
     signatures = dict.fromkeys(f"{s.name:8} {s.signature}" for _, one in found for s in one.scores)
     return {
         "label": first.label,

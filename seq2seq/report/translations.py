@@ -67,7 +67,7 @@ def _sentences(title: str, texts: Texts, most: int) -> dict[str, Any]:
 def compared(reference: str, hypothesis: str) -> tuple[Words, Words]:
     """The words of two texts, and of each word whether it has no match in the other text."""
     sides = [text.split()[:WORDS] for text in (reference, hypothesis)]
-    blocks = SequenceMatcher(None, *sides, autojunk=False).get_matching_blocks()
+    blocks = SequenceMatcher(a=sides[0], b=sides[1], autojunk=False).get_matching_blocks()
     same = [{block[side] + i for block in blocks for i in range(block.size)} for side in (0, 1)]
     ours, theirs = (
         [(word, at not in known) for at, word in enumerate(words)]

@@ -30,8 +30,7 @@ from seq2seq.files import replace_text
 from seq2seq.inference.bundle import Bundle
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.trackers import make_trackers
-from seq2seq.trackers.tensorboard import require_tensorboard
+from seq2seq.trackers import make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import (
     SaveTimer,
@@ -84,7 +83,7 @@ def train(config: TrainConfig) -> float:
     claim_device(accelerator)
     precision, why = choose_precision(t, accelerator, config.model, config.data)
     check_processes(t, precision)
-    require_tensorboard(config.logger)
+    require_package(config.logger)
     set_up_process(accelerator, first)
 
     folder, settings = open_run(config), plain_settings(config)
@@ -281,7 +280,7 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
     )
     write_run_report(run_dir)
     for tracker in trainer.trackers:
-        tracker.finish(summary, run_dir / "bundle" if config.logger.upload_bundle else None)
+        tracker.finish(summary, run_dir / "bundle")
 
 
 def make_up_for_report(run_dir: Path) -> None:

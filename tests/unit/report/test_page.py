@@ -29,10 +29,10 @@ from example_run import (
 from html_elements import Page
 from tiny_bundle import tiny_bundle
 
+from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError
-from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.evaluation.record import Score, TextFile
 from seq2seq.model.attention_maps import attention_maps
 from seq2seq.report.attention import attention, attention_data
@@ -191,7 +191,7 @@ def test_an_interval_may_begin_at_zero(own_dir):
     one = evaluation()
     one.scores[0] = Score("BLEU", 1.0, "s", 0.0, 2.0)
     one.write(own_dir / "evaluation/starter-test/evaluation.json")
-    assert "The picture goes from -0.5 to 2.5" in report_page(read_runs([own_dir]))
+    assert "The picture goes from 0.0 to 2.5" in report_page(read_runs([own_dir]))
 
 
 def test_breakdowns_and_signatures_are_there(page):
@@ -547,7 +547,8 @@ def test_the_page_of_many_runs_stays_small_too(run_dir):
     """Though each of them has long curves, of many names, and all else."""
     [run] = read_runs([run_dir])
     curve = [(float(step), step % 7 + 0.123456) for step in range(300)]
-    names = [*(name for each in CHARTS for name in each.names), "perf/step_seconds", *(f"other/{i}" for i in range(60))]
+    names = [*(name for each in CHARTS for name in each.names), "perf/step_seconds",
+             *(f"other/{i}" for i in range(60))]  # fmt: skip
     settings = run.settings | {"more": ["x" * 1000] * 20}
     run = replace(run, curves=dict.fromkeys(names, curve), samples=run.samples * 20,
                   settings=settings)  # fmt: skip
