@@ -65,6 +65,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         Panel("TFLOP/s", ("perf/tflops",)),
         Panel("Utilisation of the GPUs", ("perf/utilisation",)),
         Panel("Memory, GiB", ("perf/memory_gib",)),
+        Panel("Seconds of a validation", ("perf/validation_seconds",)),
         Panel("Sentences translated per second", ("decode/sentences_per_second",)),
         Panel("Tokens translated per second", ("decode/tokens_per_second",)),
     ),
@@ -78,6 +79,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         Panel("Probabilities of tokens", ("decode/token_probability",)),
     ),
     "Run": (
+        Panel("Findings", ("run/findings",), "table"),
         Panel("Parameters", ("model/parameters",), "table"),
         Panel("Data", ("data/report",), "media", text=True),
     ),

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from seq2seq.report.charts import Chart, Line, line_chart, thinned
-from seq2seq.report.run import Points, Run
+from seq2seq.report.run import Run
+from seq2seq.trackers.csv import Points
 
 POINTS, FEWEST = 600, 20  # of a curve: shared by all runs, and at least
 MORE = 80  # charts of names that the project has no chart for, shared by all runs, and at least
@@ -69,7 +70,7 @@ def curves(runs: Sequence[Run]) -> Curves:
             for x_name in ("million target tokens", "hours")
             if (chart := _chart([_over(run, x_name) for run in runs], shown, POINTS, x_name))
         ]
-    names = sorted({name for run in runs for name in run.curves} - KNOWN)
+    names = sorted({name for run in runs for name in run.curves} - KNOWN - {"epoch"})
     room = max(LEAST, MORE // len(runs))
     more = list(_charts(runs, [Shown(name, "", (name,)) for name in names[:room]], FEW))
     return Curves(main, more, max(0, len(names) - room))

@@ -79,7 +79,7 @@ def report_page(runs: Sequence[Run]) -> str:
             for title in dict.fromkeys(title for one in found for title in one)
         ],
         legend=[Line(run.name, [(0, 0)], look) for look, run in enumerate(runs)],
-        findings=[],
+        findings=[(run, found) for run in runs if (found := run.findings)],
         best={},
         curves=curves(runs),
         test_sets=[score_table(one) for one in by_test_set(runs)],

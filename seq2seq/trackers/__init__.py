@@ -93,6 +93,7 @@ class Tracker:
 CONTENTS = {
     "parameters": "curves",
     "histograms": "curves",
+    "findings": "curves",
     "the report of the data": "text",
     "sentences and pictures": "text",
 }

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from seq2seq.callbacks import Callback
+from seq2seq.callbacks.findings import Findings
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.media import Media
 from seq2seq.callbacks.profile import Profile
@@ -250,7 +251,8 @@ def make_callbacks(
     if config.logger.kind != "none":
         norms = GradientNorms()  # which forgets its figures at the end of a validation
         report = data.prepared.folder / "report.html" if data.prepared else None
-        callbacks += [Media(samples, norms, report), norms]
+        known = data.prepared.report if data.prepared else None
+        callbacks += [Media(samples, norms, report), norms, Findings(samples, known)]
     return callbacks
 
 

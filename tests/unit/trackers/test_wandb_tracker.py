@@ -70,8 +70,8 @@ def rows() -> list[dict]:
 def tracker(rows, tmp_path):
     """Of a run of W&B that keeps what is logged."""
     run = SimpleNamespace(
-        log=rows.append, finish=lambda: rows.append({"finished": True}), disabled=False, offline=True,
-        id="x", summary={}, config=SimpleNamespace(update=lambda *_, **__: None),
+        log=rows.append, finish=lambda: rows.append({"finished": True}), disabled=False,
+        offline=True, id="x", summary={}, config=SimpleNamespace(update=lambda *_, **__: None),
     )  # fmt: skip
     return WandbTracker(run, tmp_path, {"seed": 1})
 
