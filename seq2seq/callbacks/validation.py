@@ -119,11 +119,15 @@ class Validation:
             Interrupted: a signal came; the state was saved before the validation.
             RunError: the bundle or a snapshot could not be written.
         """
+        started = time.perf_counter()
         half = trainer.run.precision == "bf16-mixed" and trainer.device.type == "cuda"
         model = gathered_model(trainer.model, dtype=torch.bfloat16 if half else None)
         nll = self._nll(trainer, model)
         bleu, self.translations = self.score(model, trainer.step)
-        trainer.log({"val/nll": nll, "val/perplexity": nll.exp(), "val/bleu": bleu})
+        trainer.log({
+            "val/nll": nll, "val/perplexity": nll.exp(), "val/bleu": bleu,
+            "perf/validation_seconds": time.perf_counter() - started,
+        })  # fmt: skip
         step = trainer.step
         log.info("step %d: validation BLEU %.2f (best %.2f)", step, bleu, max(bleu, self.best))
         each = zip(self.pairs, self.translations, strict=True)

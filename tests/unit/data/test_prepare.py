@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
-from seq2seq.data import parts, report_page
+from seq2seq.data import parts
 from seq2seq.data import prepare as module
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.prepare import Prepared, prepare
@@ -34,7 +34,7 @@ TOKENIZER = TokenizerConfig(vocab_size=300)
 def small_parts(monkeypatch):
     monkeypatch.setattr(parts, "PAIRS", 50)
     # Drawn in tests of its own; half a second each time.
-    monkeypatch.setattr(report_page, "report_page", lambda report: "<html>" + "." * 500)
+    monkeypatch.setattr("seq2seq.report.data.report_page", lambda report: "<html>" + "." * 500)
 
 
 def write(folder: Path, name: str, pairs) -> None:

@@ -1,69 +1,19 @@
 "use strict";
 
-// Numbers as seq2seq/report/chart.py writes them.
-function number(value) {
-  const size = Math.abs(value);
-  if (Number.isInteger(value) || size >= 1000) return Math.round(value).toLocaleString("en");
-  return size >= 1e-3 ? String(+value.toPrecision(4)) : value.toExponential(2);
-}
-
 function dataOf(figure) {
   return JSON.parse(figure.querySelector('script[type="application/json"]').textContent);
 }
 
-// Index of the value nearest to x among rising values.
-function nearest(values, x) {
-  let low = 0, high = values.length - 1;
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (values[middle] <= x) low = middle; else high = middle;
-  }
-  return x - values[low] <= values[high] - x ? low : high;
-}
-
-// Charts: the legend shows what stands where the reader points.
-for (const figure of document.querySelectorAll(".chart")) {
-  const svg = figure.querySelector("svg[role]"), rule = svg.querySelector(".at");
-  const [shownX, ...shown] = figure.querySelectorAll(".keys b");
-  const last = [shownX, ...shown].map((element) => element.textContent);
-  const { x: [low, high, start, end], lines } = dataOf(figure);
-  const stops = [...new Set(lines.flatMap(([xs]) => xs))].sort((a, b) => a - b);
-  const stairs = svg.querySelector(".stairs") !== null;
-  let at = stops.length - 1;
-
-  function show(index) {
-    at = Math.max(0, Math.min(stops.length - 1, index));
-    const value = stops[at], place = start + ((value - low) / (high - low)) * (end - start);
-    rule.setAttribute("x1", place);
-    rule.setAttribute("x2", place);
-    rule.removeAttribute("hidden");
-    shownX.textContent = number(value);
-    lines.forEach(([xs, ys], line) => {
-      const near = nearest(xs, value);
-      const far = Math.abs(xs[near] - value) > (high - low) / 10;
-      shown[line].textContent = far ? "–" : number(ys[near]);
-    });
-  }
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const place = ((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width;
-    const value = low + ((place - start) / (end - start)) * (high - low);
-    let index = nearest(stops, value);
-    if (stairs && stops[index] > value && index) index -= 1;
-    show(index);
-  });
-  const reset = () => {
-    rule.setAttribute("hidden", "");
-    at = stops.length - 1;
-    [shownX, ...shown].forEach((element, i) => { element.textContent = last[i]; });
+// Sentences side by side: the order is the reader's.
+for (const part of document.querySelectorAll(".sortable")) {
+  const select = part.querySelector("select"), body = part.querySelector("tbody");
+  const sort = () => {
+    const falling = select.value.startsWith("-"), key = select.value.replace("-", "");
+    const rows = [...body.rows];
+    rows.sort((a, b) => (falling ? -1 : 1) * (a.dataset[key] - b.dataset[key]));
+    body.append(...rows);
   };
-  svg.addEventListener("pointerleave", reset);
-  svg.addEventListener("blur", reset);
-  svg.addEventListener("keydown", (event) => {
-    const far = Math.max(1, Math.round(stops.length / 10));
-    const move = { ArrowLeft: -1, ArrowRight: 1, PageDown: -far, PageUp: far }[event.key];
-    if (move) { show(at + move); event.preventDefault(); }
-  });
+  select.addEventListener("change", sort);
 }
 
 // Samples: one validation at a time, or all.
