@@ -10,6 +10,7 @@ import importlib
 import multiprocessing
 import os
 import signal
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -24,6 +25,7 @@ from seq2seq.data.steps import Block, read_blocks
 from seq2seq.errors import DataError
 
 Result = TypeVar("Result")
+PATIENCE = 5.0  # seconds that a cluster has to answer
 IN_FLIGHT = 2  # tasks of Ray for each of its cores
 
 
@@ -122,7 +124,7 @@ class RayEngine:
                 logging_level="warning",
                 include_dashboard=None if address else False,
             )
-        except (ConnectionError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise DataError(
                 f"there is no Ray cluster at prepare.address={address} ({error}): start one "
                 "(ray start --head), or correct the address"

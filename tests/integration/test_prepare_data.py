@@ -22,7 +22,7 @@ def corpus(tmp_path) -> Path:
     folder.mkdir()
     good = [f"the house number {n} is very big\tla maison numéro {n} est très grande" for n in
             range(200)]
-    bad = ["\tvide", "<b>bold</b>\t<b>gras</b>", good[3], "The cat sleeps!\tle chat dort",
+    bad = ["\tvide", "<b>bold</b>\t<b>gras</b>", good[3], "The cat sleeps!\tUn chat dort",
            "broken caf\ufffd\tcafé cassé"]
     (folder / "train.tsv").write_text("\n".join(["en\tfr", *good, *bad]), encoding="utf-8")
     (folder / "val.tsv").write_text("en\tfr\nthe cat sleeps\tun chat dort\n", encoding="utf-8")
@@ -43,7 +43,7 @@ def test_it_says_what_it_kept_and_dropped_and_where_the_page_is(script, corpus, 
     page = Path(result.stdout.strip().splitlines()[-1].partition(": ")[2])
     assert "<html" in page.read_text(encoding="utf-8")
     report = json.loads(page.with_name("report.json").read_text(encoding="utf-8"))
-    assert report["examples"]["leakage"] == [["The cat sleeps!", "le chat dort"]]
+    assert report["examples"]["leakage"] == [["The cat sleeps!", "Un chat dort"]]
 
 
 def test_the_second_time_it_finds_what_it_made(script, corpus, tmp_path):
