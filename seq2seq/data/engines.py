@@ -117,12 +117,16 @@ class RayEngine:
                 "prepare.engine=ray needs Ray: pip install 'seq2seq[ray]', or leave it out"
             ) from error
         try:
+            if address and ":" in address:  # Ray itself would try for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
             self.ray.init(
                 address,
                 ignore_reinit_error=True,
                 log_to_driver=False,
                 logging_level="warning",
                 include_dashboard=None if address else False,
+                runtime_env={"env_vars": {"TOKENIZERS_PARALLELISM": "false"}},
             )
         except (OSError, ValueError) as error:
             raise DataError(
