@@ -27,12 +27,15 @@ REMOVED = {  # and what to do instead
 }
 # What these are where they did nothing; another value had a part in what was made.
 OFF = {"optim.r_drop": 0, "decode.coverage": 0, "decode.groups": 1}
+# What was done before there was a setting for it, where the default of the setting is another.
+BEFORE = {"cleaning": {"leakage_from": 1}}
 
 
 def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Stored settings, or some groups of them, by the names of today.
 
     Those removed are left out, unless they were in use: then whoever reads them has to say so.
+    Those that came later have the value that was meant before.
 
     Args:
         stored: by group, such as `{"optim": {"final_lr": 0.1}}`; it is not changed.
@@ -45,6 +48,7 @@ def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
                 for name, value in settings.items()
                 if not _did_nothing(f"{section}.{name}", value)
             }
+            found[section] = BEFORE.get(section, {}) | found[section]
     return found
 
 

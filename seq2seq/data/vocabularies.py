@@ -69,6 +69,7 @@ class Vocabularies:
 
     def save(self, folder: Path) -> None:
         """Write one file or two; those of the other kind go, so that `load` takes these."""
+        folder.mkdir(parents=True, exist_ok=True)
         for name, tokenizer in self._files().items():
             tokenizer.save(folder / name)
         for name in {JOINT, *SEPARATE} - self._files().keys():

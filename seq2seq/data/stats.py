@@ -13,13 +13,14 @@ import numpy as np
 from seq2seq.config import CleaningConfig
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.corpus import Pair
-from seq2seq.data.parts import EXAMPLES, read_keys, read_texts
-from seq2seq.data.shards import Shards, read_facts
+from seq2seq.data.shards import Shards, read_facts, read_keys, read_texts
+from seq2seq.data.steps import EXAMPLES
 from seq2seq.data.vocabularies import Vocabularies
 
 RARE = 10  # a token seen fewer times is learned badly
 POINTS = 200  # of a curve
 SAMPLES = 10
+CHUNK = 2**22  # pairs that are counted at once
 LONGEST_BIN = 512  # of the histograms of lengths: so many tokens or more
 
 
@@ -50,15 +51,15 @@ def cleaning_figures(
 def overlap(
     parts: Sequence[Path], evaluation: Mapping[str, Sequence[Pair]], cleaner: Cleaner
 ) -> list[dict[str, Any]]:
-    """How many pairs of each evaluation split share a side with training pairs that were dropped
-    for it."""
+    """How many pairs of each evaluation split training pairs were dropped for."""
     leaked = set(chain.from_iterable(read_facts(path)["leaked"] for path in parts))
     return [
         {
             "split": split,
             "pairs": len(pairs),
             "in_training": sum(
-                any(key in leaked for key in cleaner.text_keys(*pair)) for pair in pairs
+                not leaked.isdisjoint(cleaner.evidence(*cleaner.normalised(*pair)))
+                for pair in pairs
             ),
         }
         for split, pairs in evaluation.items()
@@ -67,25 +68,30 @@ def overlap(
 
 def token_figures(shards: Shards) -> dict[str, Any]:
     """Histograms of lengths and of their ratio; words, characters and tokens of both sides."""
-    lengths = shards.lengths.astype(np.int64) - 1  # without the end mark
-    ratio = np.log2(np.maximum(lengths[:, 1], 1) / np.maximum(lengths[:, 0], 1))
-    bins = np.clip(np.rint(ratio * 10), -20, 20).astype(np.int64) + 20
     facts = [read_facts(path) for path in shards.paths]
+    lengths = np.zeros((2, LONGEST_BIN + 1), np.int64)
+    ratios, tokens = np.zeros(41, np.int64), np.zeros(2, np.int64)
+    for first in range(0, len(shards), CHUNK):
+        own = shards.lengths[first : first + CHUNK].astype(np.int64) - 1  # without the end mark
+        ratio = np.log2(np.maximum(own[:, 1], 1) / np.maximum(own[:, 0], 1))
+        bins = np.clip(np.rint(ratio * 10), -20, 20).astype(np.int64) + 20
+        ratios += np.bincount(bins, minlength=41)
+        tokens += own.sum(axis=0)
+        for histogram, side in zip(lengths, own.T, strict=True):
+            histogram += np.bincount(np.minimum(side, LONGEST_BIN), minlength=LONGEST_BIN + 1)
     return {
         "words": np.sum([part["words"] for part in facts], axis=0).tolist(),
         "characters": np.sum([part["characters"] for part in facts], axis=0).tolist(),
-        "tokens": lengths.sum(axis=0).tolist(),
-        # One bin more than the longest, so that the last is never "or more" by accident.
-        "lengths": [
-            np.bincount(np.minimum(side, LONGEST_BIN), minlength=_bins(side)).tolist()
-            for side in lengths.T
-        ],
-        "ratios": np.bincount(bins, minlength=41).tolist(),
+        "tokens": tokens.tolist(),
+        "lengths": [_without_tail(histogram).tolist() for histogram in lengths],
+        "ratios": ratios.tolist(),
     }
 
 
-def _bins(lengths: np.ndarray) -> int:
-    return int(min(lengths.max(initial=0) + 1, LONGEST_BIN)) + 1
+def _without_tail(histogram: np.ndarray) -> np.ndarray:
+    """Up to one bin more than the longest, so that the last is never "or more" by accident."""
+    longest = int(np.flatnonzero(histogram).max(initial=0))
+    return histogram[: longest + 2]
 
 
 def vocabulary_figures(shards: Shards, vocabularies: Vocabularies) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from seq2seq.data.workers import in_parallel
+from seq2seq.data.engines import LocalEngine
 
 
 def square(number: int) -> tuple[int, int]:
@@ -24,15 +24,15 @@ def fail(number: int) -> int:
 @pytest.mark.parametrize("processes", [1, 2])
 def test_results_come_in_order(processes):
     jobs = ((number,) for number in range(20))
-    assert [value for value, _ in in_parallel(square, jobs, processes)] == [
+    assert [value for value, _ in LocalEngine(processes).each(square, jobs)] == [
         number * number for number in range(20)
     ]
 
 
 def test_one_job_alone_needs_no_other_process():
-    assert [pid for _, pid in in_parallel(square, [(2,)], 4)] == [os.getpid()]
-    assert os.getpid() not in {pid for _, pid in in_parallel(square, [(1,), (2,)], 2)}
-    assert list(in_parallel(square, [], 4)) == []
+    assert [pid for _, pid in LocalEngine(4).each(square, [(2,)])] == [os.getpid()]
+    assert os.getpid() not in {pid for _, pid in LocalEngine(2).each(square, [(1,), (2,)])}
+    assert list(LocalEngine(4).each(square, [])) == []
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -45,11 +45,11 @@ def test_jobs_are_taken_only_when_a_process_is_about_to_be_free(processes):
             taken += 1
             yield (number,)
 
-    for done, _ in enumerate(in_parallel(square, jobs(), processes)):
+    for done, _ in enumerate(LocalEngine(processes).each(square, jobs())):
         assert taken - done <= processes + 2
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_error_in_a_process_is_raised_here(processes):
     with pytest.raises(ValueError, match="number 3 is bad"):
-        list(in_parallel(fail, [(number,) for number in range(9)], processes))
+        list(LocalEngine(processes).each(fail, ((number,) for number in range(9))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import logging
@@ -17,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
-from seq2seq.data import parts
-from seq2seq.data import prepare as module
+from seq2seq.data import pipeline as module
+from seq2seq.data import steps
 from seq2seq.data.cleaning import Cleaner
-from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.pipeline import Prepared, prepare
 from seq2seq.data.report import read_report
-from seq2seq.data.shards import Shards
-from seq2seq.errors import DataError, UserError
+from seq2seq.errors import ConfigError, DataError, UserError
+from seq2seq.files import alone
 
 TRAIN = [(f"I see {n} big houses", f"je vois {n} grandes maisons") for n in range(240)]
 VAL = [("three small dogs", "trois petits chiens"), ("a cat", "un chat")]
@@ -32,7 +33,7 @@ TOKENIZER = TokenizerConfig(vocab_size=300)
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr(parts, "PAIRS", 50)
+    monkeypatch.setattr(steps, "PAIRS", 50)
     # Drawn in tests of its own; half a second each time.
     monkeypatch.setattr("seq2seq.report.data.report_page", lambda report: "<html>" + "." * 500)
 
@@ -53,13 +54,11 @@ def data(tmp_path) -> DataConfig:
 
 def run(data, tokenizer=TOKENIZER, **settings) -> Prepared:
     cleaning = settings.pop("cleaning", CleaningConfig())
-    found = prepare(data, cleaning, tokenizer, **settings)
-    assert found is not None
-    return found
+    return prepare(data, cleaning, tokenizer, **settings)
 
 
 def texts(prepared: Prepared, variant=0) -> list[tuple[str, str]]:
-    shards = Shards(prepared.variants[variant])
+    shards = prepared.shards()[variant]
     sides = shards.ids(np.arange(len(shards)))
     both = (prepared.vocabularies.source, prepared.vocabularies.target)
     decoded = [
@@ -67,6 +66,10 @@ def texts(prepared: Prepared, variant=0) -> list[tuple[str, str]]:
         for side, tokenizer in zip(sides, both, strict=True)
     ]
     return list(zip(*decoded, strict=True))
+
+
+class Broken:
+    """An engine that must not be asked for anything."""
 
 
 def files(prepared: Prepared) -> dict[Path, int]:
@@ -114,7 +117,7 @@ def test_any_corpus_is_prepared_as_one_pair_after_the_other(train, val, size, tm
     expected = list(dict.fromkeys((s, t) for s, t, reason in cleaned if reason is None))
     config = DataConfig(path=str(folder), test=None, cache=str(folder / "cache"), processes=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PAIRS", size)
+        patch.setattr(steps, "PAIRS", size)
         if not expected:
             with pytest.raises(DataError, match="no usable train pair"):
                 run(config)
@@ -127,7 +130,9 @@ def test_any_corpus_is_prepared_as_one_pair_after_the_other(train, val, size, tm
 
 
 def test_duplicates_and_leaks_go_and_are_counted(data, tmp_path):
-    repeated = [*TRAIN[:60], *TRAIN, ("A cat!", "le chat"), ("three dogs", "Trois petits chiens.")]
+    said = "I had never seen so many", "je n'en avais jamais vu autant"
+    write(tmp_path, "val", [*VAL, said])
+    repeated = [*TRAIN[:60], *TRAIN, ("A cat!", "Un chat."), (said[0] + "!", "jamais autant")]
     write(tmp_path, "train", [*repeated, ("  I see 7  big houses", "je vois 7 grandes maisons")])
     prepared = run(data)
     assert texts(prepared) == TRAIN
@@ -135,6 +140,15 @@ def test_duplicates_and_leaks_go_and_are_counted(data, tmp_path):
     assert (report.read, report.kept) == (303, 240)
     assert {name: n for name, n in report.dropped.items() if n} == {"leakage": 2, "duplicate": 61}
     assert report.examples["duplicate"][0] == list(TRAIN[0])
+    assert report.overlap == [{"split": "val", "pairs": 3, "in_training": 2}]
+    assert [file["leakage"] for file in report.files] == [2]
+
+
+def test_short_sides_of_evaluation_text_stay_in_training(data, tmp_path):
+    write(tmp_path, "train", [*TRAIN, ("A cat!", "le chat"), ("some dogs", "Trois petits chiens.")])
+    assert run(data).report.kept == len(TRAIN) + 2
+    report = run(data, cleaning=CleaningConfig(leakage_from=1)).report
+    assert report.dropped["leakage"] == 2
     assert report.overlap == [{"split": "val", "pairs": 2, "in_training": 2}]
 
 
@@ -147,7 +161,7 @@ def test_without_filters_everything_stays(data, tmp_path):
 def test_the_report_agrees_with_counting_by_hand(data):
     prepared = run(data)
     report = prepared.report
-    shards = Shards(prepared.variants[0])
+    [shards] = prepared.shards()
     sides = shards.ids(np.arange(len(shards)))
     assert report.tokens == [sum(len(ids) for ids in side) for side in sides]
     assert report.words == [sum(len(t.split()) for t in side) for side in zip(*TRAIN, strict=True)]
@@ -169,9 +183,7 @@ def test_the_report_agrees_with_counting_by_hand(data):
 def test_the_same_again_reads_nothing_and_writes_nothing(data, monkeypatch):
     first = run(data)
     before = files(first)
-    monkeypatch.setattr(module, "clean_sources", lambda *_: 1 / 0)
-    monkeypatch.setattr(module, "tokenise_part", lambda *_: 1 / 0)
-    second = run(data)
+    second = run(data, engine=Broken())
     assert second.fingerprint == first.fingerprint
     assert files(second) == before
     assert texts(second) == TRAIN
@@ -228,41 +240,65 @@ def test_another_vocabulary_keeps_the_cleaned_text(data):
     assert all(after[path] == before[path] for path in text)
 
 
-@pytest.mark.parametrize("folder", ["text", "ids"])
+@pytest.mark.parametrize("name", ["text/00000-000001.arrow", "ids-*/00000-000001.arrow",
+                                  "ids-*/000-lengths.npy"])
 @pytest.mark.parametrize("damage", ["cut", "gone", "other bytes"])
-def test_damaged_shards_are_made_again(data, damage, folder, caplog):
-    caplog.set_level(logging.INFO)
+def test_damaged_files_are_made_again(data, damage, name, caplog):
     first = run(data)
-    victim = first.variants[0][1]
-    if folder == "text":
-        (first.folder / "shards.json").unlink()
-        victim = first.folder.parent / "text" / victim.name
+    [victim] = first.folder.parent.glob(name)
+    if name.startswith("text"):
+        (first.folder / "manifest.json").unlink()
     content = victim.read_bytes()
     if damage == "gone":
         victim.unlink()
     else:
         victim.write_bytes(content[:-5] if damage == "cut" else content[:-5] + b"12345")
-    assert texts(run(data)) == TRAIN
+    again = run(replace(data, verify=damage == "other bytes"))
+    assert texts(again) == TRAIN
     assert victim.read_bytes() == content
-    if folder == "ids":
-        assert f"{victim} is damaged or missing" in caplog.text
+    assert f"{victim} is damaged or missing" in caplog.text
+
+
+def test_a_start_reads_nothing_of_the_shards_and_verify_reads_all(data, monkeypatch):
+    first = run(data)
+    read = []
+    digest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda f, k: read.append(f.name) or digest(f, k))
+    run(data)
+    assert read == []
+    run(replace(data, verify=True))
+    assert {*map(Path, read)} == {*first.variants[0], *first.lengths}
+
+
+def test_a_set_of_another_version_is_prepared_anew_beside_it(data, caplog):
+    caplog.set_level(logging.INFO)
+    first = run(data)
+    older = first.folder.parents[2] / "prepared" / first.folder.parent.name
+    older.mkdir(parents=True)
+    (older / "kept").touch()
+    manifest = first.folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 1'))
+    assert texts(run(data)) == TRAIN
+    assert f"{first.folder} was prepared by another version of seq2seq" in caplog.text
+    assert f"delete {older} unless" in caplog.text
+    assert (older / "kept").exists()
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3, 5, 7, 9])
 def test_an_interrupted_preparation_goes_on(data, stop_after, monkeypatch):
     calls = itertools.count()
-    real = parts.write_table
+    real = steps.write_table
 
     def stopping(*args, **options):
         if next(calls) == stop_after:
             raise KeyboardInterrupt
-        real(*args, **options)
+        return real(*args, **options)
 
-    monkeypatch.setattr(parts, "write_table", stopping)
+    monkeypatch.setattr(steps, "write_table", stopping)
     monkeypatch.setattr(module, "write_table", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(data)
-    monkeypatch.setattr(parts, "write_table", real)
+    monkeypatch.setattr(steps, "write_table", real)
     monkeypatch.setattr(module, "write_table", real)
     before = {path: path.stat().st_mtime_ns for path in Path(data.cache).rglob("*.arrow")}
     prepared = run(data)
@@ -335,7 +371,7 @@ def test_dropout_makes_segmentations_that_can_be_made_again(data):
     settings = TokenizerConfig(vocab_size=300, dropout=0.3, dropout_variants=3)
     first = run(data, settings)
     assert len(first.variants) == 3
-    ids = [Shards(paths).tokens(0)[0].tolist() for paths in first.variants]
+    ids = [shards.tokens(0)[0].tolist() for shards in first.shards()]
     assert len({tuple(variant) for variant in ids}) == 3
     for variant in range(3):
         assert texts(first, variant) == TRAIN
@@ -391,13 +427,38 @@ def test_an_empty_member_is_an_error(data, tmp_path):
         run(mixed)
 
 
-def test_swapped_sides_are_suspected(data, tmp_path, caplog):
-    write(tmp_path, "train", [
-        (f"je ne sais pas où est la maison numéro {n}", f"I do not know where the house {n} is")
-        for n in range(50)
-    ] + [("the cat is in the house of my friend", "le chat est dans la maison de mon ami")])
-    run(data)
-    assert "wrong_language dropped 50 of 51 pairs: are the two sides swapped? look" in caplog.text
+ENGLISH = "I do not know where the house number {n} is"
+QUESTIONS = {
+    "swapped columns": ("je ne sais pas où est la maison numéro {n}", ENGLISH,
+                        r"99 of 100 pairs are not in .*columns swapped\?.*languages=\[fr,en\]"),
+    "another language": (ENGLISH, "ich weiß nicht wo das Haus mit der Nummer {n} steht",
+                         r"99 of 100 .*looks like en, de\. .*cleaning\.languages=\[en,de\]"),
+    "nearly nothing left": ("<b>house {n}</b>", "<b>maison {n}</b>",
+                            r"drops 200 of 201 pairs, 200 of them by the filter markup, such as"),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_corpus_that_is_hardly_meant_stops_with_a_question(data, tmp_path, name):
+    source, target, question = QUESTIONS[name]
+    good = ("the cat is in the house of my friend", "le chat est dans la maison de mon ami")
+    bad = [(source.format(n=n), target.format(n=n)) for n in range(200)]
+    write(tmp_path, "train", [good, *bad])
+    with pytest.raises(DataError, match=question):
+        run(data)
+    assert texts(run(data, cleaning=CleaningConfig(max_dropped=1.0))) == [good]
+
+
+def test_a_corpus_of_other_languages_is_prepared(data, tmp_path):
+    german = [(f"ich weiß nicht wo das Haus mit der Nummer {n} steht", ENGLISH.format(n=n))
+              for n in range(150)]
+    french = ("je ne sais pas où est la maison de mon ami", ENGLISH.format(n=7))
+    write(tmp_path, "train", [*german, french])
+    prepared = run(data, cleaning=CleaningConfig(languages=["de", "en"]))
+    assert texts(prepared) == german
+    assert prepared.report.dropped["wrong_language"] == 1
+    with pytest.raises(ConfigError, match=r"wrong_language does not know xx\."):
+        run(data, cleaning=CleaningConfig(languages=["xx", "en"]))
 
 
 def test_a_fault_of_a_member_names_its_own_setting(data):
@@ -419,7 +480,6 @@ def test_nothing_left_is_an_error(data, tmp_path, pairs):
 def test_too_small_a_disk_is_said_before_anything_is_read(data, monkeypatch):
     usage = shutil.disk_usage(".")._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    monkeypatch.setattr(module, "clean_sources", lambda *_: 1 / 0)
     with pytest.raises(DataError, match=r"takes about .* GiB in .*0\.0 GiB are free.*data\.cache"):
         run(data)
 
@@ -448,24 +508,10 @@ def test_missing_test_text_is_said_and_not_fatal(data, caplog):
     assert "training text is not compared with test text of mine: no corpus file" in caplog.text
 
 
-@pytest.mark.parametrize("tasks", [2, 4])
-def test_tasks_share_the_work_in_two_passes(data, tasks):
-    alone = run(replace(data, cache=data.cache + "-alone"))
-    found = [
-        prepare(data, CleaningConfig(), TOKENIZER, task=task, tasks=tasks)
-        for _ in range(2)
-        for task in range(tasks)
-    ]
-    assert found[-1] is not None
-    assert texts(found[-1]) == texts(alone)
-    assert found[-1].fingerprint == alone.fingerprint
-    assert found[0] is None
-
-
 def hold(data, started, done) -> None:
     work = module.Preparation(data, CleaningConfig(), TOKENIZER, None)
     work.folder.mkdir(parents=True)
-    with module._alone(work.folder, 0, 1):
+    with alone(work.folder / "lock", lambda: None):
         started.set()
         done.wait(20)
 
@@ -484,8 +530,14 @@ def test_a_second_process_waits_for_the_first(data, caplog):
     assert "another process prepares the same data" in caplog.text
 
 
-def test_the_facts_of_a_preparation_are_plain_json(data):
+def test_the_manifest_says_what_is_there_and_what_decided_it(data):
     prepared = run(data)
-    shards = json.loads((prepared.folder / "shards.json").read_text())
-    assert shards["members"] == [["mine", 0, 240]]
-    assert json.loads((prepared.folder / "report.json").read_text())["read"] == 240
+    said = json.loads((prepared.folder / "manifest.json").read_text())
+    assert (said["pairs"], said["members"]) == (240, [["mine", 0, 240]])
+    assert said["fingerprint"] == prepared.fingerprint
+    assert said["settings"]["cleaning"]["max_words"] == 200
+    assert said["versions"]["tokenizers"]
+    for file in said["files"]:
+        content = (prepared.folder / file["file"]).read_bytes()
+        assert len(content) == file["bytes"]
+        assert hashlib.sha256(content).hexdigest() == file["sha256"]
