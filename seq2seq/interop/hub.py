@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import huggingface_hub
-from huggingface_hub.errors import (
+from huggingface_hub.errors import (  # type: ignore[attr-defined]  # of HTTPError
     GatedRepoError,
     HFValidationError,
     HTTPError,

@@ -218,16 +218,12 @@ def _our_weights(folder: Path, config: TransformerConfig, words: Words) -> dict[
     try:
         for ours, name, dims in _weight_names(config):
             found[ours] = _permuted(theirs[name].float(), dims, order_D)
-        shared = theirs.get("model.shared.weight")
-        embeddings = [
-            theirs.get(f"model.{side}.embed_tokens.weight", shared)
-            for side in ("encoder", "decoder")
-        ]
-        output = theirs.get("lm_head.weight", embeddings[1])
-        if config.tie_embeddings != "none":
-            output = embeddings[1]
+        # Tied ones stand in a file once, under one name or another.
+        own = [f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")]
+        source, target = (theirs[name if name in theirs else "model.shared.weight"] for name in own)
+        output = theirs["lm_head.weight"] if config.tie_embeddings == "none" else target
         bias_V = theirs["final_logits_bias"].float().flatten()[target_rows]
-        tables = (embeddings[0][source_rows], embeddings[1][target_rows], output[target_rows])
+        tables = (source[source_rows], target[target_rows], output[target_rows])
     except (KeyError, TypeError, IndexError, RuntimeError) as error:
         raise BundleError(
             f"the weights in {folder} are not those of its config.json and vocabulary ({error!r}): "
