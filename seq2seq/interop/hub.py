@@ -18,6 +18,7 @@ from huggingface_hub.errors import (  # type: ignore[attr-defined]  # of HTTPErr
 
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.errors import BundleError, UserError
+from seq2seq.inference.bundle import Bundle
 from seq2seq.interop.huggingface import read_huggingface
 
 log = logging.getLogger(__name__)
@@ -129,6 +130,40 @@ def _copy(said: str, name: str, revision: str | None, reason: Exception) -> Path
         ) from error
     log.warning("The hub cannot be used (%s): taking the copy that was downloaded before", why)
     return Path(found)
+
+
+def hub_card(bundle: Bundle, license: str | None = None) -> str:
+    """The card of a bundle with what the hub reads: languages, licence, scores.
+
+    Args:
+        bundle: that is exported.
+        license: of its weights, as the hub calls it, such as apache-2.0; None = not said.
+    """
+    made = bundle.training
+    settings = made.get("config", {})
+    data = settings.get("data", {}).get("name", "unknown")
+    results = [
+        huggingface_hub.EvalResult(
+            task_type="translation",
+            dataset_type=data,
+            dataset_name=data,
+            dataset_split="validation",
+            metric_type=name.lower(),
+            metric_name=name,
+            metric_value=round(value, 2),
+        )
+        for name, value in made.get("scores", {}).items()
+        if value is not None
+    ]
+    metadata = huggingface_hub.ModelCardData(
+        language=settings.get("cleaning", {}).get("languages", ["en", "fr"]),
+        license=license,
+        library_name="transformers",
+        pipeline_tag="translation",
+        model_name=bundle.model.config.name,
+        eval_results=results or None,
+    )
+    return f"---\n{metadata.to_yaml()}\n---\n\n{bundle.card()}"
 
 
 def push(folder: Path, name: str, private: bool = True) -> str:
