@@ -32,13 +32,8 @@ class SentencePieceTokenizer:
     has_merges = False
 
     def __init__(self, model: bytes, names: Sequence[str]):
-        try:
-            from sentencepiece import SentencePieceProcessor
-        except ImportError as error:
-            raise UserError(
-                "this model's vocabulary is one of SentencePiece, and the package cannot be loaded "
-                f"({error}): pip install sentencepiece"
-            ) from error
+        from sentencepiece import SentencePieceProcessor  # which only imported models need
+
         self._model, self._names = model, list(names)
         self._pieces: Any = SentencePieceProcessor(model_proto=model)
         self._ids = {name: i for i, name in enumerate(self._names)}
