@@ -39,7 +39,7 @@ from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residu
 from seq2seq.model.positions import LearnedPositions, sinusoidal_table
 from seq2seq.model.transformer import Transformer
 
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 MULTIPLE = 8  # CTranslate2 pads half-precision sources to multiples of this
 
 
@@ -159,6 +159,8 @@ def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: Attention
     _set_positions(encoder, model.source_embedding.positions, config)
     _set_positions(decoder, model.target_embedding.positions, config)
     decoder.projection.weight = model.output.weight.data
+    if model.output.bias is not None:
+        decoder.projection.bias = model.output.bias.data
 
     spec = transformer_spec.TransformerSpec(encoder, decoder)
     source, target = vocabularies.source.names(), vocabularies.target.names()
