@@ -2,7 +2,7 @@
 
   seq2seq prepare data=multi30k
   seq2seq prepare data=files data.path=FOLDER tokenizer.vocab_size=16000
-  seq2seq prepare data=wmt14 tasks=8 task=0        one of eight tasks of a cluster
+  seq2seq prepare data=wmt14 prepare.engine=ray prepare.address=auto    on a cluster of Ray
 
 Read on in docs/data.md.
 """
@@ -18,15 +18,14 @@ def main() -> None:
 
 
 def run(config: PrepareConfig) -> None:
-    from seq2seq.data.prepare import prepare
+    from seq2seq.data.engines import engine_of
+    from seq2seq.data.pipeline import prepare
     from seq2seq.data.report import report_text
 
-    prepared = prepare(
-        config.data, config.cleaning, config.tokenizer, task=config.task, tasks=config.tasks
-    )
-    if prepared is not None:
-        print(report_text(prepared.report))
-        print(f"the same with plots: {prepared.folder / 'report.html'}")
+    engine = engine_of(config.prepare, config.data.processes)
+    prepared = prepare(config.data, config.cleaning, config.tokenizer, engine=engine)
+    print(report_text(prepared.report))
+    print(f"the same with plots: {prepared.folder / 'report.html'}")
 
 
 if __name__ == "__main__":

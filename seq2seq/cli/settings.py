@@ -318,7 +318,8 @@ def _fine_tuned(
         BundleError: there is no bundle.
         ConfigError: settings of a vocabulary that would not be used.
     """
-    from seq2seq.inference.bundle_folder import bundle_folder, read_config
+    from seq2seq.bundle.config import read_config
+    from seq2seq.bundle.find import bundle_folder
 
     learned = [key for key in keys if key in ("tokenizer", *(f"tokenizer.{k}" for k in LEARNED))]
     if learned:

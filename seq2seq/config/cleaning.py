@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from seq2seq.config.checked import SHARE, Checked, setting
 
@@ -12,6 +15,9 @@ FILTERS = (
     *("empty", "damaged", "too_long", "length_ratio", "identical", "markup", "symbols"),
     *("wrong_language", "quotation", "leakage", "duplicate"),
 )
+CODE = re.compile("[a-z]{2,3}")
+# Values of later settings by which text is cleaned as it was before there were such settings.
+IDLE: dict[str, Any] = {"leakage_from": 1, "leakage_ngram": None}
 
 
 class CleaningConfig(Checked, section="cleaning"):
@@ -20,7 +26,9 @@ class CleaningConfig(Checked, section="cleaning"):
     Validation and test text is normalised as the model's input is, and never filtered.
     """
 
-    languages: list[str] = setting(["en", "fr"], "languages of source and target")
+    languages: list[str] = setting(
+        ["en", "fr"], "languages of source and target, by their codes of ISO 639"
+    )
     normalise: list[str] = setting(
         ["nfc", "controls", "spaces"], "steps that change the text, in this order",
         choices=NORMALISATIONS, distinct=True,
@@ -40,17 +48,34 @@ class CleaningConfig(Checked, section="cleaning"):
         0.5, "symbols: share of letters; a number or row of one sign counts once", **SHARE
     )
     language_from: int = setting(6, "wrong_language: fewest words of a side", at_least=1)
+    leakage_from: int = setting(
+        6, "leakage: fewest words of a side that drops a pair by itself; whole pairs always do",
+        at_least=1,
+    )  # fmt: skip
+    leakage_ngram: int | None = setting(
+        None, "leakage: also drop what shares so many words in a row with evaluation text",
+        at_least=4,
+    )  # fmt: skip
+    max_dropped: float = setting(
+        0.95, "share of a source that may be dropped before a question is asked; 1 = all of it",
+        above=0, at_most=1,
+    )  # fmt: skip
 
     def steps(self, side: int) -> list[str]:
         """The normalisation of the source (0) or the target (1)."""
         french = self.languages[side] == "fr"
         return [step for step in self.normalise if step not in OF_FRENCH or french]
 
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide the text, as JSON; those that came later only if they do."""
+        said = {name: value for name, value in asdict(self).items() if name != "max_dropped"}
+        return {name: value for name, value in said.items() if IDLE.get(name, ()) != value}
+
     def rules(self) -> Iterator[str]:
-        if sorted(self.languages) != ["en", "fr"]:
+        if len({*self.languages}) != 2 or not all(map(CODE.fullmatch, self.languages)):
             yield (
-                f"cleaning.languages={self.languages} must be [en,fr], or [fr,en] for the other "
-                "direction: what wrong_language and french_spacing know"
+                f"cleaning.languages={self.languages} must be two codes of languages, source then "
+                "target, such as [en,fr] or [de,en]"
             )
         if "duplicate" in self.filters[:-1]:
             yield "cleaning.filters: duplicate must stand last, since it compares what is left"

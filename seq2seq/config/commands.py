@@ -9,7 +9,7 @@ from typing import Any
 from seq2seq.config.checked import Checked, group, setting
 from seq2seq.config.checkpoint import CheckpointConfig
 from seq2seq.config.cleaning import CleaningConfig
-from seq2seq.config.data import DataConfig
+from seq2seq.config.data import DataConfig, EngineConfig
 from seq2seq.config.decode import DecodeChanges, DecodeConfig
 from seq2seq.config.logger import LoggerConfig
 from seq2seq.config.model import ModelConfig, TransformerConfig
@@ -73,14 +73,9 @@ class PrepareConfig(Checked):
     data: DataConfig = group(DataConfig)
     cleaning: CleaningConfig = group(CleaningConfig)
     tokenizer: TokenizerConfig = group(TokenizerConfig)
-    tasks: int = setting(
-        1, "tasks of a cluster that clean one corpus together, one part each", at_least=1
-    )
-    task: int = setting(0, "which of them this is", at_least=0)
+    prepare: EngineConfig = group(EngineConfig)
 
     def rules(self) -> Iterator[str]:
-        if self.task >= self.tasks >= 1:
-            yield f"task={self.task} does not exist: tasks={self.tasks} are counted from 0"
         if self.data.streaming:
             yield "data.streaming=true needs no preparation: leave it out here"
         yield from headings_are_english(self.data, self.cleaning)

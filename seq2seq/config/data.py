@@ -87,6 +87,7 @@ class DataConfig(CorpusConfig):
     cache: str | None = setting(
         None, "folder of prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq"
     )
+    verify: bool = setting(False, "read all prepared files and compare their hashes, not sizes")
     processes: int | None = setting(None, "that prepare; null = one per core", at_least=1)
     max_tokens: int = setting(8192, "padded source + target positions of a batch", at_least=2)
     max_sentences: int | None = setting(None, "pairs of a batch; null = any number", at_least=1)
@@ -176,3 +177,15 @@ def _unknown_members(
     for name in weights:
         if name not in members:
             yield f"data.{setting}.{name} weighs no member: {nearest(name, members)}"
+
+
+class EngineConfig(Checked, section="prepare"):
+    """What runs the preparation of a corpus."""
+
+    engine: str = setting(
+        "local", "local: processes of this machine; ray: a cluster", choices=("local", "ray")
+    )
+    address: str | None = setting(
+        None, "of the Ray cluster; auto = that of this machine; null = start one here",
+        only_with=("engine", ("ray",)),
+    )  # fmt: skip

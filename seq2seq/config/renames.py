@@ -22,16 +22,20 @@ REMOVED = {  # and what to do instead
     "decode.coverage": "leave it out, since it lost 2.5 BLEU; decode.length_penalty favours length",
     "decode.groups": "decode.strategy=sample gives translations that differ, a larger beam more",
     "decode.diversity": "decode.strategy=sample gives translations that differ",
+    "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
     "decode.samples": "decode.n_best is how many samples come back",
 }
 # What these are where they did nothing; another value had a part in what was made.
 OFF = {"optim.r_drop": 0, "decode.coverage": 0, "decode.groups": 1}
+# What was done before there was a setting for it, where the default of the setting is another.
+BEFORE = {"cleaning": {"leakage_from": 1}}
 
 
 def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Stored settings, or some groups of them, by the names of today.
 
     Those removed are left out, unless they were in use: then whoever reads them has to say so.
+    Those that came later have the value that was meant before.
 
     Args:
         stored: by group, such as `{"optim": {"final_lr": 0.1}}`; it is not changed.
@@ -44,6 +48,7 @@ def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
                 for name, value in settings.items()
                 if not _did_nothing(f"{section}.{name}", value)
             }
+            found[section] = BEFORE.get(section, {}) | found[section]
     return found
 
 

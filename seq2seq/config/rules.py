@@ -21,6 +21,7 @@ from seq2seq.config.trainer import TrainerConfig
 RESUMABLE = (  # settings that may change when a run goes on
     *("trainer.*", "checkpoint.*", "logger.*"),
     *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
+    "data.verify",
     "decode.batch_tokens",  # memory of the search
 )
 FIXED = ("trainer.train_pairs", "trainer.val_pairs", "trainer.val_on_train")  # but for these
@@ -128,6 +129,6 @@ def headings_are_english(data: DataConfig, cleaning: CleaningConfig) -> Iterator
         if corpus.variants.get("heading"):
             yield (
                 f"{name}.variants.heading writes the source as English headings are written, and "
-                f"cleaning.languages={cleaning.languages} makes it French: set "
+                f"cleaning.languages={cleaning.languages} has another source: set "
                 f"{name}.variants.heading=0"
             )

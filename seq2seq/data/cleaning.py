@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from seq2seq.config import CleaningConfig
+from seq2seq.errors import ConfigError
 from seq2seq.text import nfc, normaliser
 
 if TYPE_CHECKING:
@@ -28,24 +29,39 @@ class Cleaner:
         evaluation: pairs of validation and test, which the filter `leakage` looks for.
     """
 
-    def __init__(
-        self, config: CleaningConfig, evaluation: Iterable[tuple[str, str]] = ()
-    ) -> None:
+    def __init__(self, config: CleaningConfig, evaluation: Iterable[tuple[str, str]] = ()) -> None:
         self.config = config
         self._source, self._target = (normaliser(config.steps(side)) for side in (0, 1))
         self.evaluation: set[int] = set()
         for pair in evaluation:
-            self.evaluation.update(self.text_keys(*pair))
-        self.evaluation.discard(0)
+            self.evaluation |= self.evidence(*self.normalised(*pair))
         self._filters = [(name, FILTERS[name]) for name in config.filters if name in FILTERS]
+        if "wrong_language" in config.filters:
+            check_languages(config.languages)
 
-    def text_keys(self, source: str, target: str) -> tuple[int, int]:
-        """What the filter `leakage` compares, of the two sides of a pair."""
-        return text_key(self._source(source)), text_key(self._target(target))
+    def evidence(self, source: str, target: str) -> set[int]:
+        """Keys by which the filter `leakage` knows a normalised pair: of the pair, of each side
+        that is long enough to be told from what everybody says, of words in a row."""
+        sides = text_key(source), text_key(target)
+        found = {pair_key(*map(str, sides))} if any(sides) else set()
+        for key, text in zip(sides, (source, target), strict=True):
+            if key and len(text.split()) >= self.config.leakage_from:
+                found.add(key)
+            if self.config.leakage_ngram:
+                found |= ngram_keys(text, self.config.leakage_ngram)
+        return found
+
+    def leaked(self, source: str, target: str) -> set[int]:
+        """The keys that a normalised pair shares with evaluation text."""
+        return self.evaluation & self.evidence(source, target) if self.evaluation else set()
+
+    def normalised(self, source: str, target: str) -> tuple[str, str]:
+        """A pair as training text is normalised."""
+        return self._source(source), self._target(target)
 
     def __call__(self, source: str, target: str) -> tuple[str, str, str | None]:
         """The normalised pair, and the filter that drops it (None = it is kept)."""
-        source, target = self._source(source), self._target(target)
+        source, target = self.normalised(source, target)
         for name, drops in self._filters:
             if drops(self, source, target):
                 return source, target, name
@@ -202,7 +218,7 @@ def _is_foreign(text: str, language: str, least: int) -> bool:
         return False
     words = text.lower().replace("’", "'").replace("'", "' ").split()
     found = _ALL_FUNCTION_WORDS.intersection(words)
-    own = len(found & _FUNCTION_WORDS[language])
+    own = len(found & _FUNCTION_WORDS.get(language, frozenset()))
     if own >= 2 + 2 * (len(found) - own) + len(words) // 20:
         return False
     detector = _detector()
@@ -222,6 +238,29 @@ def _detector() -> LanguageIdentifier:
     return detector
 
 
+def check_languages(languages: Iterable[str]) -> None:
+    """Refuse languages that the detector does not know.
+
+    Raises:
+        ConfigError: names them.
+    """
+    if {*languages} <= {"en", "fr"}:  # without loading the detector
+        return
+    known = _detector().labels
+    if unknown := ", ".join(language for language in languages if language not in known):
+        raise ConfigError(
+            [
+                f"cleaning.languages: the filter wrong_language does not know {unknown}. Give "
+                "codes of ISO 639, or leave the filter out of cleaning.filters"
+            ]
+        )
+
+
+def language_of(text: str) -> str:
+    """The code of the language that a text looks like."""
+    return str(_detector().classify(text)[0])
+
+
 _QUOTED = re.compile("[\"“”«»„]|''|(?<![\\w'⟧])['‘](?=\\w)")
 _DIALOGUE = re.compile("-*[—–-] ?(?=[^\\W\\d])")  # a dash before what somebody says
 
@@ -235,9 +274,15 @@ def quotation(cleaner: Cleaner, source: str, target: str) -> bool:
 
 
 def leakage(cleaner: Cleaner, source: str, target: str) -> bool:
-    """A side stands in validation or test: what was seen in training measures nothing."""
-    keys = cleaner.evaluation
-    return bool(keys) and (text_key(source) in keys or text_key(target) in keys)
+    """The pair stands in validation or test, or a long side of it does, or (as an option) many
+    words in a row: what was seen in training measures nothing."""
+    return bool(cleaner.leaked(source, target))
+
+
+def ngram_keys(text: str, size: int) -> set[int]:
+    """Keys of each `size` words in a row, whatever their case and marks."""
+    words = _WORD.findall(text.casefold())
+    return {text_key(" ".join(words[i : i + size])) for i in range(len(words) - size + 1)}
 
 
 Filter = Callable[[Cleaner, str, str], bool]
@@ -254,6 +299,7 @@ FILTERS: dict[str, Filter] = {
     "leakage": leakage,
 }
 
+_WORD = re.compile(r"\w+")
 _ASCII_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 _OTHER_SIGNS = re.compile(r"[^\w\0-\x7f]+")
 

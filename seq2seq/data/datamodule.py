@@ -19,7 +19,7 @@ from seq2seq.data.batching import BatchKey, Budget, MainThenFinal, TrainingBatch
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.mixture import Member, weigh_members
-from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.pipeline import Prepared, prepare
 from seq2seq.data.shards import LONGEST, Shards
 from seq2seq.data.sources import load_pairs
 from seq2seq.data.streaming import StreamedBatches
@@ -111,11 +111,6 @@ class TranslationData:
             self.vocabularies = self.streamed.vocabularies
         else:
             self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
-            if self.prepared is None:
-                raise DataError(
-                    f"data={self.data.name} is being prepared by tasks of a cluster: start again "
-                    "when they have ended"
-                )
             self.vocabularies = self.prepared.vocabularies
             self._open_shards(self.prepared)
         if self.val_on_train:
@@ -160,7 +155,7 @@ class TranslationData:
         return f"{train} training and {len(self.val_lengths):,} validation pairs"
 
     def _open_shards(self, prepared: Prepared) -> None:
-        self.shards = [Shards(paths) for paths in prepared.variants]
+        self.shards = prepared.shards()
         lengths = [shards.lengths for shards in self.shards]
         longest, shortest = (functools.reduce(of, lengths) for of in (np.maximum, np.minimum))
         self.usable = self._usable(longest, shortest, "train")[: self.most_train]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,15 +19,20 @@ import huggingface_hub
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets.packaged_modules.cache.cache import Cache
+from huggingface_hub.errors import (
+    GatedRepoError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from seq2seq.config import CorpusConfig
 from seq2seq.data.corpus import Pair
-from seq2seq.errors import DataError, nearest
+from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 5.0  # seconds that the hub has to connect, and as many to answer
+PATIENCE = 5.0  # seconds that the hub has to answer
 BATCH = 1000  # rows in memory at once
 Opened: TypeAlias = datasets.Dataset | datasets.IterableDataset
 
@@ -46,37 +50,25 @@ def open_split(corpus: CorpusConfig, split: object, streaming: bool = False) -> 
             or cannot be had because the hub is out of reach and no copy was downloaded before.
     """
     _hush()
-    folder = Path(str(corpus.hub)).expanduser()
-    if folder.is_dir():
-        with _in_words(corpus):
-            # Of files that have changed, `datasets` would still give its old copy; the state of
-            # the files makes it another configuration, which must not be named by None.
-            config = datasets.load_dataset_builder(str(folder), corpus.hub_config).config
-            builder = datasets.load_dataset_builder(
-                str(folder), config.name, description=_state(folder)
+    builder = _local(corpus) or _of_hub(corpus)
+    known = builder.info.splits or getattr(builder.config, "data_files", None) or ()
+    for part in str(split).split("+"):
+        name = part.partition("[")[0].strip()
+        if known and name not in (*known, "all"):
+            raise DataError(
+                f"data.hub={corpus.hub} has no split {name!r}; it has: "
+                f"{', '.join(map(repr, known))}. Set data.train, data.val and data.test"
             )
-    elif folder.is_absolute() or str(corpus.hub).startswith(".") or len(folder.parts) > 2:
+    if streaming and "[" in str(split):
         raise DataError(
-            f"data.hub={corpus.hub} is not a folder (looked at {folder.absolute()}), and sets of "
-            "the hub are called OWNER/NAME: correct data.hub"
+            f"data.hub={corpus.hub}, split {split}: slices cannot be streamed; name whole splits, "
+            "or set data.streaming=false"
         )
-    else:
-        builder = _find(corpus)
-    _check_split(corpus, str(split), builder.info.splits)
-    with _in_words(corpus):
-        try:
-            if streaming:
-                opened: Opened = builder.as_streaming_dataset(split=str(split))
-            else:
-                builder.download_and_prepare()
-                opened = builder.as_dataset(split=str(split))
-            return opened
-        except ValueError as error:  # wrong splits of sets that do not describe themselves
-            if "split" not in str(error) or isinstance(error, UnicodeError):
-                raise
-            _check_split(corpus, str(split), _listed(str(error)))
-            slices = "; slices cannot be streamed" if streaming and "[" in str(split) else ""
-            raise DataError(f"data.hub={corpus.hub}, split {split}: {error}{slices}") from error
+    with _explained(str(corpus.hub)):
+        if streaming:
+            return builder.as_streaming_dataset(split=str(split))
+        builder.download_and_prepare()
+        return builder.as_dataset(split=str(split))
 
 
 def read_hub(dataset: Opened, columns: tuple[str, str], name: str) -> Iterator[Pair]:
@@ -101,6 +93,25 @@ def fingerprint(dataset: datasets.Dataset) -> str:
     return f"{dataset._fingerprint}-{len(dataset)}"
 
 
+def _local(corpus: CorpusConfig) -> Any:
+    """The builder of a folder; None for a set of the hub."""
+    folder = Path(str(corpus.hub)).expanduser()
+    if folder.is_dir():
+        with _explained(str(corpus.hub)):
+            # Of files that have changed, `datasets` would still give its old copy; the state of
+            # the files makes it another configuration, which must not be named by None.
+            config = datasets.load_dataset_builder(str(folder), corpus.hub_config).config
+            return datasets.load_dataset_builder(
+                str(folder), config.name, description=_state(folder)
+            )
+    if folder.is_absolute() or str(corpus.hub).startswith(".") or len(folder.parts) > 2:
+        raise DataError(
+            f"data.hub={corpus.hub} is not a folder (looked at {folder.absolute()}), and sets of "
+            "the hub are called OWNER/NAME: correct data.hub"
+        )
+    return None
+
+
 def _state(folder: Path) -> str:
     """A short text that differs when a file of the folder does."""
     digest = hashlib.blake2b(digest_size=8)
@@ -113,50 +124,32 @@ def _state(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _find(corpus: CorpusConfig) -> Any:
+def _of_hub(corpus: CorpusConfig) -> Any:
     """The builder of a data set of the hub; if the hub is out of reach, of the copy at hand."""
-    away = _unreachable()
-    if away:
-        builder = _copy(corpus, away)
-    else:
-        with _in_words(corpus):
-            builder = datasets.load_dataset_builder(
-                str(corpus.hub), corpus.hub_config, revision=corpus.hub_revision
-            )
-    if isinstance(builder, Cache):  # datasets falls back on it too when the hub fails later
-        away = away or f"it does not give {corpus.hub} just now"
-        if corpus.hub_revision and builder.hash != _commit(corpus):
-            raise _out_of_reach(corpus, away, f"not of data.hub_revision={corpus.hub_revision}")
-        _warn_once(
-            f"The hub cannot be used ({away}): reading the copy of {corpus.hub} downloaded before, "
-            f"{builder.cache_dir}"
-        )
-    return builder
-
-
-@functools.cache
-def _warn_once(text: str) -> None:
-    log.warning(text)
-
-
-def _copy(corpus: CorpusConfig, away: str) -> Any:
-    name = str(corpus.hub)
+    name, revision = str(corpus.hub), corpus.hub_revision
+    why = _unreachable()
+    if why is not None:
+        return _copy(corpus, why)
     try:
-        return Cache(
-            repo_id=name,
-            dataset_name=name.rpartition("/")[2],
-            config_name=corpus.hub_config,
-            version="auto",  # the latest
-            hash="auto",
-        )
-    except ValueError as error:
-        if "There are multiple" in str(error):
-            raise DataError(
-                f"data.hub={name} needs data.hub_config, since copies of several were downloaded: "
-                f"{str(error).partition(chr(10))[0].rpartition(': ')[2]}"
-            ) from error
-        found = ", ".join(_listed(str(error)))
-        raise _out_of_reach(corpus, away, f"only of {found}" if found else "") from error
+        huggingface_hub.HfApi().dataset_info(name, revision=revision, timeout=PATIENCE)
+    except GatedRepoError as error:
+        raise DataError(
+            f"data.hub={name} is gated: accept its terms at https://huggingface.co/datasets/{name} "
+            "and log in (hf auth login, or the variable HF_TOKEN)"
+        ) from error
+    except RevisionNotFoundError as error:
+        raise DataError(
+            f"data.hub={name} has no data.hub_revision={revision}: correct it, or null"
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise DataError(
+            f"data.hub={name} is no data set of the hub, or a private one, and no folder here: "
+            "correct it (OWNER/NAME), or log in (hf auth login, or the variable HF_TOKEN)"
+        ) from error
+    except Exception as error:  # of any library below
+        return _copy(corpus, f"{type(error).__name__}: {error}")
+    with _explained(name):
+        return datasets.load_dataset_builder(name, corpus.hub_config, revision=revision)
 
 
 @functools.cache
@@ -167,12 +160,43 @@ def _unreachable() -> str | None:
     """
     if datasets.config.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
-    session = huggingface_hub.get_session()  # knows the user's proxies and certificates
     try:
-        session.head(datasets.config.HF_ENDPOINT, timeout=PATIENCE)
-    except Exception as error:  # the library below has changed its name, and may again
+        huggingface_hub.get_session().head(datasets.config.HF_ENDPOINT, timeout=PATIENCE)
+    except Exception as error:  # of any library below
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def _copy(corpus: CorpusConfig, why: str) -> Any:
+    """The builder of a copy that was downloaded before."""
+    name = str(corpus.hub)
+    try:
+        builder = Cache(
+            repo_id=name,
+            dataset_name=name.rpartition("/")[2],
+            config_name=corpus.hub_config,
+            version="auto",  # the latest
+            hash="auto",
+        )
+        if corpus.hub_revision and builder.hash != _commit(corpus):
+            raise ValueError(f"the copy is not of data.hub_revision={corpus.hub_revision}")
+    except ValueError as error:
+        wanted = f"{name}, {corpus.hub_config}" if corpus.hub_config else name
+        raise DataError(
+            f"the hub cannot be reached ({why}), and there is no copy of {wanted} downloaded "
+            f"before, which would be used ({_first_line(error)}). Connect this machine, or "
+            "download the files by hand and name their folder: data.path=FOLDER"
+        ) from error
+    _warn_once(
+        f"The hub cannot be used ({why}): reading the copy of {name} downloaded before, "
+        f"{builder.cache_dir}"
+    )
+    return builder
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    log.warning(text)
 
 
 def _commit(corpus: CorpusConfig) -> str | None:
@@ -183,79 +207,25 @@ def _commit(corpus: CorpusConfig) -> str | None:
     return Path(card).parent.name if isinstance(card, str) else corpus.hub_revision
 
 
-def _out_of_reach(corpus: CorpusConfig, reason: str, copies: str = "") -> DataError:
-    wanted = f"{corpus.hub}, {corpus.hub_config}" if corpus.hub_config else corpus.hub
-    return DataError(
-        f"the hub cannot be reached ({reason}), and there is no copy of {wanted} downloaded "
-        f"before, which would be used{copies and f' ({copies})'}. Connect this machine, or "
-        "download the files by hand and name their folder: data.path=FOLDER"
-    )
-
-
-def _check_split(corpus: CorpusConfig, split: str, known: Any) -> None:
-    """Refuse an unknown split before anything is downloaded, where the set lists its splits."""
-    for part in split.split("+"):
-        name = part.partition("[")[0].strip()
-        if known and name not in (*known, "all"):
-            raise DataError(
-                f"data.hub={corpus.hub} has no split {name!r}; it has: "
-                f"{', '.join(map(repr, known))}. Set data.train, data.val and data.test"
-            )
-
-
 @contextmanager
-def _in_words(corpus: CorpusConfig) -> Iterator[None]:
-    """Turn what `datasets` raises into errors that say what to do."""
-    hub = f"data.hub={corpus.hub}"
+def _explained(name: str) -> Iterator[None]:
+    """Say what failed in the words of the library, and what to look at."""
     try:
         yield
     except DataError:
         raise
-    except Exception as error:  # its own kinds, and those of many libraries below it
-        text = str(error)
-        reason = str(error.__cause__ or error).partition("\n")[0]
-        if "gated dataset" in text:
-            said = (
-                f"{hub} is gated: accept its terms at https://huggingface.co/datasets/{corpus.hub}"
-                " and log in (hf auth login, or the variable HF_TOKEN)"
-            )
-        elif text.startswith("Revision "):
-            said = f"{hub} has no data.hub_revision={corpus.hub_revision}: correct it, or null"
-        elif isinstance(error, datasets.exceptions.DatasetNotFoundError):
-            said = (
-                f"{hub} is no data set of the hub, or a private one, and no folder here: correct "
-                "it (OWNER/NAME), or log in (hf auth login, or the variable HF_TOKEN)"
-            )
-        elif "scripts are no longer supported" in text:
-            said = (
-                f"{hub} is made by a script, which datasets no longer runs: choose a copy in "
-                "parquet (often data.hub_revision=refs/convert/parquet), or download its files "
-                "and name their folder, data.path=FOLDER"
-            )
-        elif text.startswith(("BuilderConfig ", "Config name is missing")):
-            names = _listed(text)
-            wrong = corpus.hub_config or ""
-            said = f"{hub} has no data.hub_config={corpus.hub_config}: {nearest(wrong, names)}"
-        elif _of_the_network(error):
-            raise _out_of_reach(corpus, reason) from error
-        else:
-            said = f"{hub} cannot be read: {type(error).__name__}: {reason}"
-        raise DataError(said) from error
+    except Exception as error:  # kinds of many libraries below `datasets`
+        raise DataError(
+            f"data.hub={name} cannot be read: {type(error).__name__}: "
+            f"{_first_line(error.__cause__ or error)}. Look at data.hub_config and "
+            "data.hub_revision (a set that is made by a script often has its files at "
+            "data.hub_revision=refs/convert/parquet), or download its files and name their "
+            "folder: data.path=FOLDER"
+        ) from error
 
 
-def _listed(text: str) -> list[str]:
-    """The names in the list that ends a message of `datasets`."""
-    lists = re.findall(r"\[([^\[\]]*)\]", text)
-    return re.findall(r"'([^']*)'", lists[-1]) if lists else []
-
-
-def _of_the_network(error: BaseException | None) -> bool:
-    while error is not None:
-        library = type(error).__module__.partition(".")[0]
-        if isinstance(error, (ConnectionError, TimeoutError)) or library in ("httpx", "httpx2"):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _hush() -> None:
@@ -276,7 +246,7 @@ def _tables(dataset: Opened, name: str) -> Iterator[pa.Table]:
         for begin in range(0, len(dataset), BATCH):
             yield rows[begin : min(begin + BATCH, len(dataset))]
         return
-    with _in_words(CorpusConfig(hub=name)):
+    with _explained(name):
         yield from rows.iter(batch_size=BATCH)
 
 

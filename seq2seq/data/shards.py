@@ -1,14 +1,14 @@
-"""Tables on disk: Arrow files that are mapped into memory, each with its checksum beside it.
+"""Tables on disk: Arrow files that are mapped into memory, and the ids of many as if of one file.
 
-A file is written beside its place and moved there when whole. `<file>.json` comes last: it holds
-the checksum and whatever else is worth knowing without opening the file.
+A table is written whole or not at all, with facts about it in the metadata of its schema, so that
+a file that is there needs nothing beside it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,65 +16,72 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seq2seq.files import atomic_write, replace_text
+from seq2seq.data.manifest import File
+from seq2seq.files import atomic_write
 
-CHUNK = 1 << 22  # bytes
+FACTS = b"facts"  # in the metadata of a schema
 SPARE_FILES = 256  # that the rest of the process may open
 LONGEST = 2**16 - 1  # lengths above are kept as this one: no model takes so long a sentence
 
 
 def write_table(
     path: Path, table: pa.Table, facts: dict[str, Any], compression: str | None = None
-) -> None:
-    """Write an Arrow file and its facts, replacing what is there."""
-    facts_file(path).unlink(missing_ok=True)
+) -> File:
+    """Write an Arrow file with its facts, replacing what is there; returns its entry."""
+    said = json.dumps(facts, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    table = table.combine_chunks().replace_schema_metadata({FACTS: said})
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with atomic_write(path) as file:
         with pa.ipc.new_file(file, table.schema, options=options) as writer:
-            for batch in table.combine_chunks().to_batches():
-                writer.write_batch(batch)
+            writer.write_table(table)
         file.flush()
-        check = {"bytes": file.tell(), "crc32": _crc32(Path(file.name))}
-    write_json(facts_file(path), {**check, **facts})
+        return file_entry(Path(file.name), path.name)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file, whole or not at all."""
-    replace_text(path, json.dumps(value, ensure_ascii=False))
+def file_entry(path: Path, name: str | None = None) -> File:
+    """What a manifest says of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"file": name or path.name, "bytes": path.stat().st_size, "sha256": digest}
 
 
-def facts_file(path: Path) -> Path:
-    return path.with_name(path.name + ".json")
+def written_entry(path: Path) -> File | None:
+    """The entry of a table that an interrupted preparation left; None = it left none."""
+    try:
+        read_facts(path)
+        return file_entry(path)
+    except (OSError, ValueError, KeyError):  # Arrow's errors are of these kinds, too
+        return None
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """What was written beside the table."""
-    facts: dict[str, Any] = json.loads(facts_file(path).read_text(encoding="utf-8"))
+    """What was written with a table."""
+    facts: dict[str, Any] = json.loads(_open(path).schema.metadata[FACTS])
     return facts
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a table is there with the very bytes that were written."""
-    try:
-        facts = read_facts(path)
-        return bool(path.stat().st_size == facts["bytes"] and _crc32(path) == facts["crc32"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _crc32(path: Path) -> int:
-    check = 0
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            check = zlib.crc32(chunk, check)
-    return check
 
 
 def read_table(path: Path, fields: list[int] | None = None) -> pa.Table:
     """An Arrow file, or some of its columns, mapped into memory."""
+    return _open(path, fields).read_all()
+
+
+def _open(path: Path, fields: list[int] | None = None) -> pa.ipc.RecordBatchFileReader:
     mapped = pa.BufferReader(pa.py_buffer(np.memmap(path, dtype=np.uint8, mode="r")))
-    options = pa.ipc.IpcReadOptions(included_fields=fields)
-    return pa.ipc.open_file(mapped, options=options).read_all()
+    return pa.ipc.open_file(mapped, options=pa.ipc.IpcReadOptions(included_fields=fields))
+
+
+def read_texts(path: Path, rows: np.ndarray | None = None) -> tuple[list[str], list[str]]:
+    """Sources and targets of a part of cleaned text, or of some of its rows."""
+    table = read_table(path, fields=[0, 1])
+    if rows is not None:
+        table = table.take(rows)
+    return table["source"].to_pylist(), table["target"].to_pylist()
+
+
+def read_keys(path: Path) -> np.ndarray:
+    """The keys of the pairs of a part of cleaned text."""
+    keys: np.ndarray = read_table(path, fields=[2])["key"].to_numpy()
+    return keys
 
 
 def ids_table(source: list[list[int]], target: list[list[int]], vocab_size: int) -> pa.Table:
@@ -83,32 +90,35 @@ def ids_table(source: list[list[int]], target: list[list[int]], vocab_size: int)
     return pa.table({"source": pa.array(source, kind), "target": pa.array(target, kind)})
 
 
+def write_lengths(path: Path, shards: Sequence[Path]) -> File:
+    """Write the lengths of all pairs of some shards, end marks included, as one (n, 2) array."""
+    with atomic_write(path) as file:
+        sizes = [len(read_table(shard)) for shard in shards]
+        header = {"descr": "<u2", "fortran_order": False, "shape": (sum(sizes), 2)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for shard in shards:
+            sides = [np.diff(offsets) + 1 for offsets, _ in _sides(shard)]
+            lengths = np.minimum(np.stack(sides, axis=1), LONGEST)
+            file.write(lengths.astype("<u2").tobytes())
+        file.flush()
+        return file_entry(Path(file.name), path.name)
+
+
 class Shards:
     """The pairs of several files of token ids, as if they stood in one.
 
     Attributes:
-        lengths: (n, 2) source and target lengths, end marks included.
+        lengths: (n, 2) source and target lengths, end marks included; mapped, not read.
     """
 
-    def __init__(self, paths: Sequence[Path]):
+    def __init__(self, paths: Sequence[Path], lengths: Path):
         self.paths = list(paths)
+        self.lengths: np.ndarray = np.load(lengths, mmap_mode="r")
         self._open()
-        lengths = [
-            np.stack([np.diff(offsets) + 1 for offsets, _ in sides], axis=1)
-            for sides in self._sides
-        ]
-        self.lengths = np.concatenate(
-            [np.minimum(part, LONGEST).astype(np.uint16) for part in lengths]
-            or [np.zeros((0, 2), np.uint16)]
-        )
 
     def _open(self) -> None:
         _allow_open_files(len(self.paths))
-        tables = [read_table(path) for path in self.paths]
-        self._sides = [
-            [_offsets_values(table.column(side)) for side in ("source", "target")]
-            for table in tables
-        ]
+        self._sides = [_sides(path) for path in self.paths]
         sizes = [len(sides[0][0]) - 1 for sides in self._sides]
         self.starts = np.cumsum([0, *sizes])  # first pair of each file, and the number of pairs
 
@@ -148,6 +158,12 @@ def _allow_open_files(count: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < needed:
         most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _sides(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Offsets and values of the ids of both sides."""
+    table = read_table(path)
+    return [_offsets_values(table.column(side)) for side in ("source", "target")]
 
 
 def _offsets_values(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import tarfile
 import zipfile
@@ -11,13 +12,12 @@ from pathlib import Path
 
 from portalocker import LockException
 
-from seq2seq.data.download import NETWORK
 from seq2seq.errors import DataError, nearest
 
 PATIENCE = 15.0  # seconds without an answer; sacrebleu itself would wait for ever
 
 FAULTS = (
-    *(*NETWORK, OSError, LockException, tarfile.TarError, zipfile.BadZipFile),
+    *(OSError, http.client.HTTPException, LockException, tarfile.TarError, zipfile.BadZipFile),
     SystemExit,  # what it does when a check sum is wrong
 )
 

@@ -16,6 +16,8 @@ from typing import Any
 from tqdm import tqdm
 
 from seq2seq import __version__
+from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
@@ -43,12 +45,7 @@ from seq2seq.evaluation.training_text import (
     text_of,
 )
 from seq2seq.files import alone
-from seq2seq.inference.bundle import Bundle, load_bundle
-from seq2seq.inference.bundle_folder import bundle_folder
-from seq2seq.inference.device import choose_device
-from seq2seq.inference.precision import prepared
-from seq2seq.inference.shipped import is_shipped
-from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
 from seq2seq.inference.translator import Translator
 from seq2seq.malloc import keep_freed_memory
 

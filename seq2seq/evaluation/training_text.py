@@ -7,7 +7,6 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from seq2seq.bundle.bundle import Bundle
 from seq2seq.data.cleaning import text_key
 from seq2seq.data.corpus import Pair, find_files, read_pairs
 from seq2seq.data.fingerprint import cache_folder
-from seq2seq.data.parts import read_texts
-from seq2seq.data.shards import read_table
+from seq2seq.data.manifest import read_manifest
+from seq2seq.data.shards import read_table, read_texts
 from seq2seq.errors import DataError
-from seq2seq.inference.bundle import Bundle
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +135,7 @@ def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | s
     A run tells the fingerprint of its data. A bundle alone tells their name and its vocabulary,
     which must have been prepared together in this cache, and only once.
     """
-    prepared = cache_folder(cache) / "prepared"
+    prepared = cache_folder(cache) / "corpora"
     try:
         said = json.loads((folder.parent / "data_report.json").read_text(encoding="utf-8"))
         reports = list(prepared.glob(f"{said['name']}-{said['fingerprint'].partition('-')[0]}/"
@@ -147,7 +146,7 @@ def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | s
         reports = [
             path
             for path in sorted(prepared.glob(f"{name}-*/ids-*/report.json"))
-            if _content(path.with_name("vocabulary")) == same
+            if (read_manifest(path.parent) or {}).get("vocabulary") == same
         ]
     texts = {report.parents[1] / "text": report for report in reports}
     if len(texts) != 1:
@@ -159,13 +158,6 @@ def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | s
     except (OSError, ValueError, KeyError, TypeError):
         return f"it is damaged in the cache ({report.relative_to(prepared)})"
     return TrainingText(text.parent.name, pairs, sorted(text.glob("[0-9]*.arrow")))
-
-
-def _content(folder: Path) -> str | None:
-    """The hash of the vocabularies in a prepared folder."""
-    with suppress(OSError, ValueError):
-        return str(json.loads((folder / "content.json").read_text(encoding="utf-8")))
-    return None
 
 
 def _repeated(parts: Sequence[Path]) -> list[set[int]]:

@@ -24,7 +24,7 @@ SIZES = "base, base_gqa, base_mqa, big, big_enfr, general, rnn_attention, small,
 WORK = {  # modules that do what a command is for; they load torch
     "train": "seq2seq.training.train",
     "evaluate": "seq2seq.evaluation.evaluate",
-    "average": "seq2seq.inference.averaging",
+    "average": "seq2seq.bundle.averaging",
 }
 FILES = {
     "run/config.yaml": "seed: 3\n",

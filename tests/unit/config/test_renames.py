@@ -15,13 +15,13 @@ from conftest import ROOT
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from seq2seq.bundle.config import read_config
 from seq2seq.cli.explain import explain
 from seq2seq.cli.names import settings_of
 from seq2seq.cli.settings import _resumed, build
 from seq2seq.config import TrainConfig, migrated
 from seq2seq.config.renames import REMOVED, RENAMED
 from seq2seq.errors import ConfigError, RunError
-from seq2seq.inference.bundle_folder import read_config
 from seq2seq.report.run import read_run
 from seq2seq.training.checkpointing import check_settings
 

@@ -194,11 +194,33 @@ def test_short_sides_have_no_language():
 
 def test_leakage_finds_either_side_however_it_is_written():
     evaluation = [("Where is it?", "Où est-ce ?"), ("...", "!")]
-    cleaner = Cleaner(CleaningConfig(filters=["leakage"]), evaluation)
+    cleaner = Cleaner(CleaningConfig(filters=["leakage"], leakage_from=1), evaluation)
     assert cleaner("WHERE is it", "C'est où, ça ?")[2] == "leakage"
     assert cleaner("Where’s that", "« Où est-ce »")[2] == "leakage"
     assert cleaner("Where are you?", "Où es-tu ?")[2] is None
     assert cleaner("?", "...")[2] is None  # without letters there is nothing to recognise
+
+
+def test_leakage_finds_whole_pairs_always_and_sides_that_are_long_enough():
+    long = ("I have never seen so many", "Je n'en ai jamais vu autant")
+    config = CleaningConfig(filters=["leakage"], leakage_from=6)
+    cleaner = Cleaner(config, [("Thank you.", "Merci."), long])
+    assert cleaner("thank you", "Merci !")[2] == "leakage"
+    assert cleaner("Thank you.", "Je vous remercie.")[2] is None
+    assert cleaner(long[0] + "!", "autre chose")[2] == "leakage"
+    assert cleaner("something else", long[1])[2] == "leakage"
+
+
+WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
+
+
+@given(WORDS, WORDS)
+def test_leakage_finds_words_in_a_row(train, test):
+    config = CleaningConfig(filters=["leakage"], leakage_from=100, leakage_ngram=4)
+    cleaner = Cleaner(config, [(" ".join(test), "x")])
+    rows = [[side[i : i + 4] for i in range(len(side) - 3)] for side in (train, test)]
+    shared = any(row in rows[1] for row in rows[0])
+    assert (cleaner(", ".join(train).upper(), "y")[2] == "leakage") == shared
 
 
 def test_a_cleaner_travels_to_another_process():

@@ -1,7 +1,8 @@
-"""Tables on disk: what was written comes back, and damage is seen."""
+"""Tables on disk: what was written comes back, and halves are no tables."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import resource
@@ -15,12 +16,12 @@ from hypothesis import strategies as st
 from seq2seq.data.shards import (
     LONGEST,
     Shards,
-    facts_file,
     ids_table,
-    is_whole,
     read_facts,
     read_table,
+    write_lengths,
     write_table,
+    written_entry,
 )
 
 IDS = st.lists(st.integers(0, 2**16 - 1), max_size=5)
@@ -33,14 +34,15 @@ def write(folder, files, vocab_size=2**16):
         table = ids_table([list(s) for s, _ in pairs], [list(t) for _, t in pairs], vocab_size)
         paths.append(folder / f"{number}.arrow")
         write_table(paths[-1], table, {"pairs": len(pairs)})
-    return paths
+    write_lengths(folder / "lengths.npy", paths)
+    return paths, folder / "lengths.npy"
 
 
 @settings(max_examples=60, deadline=None, database=None)
 @given(files=FILES, data=st.data())
 def test_pairs_come_back_from_any_number_of_files(files, data, tmp_path_factory):
     everything = [pair for pairs in files for pair in pairs]
-    shards = Shards(write(tmp_path_factory.mktemp("shards"), files))
+    shards = Shards(*write(tmp_path_factory.mktemp("shards"), files))
     assert len(shards) == len(everything)
     assert shards.lengths.tolist() == [[len(s) + 1, len(t) + 1] for s, t in everything]
     if everything:
@@ -55,19 +57,19 @@ def test_pairs_come_back_from_any_number_of_files(files, data, tmp_path_factory)
 
 @pytest.mark.parametrize(("vocab_size", "width"), [(2**16, 2), (2**16 + 1, 4)])
 def test_ids_take_as_few_bytes_as_the_vocabulary_allows(vocab_size, width, tmp_path):
-    [path] = write(tmp_path, [[([vocab_size - 1], [0])]], vocab_size)
-    sources, _ = Shards([path]).ids(np.array([0]))
+    written = write(tmp_path, [[([vocab_size - 1], [0])]], vocab_size)
+    sources, _ = Shards(*written).ids(np.array([0]))
     assert sources[0].tolist() == [vocab_size - 1]
     assert sources[0].itemsize == width
 
 
 def test_lengths_beyond_two_bytes_are_kept_as_the_longest(tmp_path):
-    paths = write(tmp_path, [[([1] * (LONGEST + 5), [1] * (LONGEST - 1))]])
-    assert Shards(paths).lengths.tolist() == [[LONGEST, LONGEST]]
+    shards = Shards(*write(tmp_path, [[([1] * (LONGEST + 5), [1] * (LONGEST - 1))]]))
+    assert shards.lengths.tolist() == [[LONGEST, LONGEST]]
 
 
 def test_another_process_gets_paths_and_no_copies(tmp_path):
-    shards = Shards(write(tmp_path, [[([1] * 1000, [2] * 1000)] * 50]))
+    shards = Shards(*write(tmp_path, [[([1] * 1000, [2] * 1000)] * 50]))
     packed = pickle.dumps(shards)
     assert len(packed) < 2000
     copy = pickle.loads(packed)
@@ -75,18 +77,19 @@ def test_another_process_gets_paths_and_no_copies(tmp_path):
 
 
 def test_more_shards_can_be_open_than_the_limit_of_files(tmp_path):
-    paths = write(tmp_path, [[([1], [2])]] * 100)
+    paths, lengths = write(tmp_path, [[([1], [2])]] * 100)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 20, limits[1]))
     try:
-        assert len(Shards(paths)) == 100
+        assert len(Shards(paths, lengths)) == 100
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_facts_stand_beside_the_table_and_columns_can_be_read_alone(tmp_path):
+def test_facts_are_in_the_table_and_columns_can_be_read_alone(tmp_path):
     table = pa.table({"a": ["x", "y"], "key": pa.array([3, 2**64 - 1], pa.uint64())})
-    write_table(tmp_path / "t.arrow", table, {"dropped": {"empty": 2}}, compression="zstd")
+    facts = {"dropped": {"empty": 2}, "examples": ["caf\udc80"]}
+    write_table(tmp_path / "t.arrow", table, facts, compression="zstd")
     assert read_facts(tmp_path / "t.arrow")["dropped"] == {"empty": 2}
     assert read_table(tmp_path / "t.arrow").equals(table)
     only = read_table(tmp_path / "t.arrow", fields=[1])
@@ -94,28 +97,26 @@ def test_facts_stand_beside_the_table_and_columns_can_be_read_alone(tmp_path):
     assert only["key"].to_pylist() == [3, 2**64 - 1]
 
 
-def test_damage_of_every_kind_is_seen(tmp_path):
-    [path] = write(tmp_path, [[([1, 2, 3], [4, 5])] * 9])
+def test_a_file_that_cannot_be_read_counts_as_not_written(tmp_path):
+    [path], _ = write(tmp_path, [[([1, 2, 3], [4, 5])] * 9])
     whole = path.read_bytes()
-    assert is_whole(path)
-    for damaged in (whole[:-1], whole + b"x", whole[:200] + b"!" + whole[201:], b""):
+    entry = written_entry(path)
+    assert entry == {"file": "0.arrow", "bytes": len(whole),
+                     "sha256": hashlib.sha256(whole).hexdigest()}
+    for damaged in (whole[:-1], b"", b"ARROW1"):
         path.write_bytes(damaged)
-        assert not is_whole(path)
-    path.write_bytes(whole)
-    assert is_whole(path)
-    for facts in ("", "{}", "[]", '{"bytes": 1}'):
-        facts_file(path).write_text(facts)
-        assert not is_whole(path)
-    facts_file(path).unlink()
-    assert not is_whole(path)
+        assert written_entry(path) is None
     path.unlink()
-    assert not is_whole(path)
+    assert written_entry(path) is None
 
 
-def test_a_table_without_its_facts_counts_as_unfinished(tmp_path, monkeypatch):
-    """As after `kill -9` between the two writes, also when an older table stood there."""
-    [path] = write(tmp_path, [[([1], [1])]])
-    monkeypatch.setattr("seq2seq.data.shards.write_json", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        write_table(path, ids_table([[2]], [[2]], 9), {})
-    assert not is_whole(path)
+def test_a_table_is_there_only_when_it_is_whole(tmp_path, monkeypatch):
+    """As after `kill -9` while it is written, also when an older table stood there."""
+    [path], _ = write(tmp_path, [[([1], [1])]])
+    before = path.read_bytes()
+    monkeypatch.setattr("seq2seq.data.shards.file_entry", lambda *_: 1 / 0)
+    for place in (path, tmp_path / "new.arrow"):
+        with pytest.raises(ZeroDivisionError):
+            write_table(place, ids_table([[2]], [[2]], 9), {})
+    assert path.read_bytes() == before
+    assert not (tmp_path / "new.arrow").exists()

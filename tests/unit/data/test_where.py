@@ -14,7 +14,7 @@ from test_corpus import PACKERS
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, EvaluateConfig, TokenizerConfig
 from seq2seq.data.corpus import read_pairs
-from seq2seq.data.prepare import prepare
+from seq2seq.data.pipeline import prepare
 from seq2seq.data.sources import evaluation_pairs, find_sources, load_pairs, text_bytes
 from seq2seq.data.streaming import StreamedBatches
 from seq2seq.errors import DataError

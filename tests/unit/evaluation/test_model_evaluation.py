@@ -19,7 +19,7 @@ from seq2seq.config import (
     EvaluateConfig,
     TokenizerConfig,
 )
-from seq2seq.data.prepare import prepare
+from seq2seq.data.pipeline import prepare
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import evaluate as evaluating
 from seq2seq.evaluation.check import check

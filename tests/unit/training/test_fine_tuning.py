@@ -10,12 +10,12 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from tiny import tiny_transformer
 
+from seq2seq.bundle.bundle import Bundle
 from seq2seq.cli import settings
 from seq2seq.config import CleaningConfig, DecodeConfig, TokenizerConfig, TrainConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, ConfigError, RunError
-from seq2seq.inference.bundle import Bundle
 from seq2seq.training.fine_tuning import initial_bundle, model_differences
 
 STEPS = ["nfc", "controls", "spaces"]

@@ -1,0 +1,146 @@
+"""What stops a preparation: too little room, a corpus that is hardly what the settings say."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data.cleaning import Cleaner, language_of
+from seq2seq.data.corpus import Pair
+from seq2seq.data.sources import Source, check_chosen, text_bytes
+from seq2seq.data.steps import Cleaned
+from seq2seq.errors import DataError, command_line
+
+CLEANED = 0.6  # bytes on disk for each byte of text, compressed
+IDS = {"bpe": 0.7, "unigram": 0.7, "byte": 2.2}  # bytes of token ids for each byte of text
+JUDGED = 100  # pairs of a source below which its losses say nothing
+
+
+def check_disk(
+    data: DataConfig, tokenizer: TokenizerConfig, sources: Sequence[Source], folders: Sequence[Path]
+) -> None:
+    """Refuse to start what cannot end for want of room.
+
+    Args:
+        data, tokenizer, sources: what is prepared.
+        folders: where it goes; what is there already needs no more room.
+
+    Raises:
+        DataError: the disk is too small.
+    """
+    variants = tokenizer.dropout_variants if tokenizer.dropout else 1
+    there = sum(file.stat().st_size for folder in folders for file in folder.glob("*"))
+    needed = text_bytes(sources) * (CLEANED + IDS[tokenizer.kind] * variants) - there
+    free = shutil.disk_usage(folders[0]).free
+    if needed > free:
+        raise DataError(
+            f"preparing data={data.name} takes about {needed / 2**30:.1f} GiB in {folders[0]}, "
+            f"where {free / 2**30:.1f} GiB are free: make room, choose another folder "
+            "(data.cache=FOLDER), or do without (data.streaming=true)"
+        )
+
+
+class Losses:
+    """Adds up what cleaning drops of each source, and asks when that can hardly be meant."""
+
+    def __init__(self, cleaning: CleaningConfig, sources: Sequence[Source]):
+        self.cleaning, self.sources = cleaning, sources
+        self.read = [0] * len(sources)
+        self.dropped: list[Counter[str]] = [Counter() for _ in sources]
+        self.examples: list[dict[str, list[Pair]]] = [{} for _ in sources]
+
+    def add(self, cleaned: Cleaned) -> None:
+        """Count a block.
+
+        Raises:
+            DataError: nearly all that was read of its source until now is in other languages.
+        """
+        source = cleaned.file["source"]
+        self.read[source] += cleaned.read
+        self.dropped[source].update(cleaned.dropped)
+        for reason, pairs in cleaned.examples.items():
+            self.examples[source].setdefault(reason, []).extend(pairs)
+        if self._is_too_much(source, self.dropped[source]["wrong_language"]):
+            raise DataError(self._question_of_language(source))
+
+    def check(self) -> None:
+        """Judge the sources as a whole.
+
+        Raises:
+            DataError: nearly all of one is dropped.
+        """
+        for source, dropped in enumerate(self.dropped):
+            if self._is_too_much(source, dropped.total()):
+                raise DataError(self._question(source))
+
+    def _is_too_much(self, source: int, dropped: int) -> bool:
+        read = self.read[source]
+        return read >= JUDGED and dropped > self.cleaning.max_dropped * read
+
+    def _question(self, source: int) -> str:
+        (worst, count), *_ = self.dropped[source].most_common(1)
+        pairs = [tuple(pair) for pair in self.examples[source][worst][:2]]
+        return (
+            f"{self.sources[source].name}: cleaning drops {self.dropped[source].total():,} of "
+            f"{self.read[source]:,} pairs, {count:,} of them by the filter {worst}, such as "
+            f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter out "
+            f"of cleaning.filters, or allow it: cleaning.max_dropped=1"
+        )
+
+    def _question_of_language(self, source: int) -> str:
+        examples = self.examples[source]["wrong_language"]
+        reversed_ = Cleaner(
+            replace(
+                self.cleaning, languages=self.cleaning.languages[::-1], filters=["wrong_language"]
+            )
+        )
+        swapped = sum(reversed_(*pair)[2] is None for pair in examples)
+        wanted = ", ".join(self.cleaning.languages)
+        if 2 * swapped > len(examples):
+            ask = (
+                "Are the columns swapped? Then exchange data.source_column and data.target_column. "
+                "If the model shall translate the other way, set "
+                f"cleaning.languages=[{','.join(self.cleaning.languages[::-1])}]"
+            )
+        else:
+            found = [language_of(" ".join(side)) for side in zip(*examples, strict=True)]
+            ask = (
+                f"The text looks like {', '.join(found)}. Is it another corpus than you meant? If "
+                f"not, set cleaning.languages=[{','.join(found)}]"
+            )
+        count = self.dropped[source]["wrong_language"]
+        return (
+            f"{self.sources[source].name}: {count:,} of {self.read[source]:,} pairs are not in "
+            f"cleaning.languages ({wanted}), such as {tuple(examples[0])}. {ask}, or allow it: "
+            "cleaning.max_dropped=1"
+        )
+
+
+def check_members(
+    data: DataConfig, sources: Sequence[Source], kept: Mapping[str, int], without: str
+) -> None:
+    """Refuse a corpus, or a member of a mixture, of which nothing is left.
+
+    Args:
+        data, sources: what is prepared.
+        kept: pairs of each member.
+        without: why a member may have none.
+
+    Raises:
+        DataError: names the member.
+    """
+    if not all(kept.values()):
+        check_chosen(sources, data)
+    if not any(kept.values()):
+        raise DataError(
+            f"data={data.name} has no usable train pair: the filters of cleaning= left nothing of "
+            f"{', '.join(source.name for source in sources[:3])}. "
+            f"{command_line('prepare', f'data={data.name}', 'cleaning=none')} shows what is there"
+        )
+    for member, pairs in kept.items():
+        if pairs == 0:
+            raise DataError(f"data.members.{member} is empty: {without}. Leave it out")

@@ -1,0 +1,193 @@
+"""What runs the steps of preparation: processes of this machine, or a cluster of Ray.
+
+Both run the same functions on the same blocks, so both write the same files. The folder of the
+corpus must be one that all machines share.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
+from typing import Any, Protocol, TypeVar
+
+from seq2seq.config.data import EngineConfig
+from seq2seq.cores import usable_cores
+from seq2seq.data.sources import Source
+from seq2seq.data.steps import Block, read_blocks
+from seq2seq.errors import DataError
+
+Result = TypeVar("Result")
+PATIENCE = 5.0  # seconds that a cluster has to answer
+IN_FLIGHT = 2  # tasks of Ray for each of its cores
+
+
+class Engine(Protocol):
+    """Runs functions that can be imported by name, on arguments that can be pickled."""
+
+    def each(
+        self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Result]:
+        """Yield `function(*job)` of each job, in order."""
+        ...
+
+    def blocks(
+        self, function: Callable[[Block], Result], sources: Sequence[Source]
+    ) -> Iterator[Result]:
+        """Yield `function(block)` of each block of each source, in order."""
+        ...
+
+
+class LocalEngine:
+    """Processes of this machine, with no more work in memory than they can take.
+
+    Args:
+        processes: None = one for each core. One job alone is done in this process.
+    """
+
+    def __init__(self, processes: int | None = None):
+        self.processes = processes or usable_cores()
+
+    def each(
+        self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Result]:
+        waiting = iter(jobs)
+        first = list(islice(waiting, 2))
+        if len(first) < 2 or self.processes == 1:
+            for job in chain(first, waiting):
+                yield function(*job)
+            return
+        try:
+            yield from self._in_parallel(function, chain(first, waiting))
+        except BrokenProcessPool as error:
+            raise DataError(
+                "a process that prepared the corpus was killed, most likely for want of memory: "
+                f"start again with fewer, such as data.processes=1 ({error})"
+            ) from error
+
+    def _in_parallel(
+        self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Result]:
+        # Not forked: the threads of other libraries would not survive it.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.processes, context, _prepare_worker) as pool:
+            running: deque[Future[Result]] = deque()
+            try:
+                for job in jobs:
+                    running.append(pool.submit(function, *job))
+                    if len(running) > self.processes + 1:
+                        yield running.popleft().result()
+                while running:
+                    yield running.popleft().result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def blocks(
+        self, function: Callable[[Block], Result], sources: Sequence[Source]
+    ) -> Iterator[Result]:
+        read = chain.from_iterable(read_blocks(source, i) for i, source in enumerate(sources))
+        return self.each(function, ((block,) for block in read))
+
+
+class RayEngine:
+    """Tasks of a Ray cluster; those of a machine that dies are run again by others.
+
+    Each source is read by a task of its own, which gives its blocks to further tasks.
+
+    Args:
+        address: of the cluster, or `auto`; None = one of this machine alone.
+
+    Raises:
+        DataError: Ray is not installed, or there is no cluster.
+    """
+
+    def __init__(self, address: str | None = None):
+        try:
+            self.ray = importlib.import_module("ray")
+        except ImportError as error:
+            raise DataError(
+                "prepare.engine=ray needs Ray: pip install 'seq2seq[ray]', or leave it out"
+            ) from error
+        try:
+            if address and ":" in address:  # Ray itself would try for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+            self.ray.init(
+                address,
+                ignore_reinit_error=True,
+                log_to_driver=False,
+                logging_level="warning",
+                include_dashboard=None if address else False,
+                runtime_env={"env_vars": {"TOKENIZERS_PARALLELISM": "false"}},
+            )
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"there is no Ray cluster at prepare.address={address} ({error}): start one "
+                "(ray start --head), or correct the address"
+            ) from error
+
+    def each(
+        self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Result]:
+        return _bounded(self.ray, function, jobs, self._get)
+
+    def blocks(
+        self, function: Callable[[Block], Result], sources: Sequence[Source]
+    ) -> Iterator[Result]:
+        shared = self.ray.put(function)
+        remote = self.ray.remote(max_retries=-1, num_returns="streaming")(_blocks_of)
+        for results in [remote.remote(shared, source, i) for i, source in enumerate(sources)]:
+            for reference in results:
+                yield self._get(reference)
+
+    def _get(self, reference: Any) -> Any:
+        try:
+            return self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            raise error.cause from None  # as the function raised it
+
+
+def engine_of(config: EngineConfig, processes: int | None) -> Engine:
+    """The engine that the settings name."""
+    return RayEngine(config.address) if config.engine == "ray" else LocalEngine(processes)
+
+
+def _blocks_of(function: Callable[[Block], Result], source: Source, index: int) -> Iterator[Result]:
+    """Run by Ray: read a source, and have its blocks worked on."""
+    ray = importlib.import_module("ray")
+    yield from _bounded(ray, function, ((block,) for block in read_blocks(source, index)), ray.get)
+
+
+def _bounded(
+    ray: Any,
+    function: Callable[..., Result],
+    jobs: Iterable[tuple[Any, ...]],
+    get: Callable[[Any], Result],
+) -> Iterator[Result]:
+    """Results of tasks of Ray in order, with a bounded number of them under way."""
+    remote, shared = ray.remote(max_retries=-1)(_call), ray.put(function)
+    most = IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    running: deque[Any] = deque()
+    for job in jobs:
+        running.append(remote.remote(shared, *job))
+        if len(running) >= most:
+            yield get(running.popleft())
+    while running:
+        yield get(running.popleft())
+
+
+def _call(function: Callable[..., Result], *job: Any) -> Result:
+    return function(*job)
+
+
+def _prepare_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the main process ends them
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes share the cores already

@@ -1,0 +1,84 @@
+"""What a folder of prepared data holds: each file with its size and hash, and what it was made by.
+
+The manifest is written last, so a folder that has one is complete. A start compares the sizes;
+`data.verify=true` reads every byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import logging
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from seq2seq.files import replace_text
+
+log = logging.getLogger(__name__)
+
+NAME = "manifest.json"
+FORMAT = 2  # 1 had a checksum beside each file
+LIBRARIES = ("seq2seq", "tokenizers", "pyarrow", "duckdb", "py3langid")
+
+
+class File(TypedDict):
+    """A file of the folder."""
+
+    file: str
+    bytes: int
+    sha256: str
+    source: NotRequired[int]  # whose cleaned text it holds
+    variant: NotRequired[int]  # the segmentation that it holds
+
+
+def write_manifest(folder: Path, files: Sequence[File], facts: dict[str, Any]) -> None:
+    """Say what the folder holds, and that it is complete."""
+    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    said = {
+        "format": FORMAT,
+        "versions": {"python": platform.python_version(), **versions},
+        **facts,
+        "files": list(files),
+    }
+    replace_text(folder / NAME, json.dumps(said, ensure_ascii=False))
+
+
+def read_manifest(folder: Path, verify: bool = False) -> dict[str, Any] | None:
+    """What the folder holds; None if it is not complete.
+
+    Args:
+        folder: of prepared data.
+        verify: read each file and compare its hash, not its size alone.
+    """
+    try:
+        said = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        if said["format"] != FORMAT:
+            log.info("%s was prepared by another version of seq2seq", folder)
+            return None
+        damaged = [file["file"] for file in said["files"] if not _is_whole(folder, file, verify)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    for name in damaged:
+        log.warning("%s is damaged or missing: it is made again", folder / name)
+        (folder / name).unlink(missing_ok=True)
+    if damaged:
+        (folder / NAME).unlink()
+        return None
+    found: dict[str, Any] = said
+    return found
+
+
+def _is_whole(folder: Path, said: File, verify: bool) -> bool:
+    path = folder / said["file"]
+    try:
+        if path.stat().st_size != said["bytes"]:
+            return False
+        if not verify:
+            return True
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == said["sha256"]
+    except OSError:
+        return False

@@ -1,0 +1,429 @@
+"""From a corpus to token ids on disk: sources -> clean -> duplicates -> vocabulary -> ids.
+
+    <cache>/corpora/<name>-<fingerprint>/
+      text/           cleaned pairs in parts, and which of them are duplicates
+      vocabulary-*/   tokenizer.json
+      ids-*/          token ids in shards, their lengths; report.txt, .json and .html
+
+The fingerprint covers the content of every input and every setting that decides the text; the
+names of the other folders those that decide the vocabulary and the ids. Folders that are complete
+have a manifest. An interrupted preparation goes on behind the files that it wrote.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tqdm import tqdm
+
+from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data.checks import Losses, check_disk, check_members
+from seq2seq.data.cleaning import Cleaner
+from seq2seq.data.corpus import Pair
+from seq2seq.data.dedup import repeated_rows
+from seq2seq.data.engines import Engine, LocalEngine
+from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
+from seq2seq.data.manifest import File, read_manifest, write_manifest
+from seq2seq.data.mixture import weigh_members
+from seq2seq.data.report import Report, read_report, write_report
+from seq2seq.data.shards import (
+    Shards,
+    read_facts,
+    read_keys,
+    read_table,
+    read_texts,
+    write_lengths,
+    write_table,
+)
+from seq2seq.data.sources import evaluation_pairs, find_sources
+from seq2seq.data.stats import (
+    cleaning_figures,
+    overlap,
+    random_pairs,
+    token_figures,
+    vocabulary_figures,
+)
+from seq2seq.data.steps import EXAMPLES, clean_block, tokenise_part
+from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
+from seq2seq.errors import DataError, UserError
+from seq2seq.files import alone
+
+log = logging.getLogger(__name__)
+
+ALGORITHM = 1  # of what decides the ids; part of the fingerprint
+VOCABULARY = "vocabulary"  # folder beside the ids
+
+
+@dataclass
+class Prepared:
+    """What training reads.
+
+    Attributes:
+        folder: of the ids and the report.
+        fingerprint: of everything that decides them.
+        vocabularies: of both languages.
+        variants: shards of each segmentation; one, unless BPE-dropout makes more.
+        lengths: file of the lengths of each segmentation.
+        members: name, first row, last row of each corpus of a mixture.
+        report: what was kept, dropped and found.
+    """
+
+    folder: Path
+    fingerprint: str
+    vocabularies: Vocabularies
+    variants: list[list[Path]]
+    lengths: list[Path]
+    members: list[tuple[str, int, int]]
+    report: Report
+
+    def shards(self) -> list[Shards]:
+        """The ids of each segmentation."""
+        both = zip(self.variants, self.lengths, strict=True)
+        return [Shards(paths, lengths) for paths, lengths in both]
+
+
+def prepare(
+    data: DataConfig,
+    cleaning: CleaningConfig,
+    tokenizer: TokenizerConfig,
+    vocabularies: Vocabularies | None = None,
+    engine: Engine | None = None,
+) -> Prepared:
+    """Prepare the training text of a corpus, or find it prepared.
+
+    Args:
+        data, cleaning, tokenizer: the settings.
+        vocabularies: those of a run that goes on, instead of learning them.
+        engine: what runs the steps; None = processes of this machine.
+
+    Raises:
+        DataError: the text cannot be read, nothing of it is left, or the disk is too small.
+    """
+
+    def waiting() -> None:
+        log.info("waiting     another process prepares the same data (%s)", work.folder)
+
+    try:
+        work = Preparation(data, cleaning, tokenizer, vocabularies)
+        if found := work.find():  # all processes of a run look at the same time
+            return found
+        work.folder.mkdir(parents=True, exist_ok=True)
+        with alone(work.folder / "lock", waiting):
+            return work.find() or work.run(engine or LocalEngine(data.processes))
+    except OSError as error:
+        raise DataError(
+            f"the corpus cannot be prepared: {error}. What is done stays; make room or mend the "
+            "folder and start again, or choose another one: data.cache=FOLDER"
+        ) from error
+
+
+class Preparation:
+    """The steps from the sources of a corpus to shards of token ids."""
+
+    def __init__(
+        self,
+        data: DataConfig,
+        cleaning: CleaningConfig,
+        tokenizer: TokenizerConfig,
+        vocabularies: Vocabularies | None,
+    ):
+        self.data, self.cleaning, self.tokenizer = data, cleaning, tokenizer
+        cache = cache_folder(data.cache)
+        self.sources = find_sources(data, "train")
+        self.evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
+        text = {
+            "format": ALGORITHM,
+            "sources": [[s.member, s.identity(cache / "known-files")] for s in self.sources],
+            "evaluation": [
+                text_fingerprint(chain.from_iterable(pairs)) for pairs in self.evaluation.values()
+            ],
+            "cleaning": cleaning.deciding(),
+        }
+        self.text_fingerprint = fingerprint(text)
+        name = f"{data.name}-{self.text_fingerprint}"
+        self.folder, self.older = cache / "corpora" / name, cache / "prepared" / name
+        self.text = self.folder / "text"
+        self.repeated_file = self.text / "duplicates.arrow"
+        self.given = vocabularies or given_vocabularies(tokenizer)
+        self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
+        self.seconds: dict[str, float] = {}
+
+    def find(self) -> Prepared | None:
+        """What an earlier preparation left, if it is whole."""
+        vocabularies = self._vocabularies()
+        if vocabularies is None:
+            return None
+        folder = self._ids_folder(vocabularies)
+        said = read_manifest(folder, self.data.verify)
+        if said is None:
+            return None
+        try:
+            report = read_report(folder)
+        except (OSError, ValueError, TypeError):
+            return None
+        members = [(str(name), first, last) for name, first, last in said["members"]]
+        if report.mixture != (mixture := self._mixture(members)):  # other weights than last time
+            report.mixture, report.settings = mixture, self._settings()
+            with suppress(OSError):  # the folder may be someone else's
+                write_report(report, folder)
+        return self._prepared(folder, vocabularies, said, report)
+
+    def run(self, engine: Engine) -> Prepared:
+        """Do what is left to do."""
+        log.info("preparing   %s in %s", self.data.name, self.folder)
+        if self.older.is_dir():
+            log.info(
+                "an older version of seq2seq prepared it in another form, which is not read any "
+                "more; delete %s unless that version still needs it",
+                self.older,
+            )
+        self.text.mkdir(exist_ok=True)
+        found = self._vocabularies()
+        ids = [] if found is None else [self._ids_folder(found)]
+        check_disk(self.data, self.tokenizer, self.sources, [self.text, *ids])
+        with self._timed("clean"):
+            files = self._clean(engine)
+        parts = [self.text / file["file"] for file in files]
+        kept = Counter({source.member: 0 for source in self.sources})
+        for file, path in zip(files, parts, strict=True):
+            facts = read_facts(path)
+            kept[self.sources[file["source"]].member] += facts["read"] - sum(
+                facts["dropped"].values()
+            )
+        no_text = "its files hold no pair that cleaning= keeps; look at them"
+        check_members(self.data, self.sources, kept, no_text)
+        with self._timed("duplicates"):
+            repeated = self._mark_duplicates(parts)
+        if read_manifest(self.text) is None:
+            write_manifest(self.text, files, {"settings": self._settings()})
+        with self._timed("tokenizer"):
+            vocabularies = self._vocabularies() or self._learn(parts, repeated)
+        folder = self._ids_folder(vocabularies)
+        vocabularies.save(folder / VOCABULARY)
+        with self._timed("tokenise"):
+            shards = self._tokenise(engine, parts, repeated, folder)
+        return self._finish(files, repeated, vocabularies, shards)
+
+    def _clean(self, engine: Engine) -> list[File]:
+        """Entries of the parts of cleaned text, in the order of the corpus."""
+        if said := read_manifest(self.text, self.data.verify):
+            files: list[File] = said["files"]
+            return files
+        losses, found = Losses(self.cleaning, self.sources), []
+        step = functools.partial(clean_block, self.cleaner, self.text)
+        with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
+            for cleaned in engine.blocks(step, self.sources):
+                losses.add(cleaned)
+                found.append(cleaned.file)
+                bar.update(cleaned.read)
+        losses.check()
+        return found
+
+    def _mark_duplicates(self, parts: Sequence[Path]) -> list[np.ndarray]:
+        """The rows of each part that are left out."""
+        if "duplicate" not in self.cleaning.filters:
+            return [np.zeros(0, np.int64)] * len(parts)
+        with suppress(OSError, ValueError):
+            if read_facts(self.repeated_file)["parts"] == len(parts):
+                rows = read_table(self.repeated_file)["row"]
+                return [np.asarray(row.values) for row in rows]
+        found = repeated_rows(parts, self.text, threads=self.data.processes)
+        examples: list[Pair] = []
+        for path, rows in zip(parts, found, strict=True):
+            if len(rows) and len(examples) < EXAMPLES:
+                examples += zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
+        facts = {
+            "parts": len(parts), "pairs": sum(map(len, found)), "examples": examples[:EXAMPLES]
+        }  # fmt: skip
+        table = pa.table({"row": pa.array(found, pa.list_(pa.int64()))})
+        write_table(self.repeated_file, table, facts)
+        return found
+
+    def _vocabularies(self) -> Vocabularies | None:
+        if self.given is not None:
+            return self.given
+        try:
+            return Vocabularies.load(self._vocabulary_folder())
+        except UserError:
+            return None
+
+    def _vocabulary_folder(self) -> Path:
+        names = ("kind", "vocab_size", "joint", "symbols", "sample")
+        key = fingerprint([getattr(self.tokenizer, name) for name in names])
+        return self.folder / f"vocabulary-{key}"
+
+    def _learn(self, parts: Sequence[Path], repeated: Sequence[np.ndarray]) -> Vocabularies:
+        """Learn the vocabulary from pairs whose keys are below a bound: a random sample."""
+        kept = sum(len(read_keys(path)) for path in parts) - sum(map(len, repeated))
+        bound = (2**64 - 1) * min(self.tokenizer.sample, kept) // kept
+
+        def sample() -> Iterator[Pair]:
+            for path, left_out in zip(parts, repeated, strict=True):
+                rows = np.flatnonzero(read_keys(path) <= np.uint64(bound))
+                rows = np.setdiff1d(rows, left_out, assume_unique=True)
+                yield from zip(*read_texts(path, rows), strict=True)
+
+        learned = Vocabularies.train(sample, self.tokenizer)
+        learned.save(self._vocabulary_folder())
+        return learned
+
+    def _ids_folder(self, vocabularies: Vocabularies) -> Path:
+        t = self.tokenizer
+        variants = [t.dropout, t.dropout_variants] if t.dropout else []
+        return self.folder / f"ids-{fingerprint([vocabularies.content_hash(), *variants])}"
+
+    def _tokenise(
+        self, engine: Engine, parts: Sequence[Path], repeated: Sequence[np.ndarray], folder: Path
+    ) -> list[File]:
+        """Entries of the shards, those of the first segmentation first."""
+        t = self.tokenizer
+        names = [f"{v:03d}-" for v in range(t.dropout_variants)] if t.dropout else [""]
+        jobs = [
+            (part, left_out, folder / f"{name}{part.name}", folder / VOCABULARY, t.dropout, variant)
+            for variant, name in enumerate(names)
+            for part, left_out in zip(parts, repeated, strict=True)
+        ]
+        with tqdm(total=len(jobs), desc="tokenising", unit="part", disable=None) as bar:
+            found = []
+            for file in engine.each(tokenise_part, jobs):
+                found.append(file)
+                bar.update()
+        return found
+
+    def _finish(
+        self,
+        parts: Sequence[File],
+        repeated: Sequence[np.ndarray],
+        vocabularies: Vocabularies,
+        shards: Sequence[File],
+    ) -> Prepared:
+        """Write the lengths, the report and last the manifest."""
+        folder = self._ids_folder(vocabularies)
+        variants = [
+            [file["file"] for file in shards[first : first + len(parts)]]
+            for first in range(0, len(shards), len(parts))
+        ]
+        lengths = [
+            write_lengths(folder / f"{number:03d}-lengths.npy", [folder / name for name in names])
+            for number, names in enumerate(variants)
+        ]
+        sizes = Counter({source.member: 0 for source in self.sources})
+        for part, name in zip(parts, variants[0], strict=True):
+            sizes[self.sources[part["source"]].member] += read_facts(folder / name)["pairs"]
+        no_text = "all of its pairs stand in a member before it, too"
+        check_members(self.data, self.sources, sizes, no_text)
+        ends = np.cumsum([0, *sizes.values()]).tolist()
+        members = list(zip(sizes, ends[:-1], ends[1:], strict=True))
+        said = {
+            "fingerprint": f"{self.text_fingerprint}-{folder.name[4:]}",
+            "vocabulary": vocabularies.content_hash(),
+            "pairs": ends[-1],
+            "members": members,
+            "settings": self._settings(),
+            "variants": variants,
+            "lengths": [file["file"] for file in lengths],
+        }
+        report = self._report(parts, repeated, vocabularies, said)
+        write_report(report, folder)
+        for name, dropped in report.dropped.items():
+            if dropped > report.read / 2:
+                page = folder / "report.html"
+                log.warning(
+                    "the filter %s dropped %d of %d pairs: look at its examples in %s",
+                    name,
+                    dropped,
+                    report.read,
+                    page,
+                )
+        write_manifest(folder, [*shards, *lengths], said)
+        return self._prepared(folder, vocabularies, said, report)
+
+    def _prepared(
+        self, folder: Path, vocabularies: Vocabularies, said: dict[str, Any], report: Report
+    ) -> Prepared:
+        return Prepared(
+            folder,
+            said["fingerprint"],
+            vocabularies,
+            [[folder / name for name in names] for names in said["variants"]],
+            [folder / name for name in said["lengths"]],
+            [(str(name), first, last) for name, first, last in said["members"]],
+            report,
+        )
+
+    def _report(
+        self,
+        parts: Sequence[File],
+        repeated: Sequence[np.ndarray],
+        vocabularies: Vocabularies,
+        said: dict[str, Any],
+    ) -> Report:
+        folder, paths = self._ids_folder(vocabularies), [self.text / file["file"] for file in parts]
+        shards = Shards(
+            [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
+        )
+        read: Counter[int] = Counter()
+        leaked: Counter[int] = Counter()
+        for file, path in zip(parts, paths, strict=True):
+            facts = read_facts(path)
+            read[file["source"]] += facts["read"]
+            leaked[file["source"]] += facts["dropped"].get("leakage", 0)
+        duplicates = self.repeated_file if "duplicate" in self.cleaning.filters else None
+        return Report(
+            name=self.data.name,
+            fingerprint=said["fingerprint"],
+            settings=said["settings"],
+            files=[
+                {
+                    "member": source.member,
+                    "file": source.name,
+                    "pairs": read[number],
+                    "leakage": leaked[number],
+                }
+                for number, source in enumerate(self.sources)
+            ],
+            **cleaning_figures(paths, duplicates, self.cleaning),
+            **token_figures(shards),
+            vocabulary=vocabulary_figures(shards, vocabularies),
+            overlap=overlap(paths, self.evaluation, self.cleaner),
+            samples=[list(pair) for pair in random_pairs(paths, repeated)],
+            mixture=self._mixture(said["members"]),
+            seconds=self.seconds,
+        )
+
+    def _mixture(self, members: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
+        weighed = weigh_members(self.data, members)
+        total = sum(member.size for member in weighed)
+        return [
+            {
+                "member": member.name,
+                "pairs": member.last - member.first,
+                "weight": round(member.weight, 4),
+                "share": round(member.size / total, 4),
+            }
+            for member in weighed
+        ]
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "data": asdict(self.data),
+            "cleaning": asdict(self.cleaning),
+            "tokenizer": asdict(self.tokenizer),
+        }
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[step] = round(time.perf_counter() - started, 3)

@@ -1,0 +1,137 @@
+"""The figures of the preparation report: what was read, kept, dropped and found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seq2seq.config import CleaningConfig
+from seq2seq.data.cleaning import Cleaner
+from seq2seq.data.corpus import Pair
+from seq2seq.data.shards import Shards, read_facts, read_keys, read_texts
+from seq2seq.data.steps import EXAMPLES
+from seq2seq.data.vocabularies import Vocabularies
+
+RARE = 10  # a token seen fewer times is learned badly
+POINTS = 200  # of a curve
+SAMPLES = 10
+CHUNK = 2**22  # pairs that are counted at once
+LONGEST_BIN = 512  # of the histograms of lengths: so many tokens or more
+
+
+def cleaning_figures(
+    parts: Sequence[Path], repeated: Path | None, cleaning: CleaningConfig
+) -> dict[str, Any]:
+    """Pairs read and kept, and those dropped with examples, by reason in the order of filters."""
+    facts = [read_facts(path) for path in parts]
+    dropped = Counter(dict.fromkeys(cleaning.filters, 0))
+    examples: dict[str, list[Pair]] = {name: [] for name in cleaning.filters}
+    for part in facts:
+        dropped.update(part["dropped"])
+        for name, found in part["examples"].items():
+            examples[name] = [*examples[name], *found][:EXAMPLES]
+    if repeated is not None:
+        duplicates = read_facts(repeated)
+        dropped["duplicate"] = duplicates["pairs"]
+        examples["duplicate"] = duplicates["examples"]
+    read = sum(part["read"] for part in facts)
+    return {
+        "read": read,
+        "kept": read - dropped.total(),
+        "dropped": dict(dropped),
+        "examples": examples,
+    }
+
+
+def overlap(
+    parts: Sequence[Path], evaluation: Mapping[str, Sequence[Pair]], cleaner: Cleaner
+) -> list[dict[str, Any]]:
+    """How many pairs of each evaluation split training pairs were dropped for."""
+    leaked = set(chain.from_iterable(read_facts(path)["leaked"] for path in parts))
+    return [
+        {
+            "split": split,
+            "pairs": len(pairs),
+            "in_training": sum(
+                not leaked.isdisjoint(cleaner.evidence(*cleaner.normalised(*pair)))
+                for pair in pairs
+            ),
+        }
+        for split, pairs in evaluation.items()
+    ]
+
+
+def token_figures(shards: Shards) -> dict[str, Any]:
+    """Histograms of lengths and of their ratio; words, characters and tokens of both sides."""
+    facts = [read_facts(path) for path in shards.paths]
+    lengths = np.zeros((2, LONGEST_BIN + 1), np.int64)
+    ratios, tokens = np.zeros(41, np.int64), np.zeros(2, np.int64)
+    for first in range(0, len(shards), CHUNK):
+        own = shards.lengths[first : first + CHUNK].astype(np.int64) - 1  # without the end mark
+        ratio = np.log2(np.maximum(own[:, 1], 1) / np.maximum(own[:, 0], 1))
+        bins = np.clip(np.rint(ratio * 10), -20, 20).astype(np.int64) + 20
+        ratios += np.bincount(bins, minlength=41)
+        tokens += own.sum(axis=0)
+        for histogram, side in zip(lengths, own.T, strict=True):
+            histogram += np.bincount(np.minimum(side, LONGEST_BIN), minlength=LONGEST_BIN + 1)
+    return {
+        "words": np.sum([part["words"] for part in facts], axis=0).tolist(),
+        "characters": np.sum([part["characters"] for part in facts], axis=0).tolist(),
+        "tokens": tokens.tolist(),
+        "lengths": [_without_tail(histogram).tolist() for histogram in lengths],
+        "ratios": ratios.tolist(),
+    }
+
+
+def _without_tail(histogram: np.ndarray) -> np.ndarray:
+    """Up to one bin more than the longest, so that the last is never "or more" by accident."""
+    longest = int(np.flatnonzero(histogram).max(initial=0))
+    return histogram[: longest + 2]
+
+
+def vocabulary_figures(shards: Shards, vocabularies: Vocabularies) -> list[dict[str, Any]]:
+    """How often the tokens of each vocabulary are used."""
+    names = ("source", "target")
+    sizes = (vocabularies.source.vocab_size, vocabularies.target.vocab_size)
+    counts = [_count(shards, side, size) for side, size in enumerate(sizes)]
+    if vocabularies.joint:
+        return [_use("joint", counts[0] + counts[1])]
+    return [_use(name, count) for name, count in zip(names, counts, strict=True)]
+
+
+def _count(shards: Shards, side: int, size: int) -> np.ndarray:
+    count = np.zeros(size, np.int64)
+    for ids in shards.tokens(side):
+        count += np.bincount(ids, minlength=size)
+    return count
+
+
+def _use(name: str, counts: np.ndarray) -> dict[str, Any]:
+    descending = np.sort(counts)[::-1]
+    used = int((counts > 0).sum())
+    ranks = np.unique(np.geomspace(1, max(used, 1), POINTS).round().astype(np.int64))
+    return {
+        "name": name,
+        "size": len(counts),
+        "used": used,
+        "rare": int((counts < RARE).sum()),
+        "counts": [[int(rank), int(descending[rank - 1])] for rank in ranks],
+    }
+
+
+def random_pairs(parts: Sequence[Path], repeated: Sequence[np.ndarray]) -> list[Pair]:
+    """The pairs with the smallest keys: as good as drawn at random, and the same each time."""
+    smallest: list[tuple[int, int, int]] = []  # key, part, row
+    for number, (path, left_out) in enumerate(zip(parts, repeated, strict=True)):
+        keys = read_keys(path).copy()
+        keys[left_out] = 2**64 - 1
+        rows = np.argpartition(keys, SAMPLES)[:SAMPLES] if len(keys) > SAMPLES else range(len(keys))
+        smallest = sorted([*smallest, *((int(keys[row]), number, int(row)) for row in rows)])
+        smallest = smallest[:SAMPLES]
+    found = [read_texts(parts[part], np.array([row])) for _, part, row in smallest]
+    return [(source[0], target[0]) for source, target in found]

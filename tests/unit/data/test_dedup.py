@@ -1,0 +1,34 @@
+"""Duplicates: every repetition and nothing else, and the first of each pair stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seq2seq.data.dedup import repeated_rows
+from seq2seq.data.shards import write_table
+
+KEYS = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=12), max_size=5)
+
+
+def naive(parts):
+    seen, found = set(), []
+    for keys in parts:
+        found.append([row for row, key in enumerate(keys) if key in seen or seen.add(key)])
+    return found
+
+
+@settings(max_examples=80, deadline=None, database=None)
+@given(parts=KEYS)
+def test_rows_that_stood_before(parts, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    paths = []
+    for number, keys in enumerate(parts):
+        paths.append(folder / f"{number}.arrow")
+        texts = pa.array([""] * len(keys), pa.string())
+        keys = pa.array(np.array(keys, np.uint64))
+        table = pa.table({"source": texts, "target": texts, "key": keys})
+        write_table(paths[-1], table, {}, compression="zstd")
+    assert [rows.tolist() for rows in repeated_rows(paths, folder)] == naive(parts)
