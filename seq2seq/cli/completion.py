@@ -11,6 +11,7 @@ from typing import Any
 
 import shtab
 
+from seq2seq.cli.main import module_of
 from seq2seq.cli.names import choices_of, presets_of, settings_of
 from seq2seq.config import AverageConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from seq2seq.config.checked import groups_of
@@ -73,7 +74,7 @@ def completion(shell: str, commands: Mapping[str, str]) -> str:
             settings.complete = _function(name, shell)
             continue
         for each in (parser, *[alone] * (name == "translate")):
-            for option, action in import_module(f"seq2seq.cli.{name}").COMMAND.fill(each):
+            for option, action in import_module(module_of(name)).COMMAND.fill(each):
                 action.choices = option.choices or None
                 if option.kind is Path:
                     action.complete = shtab.FILE

@@ -20,7 +20,7 @@ from seq2seq.config.checked import groups_of
 from seq2seq.config.synonyms import WORDS, synonyms
 from seq2seq.errors import command_line
 
-SIZES = "base, base_gqa, base_mqa, big, big_enfr, general, rnn_attention, small, tiny"
+SIZES = ", ".join(presets_of("train")["model"])
 WORK = {  # modules that do what a command is for; they load torch
     "train": "seq2seq.training.train",
     "evaluate": "seq2seq.evaluation.evaluate",
@@ -107,7 +107,6 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train model.architecture=rnn_attention": "model.architecture=rnn_attention belongs to the "
     "preset (transformer here): choose another one with model=NAME, such as model=base or "
     "model=rnn_attention",
-    "prepare tasks=2 task=2": "task=2 does not exist: tasks=2 are counted from 0",
     # How settings are written
     "train ~seed": "~seed: a setting cannot be taken away, only given another value",
     "train foo": f"cannot read 'foo': {HOW}",
@@ -151,7 +150,7 @@ WRONG_HERE = {  # where the files are: with exit code 1
     "Give the folder of a run, such as runs/starter-base-20260101-120000",
     "train resume=run data.train=x": f"{RESUMED}so data.train cannot change (only trainer.*, "
     "checkpoint.*, logger.*, data.path, data.members.*.path, data.cache, data.processes, "
-    "data.num_workers, decode.batch_tokens can, and of these not trainer.train_pairs, "
+    "data.num_workers, data.verify, decode.batch_tokens can, and of these not trainer.train_pairs, "
     "trainer.val_pairs, trainer.val_on_train). Leave it out, or start a new run without resume=",
     "train resume=run dry_run=true": "resume=run goes on with a run, and dry_run= says what a new "
     "one would take: give one of them",
