@@ -82,6 +82,8 @@ def hydra_command(
         given, presets = sys.argv[1:], presets_of(config_name)
         topic = take_help(given, schema, presets)
         flags, arguments = take_flags(given, schema)
+        if topic is not None:  # help is for one run
+            flags = [flag for flag in flags if flag not in SEVERAL]
         several = {*SEVERAL} & {*flags}
         if not several:  # else a comma parts several values
             arguments = [as_hydra_reads(argument, schema, presets) for argument in arguments]

@@ -236,6 +236,7 @@ def test_help_of_a_group_has_its_presets_and_settings(run):
     _, text, _ = run("train --help model model=tiny")
     for part in ("  base_gqa  ", "  model.d_model=128  ", "width of embeddings"):
         assert part in text
+    assert run("train -m --help model model=tiny") == (0, text, "")
     _, text, _ = run("average --help")
     assert re.search(r"  average=5 +so many of its snapshots\n", text)
 
