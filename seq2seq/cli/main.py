@@ -10,7 +10,7 @@ from seq2seq import __version__
 from seq2seq.cli.exits import EXITS, fail, run_command
 from seq2seq.errors import ConfigError, nearest
 
-# Each is `main` of the module of this name beside this one.
+# Each is `main` of the module of this name beside this one (`module_of`).
 COMMANDS = {
     "train": "train a model, or go on with a run",
     "evaluate": "score a model on a test set, or translations that are there",
@@ -19,7 +19,8 @@ COMMANDS = {
     "average": "average weights of a run, or of several models",
     "score": "tell how likely a model finds given translations",
     "compare": "tell which of several evaluations is better, and by chance?",
-    "export": "write a model for CTranslate2, which is fast on CPUs",
+    "export": "write a model for CTranslate2 or Hugging Face's Transformers library",
+    "import": "take a model of Hugging Face, such as OPUS-MT",
     "report": "write a page about runs, for a browser",
     "dashboard": "build the dashboard of a W&B project",
 }
@@ -34,7 +35,7 @@ def main() -> None:
 def _run() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in COMMANDS:
-        module = f"seq2seq.cli.{name}"
+        module = module_of(name)
         # A path, as Lightning starts other processes of a run by `python sys.argv[0] ...`.
         spec = find_spec(module)
         sys.argv = [str(spec.origin if spec else name), *sys.argv[2:]]
@@ -49,12 +50,17 @@ def _run() -> None:
             raise ConfigError([f"--print-completion {shell}: name a shell, {' or '.join(SHELLS)}"])
         from seq2seq.cli.completion import completion
 
-        print(completion(shell, COMMANDS))
+        print(completion(shell, COMMANDS, module_of))
     elif not name:
         fail(f"name a command.\n\n{_help()}", ConfigError.exit_code)
     else:
         known = [*COMMANDS, "--help", "--version", "--print-completion"]
         raise ConfigError([f"{name} is no command of seq2seq: {nearest(name, known)}"])
+
+
+def module_of(command: str) -> str:
+    """The module of a command; `import` is no name that Python has for one."""
+    return f"seq2seq.cli.{'import_model' if command == 'import' else command}"
 
 
 def _help() -> str:

@@ -11,7 +11,7 @@ from importlib import import_module
 import pytest
 
 from seq2seq.cli.completion import SETTINGS, completion
-from seq2seq.cli.main import COMMANDS
+from seq2seq.cli.main import COMMANDS, module_of
 
 # Command lines after $, each with its answer, which ends in code 2; long answers go on below.
 ANSWERS = """
@@ -216,7 +216,8 @@ def test_each_command_is_a_module_that_runs_alone(monkeypatch, capsys):
         with pytest.raises(SystemExit) as stopped:
             main.main()
         assert not stopped.value.code
-        assert sys.argv[0].endswith(f"cli/{name}.py")  # what Lightning starts again
+        file = f"{main.module_of(name)}.py".replace("seq2seq.cli.", "cli/")
+        assert sys.argv[0].endswith(file)  # what Lightning starts again
         said = capsys.readouterr().out
         for part in ("usage: ", "examples:\n", "exit codes: 0 done", "read on: docs/"):
             assert part in said
@@ -278,7 +279,7 @@ compset() {{ PREFIX=${{PREFIX#*=}} }}
 _files() {{ echo resume=$(ls -d $PREFIX*) }}
 PREFIX='{words[-1]}'; _seq2seq_{words[1]}_settings
 """
-    script = completion(shell, COMMANDS).replace("compdef", ": compdef") + call
+    script = completion(shell, COMMANDS, module_of).replace("compdef", ": compdef") + call
     found = subprocess.run([shell], input=script, capture_output=True, text=True, cwd=tmp_path,
                            check=True)  # fmt: skip
     assert found.stdout == f"{offered}\n"
