@@ -251,7 +251,7 @@ def test_a_text_may_begin_like_an_option_and_options_come_anywhere(monkeypatch):
         (["seq2seq", "score", "--engine", ""], "torch ctranslate2"),
         (["translate", "--le"], "--length-norm --length-penalty"),
         (["seq2seq", "train", "mod"], "model= model."),
-        (["seq2seq", "train", "model=base_"], "model=base_gqa model=base_mqa"),
+        (["seq2seq", "train", "model=base_"], "model=base_gqa model=base_marian model=base_mqa"),
         (["seq2seq", "train", "model=tiny", "optim.l"], "optim.lr= optim.label_smoothing="),
         (["seq2seq", "train", "-m", "trainer.compile="], "trainer.compile=true "
          "trainer.compile=false"),
