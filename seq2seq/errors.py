@@ -13,7 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"  # only a clone has them
-SCRIPT_NAMES = {"prepare": "prepare_data", "average": "average_checkpoints"}  # of commands
+SCRIPT_NAMES = {  # of commands
+    "prepare": "prepare_data",
+    "average": "average_checkpoints",
+    "import": "import_model",
+}
 
 
 class UserError(Exception):

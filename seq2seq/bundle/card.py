@@ -33,7 +33,8 @@ def making(bundle: Bundle, version: str = __version__) -> list[str]:
     made, sizes = bundle.training, bundle.model.config
     config: Mapping[str, Any] = made.get("config", {})
     direction = " to ".join(
-        LANGUAGES[name] for name in config.get("cleaning", {}).get("languages", ("en", "fr"))
+        LANGUAGES.get(name, name)
+        for name in config.get("cleaning", {}).get("languages", ("en", "fr"))
     )
     data = config.get("data", {}).get("name", "unknown data")
     parameters = sum(p.numel() for p in bundle.model.parameters())
@@ -42,11 +43,15 @@ def making(bundle: Bundle, version: str = __version__) -> list[str]:
     averaged = ", ".join(map(str, made.get("averaged", ())))
     recipe = ", ".join(_recipe(config))
     earlier = ", from the weights of an earlier model," if config.get("init_from") else ""
+    history = (
+        f"Trained on `{data}` for {_steps(made['step'])}{earlier} with seq2seq {version}; the "
+        "settings are in `config.json`."
+    )
+    if "imported" in made:
+        history = f"Made of the model `{made['imported']}` of Hugging Face by seq2seq {version}."
     return [
         f"# {direction}, {sizes.name} ({sizes.architecture})",
-        f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. Trained on `{data}` "
-        f"for {_steps(made['step'])}{earlier} with seq2seq {version}; the settings are in "
-        "`config.json`.",
+        f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. {history}",
         *([f"Recipe: {recipe}."] if recipe else []),
         *([f"The weights are an average, of {averaged}."] if averaged else []),
     ]

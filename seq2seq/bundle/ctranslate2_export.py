@@ -16,9 +16,7 @@ What changes here raises `LAYOUT` in `ctranslate2.py`, or what is older would be
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +26,12 @@ from torch import nn
 from seq2seq.bundle.bundle import load_bundle
 from seq2seq.bundle.config import read_config
 from seq2seq.bundle.ctranslate2 import LAYOUT, require_ctranslate2, require_expressible
-from seq2seq.bundle.find import bundle_folder, is_exported, is_shipped
+from seq2seq.bundle.export import export_folder, export_place
+from seq2seq.bundle.find import bundle_folder
 from seq2seq.config import TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.errors import RunError
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from seq2seq.model.positions import LearnedPositions, sinusoidal_table
@@ -65,35 +63,11 @@ def export(
     """
     require_ctranslate2()
     folder = bundle_folder(path)
-    beside = _absolute(Path(folder.name) if is_shipped(folder) else folder)
-    output = _absolute(output or beside.with_name(f"{beside.name}-ctranslate2-{quantization}"))
-    replaceable = output.is_dir() and (is_exported(output) or not any(output.iterdir()))
-    replaceable &= output != Path.cwd()
-    if output.exists() and not (force and replaceable):
-        raise RunError(
-            f"{output} exists already: choose another folder with --output"
-            + (", since --force replaces exported models only" if force else ", or add --force")
-        )
+    output = export_place(folder, output, f"ctranslate2-{quantization}")
     require_expressible(read_config(folder / "config.json").model, folder)
-    partial = output.with_name(f"{output.name}.{uuid.uuid4().hex}.partial")
-    try:
-        partial.mkdir(parents=True)
+    with export_folder(output, force) as partial:
         _write(folder, partial, quantization)
-        if force and output.exists():
-            shutil.rmtree(output)
-        partial.rename(output)
-    except OSError as error:
-        raise RunError(
-            f"the model {output} cannot be written: {error}. Make room or mend the folder"
-        ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return output
-
-
-def _absolute(path: Path) -> Path:
-    """So that "." has a name, too."""
-    return Path(os.path.abspath(path))
 
 
 def _write(folder: Path, output: Path, quantization: str) -> None:
@@ -158,6 +132,7 @@ def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: Attention
             _set_layer(described, own)
     _set_positions(encoder, model.source_embedding.positions, config)
     _set_positions(decoder, model.target_embedding.positions, config)
+    decoder.start_from_zero_embedding = config.zero_start
     decoder.projection.weight = model.output.weight.data
     if model.output.bias is not None:
         decoder.projection.bias = model.output.bias.data

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from seq2seq.files import replace_text
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for each shipped model
 GENERAL = "general"  # the one that is taken where none is named
+HUB_NAME = re.compile(r"(hf:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # hf:OWNER/NAME@REVISION
 PARTS = ("config.json", "config.yaml", "bundle")  # one of them is in each bundle and run
 LEARNT = 1.0  # BLEU below which a run has learnt nothing
 FEW = 16  # validation pairs, of which no BLEU says anything
@@ -160,8 +162,20 @@ def is_shipped(folder: Path) -> bool:
     return folder.resolve().parent == PRETRAINED
 
 
+def hub_name(text: str) -> tuple[str, str | None] | None:
+    """OWNER/NAME and the revision, if a text names a model of the Hugging Face hub.
+
+    `hf:` in front tells it from a folder; else it is none where there is a folder OWNER.
+    """
+    found = HUB_NAME.fullmatch(text)
+    if found is None or (not found[1] and Path(text).parent.exists()):
+        return None
+    return found[2], found[3]
+
+
 def model_folder(name: str | Path) -> Path:
-    """The folder that is called so; else that of the shipped model of this name.
+    """The folder that is called so; else that of the shipped model of this name, or a bundle made
+    of the model of the Hugging Face hub.
 
     A folder of something else, say of data, does not hide the shipped one.
 
@@ -173,11 +187,16 @@ def model_folder(name: str | Path) -> Path:
         return shipped
     if folder.is_dir():
         return folder
+    if (named := hub_name(str(name))) is not None:
+        from seq2seq.interop.hub import hub_bundle  # loads torch
+
+        return hub_bundle(*named)
     known = ", ".join(sorted(file.parent.name for file in PRETRAINED.glob("*/config.json")))
     absent = "" if known or str(name) != GENERAL else f"; the shipped model is not in {PRETRAINED}"
     raise BundleError(
         f"no model folder {name}: give the folder of a run (runs/...) or of a bundle"
         + (f", or the name of a shipped model ({known})" if known else absent)
+        + ", or hf:OWNER/NAME of the Hugging Face hub"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,15 @@ _seq2seq_settings() {
 """
 
 
-def completion(shell: str, commands: Mapping[str, str]) -> str:
+def completion(
+    shell: str, commands: Mapping[str, str], module_of: Callable[[str], str]
+) -> str:
     """What `shell`, bash or zsh, is to run.
 
     Args:
         shell: it.
         commands: of `seq2seq`, and what each does.
+        module_of: the module of each.
     """
     whole = argparse.ArgumentParser("seq2seq", description="English-French transformers")
     whole.add_argument("--version", action="store_true", help="which version this is")

@@ -14,21 +14,31 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16")
 
 
 class ExportOptions(Checked, section="option"):
-    """Write a model for CTranslate2, an engine that is fast on CPUs."""
+    """Write a model for CTranslate2, an engine that is fast on CPUs, or for Hugging Face's
+    Transformers library."""
 
     format: str | None = option(
-        None, "for which program: ctranslate2", "FORMAT", positional=True, choices=("ctranslate2",)
-    )
+        None, "for which program: ctranslate2 or huggingface", "FORMAT",
+        positional=True, choices=("ctranslate2", "huggingface"),
+    )  # fmt: skip
     model: Path | None = option(None, "a run or a bundle; or general", "FOLDER", positional=True)
     output: Path | None = option(
         None, "new folder; beside the bundle if not given (of general, in the current folder)",
         "DIR",
     )  # fmt: skip
     quantization: str = option(
-        "float32", f"how weights are stored: {', '.join(QUANTIZATIONS)}", "TYPE",
+        "float32", f"ctranslate2: how weights are stored: {', '.join(QUANTIZATIONS)}", "TYPE",
         choices=QUANTIZATIONS,
     )  # fmt: skip
     force: bool = option(False, "replace an exported model")
+    license: str | None = option(
+        None, "huggingface: of the weights, for the card, such as apache-2.0", "NAME"
+    )
+    push: str | None = option(
+        None, "huggingface: the model of the hub that it is sent to; without --send it is only "
+        "told what would be sent", "OWNER/NAME",
+    )  # fmt: skip
+    send: bool = option(False, "send it, to a private model if there is none yet")
 
     def rules(self) -> Iterator[str]:
         if self.model is None:
@@ -36,6 +46,14 @@ class ExportOptions(Checked, section="option"):
                 "what shall be exported? Name the format and the folder of a run or a bundle: "
                 "seq2seq export ctranslate2 runs/demo"
             )
+        if self.format == "ctranslate2":
+            for name in ("license", "push"):
+                if getattr(self, name) is not None:
+                    yield f"--{name} is for the format huggingface: leave it out"
+        elif self.quantization != "float32":
+            yield "--quantization is for the format ctranslate2: leave it out"
+        if self.send and self.push is None:
+            yield "--send sends a model to the hub: add its name, --push OWNER/NAME"
 
 
 COMMAND = Command(
@@ -44,6 +62,7 @@ COMMAND = Command(
     examples="""\
   seq2seq export ctranslate2 runs/demo
   seq2seq export ctranslate2 runs/demo --quantization int8 --output models/en-fr-int8
+  seq2seq export huggingface runs/demo --output models/en-fr-hf
   translate --engine ctranslate2 --model models/en-fr-int8 "hello world\"""",
     docs="docs/decoding.md",
 )
@@ -54,13 +73,31 @@ def main() -> None:
 
 
 def _run(options: ExportOptions) -> None:
+    assert options.model is not None
+    if options.format == "huggingface":
+        _export_huggingface(options, options.model)
+        return
     from seq2seq.bundle.ctranslate2_export import export
 
-    assert options.model is not None
     folder = export(options.model, options.output, options.quantization, options.force)
     size = (folder / "model.bin").stat().st_size / 1e6
     print(f"exported    {folder} ({size:.1f} MB)")
     print(f'translate   translate --engine ctranslate2 --model {folder} "hello world"')
+
+
+def _export_huggingface(options: ExportOptions, model: Path) -> None:
+    from seq2seq.interop.hub import export_huggingface, push
+
+    folder = export_huggingface(model, options.output, options.license, options.force)
+    print(f"exported    {folder}")
+    if options.push is None:
+        print(f"load        AutoModelForSeq2SeqLM.from_pretrained({str(folder)!r})")
+    elif options.send:
+        print(f"sent        {push(folder, options.push)}")
+    else:
+        for path in sorted(folder.iterdir()):
+            print(f"would send  {path.name} ({path.stat().st_size:,} bytes)")
+        print(f"to          https://huggingface.co/{options.push}; to send it: --send --force")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ def main() -> None:
 
 
 def _run(options: ImportOptions) -> None:
-    from seq2seq.interop.hub import hub_name, import_from_hub
+    from seq2seq.bundle.find import hub_name
+    from seq2seq.interop.hub import import_from_hub
     from seq2seq.interop.huggingface import read_huggingface
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")

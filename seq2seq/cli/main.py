@@ -19,8 +19,8 @@ COMMANDS = {
     "average": "average weights of a run, or of several models",
     "score": "tell how likely a model finds given translations",
     "compare": "tell which of several evaluations is better, and by chance?",
-    "import": "take a model of Hugging Face's Transformers library, such as OPUS-MT",
-    "export": "write a model for CTranslate2, which is fast on CPUs",
+    "export": "write a model for CTranslate2 or Hugging Face's Transformers library",
+    "import": "take a model of Hugging Face, such as OPUS-MT",
     "report": "write a page about runs, for a browser",
     "dashboard": "build the dashboard of a W&B project",
 }
@@ -51,7 +51,7 @@ def _run() -> None:
             raise ConfigError([f"{given}: name a shell, {' or '.join(SHELLS)}"])
         from seq2seq.cli.completion import completion
 
-        print(completion(shell, COMMANDS))
+        print(completion(shell, COMMANDS, module_of))
     elif not name:
         fail(f"name a command.\n\n{_help()}", ConfigError.exit_code)
     else:

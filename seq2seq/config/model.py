@@ -66,6 +66,7 @@ class TransformerConfig(ModelConfig):
     attention_dropout: float = setting(0.0, "dropout of attention weights", **SHARE)
     zero_blocks: bool = setting(False, "blocks begin with zeros as their last matrices")
     output_bias: bool = setting(False, "a trained bias of each target token's score, as Marian has")
+    zero_start: bool = setting(False, "outputs start from a vector of zeros, as Marian's do")
 
     def summary(self) -> str:
         heads = f"{self.n_heads} heads"

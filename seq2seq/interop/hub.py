@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from pathlib import Path
 
 import huggingface_hub
@@ -16,31 +15,21 @@ from huggingface_hub.errors import (  # type: ignore[attr-defined]  # of HTTPErr
     RevisionNotFoundError,
 )
 
-from seq2seq.bundle.bundle import Bundle
+from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.export import export_folder, export_place
+from seq2seq.bundle.find import bundle_folder
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.errors import BundleError, UserError
-from seq2seq.interop.huggingface import read_huggingface
+from seq2seq.interop.huggingface import read_huggingface, write_huggingface
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"(?:hf:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # hf:OWNER/NAME@REVISION
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 FILES = (
     *("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json"),
     *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
 )
 PATIENCE = 10.0  # seconds that the hub has to say what a model consists of
-
-
-def hub_name(text: str) -> tuple[str, str | None] | None:
-    """OWNER/NAME and the revision that a text names; None if it cannot be a model of the hub.
-
-    `hf:` in front tells it from a folder; without it, a folder of that name comes first.
-    """
-    found = NAME.fullmatch(text)
-    if found is None or (not text.startswith("hf:") and Path(text).exists()):
-        return None
-    return found[1], found[2]
 
 
 def hub_bundle(name: str, revision: str | None = None) -> Path:
@@ -130,6 +119,30 @@ def _copy(said: str, name: str, revision: str | None, reason: Exception) -> Path
         ) from error
     log.warning("The hub cannot be used (%s): taking the copy that was downloaded before", why)
     return Path(found)
+
+
+def export_huggingface(
+    path: str | Path, output: Path | None = None, license: str | None = None, force: bool = False
+) -> Path:
+    """Write the bundle in `path`, or of the run `path`, for the library; returns the folder.
+
+    Args:
+        path: a bundle or a run.
+        output: the new folder; None = beside the bundle.
+        license: as for `hub_card`.
+        force: replace an exported model that is there.
+
+    Raises:
+        BundleError: there is no bundle, or the library has no such model.
+        RunError: the output exists, or cannot be written.
+    """
+    found = bundle_folder(path)
+    bundle = load_bundle(found)
+    output = export_place(found, output, "huggingface")
+    with export_folder(output, force) as partial:
+        write_huggingface(bundle, partial)
+        (partial / "README.md").write_text(hub_card(bundle, license), encoding="utf-8")
+    return output
 
 
 def hub_card(bundle: Bundle, license: str | None = None) -> str:

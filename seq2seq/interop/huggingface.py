@@ -7,8 +7,8 @@ Both are the transformer of this project with other names. `MarianMTModel` (OPUS
   second; ours alternate. The frequencies are the same, so each weight that reads or writes the
   width of the model has its columns or rows permuted (`_permuted`).
 - Their tokens have other numbers. PAD, BOS and EOS are 0, 1 and 2 here; OPUS-MT ends with 0, and
-  begins an output with its padding, the last token. So embeddings and outputs have their rows
-  permuted, and BOS takes the row of their first decoder token (`vocabulary.py`).
+  begins an output with its padding, the last token, whose vector is zero (`model.zero_start`). So
+  embeddings and outputs have their rows permuted (`vocabulary.py`).
 - Their scores have a bias, `final_logits_bias`: `model.output_bias`.
 """
 
@@ -25,6 +25,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from seq2seq import __version__
 from seq2seq.bundle.bundle import Bundle
 from seq2seq.config import DecodeConfig, ModelConfig, TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
@@ -34,6 +35,7 @@ from seq2seq.interop.vocabulary import (
     Words,
     read_json,
     read_vocabulary,
+    their_orders,
     write_json,
     write_vocabulary,
 )
@@ -46,8 +48,9 @@ MARKS = {
     "bos_token_id": BOS,
     "eos_token_id": EOS,
     "decoder_start_token_id": BOS,
+    "bad_words_ids": [[PAD], [BOS]],  # which are no outputs
 }
-NEVER = -1e4  # the score of a token that is no output, in every precision
+NEVER = -30.0  # the bias of BOS where the library has none: its probability is below 1e-12
 
 # Settings of theirs that would make it another network than ours, with the only value that fits.
 # Old files of OPUS-MT have some that the library has forgotten since.
@@ -134,7 +137,7 @@ def read_huggingface(folder: Path, name: str = "") -> Bundle:
     """
     theirs = read_json(folder / "config.json")
     words = read_vocabulary(folder, theirs)
-    config = _model_config(folder, theirs, name or folder.name)
+    config = _model_config(folder, theirs, name or folder.name, words.starts)
     with torch.device("meta"):
         model = Transformer(config, *words.vocabularies.sizes)
     weights = _our_weights(folder, config, words)
@@ -147,16 +150,21 @@ def read_huggingface(folder: Path, name: str = "") -> Bundle:
         raise BundleError(f"the weights in {folder} lack {', '.join(missing)}: copy them again")
     _make_tables(model)
     generation = theirs | read_json(folder / "generation_config.json", optional=True)
+    cleaning: dict[str, list[str]] = {"normalise": []}
+    if words.languages:
+        cleaning["languages"] = words.languages
+    imported = name or folder.name
     return Bundle(
         model.eval().requires_grad_(False),
         words.vocabularies,
         _decode_config(generation),
-        {"step": 0, "scores": {}, "imported": name or folder.name,
-         "config": {"cleaning": {"languages": words.languages, "normalise": []}}},
-    )  # fmt: skip
+        {"step": 0, "scores": {}, "imported": imported, "config": {"cleaning": cleaning}},
+    )
 
 
-def _model_config(folder: Path, theirs: Mapping[str, Any], name: str) -> TransformerConfig:
+def _model_config(
+    folder: Path, theirs: Mapping[str, Any], name: str, zero_start: bool
+) -> TransformerConfig:
     """Our settings of their model.
 
     Raises:
@@ -197,6 +205,7 @@ def _model_config(folder: Path, theirs: Mapping[str, Any], name: str) -> Transfo
             attention_dropout=theirs.get("attention_dropout", 0.0),
             max_length=theirs["max_position_embeddings"],
             output_bias=True,
+            zero_start=zero_start,
         )
     except (KeyError, TypeError, UserError) as error:
         raise BundleError(f"{folder}/config.json does not describe its model: {error}") from error
@@ -293,6 +302,7 @@ def obstacles(config: ModelConfig, vocabularies: Vocabularies) -> list[str]:
         f"model.norm=pre with model.tie_embeddings={config.tie_embeddings}": (
             config.norm == "pre" and not shared
         ),
+        "model.zero_start=true": own and config.zero_start,
         "tokenizer.joint=false": own and not vocabularies.joint,
         "tokenizer.symbols": own and bool(vocabularies.source.symbols),  # type: ignore[union-attr]
     }
@@ -314,21 +324,25 @@ def write_huggingface(bundle: Bundle, folder: Path) -> None:
             "exported, or export this one for ctranslate2"
         )
     assert isinstance(config, TransformerConfig)
-    theirs = _their_config(config, bundle.model.vocab_sizes)
-    files = {"config.json": theirs, "generation_config.json": _generation(bundle.decode, config)}
+    orders = [torch.tensor(order) for order in their_orders(vocabularies, config.zero_start)]
+    marks = marian_marks(len(orders[1])) if config.zero_start else MARKS
+    theirs = _their_config(config, [len(order) for order in orders]) | marks
+    generation = _generation(bundle.decode, config) | marks
+    files = {"config.json": theirs, "generation_config.json": generation}
     for name, content in files.items():
         write_json(folder / name, content)
     safetensors.torch.save_file(
-        _their_weights(bundle.model, config), folder / "model.safetensors", {"format": "pt"}
+        _their_weights(bundle.model, config, orders), folder / "model.safetensors", {"format": "pt"}
     )
     languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
-    write_vocabulary(vocabularies, languages, folder)
+    write_vocabulary(vocabularies, orders, languages, folder)
 
 
-def _their_config(config: TransformerConfig, sizes: tuple[int, int]) -> dict[str, Any]:
+def _their_config(config: TransformerConfig, sizes: Sequence[int]) -> dict[str, Any]:
     kind = next(kind for kind, norm in KINDS.items() if norm == config.norm)
     names = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
     found = {
+        "seq2seq": __version__,
         "architectures": [names[kind]],
         "model_type": kind,
         "vocab_size": sizes[0],
@@ -345,7 +359,6 @@ def _their_config(config: TransformerConfig, sizes: tuple[int, int]) -> dict[str
         "scale_embedding": True,
         "max_position_embeddings": config.max_length,
         "is_encoder_decoder": True,
-        **MARKS,
         "forced_eos_token_id": None,
         "tie_word_embeddings": config.tie_embeddings != "none",
     }
@@ -356,25 +369,42 @@ def _their_config(config: TransformerConfig, sizes: tuple[int, int]) -> dict[str
 
 
 def _generation(decode: DecodeConfig, config: TransformerConfig) -> dict[str, Any]:
-    """Their search with our settings; `bad_words_ids` keeps marks out of outputs."""
+    """Their search with our settings."""
     exponent = {"none": 0.0, "average": decode.length_penalty}
     return {
         "num_beams": decode.beam,
         "length_penalty": exponent.get(decode.length_norm, 1.0),
         "early_stopping": decode.beam > 1,  # when as many as beams have ended, as ours
         "max_length": config.max_length,
-        "bad_words_ids": [[PAD], [BOS]],
-        **MARKS,
     }
 
 
-def _their_weights(model: Any, config: TransformerConfig) -> dict[str, Tensor]:
+def marian_marks(size: int) -> dict[str, Any]:
+    """The numbers of marks in a vocabulary of Marian, whose padding is last."""
+    pad = size - 1
+    marks = {"pad_token_id": pad, "decoder_start_token_id": pad, "bad_words_ids": [[pad]]}
+    return {**marks, "bos_token_id": None, "eos_token_id": 0}
+
+
+def _their_weights(
+    model: Any, config: TransformerConfig, orders: Sequence[Tensor]
+) -> dict[str, Tensor]:
+    """Our weights by their names; `orders` are our ids by theirs, of source and target."""
     ours, order_D = model.state_dict(), _their_order(config.d_model)
-    found = {name: _permuted(ours[own], dims, order_D) for own, name, dims in _weight_names(config)}
+    found = {
+        name: _permuted(ours[own], dims, order_D) for own, name, dims in _weight_names(config)
+    }
+    bias = ours.get("output.bias")
+    bias_V = torch.zeros(model.vocab_sizes[1]) if bias is None else bias
+    rows = (orders[0], orders[1], orders[1])
+    names = ("source_embedding.tokens", "target_embedding.tokens", "output")
     source, target, output = (
-        _permuted(ours[f"{name}.weight"], (1,), order_D)
-        for name in ("source_embedding.tokens", "target_embedding.tokens", "output")
+        _permuted(ours[f"{name}.weight"][own], (1,), order_D)
+        for name, own in zip(names, rows, strict=True)
     )
+    if config.zero_start:
+        target[-1] = 0.0
+        source[-1] = 0.0  # which is masked
     if config.tie_embeddings == "all":
         found["model.shared.weight"] = source
     else:
@@ -382,6 +412,5 @@ def _their_weights(model: Any, config: TransformerConfig) -> dict[str, Tensor]:
         found["model.decoder.embed_tokens.weight"] = target
         if config.tie_embeddings == "none":
             found["lm_head.weight"] = output
-    bias = ours.get("output.bias")
-    found["final_logits_bias"] = (torch.zeros(len(output)) if bias is None else bias)[None]
+    found["final_logits_bias"] = bias_V[orders[1]][None]
     return {name: value.contiguous() for name, value in found.items()}

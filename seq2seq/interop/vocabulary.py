@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.sentencepiece import UNKNOWN, SentencePieceTokenizer
-from seq2seq.data.tokenizer import EOS, SPECIAL_TOKENS, Tokenizer
+from seq2seq.data.tokenizer import BOS, EOS, PAD, SPECIAL_TOKENS, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, UserError
 
@@ -24,7 +24,7 @@ class Words:
     Attributes:
         vocabularies: by our ids.
         rows: which of their ids is each of ours, for source and target.
-        languages: of source and target.
+        languages: of source and target; empty if nobody says.
         starts: whether BOS is a token of ours only, which is no output.
     """
 
@@ -37,7 +37,8 @@ class Words:
 def read_vocabulary(folder: Path, theirs: Mapping[str, Any]) -> Words:
     """Raises BundleError if there is none, or it is of another kind."""
     described = read_json(folder / "tokenizer_config.json", optional=True)
-    languages = [str(described.get(f"{side}_lang") or "") for side in ("source", "target")]
+    named = [described.get(f"{side}_lang") for side in ("source", "target")]
+    languages = [] if None in named else [str(name) for name in named]
     if not (folder / "source.spm").is_file():
         try:
             words = Tokenizer.load(folder / "tokenizer.json")
@@ -90,27 +91,44 @@ def _our_ids(
     return [pad, bos, eos, *others], [names[pad], bos_name, names[eos], *kept]
 
 
-def write_vocabulary(vocabularies: Vocabularies, languages: Sequence[str], folder: Path) -> None:
+def their_orders(vocabularies: Vocabularies, zero_start: bool) -> list[list[int]]:
+    """Our ids in the order of theirs, of source and target.
+
+    Marian ends with 0, has padding last, from which outputs start, and no mark for that.
+    """
+    return [
+        [EOS, *range(len(SPECIAL_TOKENS), size), PAD] if zero_start else list(range(size))
+        for size in vocabularies.sizes
+    ]
+
+
+def write_vocabulary(
+    vocabularies: Vocabularies, orders: Sequence[Tensor], languages: Sequence[str], folder: Path
+) -> None:
+    """Write the files of a vocabulary; `orders` as `their_orders` gives them."""
     described = {
         "source_lang": languages[0],
         "target_lang": languages[1],
-        "pad_token": SPECIAL_TOKENS[0],
-        "bos_token": SPECIAL_TOKENS[1],
-        "eos_token": SPECIAL_TOKENS[2],
+        "pad_token": SPECIAL_TOKENS[PAD],
+        "eos_token": SPECIAL_TOKENS[EOS],
         "clean_up_tokenization_spaces": False,
     }
     source, target = vocabularies.source, vocabularies.target
     if isinstance(source, Tokenizer):
         (folder / "tokenizer.json").write_text(_with_marks(source), encoding="utf-8")
         described |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": True}
+        described["bos_token"] = SPECIAL_TOKENS[BOS]
     else:
         assert isinstance(target, SentencePieceTokenizer)
         separate = source.names() != target.names()
-        for side, own in (("source", source), ("target", target)):
+        for side, own, order in zip(
+            ("source", "target"), (source, target), orders, strict=True
+        ):
             (folder / f"{side}.spm").write_bytes(own.model)
             if side == "source" or separate:
                 name = "vocab.json" if side == "source" else "target_vocab.json"
-                write_json(folder / name, {token: i for i, token in enumerate(own.names())})
+                names = own.names()
+                write_json(folder / name, {names[i]: n for n, i in enumerate(order.tolist())})
         described |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate}
         described["unk_token"] = UNKNOWN
     write_json(folder / "tokenizer_config.json", described)

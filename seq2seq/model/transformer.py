@@ -26,11 +26,17 @@ from seq2seq.model.translation_model import (
 
 
 class Embedding(nn.Module):
-    """Token ids (B, L) -> scaled vectors with positions and dropout (B, L, D)."""
+    """Token ids (B, L) -> scaled vectors with positions and dropout (B, L, D).
 
-    def __init__(self, config: TransformerConfig, tokens: nn.Embedding):
+    Args:
+        config: sizes and kinds.
+        tokens: the vectors of the tokens.
+        zero_start: the first token counts as a vector of zeros, whatever it is.
+    """
+
+    def __init__(self, config: TransformerConfig, tokens: nn.Embedding, zero_start: bool = False):
         super().__init__()
-        self.tokens = tokens
+        self.tokens, self.zero_start = tokens, zero_start
         self.scale = math.sqrt(config.d_model)  # section 3.4 of the paper
         self.positions: nn.Module | None = None  # rotary positions act inside attention
         if config.positions == "sinusoidal":
@@ -41,7 +47,10 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids_BL: Tensor, start: int | Tensor = 0) -> Tensor:
-        x_BLD = self.word_dropout(self.tokens(ids_BL) * self.scale)
+        x_BLD = self.tokens(ids_BL) * self.scale
+        if self.zero_start and isinstance(start, int) and start == 0:  # a tensor is never there
+            x_BLD[:, :1] = 0
+        x_BLD = self.word_dropout(x_BLD)
         if self.positions is not None:
             x_BLD = self.positions(x_BLD, start)
         dropped: Tensor = self.dropout(x_BLD)
@@ -65,7 +74,7 @@ class Transformer(TranslationModel):
         super().__init__(config, vocab_size, target_vocab_size)
         source_tokens, target_tokens = make_embeddings(config, self.vocab_sizes)
         self.source_embedding = Embedding(config, source_tokens)
-        self.target_embedding = Embedding(config, target_tokens)
+        self.target_embedding = Embedding(config, target_tokens, config.zero_start)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         head_dim = config.head_dim or config.d_model // config.n_heads

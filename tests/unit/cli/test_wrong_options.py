@@ -11,7 +11,7 @@ from importlib import import_module
 import pytest
 
 from seq2seq.cli.completion import SETTINGS, completion
-from seq2seq.cli.main import COMMANDS
+from seq2seq.cli.main import COMMANDS, module_of
 
 # Command lines after $, each with its answer, which ends in code 2; long answers go on below.
 ANSWERS = """
@@ -312,7 +312,7 @@ compset() {{ PREFIX=${{PREFIX#*=}} }}
 _files() {{ echo resume=$(ls -d $PREFIX*) }}
 PREFIX='{words[-1]}'; _seq2seq_{words[1]}_settings
 """
-    script = completion(shell, COMMANDS).replace("compdef", ": compdef") + call
+    script = completion(shell, COMMANDS, module_of).replace("compdef", ": compdef") + call
     found = subprocess.run([shell], input=script, capture_output=True, text=True, cwd=tmp_path,
                            check=True)  # fmt: skip
     assert found.stdout == f"{offered}\n"

@@ -85,7 +85,7 @@ def test_an_imported_model_has_the_logits_of_the_original(shape, tmp_path):
     columns = our_ids(torch.arange(len(names))[None], names, ours.vocabularies.target)[0]
     torch.testing.assert_close(found[..., columns], expected, atol=1e-5, rtol=0)
     # A start mark of ours alone is no output: softmax is over the same tokens.
-    assert found[..., BOS].max() < -1e3
+    assert found[..., BOS].max() < found[..., BOS + 1 :].min() - 15
 
 
 def test_vocabularies_encode_and_decode_as_the_original_on_text_of_all_kinds(tmp_path):

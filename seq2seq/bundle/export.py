@@ -1,0 +1,76 @@
+"""The folder that a model is exported to: new, or in the place of one that was exported before."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from seq2seq.bundle.find import is_exported, is_shipped
+from seq2seq.errors import RunError
+
+
+def export_place(bundle: Path, output: Path | None, form: str) -> Path:
+    """The folder to export to.
+
+    Args:
+        bundle: what is exported.
+        output: as the user named it; None = beside the bundle, or in the current folder if the
+            bundle is shipped.
+        form: what is put behind the bundle's name then.
+    """
+    beside = _absolute(Path(bundle.name) if is_shipped(bundle) else bundle)
+    return _absolute(output or beside.with_name(f"{beside.name}-{form}"))
+
+
+@contextmanager
+def export_folder(output: Path, force: bool) -> Iterator[Path]:
+    """A new folder to write to, which becomes `output` when the block ends well.
+
+    Args:
+        output: as `export_place` gives it.
+        force: replace an exported model that is there, but nothing else.
+
+    Raises:
+        RunError: the output exists, or cannot be written.
+    """
+    replaceable = output.is_dir() and (_was_exported(output) or not any(output.iterdir()))
+    replaceable &= output != Path.cwd()
+    if output.exists() and not (force and replaceable):
+        raise RunError(
+            f"{output} exists already: choose another folder with --output"
+            + (", since --force replaces exported models only" if force else ", or add --force")
+        )
+    partial = output.with_name(f"{output.name}.{uuid.uuid4().hex}.partial")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        if force and output.exists():
+            shutil.rmtree(output)
+        partial.rename(output)
+    except OSError as error:
+        raise RunError(
+            f"the model {output} cannot be written: {error}. Make room or mend the folder"
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _was_exported(folder: Path) -> bool:
+    """Whether this project wrote a folder for another program."""
+    if is_exported(folder):
+        return True
+    try:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and {"model_type", "seq2seq"} <= content.keys()
+
+
+def _absolute(path: Path) -> Path:
+    """So that "." has a name, too."""
+    return Path(os.path.abspath(path))
