@@ -39,7 +39,7 @@ from seq2seq.bundle.ctranslate2 import exported  # noqa: E402
 from seq2seq.bundle.ctranslate2_export import export  # noqa: E402
 from seq2seq.cli.export import main  # noqa: E402
 from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
-from seq2seq.inference.engines import choose_engine  # noqa: E402
+from seq2seq.inference.engines import choose_engine, ctranslate2_tasks  # noqa: E402
 from seq2seq.inference.engines import ctranslate2 as ctranslate2_engine  # noqa: E402
 from seq2seq.inference.engines.ctranslate2 import CTranslate2Engine  # noqa: E402
 
@@ -229,8 +229,8 @@ def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
     config = replace(DECODE, **changes)
     asked = requests(40, seed=1)
     asked += [replace(request, prefix=(5,)) for request in requests(3)]
-    tasks = [ctranslate2_engine._Task(request, (0, 9)) for request in asked]
-    batches = list(ctranslate2_engine._batches(tasks, config, False, workers))
+    tasks = [ctranslate2_tasks.Task(request, (0, 9)) for request in asked]
+    batches = list(ctranslate2_tasks.batches(tasks, config, False, workers))
     assert sorted(row for rows in batches for row in rows) == list(range(43))
     for rows in batches:
         assert len({tasks[row].request.prefix for row in rows}) == 1
@@ -242,14 +242,14 @@ def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
 @pytest.mark.parametrize("beam", [1, 4])
 def test_workers_get_equal_shares(beam, count, workers):
     config = replace(DECODE, beam=beam, n_best=1)
-    tasks = [ctranslate2_engine._Task(Request([5, 6, 7]), (0, 9)) for _ in range(count)]
-    batches = list(ctranslate2_engine._batches(tasks, config, False, workers))
+    tasks = [ctranslate2_tasks.Task(Request([5, 6, 7]), (0, 9)) for _ in range(count)]
+    batches = list(ctranslate2_tasks.batches(tasks, config, False, workers))
     shares = [0] * workers
     for rows in batches:  # whoever is free takes the next
         shares[shares.index(min(shares))] += len(rows)
     rounds = -(-len(batches) // workers)
     assert max(shares) <= -(-count // workers) + rounds
-    assert rounds <= 1 + ctranslate2_engine.BATCHES_PER_WORKER  # and few, which are faster
+    assert rounds <= 1 + ctranslate2_tasks.BATCHES_PER_WORKER  # and few, which are faster
 
 
 def test_no_empty_output_takes_the_place_of_what_the_limit_cut_off(tmp_path):
