@@ -97,7 +97,7 @@ $ translate --attention a.jpg x
 $ translate --attention a.png --engine ctranslate2 x
     --engine ctranslate2 has no --attention: leave it out, or use torch
 $ translate --engine marian x
-    --engine marian is not known: choose one of: ctranslate2, torch
+    --engine marian is not known: choose one of: auto, ctranslate2, torch
 $ translate --engine ctranslate2 --cuda-graphs x
     --engine ctranslate2 has no --cuda-graphs: leave it out, or use torch
 $ translate --sample --min-p 0.1 --engine ctranslate2 x
@@ -243,7 +243,7 @@ def test_a_text_may_begin_like_an_option_and_options_come_anywhere(monkeypatch):
     ("words", "offered"),
     [
         (["seq2seq", "e"], "evaluate export"),
-        (["seq2seq", "score", "--engine", ""], "torch ctranslate2"),
+        (["seq2seq", "score", "--engine", ""], "auto torch ctranslate2"),
         (["translate", "--le"], "--length-norm --length-penalty"),
     ],
 )
