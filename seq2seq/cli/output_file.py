@@ -31,8 +31,8 @@ from seq2seq.lines import packer
 LONGEST_NAME = 255 - len(".partial.json.0123abcd.partial")
 
 # What may be otherwise when one goes on: it changes nothing in the answers.
-FREE = ("texts", "file", "output", "resume", "force", "model", "device", "batch_tokens", "quiet",
-        "attention", "cuda_graphs")  # fmt: skip
+FREE = ("texts", "file", "output", "resume", "force", "model", "use", "device", "batch_tokens",
+        "quiet", "verbose", "attention", "cuda_graphs")  # fmt: skip
 
 
 class Interrupted(RunError):

@@ -99,9 +99,8 @@ def choose_engine(
     """
     from importlib.util import find_spec
 
-    from seq2seq.bundle.config import read_config
-    from seq2seq.bundle.ctranslate2 import require_ctranslate2, require_expressible
-    from seq2seq.bundle.find import bundle_folder, is_exported
+    from seq2seq.bundle.ctranslate2 import exported, require_ctranslate2
+    from seq2seq.bundle.find import is_exported
 
     if len(paths) == 1 and is_exported(Path(paths[0])):
         return "ctranslate2", "the model was exported for it"
@@ -116,8 +115,7 @@ def choose_engine(
     try:
         if device not in ("auto", "cpu") or require_ctranslate2().get_cuda_device_count():
             return "torch", "on a GPU it computes in 16 bits"
-        folder = bundle_folder(paths[0])
-        require_expressible(read_config(folder / "config.json").model, folder)
+        exported(Path(paths[0]))
     except UserError as error:  # which torch tells again, if it cannot run the model either
         return "torch", str(error)
     return "ctranslate2", "it is installed, and gives what torch gives, sooner"

@@ -668,19 +668,25 @@ AUTO = [
 
 
 @pytest.mark.parametrize(("asked", "engine", "why"), AUTO)
-def test_auto_takes_ctranslate2_where_it_gives_what_torch_gives(folder, asked, engine, why):
+def test_auto_takes_ctranslate2_where_it_gives_what_torch_gives(
+    folder, asked, engine, why, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path))
     given = {"device": "cpu", "precision": "auto"} | asked
     chosen, reason = choose_engine([folder.with_name("bundle")], **given)
     assert (chosen, why in reason) == (engine, True)
 
 
-def test_auto_takes_torch_for_what_ctranslate2_cannot_run(folder, tmp_path):
+def test_auto_takes_torch_for_what_ctranslate2_cannot_run(folder, tmp_path, monkeypatch):
     bundle = folder.with_name("bundle")
     assert choose_engine([bundle, bundle], "cpu", "auto") == ("torch", "several models vote")
     assert choose_engine([folder], "cpu", "auto")[0] == "ctranslate2"
     tiny_bundle(qk_norm=True).save(tmp_path / "b")
     engine, why = choose_engine([tmp_path / "b"], "cpu", "auto")
     assert (engine, "qk_norm" in why) == ("torch", True)
+    monkeypatch.setenv("SEQ2SEQ_CACHE", os.devnull)
+    engine, why = choose_engine([bundle], "cpu", "auto")
+    assert (engine, "cannot be written" in why) == ("torch", True)
     assert isinstance(Translator.load(tmp_path / "b", "cpu", engine="auto").engine, TorchEngine)
 
 
