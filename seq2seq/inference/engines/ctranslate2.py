@@ -33,7 +33,7 @@ from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request, check_requests, output_limits
-from seq2seq.errors import BundleError, ConfigError, UserError
+from seq2seq.errors import BundleError, UserError
 from seq2seq.inference.engines import Loaded, Progress, device_number
 from seq2seq.inference.engines.ctranslate2_tasks import (
     Output,
@@ -41,11 +41,12 @@ from seq2seq.inference.engines.ctranslate2_tasks import (
     batches,
     ended,
     hypotheses,
+    length_exponent,
+    refuse_unknown,
     without_end,
 )
 
 LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
-NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
 BATCH_TOKENS = 8192  # source positions that are scored at once
 BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
 
@@ -96,7 +97,7 @@ class CTranslate2Engine:
             ConfigError: a setting that CTranslate2 does not know.
             RequestError: what is asked of a translation cannot be.
         """
-        _refuse_unknown(config)
+        refuse_unknown(config)
         limits = [
             output_limits(len(request.source) + 1, config, self.max_length, self.length_ratio)
             for request in requests
@@ -157,7 +158,7 @@ class CTranslate2Engine:
         self, tasks: Sequence[Task], config: DecodeConfig, progress: Progress
     ) -> tuple[list[list[Output]], list[int]]:
         """What was found for each sentence, and where rules have changed the probabilities."""
-        penalty = _length_penalty(config)
+        penalty = length_exponent(config)
         found = self._translated(tasks, config, penalty, progress=progress)
         unfit = [row for row, task in enumerate(tasks) if not task.fits(found[row])]
         again = self._translated([tasks[row] for row in unfit], config, penalty, True, own=True)
@@ -279,32 +280,6 @@ class CTranslate2Engine:
 
     def _tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._target[i] for i in ids]
-
-
-def _length_penalty(config: DecodeConfig) -> float:
-    """Its score is log probability / length ** penalty, as ours with `average`.
-
-    We rank by our own formula what has ended; its score decides only which are the N best of
-    more than N that did, and when it may stop.
-    """
-    return max(NO_PENALTY, config.length_penalty * (config.length_norm != "none"))
-
-
-def _refuse_unknown(config: DecodeConfig) -> None:
-    """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
-    sampled = config.strategy != "beam"
-    lacking = {
-        f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
-        # Its own is applied to scores before the softmax.
-        f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
-    }
-    problems = [
-        f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"
-        for name, asked in lacking.items()
-        if asked
-    ]
-    if problems:
-        raise ConfigError(problems)
 
 
 def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any:

@@ -1,4 +1,4 @@
-"""Sentences for CTranslate2: their limits and batches, and what was found for them."""
+"""What CTranslate2 is asked: settings, limits and batches; and what it found for sentences."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
 from seq2seq.decoding.request import Request
+from seq2seq.errors import ConfigError
 
 Tokens = tuple[int, ...]
 Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
 
+NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
 BATCHES_PER_WORKER = 4  # at least, lest all wait for the one that has the longest sentences, ...
 FEWEST_ROWS = 64  # ... but of so many hypotheses: in smaller ones each takes longer
 
@@ -113,3 +115,29 @@ def _fair_share(sentences: int, width: int, workers: int) -> int:
         return sentences
     fewest = min(FEWEST_ROWS // width, math.ceil(sentences / workers))
     return max(1, fewest, math.ceil(sentences / (workers * BATCHES_PER_WORKER)))
+
+
+def length_exponent(config: DecodeConfig) -> float:
+    """Its score is log probability / length ** penalty, as ours with `average`.
+
+    We rank by our own formula what has ended; its score decides only which are the N best of
+    more than N that did, and when it may stop.
+    """
+    return max(NO_PENALTY, config.length_penalty * (config.length_norm != "none"))
+
+
+def refuse_unknown(config: DecodeConfig) -> None:
+    """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
+    sampled = config.strategy != "beam"
+    lacking = {
+        f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
+        # Its own is applied to scores before the softmax.
+        f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
+    }
+    problems = [
+        f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"
+        for name, asked in lacking.items()
+        if asked
+    ]
+    if problems:
+        raise ConfigError(problems)
