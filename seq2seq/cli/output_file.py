@@ -135,7 +135,7 @@ def made_with(
 def _precision(options: TranslateOptions) -> str:
     """The name of the arithmetic, which with auto depends on the device."""
     device, precision = options.model.device, options.model.precision
-    if options.model.engine == "ctranslate2":
+    if options.model.engine != "torch":
         from seq2seq.inference.engines.ctranslate2 import choose_device as device_of
 
         kind, _ = device_of(device, precision)

@@ -69,14 +69,16 @@ def _run(options: TranslateOptions) -> None:
     set_up_libraries()
     models = [find_model(name) for name in options.model.model] or [find_model(None)]
     folders = [folder for folder, _ in models]
-    why = "asked for"
-    if options.model.engine == "auto":
-        options.model.engine, why = choose_engine(
+    engine, why = options.model.engine, "asked for"
+    if engine == "auto":
+        engine, why = choose_engine(
             folders, options.model.device, options.model.precision, only_torch(options)
         )
+        if engine == "torch":
+            options.model.engine = engine
     if not options.quiet:
         names, reason = " and ".join(map(str, folders)), models[0].why
-        ran = f" on {options.model.engine} ({why})" if options.verbose else ""
+        ran = f" on {engine} ({why})" if options.verbose else ""
         print(f"translate: using the model {names} ({reason}){ran}", file=sys.stderr, flush=True)
     if _is_prompt(options):
         _prompt(_load(folders, options), options, asked)

@@ -82,7 +82,7 @@ def hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis
         return all_of_them
     # What the limit cut off is better than nothing only.
     finished = [one for one in all_of_them if one.finished] or all_of_them[:1]
-    return finished[: config.n_best]
+    return finished
 
 
 def batches(
