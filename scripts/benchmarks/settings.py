@@ -65,7 +65,7 @@ class DecodeBenchmarkConfig(Checked):
 
     model: ModelConfig = group(TransformerConfig)  # of random weights
     vocab_size: int = setting(8000, "subwords", at_least=8)
-    precisions: list[str] = setting(["float32"], "see inference/precision.py")
+    precisions: list[str] = setting(["float32"], "see inference/engines/torch.py")
     beams: list[int] = setting([1, 5], "hypotheses of a sentence", at_least=1)
     batches: list[int] = setting([1, 64], "sentences decoded together", at_least=1)
     workers: list[int] = setting([1], "batches at once, a thread each", at_least=1)

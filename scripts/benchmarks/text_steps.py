@@ -24,8 +24,8 @@ from seq2seq.data.word_links import WordLinks
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.text import NAMES
 from seq2seq.inference.text.language import foreign
-from seq2seq.inference.text.markup import find_markup
 from seq2seq.inference.text.placeholders import find_items, lost
+from seq2seq.inference.text.tags import find_markup
 from seq2seq.inference.text.typography import plain
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator

@@ -11,7 +11,6 @@ from typing import Any
 
 import shtab
 
-from seq2seq.cli.main import module_of
 from seq2seq.cli.names import choices_of, presets_of, settings_of
 from seq2seq.config import AverageConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from seq2seq.config.checked import groups_of

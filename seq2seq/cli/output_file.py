@@ -31,8 +31,8 @@ from seq2seq.lines import packer
 LONGEST_NAME = 255 - len(".partial.json.0123abcd.partial")
 
 # What may be otherwise when one goes on: it changes nothing in the answers.
-FREE = ("texts", "file", "output", "resume", "force", "model", "device", "batch_tokens", "quiet",
-        "attention", "cuda_graphs")  # fmt: skip
+FREE = ("texts", "file", "output", "resume", "force", "model", "use", "device", "batch_tokens",
+        "quiet", "verbose", "attention", "cuda_graphs")  # fmt: skip
 
 
 class Interrupted(RunError):
@@ -135,7 +135,7 @@ def made_with(
 def _precision(options: TranslateOptions) -> str:
     """The name of the arithmetic, which with auto depends on the device."""
     device, precision = options.model.device, options.model.precision
-    if options.model.engine == "ctranslate2":
+    if options.model.engine != "torch":
         from seq2seq.inference.engines.ctranslate2 import choose_device as device_of
 
         kind, _ = device_of(device, precision)

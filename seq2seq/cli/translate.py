@@ -41,7 +41,7 @@ LETTERS = 1 << 20  # ... and their characters
 FIRST = 8000  # characters of the first block
 LINE = 20  # characters that a line counts in any case
 SECONDS = 5.0  # that a block may take: so long is the wait for its answers, so much a kill loses
-LONG = 20_000  # characters of a line that is answered in parts
+LONG = 10_000  # characters of a line that is answered in parts
 STDIN = "standard input"
 _ENDS = re.compile(r"(?:(?<=[.!?…])|(?<=[,;:])|)\s+")
 
@@ -69,14 +69,16 @@ def _run(options: TranslateOptions) -> None:
     set_up_libraries()
     models = [find_model(name) for name in options.model.model] or [find_model(None)]
     folders = [folder for folder, _ in models]
-    why = "asked for"
-    if options.model.engine == "auto":
-        options.model.engine, why = choose_engine(
+    engine, why = options.model.engine, "asked for"
+    if engine == "auto":
+        engine, why = choose_engine(
             folders, options.model.device, options.model.precision, only_torch(options)
         )
+        if engine == "torch":
+            options.model.engine = engine
     if not options.quiet:
         names, reason = " and ".join(map(str, folders)), models[0].why
-        ran = f" on {options.model.engine} ({why})" if options.verbose else ""
+        ran = f" on {engine} ({why})" if options.verbose else ""
         print(f"translate: using the model {names} ({reason}){ran}", file=sys.stderr, flush=True)
     if _is_prompt(options):
         _prompt(_load(folders, options), options, asked)
@@ -89,7 +91,7 @@ def _run(options: TranslateOptions) -> None:
         translator = _load(folders, options)
         with _progress(options, output) as progress:
             for block in blocks(rest, pauses):
-                with progress.block(len(block)):
+                with progress.block(sum(record.end == "\n" for record in block)):
                     found = _translate(translator, block, asked, progress)
                 output.write(block, _answers(form, block, found))
         output.finish()
@@ -173,7 +175,8 @@ def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
             best = max(spaces, key=lambda one: (text[one.start() - 1] in ".!?…", one.start()),
                        default=None)  # fmt: skip
             start, end = best.span() if best else (at + LONG, at + LONG)
-            yield Record(text[at:start], text[at:start], end=text[start:end])
+            gap = re.sub(r"[\r\n]+", " ", text[start:end])  # of a text on the command line
+            yield Record(text[at:start], text[at:start], end=gap)
             at = end
         yield record if not at else Record(text[at:], text[at:])
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.inference.text.markup import blanked, find_tags
 from seq2seq.inference.text.step import AttentiveStep
+from seq2seq.inference.text.tags import blanked, find_tags
 from seq2seq.inference.translation import Translation
 
 Ids = Sequence[int]

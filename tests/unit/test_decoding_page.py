@@ -32,6 +32,7 @@ def shell(monkeypatch, capsys, tmp_path):
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_MODEL", str(ROOT / "docs" / "decoding_model"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
 
     def run(line: str) -> list[str]:
         if match := re.fullmatch(r"printf '(.*)' > (\S+)", line):

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from seq2seq.bundle.find import is_exported
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
@@ -50,6 +52,30 @@ class Engine(Protocol):
         ...
 
 
+class BothEngines:
+    """CTranslate2, and torch where it would find something else: where a rule takes words away.
+
+    CTranslate2 takes them away before the softmax, torch after it. Such searches are rare: of what
+    was degenerate. Torch is loaded when the first of them comes.
+    """
+
+    def __init__(self, quick: Engine, exact: Callable[[], Engine]):
+        self._quick, self._exact = quick, cache(exact)
+        self.max_length = quick.max_length
+
+    def search(
+        self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
+    ) -> list[list[Hypothesis]]:
+        ruled = config.no_repeat_ngram or any(one.prefix or one.banned for one in requests)
+        return (self._exact() if ruled else self._quick).search(requests, config, progress)
+
+    def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        return self._quick.score(pairs)
+
+    def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
+        return self._quick.attention(pairs)
+
+
 class Loaded(NamedTuple):
     """The parts of a translator; see its arguments."""
 
@@ -71,6 +97,10 @@ def load_engine(
     """
     if name == "auto":
         name, _ = choose_engine(paths, device, precision, ["CUDA graphs"] * cuda_graphs)
+        if name == "ctranslate2" and not is_exported(Path(paths[0])):
+            quick = load_engine(paths, device, name, precision, cuda_graphs)
+            return quick._replace(engine=BothEngines(quick.engine, lambda: load_engine(
+                paths, "cpu", "torch", "float32", cuda_graphs).engine))  # fmt: skip
     if name == "ctranslate2":
         from seq2seq.inference.engines import ctranslate2
 
@@ -90,7 +120,7 @@ def choose_engine(
     """The engine for `auto`, and why it is that one.
 
     CTranslate2 starts without torch, and computes in float32 what torch does; so it is taken where
-    nothing is asked that it does otherwise.
+    nothing is asked that it does otherwise (`BothEngines` has the exception).
 
     Args:
         paths: of the models.
@@ -99,9 +129,7 @@ def choose_engine(
     """
     from importlib.util import find_spec
 
-    from seq2seq.bundle.config import read_config
-    from seq2seq.bundle.ctranslate2 import require_ctranslate2, require_expressible
-    from seq2seq.bundle.find import bundle_folder, is_exported
+    from seq2seq.bundle.ctranslate2 import exported, require_ctranslate2
 
     if len(paths) == 1 and is_exported(Path(paths[0])):
         return "ctranslate2", "the model was exported for it"
@@ -116,8 +144,7 @@ def choose_engine(
     try:
         if device not in ("auto", "cpu") or require_ctranslate2().get_cuda_device_count():
             return "torch", "on a GPU it computes in 16 bits"
-        folder = bundle_folder(paths[0])
-        require_expressible(read_config(folder / "config.json").model, folder)
+        exported(Path(paths[0]))
     except UserError as error:  # which torch tells again, if it cannot run the model either
         return "torch", str(error)
     return "ctranslate2", "it is installed, and gives what torch gives, sooner"

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +31,24 @@ from seq2seq.cores import usable_cores
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
+from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request, check_requests, output_limits
-from seq2seq.errors import BundleError, ConfigError, UserError
+from seq2seq.errors import BundleError, UserError
 from seq2seq.inference.engines import Loaded, Progress, device_number
-
-Tokens = tuple[int, ...]
-Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
+from seq2seq.inference.engines.ctranslate2_tasks import (
+    Output,
+    Task,
+    batches,
+    ended,
+    hypotheses,
+    length_exponent,
+    refuse_unknown,
+    without_end,
+)
 
 LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
-NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
 BATCH_TOKENS = 8192  # source positions that are scored at once
 BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
-BATCHES_PER_WORKER = 4  # at least, lest all wait for the one that has the longest sentences, ...
-FEWEST_ROWS = 64  # ... but of so many hypotheses: in smaller ones each takes longer
 
 
 class CTranslate2Engine:
@@ -94,13 +97,13 @@ class CTranslate2Engine:
             ConfigError: a setting that CTranslate2 does not know.
             RequestError: what is asked of a translation cannot be.
         """
-        _refuse_unknown(config)
+        refuse_unknown(config)
         limits = [
             output_limits(len(request.source) + 1, config, self.max_length, self.length_ratio)
             for request in requests
         ]
         check_requests(requests, [most for _, most in limits])
-        tasks = [_Task(*task) for task in zip(requests, limits, strict=True)]
+        tasks = [Task(*task) for task in zip(requests, limits, strict=True)]
         found, unsure = self._found(tasks, config, progress)
         pairs = [
             (tasks[row].request.source, without_end(output))
@@ -111,7 +114,7 @@ class CTranslate2Engine:
         for row in unsure:
             outputs = [output for output, _ in found[row]]
             found[row] = [(output, sum(next(forced)[: len(output)])) for output in outputs]
-        return [_hypotheses(outputs, config) for outputs in found]
+        return [hypotheses(outputs, config) for outputs in found]
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         """Log probabilities of the tokens of each target, its end mark last."""
@@ -152,10 +155,10 @@ class CTranslate2Engine:
         return results
 
     def _found(
-        self, tasks: Sequence[_Task], config: DecodeConfig, progress: Progress
+        self, tasks: Sequence[Task], config: DecodeConfig, progress: Progress
     ) -> tuple[list[list[Output]], list[int]]:
         """What was found for each sentence, and where rules have changed the probabilities."""
-        penalty = _length_penalty(config)
+        penalty = length_exponent(config)
         found = self._translated(tasks, config, penalty, progress=progress)
         unfit = [row for row, task in enumerate(tasks) if not task.fits(found[row])]
         again = self._translated([tasks[row] for row in unfit], config, penalty, True, own=True)
@@ -169,7 +172,7 @@ class CTranslate2Engine:
     def _add_ended(
         self,
         found: list[list[Output]],
-        tasks: Sequence[_Task],
+        tasks: Sequence[Task],
         config: DecodeConfig,
         strict_rows: Sequence[int],
     ) -> None:
@@ -180,7 +183,7 @@ class CTranslate2Engine:
         with what it cuts off; at the model's own limit it still does. What the rules forbid can
         be among what ended, such as an empty output, and is left out.
         """
-        cut = [row for row, outputs in enumerate(found) if not all(_ended(o) for o, _ in outputs)]
+        cut = [row for row, outputs in enumerate(found) if not all(ended(o) for o, _ in outputs)]
         for strict in (False, True):
             rows = [row for row in cut if (row in strict_rows) == strict]
             chosen = [
@@ -196,7 +199,7 @@ class CTranslate2Engine:
 
     def _translated(
         self,
-        tasks: Sequence[_Task],
+        tasks: Sequence[Task],
         config: DecodeConfig,
         penalty: float,
         strict: bool = False,
@@ -210,7 +213,7 @@ class CTranslate2Engine:
         found: list[list[Output]] = [[] for _ in tasks]
         started = [
             (rows, self._start([tasks[row] for row in rows], config, penalty, strict))
-            for rows in _batches(tasks, config, own, self._workers)
+            for rows in batches(tasks, config, own, self._workers)
         ]
         for rows, futures in started:
             for row, future in zip(rows, futures, strict=True):
@@ -221,7 +224,7 @@ class CTranslate2Engine:
 
     def _start(
         self,
-        batch: Sequence[_Task],
+        batch: Sequence[Task],
         config: DecodeConfig,
         penalty: float,
         strict: bool = False,
@@ -277,124 +280,6 @@ class CTranslate2Engine:
 
     def _tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._target[i] for i in ids]
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A sentence to be translated.
-
-    Attributes:
-        limit: fewest output tokens before the end mark, and most with it.
-    """
-
-    request: Request
-    limit: tuple[int, int]
-
-    @property
-    def least(self) -> int:
-        return self.limit[0]
-
-    @property
-    def most(self) -> int:
-        return self.limit[1]
-
-    @property
-    def ruled(self) -> bool:
-        """Whether rules may take likely tokens away."""
-        return bool(self.least > 1 or self.request.prefix or self.request.banned)
-
-    def fits(self, outputs: Sequence[Output]) -> bool:
-        """Whether all are free of marks and in its limits; those of its batch may be wider."""
-        return all(
-            self.least <= len(without_end(output)) <= len(output) <= self.most
-            and not {PAD, BOS} & set(output)
-            for output, _ in outputs
-        )
-
-
-def _ended(output: Tokens) -> bool:
-    return output[-1:] == (EOS,)
-
-
-def without_end(output: Tokens) -> Tokens:
-    return output[:-1] if _ended(output) else output
-
-
-def _hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis]:
-    """From what was found for a sentence, best first."""
-    all_of_them = [
-        Hypothesis(
-            list(without_end(output)),
-            log_prob,
-            log_prob / length_divisor(len(output), config),
-            _ended(output),
-        )
-        for output, log_prob in found
-    ]
-    all_of_them.sort(key=lambda one: -one.score)
-    if config.strategy != "beam":
-        return all_of_them
-    # What the limit cut off is better than nothing only.
-    finished = [one for one in all_of_them if one.finished] or all_of_them[:1]
-    return finished[: config.n_best]
-
-
-def _batches(
-    tasks: Sequence[_Task], config: DecodeConfig, own: bool, workers: int
-) -> Iterator[list[int]]:
-    """Numbers of sentences of similar length and equal rules, in each group the longest first.
-
-    With `own` their limits are equal, too. Several workers get several batches each.
-    """
-    groups: dict[Any, list[int]] = defaultdict(list)
-    for row, task in enumerate(tasks):
-        banned = tuple(map(tuple, task.request.banned))
-        # Beside sentences with a prefix, one without could not end at once.
-        groups[task.least, own and task.most, bool(task.request.prefix), banned].append(row)
-    tokens = 2 * max(1, config.batch_tokens // config.width)  # of two equal sides
-    most = _fair_share(len(tasks), config.width, workers)
-    for rows in groups.values():
-        number = math.ceil(len(rows) / most)
-        if number > 1:  # a round for all workers, or several
-            number = math.ceil(number / workers) * workers
-        budget = Budget(tokens, math.ceil(len(rows) / number))
-        lengths = np.array([[len(tasks[row].request.source) + 1] * 2 for row in rows])
-        for batch in reversed(token_batches(lengths, budget)):
-            yield [rows[i] for i in batch]
-
-
-def _fair_share(sentences: int, width: int, workers: int) -> int:
-    """How many sentences a batch may have, so that no worker waits long for another."""
-    if workers == 1:
-        return sentences
-    fewest = min(FEWEST_ROWS // width, math.ceil(sentences / workers))
-    return max(1, fewest, math.ceil(sentences / (workers * BATCHES_PER_WORKER)))
-
-
-def _length_penalty(config: DecodeConfig) -> float:
-    """Its score is log probability / length ** penalty, as ours with `average`.
-
-    We rank by our own formula what has ended; its score decides only which are the N best of
-    more than N that did, and when it may stop.
-    """
-    return max(NO_PENALTY, config.length_penalty * (config.length_norm != "none"))
-
-
-def _refuse_unknown(config: DecodeConfig) -> None:
-    """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
-    sampled = config.strategy != "beam"
-    lacking = {
-        f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
-        # Its own is applied to scores before the softmax.
-        f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
-    }
-    problems = [
-        f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"
-        for name, asked in lacking.items()
-        if asked
-    ]
-    if problems:
-        raise ConfigError(problems)
 
 
 def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from seq2seq.inference.text.markup import in_prose
 from seq2seq.inference.text.step import Step
+from seq2seq.inference.text.tags import in_prose
 from seq2seq.inference.translation import Translation
 
 _WORD = re.compile(r"[^\W\d_]+")

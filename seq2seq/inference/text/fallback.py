@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from seq2seq.data.annotations import PLACEHOLDERS
 from seq2seq.inference.text.segmentation import Layout, split_text
@@ -133,18 +133,10 @@ Candidates = list[Translation]  # of one source, best first
 Prepare = Callable[[str, str, int | None], Source]  # of a part: its text, prefix and room
 
 
-class Search(Protocol):
-    """Finds translations of sources, with changes to the settings of the search."""
-
-    def __call__(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]: ...
-
-
-class WriteTerms(Protocol):
-    """Translations with missing terms in their places; none where there is no place."""
-
-    def __call__(
-        self, sources: Sequence[Source], found: Sequence[Translation], search: Search
-    ) -> list[Candidates]: ...
+# Finds translations of sources, with changes to the settings of the search.
+Search = Callable[..., list[Candidates]]
+# Gives translations with missing terms in their places; none where there is no place.
+WriteTerms = Callable[[Sequence[Source], Sequence[Translation], Search], list[Candidates]]
 
 
 class Fallback:
@@ -187,8 +179,8 @@ class Fallback:
         ladder = (
             ("with placeholders", {"thing", "number"}, self._with_placeholders),
             ("with its terms", {"term"}, self._with_terms),
-            ("without repetition", {""}, self._without_repetition),
-            ("in parts", {"thing", "number", ""}, self._in_parts),
+            ("without repetition", {""}, lambda some, _: self.search(some, **NO_REPETITION)),
+            ("in parts", {"thing", "number", ""}, lambda some, _: self._in_parts(some)),
         )
         for how, kinds, rung in ladder:
             rows = {
@@ -256,14 +248,7 @@ class Fallback:
             return [[] for _ in sources]
         return self.write_terms(sources, found, self.search)
 
-    def _without_repetition(
-        self, sources: Sequence[Source], found: Sequence[Translation]
-    ) -> list[Candidates]:
-        return self.search(sources, **NO_REPETITION)
-
-    def _in_parts(
-        self, sources: Sequence[Source], found: Sequence[Translation]
-    ) -> list[Candidates]:
+    def _in_parts(self, sources: Sequence[Source]) -> list[Candidates]:
         layouts = [_around(source) or _halves(source.plain) for source in sources]
         parts = [
             self.prepare(piece, source.prefix if i == 0 else "", source.most)
@@ -282,17 +267,21 @@ class Fallback:
 
 def _described(faults: Sequence[Fault]) -> str:
     """Faults in words: repetition and too long, lost 3.5."""
-    lost = list(dict.fromkeys(fault.text for fault in faults if fault.kind))
-    said = [fault.text for fault in faults if not fault.kind]
+    said, lost = _words(faults)
     return " and ".join([*said, *[f"lost {', '.join(lost)}"] * bool(lost)])
 
 
 def _left(faults: Sequence[Fault]) -> list[str]:
     """Notes of what could not be mended."""
-    said = [fault.text for fault in faults if not fault.kind]
-    lost = list(dict.fromkeys(fault.text for fault in faults if fault.kind))
+    said, lost = _words(faults)
     notes = [f"degenerate ({', '.join(said)}): nothing better was found"] * bool(said)
     return [*notes, *[f"lost: {', '.join(lost)}"] * bool(lost)]
+
+
+def _words(faults: Sequence[Fault]) -> tuple[list[str], list[str]]:
+    """What is degenerate, and what got lost, each once."""
+    lost = dict.fromkeys(fault.text for fault in faults if fault.kind)
+    return [fault.text for fault in faults if not fault.kind], list(lost)
 
 
 def _pattern(word: str) -> re.Pattern[str]:

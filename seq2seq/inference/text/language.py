@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from seq2seq.inference.text.markup import blanked, find_markup
+from seq2seq.inference.text.tags import blanked, find_markup
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

@@ -1,6 +1,6 @@
-"""Markup: tags, comments, entities and symbols that no sentence of a model's training had.
+"""Markup: what is no text is taken out of a sentence, and put back where its words went.
 
-Before the search they are taken out, so that the model sees the words alone. Afterwards an element
+Before the search it is taken out, so that the model sees the words alone. Afterwards an element
 encloses the words that looked at what it enclosed, and what stands alone, such as an image or an
 emoji, goes before the word that looked at the one behind it.
 
@@ -12,13 +12,9 @@ from __future__ import annotations
 
 import html
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from html.parser import HTMLParser
-from itertools import chain
-from typing import Any
 
 import numpy as np
 import regex
@@ -26,209 +22,21 @@ import regex
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.inference.text.placeholders import find_items
 from seq2seq.inference.text.step import AttentiveStep, Ids
+from seq2seq.inference.text.tags import (
+    ENTITY,
+    Span,
+    Token,
+    blanked,
+    find_markup,
+    outside,
+    partners,
+    stand_in,
+)
 from seq2seq.inference.translation import Translation
 
-Span = tuple[int, int]  # from one place to before another: of units, or of characters
-
-VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
-        "source", "track", "wbr"}  # fmt: skip
-BLOCKS = {"address", "article", "aside", "blockquote", "body", "br", "dd", "div", "dl", "dt",
-          "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
-          "head", "header", "hr", "html", "li", "main", "nav", "ol", "option", "p", "pre",
-          "script", "section", "style", "table", "tbody", "td", "tfoot", "th", "thead", "title",
-          "tr", "ul"}  # fmt: skip
-BARE = {"async", "autofocus", "autoplay", "checked", "controls", "default", "defer", "disabled",
-        "download", "hidden", "inert", "ismap", "itemscope", "loop", "multiple", "muted", "nowrap",
-        "open", "readonly", "required", "reversed", "selected"}  # fmt: skip
 DEEPEST = 100  # elements inside each other; tags of deeper ones stand alone
 
-# What Unicode calls symbols, alone or composed; not those of ASCII, of −5 °C, or accents.
-_SIGN = (
-    r"[[\p{So}\p{Sk}\p{Sm}\p{Extended_Pictographic}²³¹½¼¾⅓⅔§¶†‡•‣※⁂‰]"
-    r"--[\p{ASCII}°´¨¸¯¬−\ufffd]]"
-)
-_SYMBOL = regex.compile(
-    rf"(?V1)(?:\p{{RI}}\p{{RI}}|[0-9#*]\ufe0f?\u20e3"
-    rf"|{_SIGN}(?:[\ufe0e\ufe0f\p{{EMod}}\U000e0020-\U000e007f]|\u200d{_SIGN})*)+"
-)
-_ENTITY = regex.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,30});")
-_QUOTED = regex.compile(r"""(?<![^\s(\[{/—–-])"(?=[^\s"])[^"\n]*(?<=[^\s"])"(?!\w)""")
-_TAG_NAME = regex.compile(r"[A-Za-z][\w:.-]*")
 _UNIT = regex.compile(r"\w+['’]?|[^\w\s]")
-
-
-@dataclass(frozen=True)
-class Token:
-    """Some markup of a text.
-
-    Attributes:
-        start, end: where, in characters.
-        name: of the element, in small letters; empty for what is none.
-        opens, closes: whether it begins or ends an element that may enclose something.
-    """
-
-    start: int
-    end: int
-    name: str = ""
-    opens: bool = False
-    closes: bool = False
-
-
-class _Tokenizer(HTMLParser):
-    """Tags, comments and declarations of a text, by the rules of HTML."""
-
-    def __init__(self, text: str):
-        super().__init__(convert_charrefs=False)
-        self.text, self.found = text, list[Token]()
-        self.lines = [0, *(match.end() for match in regex.finditer("\n", text))]
-        # None begins behind the last ">"; looking for its end again and again would take long.
-        self.lines[1:] = [at + 1 for at in self.lines[1:]] if text else []
-        self.feed(text[: text.rfind(">") + 1])
-        self.close()
-
-    def _add(self, end: int, name: str = "", opens: bool = False, closes: bool = False) -> None:
-        if end > self._at():
-            self.found.append(Token(self._at(), end, name, opens, closes))
-
-    def _at(self) -> int:
-        line, column = self.getpos()
-        start: int = self.lines[line - 1]
-        return start + column
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        whole = self.get_starttag_text() or ""
-        # "a <b and c> d" compares; words without values are attributes if HTML has them.
-        known = all(v is not None or n in BARE or "-" in n for n, v in attrs)
-        if known and _TAG_NAME.fullmatch(tag):
-            alone = tag in VOID or whole.endswith("/>")
-            self._add(self._at() + len(whole), tag, opens=not alone)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        if _TAG_NAME.fullmatch(tag):
-            end = self.text.find(">", self._at()) + 1
-            self._add(end, tag, closes=tag not in VOID)
-
-    def set_cdata_mode(self, elem: str, **options: Any) -> None:
-        if regex.compile(f"</{elem}", regex.IGNORECASE).search(self.text, self._at()):
-            super().set_cdata_mode(elem, **options)
-
-    def handle_data(self, data: str) -> None:
-        if self.cdata_elem:  # a script or a style sheet
-            self._add(self._at() + len(data))
-
-    def handle_comment(self, data: str) -> None:
-        if self.text.startswith("<!--", self._at()):
-            self._add(self.text.find("-->", self._at()) + 3)
-        else:  # what browsers take for one, such as </>
-            self._add(self.text.find(">", self._at()) + 1)
-
-    def handle_decl(self, decl: str) -> None:
-        self._add(self.text.find(">", self._at()) + 1)
-
-    def handle_pi(self, data: str) -> None:
-        self.handle_decl(data)
-
-    def parse_marked_section(self, i: int, report: int = 1) -> int:
-        return self.parse_bogus_comment(i)  # the inherited one stops at what it does not know
-
-
-def find_tags(text: str) -> list[Token]:
-    """The tags, comments and declarations of a text, from left to right."""
-    return _Tokenizer(text).found if "<" in text and ">" in text else []
-
-
-def find_markup(text: str, quotations: bool = False) -> list[Token]:
-    """All that is no text: tags, symbols, and entities that stand for what is no letter or mark.
-
-    Args:
-        text: any.
-        quotations: whether a pair of quotation marks is markup, too.
-    """
-    tags = find_tags(text)
-    if text.isascii() and "&" not in text and not (quotations and '"' in text):
-        return tags
-    found = [*tags]
-    for start, end in _outside(text, tags):
-        found += [Token(*one.span()) for one in _SYMBOL.finditer(text, start, end)]
-        for entity in _ENTITY.finditer(text, start, end):
-            if not _readable(html.unescape(entity[0])):
-                found.append(Token(*entity.span()))
-    if quotations:
-        for quoted in _QUOTED.finditer(blanked(text, tags)):
-            found.append(Token(quoted.start(), quoted.start() + 1, '"', opens=True))
-            found.append(Token(quoted.end() - 1, quoted.end(), '"', closes=True))
-    return sorted(found, key=lambda token: token.start)
-
-
-def _outside(text: str, tokens: Sequence[Token]) -> Iterable[Span]:
-    """Where a text has no markup, from left to right."""
-    edges = [0, *chain.from_iterable((token.start, token.end) for token in tokens), len(text)]
-    return zip(edges[::2], edges[1::2], strict=True)
-
-
-def _readable(character: str) -> bool:
-    """Whether an entity is a letter or a mark, which the model should read."""
-    return character.isalnum() or character in "&<>\"'‘’“”«»–—…"
-
-
-def blanked(text: str, tokens: Iterable[Token], filler: str = " ") -> str:
-    """A text with something in the place of each character of its markup."""
-    parts, at = [], 0
-    for token in tokens:
-        parts += [text[at : token.start], filler * (token.end - token.start)]
-        at = token.end
-    return "".join([*parts, text[at:]])
-
-
-def partners(tokens: Sequence[Token]) -> dict[int, int]:
-    """For each tag that opens or closes an element the number of its other tag."""
-    found: dict[int, int] = {}
-    opened: list[int] = []
-    names: Counter[str] = Counter()  # of what is open, which may be much
-    for number, token in enumerate(tokens):
-        if token.opens:
-            opened.append(number)
-            names[token.name] += 1
-        elif token.closes and names[token.name]:
-            # What was opened inside and never closed stays without a partner.
-            while True:
-                other = opened.pop()
-                names[tokens[other].name] -= 1
-                if tokens[other].name == token.name:
-                    break
-            found |= {number: other, other: number}
-    return found
-
-
-def stand_in(text: str) -> str:
-    """A character of private use that a text of less than 100,000 of them does not hold."""
-    codes = chain(range(0xE000, 0xF900), range(0xF0000, 0x10FFFE))
-    return next(chr(code) for code in codes if chr(code) not in text)
-
-
-def in_prose(text: str, change: Callable[[str], str]) -> str:
-    """A text whose prose was changed, and its markup, links and placeholders were not.
-
-    Args:
-        text: any.
-        change: sees one letter, which it has to leave alone, for each thing that is no prose.
-    """
-    kept = [(token.start, token.end) for token in find_markup(text)]
-    kept += [one.span() for one in _ENTITY.finditer(text)]
-    kept += [item.span for item in find_items(text) if not item.is_number]
-    mark = stand_in(text)
-    prose, originals, at = [], [], 0
-    for start, end in sorted(kept, key=lambda span: (span[0], -span[1])):
-        if start >= at:
-            prose.append(text[at:start])
-            originals.append(text[start:end])
-            at = end
-    first, *rest = change(mark.join([*prose, text[at:]])).split(mark)
-    pairs = zip(originals, rest, strict=True)
-    return first + "".join(original + after for original, after in pairs)
 
 
 @dataclass(frozen=True)
@@ -287,13 +95,13 @@ class Markup(AttentiveStep):
 
     def before(self, text: str) -> tuple[str, Taken]:
         tokens = find_markup(text, self.quotations)
-        escaped = _ENTITY.search(blanked(text, tokens)) is not None
+        escaped = ENTITY.search(blanked(text, tokens)) is not None
         read = html.unescape if escaped else str
         if not tokens:
             clean = self.normalise(read(text))
             return clean, Taken(clean, [], escaped)
         mark = stand_in(text)  # for each token while the rest is normalised: its letters stay
-        prose = (read(text[start:end]) for start, end in _outside(text, tokens))
+        prose = (read(text[start:end]) for start, end in outside(text, tokens))
         clean, *pieces = self.normalise(mark.join(prose)).split(mark)
         clean = clean.lstrip()
         tags = []
@@ -484,6 +292,8 @@ class _Writer:
     def _span(self, element: Element, low: int, high: int, taken: Sequence[Span]) -> Span:
         """The units that belong to an element; start = end if it stands before a unit."""
         inside = self._inside(element)
+        if len(inside) == len(self.source_units):  # all of the sentence
+            return low, high
         free = [i for i in range(low, high) if not any(a <= i < b for a, b in taken)]
         if inside and free:
             shares_T = self.weights_TS[:, inside].sum(axis=1)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from seq2seq.inference.text.markup import BLOCKS, Token, blanked, find_markup, partners, stand_in
 from seq2seq.inference.text.placeholders import find_items
+from seq2seq.inference.text.tags import BLOCKS, Token, blanked, find_markup, stand_in
 from seq2seq.inference.translation import Translation, joined
 
 Span = tuple[int, int]
@@ -73,8 +73,8 @@ class Segmentation:
             nothing to read.
         limit: most tokens of a piece, the end mark included.
         split: lines and sentences are pieces of their own; else only what does not fit is cut.
-        protect: space around the text, list markers, markup around pieces, and what holds no
-            letters of the Latin script stay as they are.
+        protect: space around the text, list markers, block-level tags, and what holds no letters
+            of the Latin script stay as they are.
         languages: sentences end by the rules of the first.
     """
 
@@ -94,7 +94,7 @@ class Segmentation:
 
     def before(self, text: str) -> Layout:
         """The pieces of a text, and what stays around them."""
-        markup = _Markup(text if self.protect else "")
+        markup = find_markup(text) if self.protect else []
         spans: list[Span] = [(0, len(text))]
         if self.split:
             spans = list(self._lines(text, markup))
@@ -102,13 +102,13 @@ class Segmentation:
             spans = [_without_marker(text, span) for span in spans]
         # Markup is not read, and not cut: a letter that counts nothing stands in for its own.
         mark = stand_in(text)
-        masked = blanked(text, markup.tokens, mark)
+        masked = blanked(text, markup, mark)
         if self.split:
             spans = [part for span in spans for part in self._sentences(masked, mark, span)]
         pieces: list[Span] = []
         notes: list[str] = []
         for span in spans:
-            found, said = self._fitting(masked, mark, _trimmed(text, span, markup))
+            found, said = self._fitting(masked, mark, _stripped(text, span))
             pieces += found
             notes += [note for note in said if note not in notes]
         if not pieces:
@@ -140,15 +140,15 @@ class Segmentation:
         best, *others = found.values()
         return dataclasses.replace(best, alternatives=others)
 
-    def _lines(self, text: str, markup: _Markup) -> Iterator[Span]:
+    def _lines(self, text: str, markup: Sequence[Token]) -> Iterator[Span]:
         """Lines, and what block-level tags make lines of."""
+        blocks = [token for token in markup if token.name in BLOCKS]
+        starts = [token.start for token in blocks]
         for line in _LINE.finditer(text):
             start, end = line.span()
-            for number in markup.within(start, end):
-                token = markup.tokens[number]
-                if token.name in BLOCKS:
-                    yield start, token.start
-                    start = token.end
+            for token in blocks[bisect_left(starts, start) : bisect_left(starts, end)]:
+                yield start, token.start
+                start = token.end
             yield start, end
 
     def _sentences(self, masked: str, mark: str, span: Span) -> Iterator[Span]:
@@ -239,50 +239,6 @@ def _beside_items(piece: str) -> str:
     items = [item for item in find_items(piece) if item.kind != "script"]
     starts, ends = [0, *(item.end for item in items)], [*(item.start for item in items), None]
     return " ".join(piece[start:end] for start, end in zip(starts, ends, strict=True))
-
-
-class _Markup:
-    """The markup of a text, and which tags belong together."""
-
-    def __init__(self, text: str):
-        self.tokens: list[Token] = find_markup(text)
-        self.starts = [token.start for token in self.tokens]
-        self.partner = partners(self.tokens)
-
-    def within(self, start: int, end: int) -> range:
-        """Numbers of what stands in a part of the text."""
-        return range(bisect_left(self.starts, start), bisect_left(self.starts, end))
-
-
-def _trimmed(text: str, span: Span, markup: _Markup) -> Span:
-    """A piece without space and markup around it, unless it encloses a part of it only."""
-    start, end = _stripped(text, span)
-    leading, trailing, at = [], [], start
-    inside = markup.within(start, end)
-    for i in inside:
-        if markup.tokens[i].start != at:
-            break
-        leading.append(i)
-        at, _ = _stripped(text, (markup.tokens[i].end, end))
-    at = end
-    for i in reversed(inside[len(leading) :]):
-        if markup.tokens[i].end != at:
-            break
-        trailing.append(i)
-        _, at = _stripped(text, (start, markup.tokens[i].start))
-    staying = set(inside) - {*leading, *trailing}
-    taken = 0
-    for i in leading:
-        if markup.partner.get(i) in staying:
-            break
-        start = markup.tokens[i].end
-        taken += 1
-    staying.update(leading[taken:])
-    for i in trailing:
-        if markup.partner.get(i) in staying:
-            break
-        end = markup.tokens[i].start
-    return _stripped(text, (start, end))
 
 
 def _stripped(text: str, span: Span) -> Span:

@@ -17,8 +17,9 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import DataError, UserError
 from seq2seq.inference.engines import Engine
 from seq2seq.inference.text.fallback import Search, Source
-from seq2seq.inference.text.markup import Markup, Tag, Taken, Token, stand_in
+from seq2seq.inference.text.markup import Markup, Tag, Taken
 from seq2seq.inference.text.step import Fault, Step
+from seq2seq.inference.text.tags import Token, stand_in
 from seq2seq.inference.translation import Translation
 
 Span = tuple[int, int]

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from seq2seq import text as forms
-from seq2seq.inference.text.markup import in_prose
 from seq2seq.inference.text.step import Step
+from seq2seq.inference.text.tags import in_prose
 from seq2seq.inference.translation import Translation
 
 NARROW, NO_BREAK = "\u202f", "\xa0"

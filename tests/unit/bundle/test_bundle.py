@@ -19,6 +19,7 @@ from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError, UserError
+from seq2seq.inference.translator import Translator
 from seq2seq.model.build import build_model
 from seq2seq.model.transformer import Transformer
 
@@ -474,3 +475,18 @@ def test_reading_draws_no_numbers_and_positions_are_there(vocabularies, folder):
     ours, theirs = dict(make(vocabularies).model.named_buffers()), dict(model.named_buffers())
     assert ours.keys() == theirs.keys() != set()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2", "auto"])
+def test_no_engine_translates_with_a_damaged_bundle(engine, vocabularies, tmp_path, monkeypatch):
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2")
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path / "cache"))
+    make(vocabularies).save(tmp_path / "b")
+    file = tmp_path / "b" / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 1
+    file.write_bytes(bytes(data))
+    with pytest.raises(BundleError, match="not the file that was saved") as error:
+        Translator.load(tmp_path / "b", "cpu", engine=engine)
+    assert error.value.exit_code == 2

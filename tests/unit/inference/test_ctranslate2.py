@@ -39,7 +39,7 @@ from seq2seq.bundle.ctranslate2 import exported  # noqa: E402
 from seq2seq.bundle.ctranslate2_export import export  # noqa: E402
 from seq2seq.cli.export import main  # noqa: E402
 from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
-from seq2seq.inference.engines import choose_engine  # noqa: E402
+from seq2seq.inference.engines import choose_engine, ctranslate2_tasks  # noqa: E402
 from seq2seq.inference.engines import ctranslate2 as ctranslate2_engine  # noqa: E402
 from seq2seq.inference.engines.ctranslate2 import CTranslate2Engine  # noqa: E402
 
@@ -136,9 +136,9 @@ def outputs(results) -> list[list[tuple[list[int], bool]]]:
 def assert_same(ours, theirs, config: DecodeConfig = DECODE) -> None:
     """The same tokens in the same order, with the same scores and probabilities.
 
-    Ours gives what came for free too, beyond what was asked for.
+    Both give what came for free too, beyond what was asked for, and ours may stop earlier.
     """
-    ours = [found[: config.n_best] for found in ours]
+    ours, theirs = ([found[: config.n_best] for found in each] for each in (ours, theirs))
     assert outputs(ours) == outputs(theirs)
     for a, b in zip(itertools.chain(*ours), itertools.chain(*theirs), strict=True):
         assert b.score == pytest.approx(a.score, abs=1e-4, rel=1e-5)
@@ -229,8 +229,8 @@ def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
     config = replace(DECODE, **changes)
     asked = requests(40, seed=1)
     asked += [replace(request, prefix=(5,)) for request in requests(3)]
-    tasks = [ctranslate2_engine._Task(request, (0, 9)) for request in asked]
-    batches = list(ctranslate2_engine._batches(tasks, config, False, workers))
+    tasks = [ctranslate2_tasks.Task(request, (0, 9)) for request in asked]
+    batches = list(ctranslate2_tasks.batches(tasks, config, False, workers))
     assert sorted(row for rows in batches for row in rows) == list(range(43))
     for rows in batches:
         assert len({tasks[row].request.prefix for row in rows}) == 1
@@ -242,14 +242,14 @@ def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
 @pytest.mark.parametrize("beam", [1, 4])
 def test_workers_get_equal_shares(beam, count, workers):
     config = replace(DECODE, beam=beam, n_best=1)
-    tasks = [ctranslate2_engine._Task(Request([5, 6, 7]), (0, 9)) for _ in range(count)]
-    batches = list(ctranslate2_engine._batches(tasks, config, False, workers))
+    tasks = [ctranslate2_tasks.Task(Request([5, 6, 7]), (0, 9)) for _ in range(count)]
+    batches = list(ctranslate2_tasks.batches(tasks, config, False, workers))
     shares = [0] * workers
     for rows in batches:  # whoever is free takes the next
         shares[shares.index(min(shares))] += len(rows)
     rounds = -(-len(batches) // workers)
     assert max(shares) <= -(-count // workers) + rounds
-    assert rounds <= 1 + ctranslate2_engine.BATCHES_PER_WORKER  # and few, which are faster
+    assert rounds <= 1 + ctranslate2_tasks.BATCHES_PER_WORKER  # and few, which are faster
 
 
 def test_no_empty_output_takes_the_place_of_what_the_limit_cut_off(tmp_path):
@@ -668,20 +668,42 @@ AUTO = [
 
 
 @pytest.mark.parametrize(("asked", "engine", "why"), AUTO)
-def test_auto_takes_ctranslate2_where_it_gives_what_torch_gives(folder, asked, engine, why):
+def test_auto_takes_ctranslate2_where_it_gives_what_torch_gives(
+    folder, asked, engine, why, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path))
     given = {"device": "cpu", "precision": "auto"} | asked
     chosen, reason = choose_engine([folder.with_name("bundle")], **given)
     assert (chosen, why in reason) == (engine, True)
 
 
-def test_auto_takes_torch_for_what_ctranslate2_cannot_run(folder, tmp_path):
+def test_auto_takes_torch_for_what_ctranslate2_cannot_run(folder, tmp_path, monkeypatch):
     bundle = folder.with_name("bundle")
     assert choose_engine([bundle, bundle], "cpu", "auto") == ("torch", "several models vote")
     assert choose_engine([folder], "cpu", "auto")[0] == "ctranslate2"
     tiny_bundle(qk_norm=True).save(tmp_path / "b")
     engine, why = choose_engine([tmp_path / "b"], "cpu", "auto")
     assert (engine, "qk_norm" in why) == ("torch", True)
+    monkeypatch.setenv("SEQ2SEQ_CACHE", os.devnull)
+    engine, why = choose_engine([bundle], "cpu", "auto")
+    assert (engine, "cannot be written" in why) == ("torch", True)
     assert isinstance(Translator.load(tmp_path / "b", "cpu", engine="auto").engine, TorchEngine)
+
+
+def test_auto_has_torch_search_where_a_rule_takes_words_away(folder, monkeypatch, tmp_path):
+    """Whatever is asked, what comes is what torch finds."""
+    monkeypatch.setenv("SEQ2SEQ_CACHE", str(tmp_path))
+    bundle = folder.with_name("bundle")
+    auto, torch_alone, alone = (
+        Translator.load(bundle, "cpu", engine=name) for name in ("auto", "torch", "ctranslate2")
+    )
+    texts = ["abab", "hello world", "a b c", "xyz"]
+    differs = False
+    for asked in ({}, {"no_repeat_ngram": 2}, {"prefix": "q"}, {"banned": ["e", "a"]}):
+        expected = [one.text for one in torch_alone.translate(texts, **asked)]
+        assert [one.text for one in auto.translate(texts, **asked)] == expected
+        differs |= [one.text for one in alone.translate(texts, **asked)] != expected
+    assert differs  # else the exception would not be needed
 
 
 def test_on_real_sentences_both_engines_write_the_same_alone_and_together():
@@ -692,7 +714,7 @@ def test_on_real_sentences_both_engines_write_the_same_alone_and_together():
     lines = lines[:: max(1, len(lines) // 200)][:200]
     assert len(lines) >= 200
     ours, theirs = (
-        Translator.load("general", "cpu", engine=engine) for engine in ("torch", "ctranslate2")
+        Translator.load("general", "cpu", engine=engine) for engine in ("torch", "auto")
     )
     expected = [one.text for one in ours.translate(lines)]
     assert [one.text for one in theirs.translate(lines)] == expected

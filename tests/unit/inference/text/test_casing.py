@@ -7,7 +7,7 @@ from odd_strings import odd_strings
 from tiny_translator import tiny_translator
 
 from seq2seq.inference.text.casing import Casing
-from seq2seq.inference.text.markup import in_prose
+from seq2seq.inference.text.tags import in_prose
 from seq2seq.inference.translation import Translation
 
 CASING = Casing()

@@ -13,15 +13,8 @@ from hypothesis import strategies as st
 
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.inference.text.markup import (
-    Markup,
-    Taken,
-    find_markup,
-    find_tags,
-    in_prose,
-    partners,
-    unit_weights,
-)
+from seq2seq.inference.text.markup import Markup, Taken, unit_weights
+from seq2seq.inference.text.tags import find_markup, find_tags, in_prose, partners
 from seq2seq.inference.translation import Translation
 
 BYTES = Tokenizer.train(["a"], 259)  # every byte is a token
@@ -151,6 +144,10 @@ def links(*of_target: int, source: int) -> np.ndarray:
         ("A <img/>dog", "Un chien", links(0, 1, source=2), "Un <img/>chien"),
         ("A dog<img/>", "Un chien", links(0, 1, source=2), "Un chien<img/>"),
         ("<b>See</b> www.a.fr", "www.a.fr voir", links(1, 0, source=2), "www.a.fr <b>voir</b>"),
+        # What encloses a sentence goes on to do so, wherever its words looked.
+        ("<b>A dog.</b>", "Un chien.", links(2, 2, 2, source=3), "<b>Un chien.</b>"),
+        ("<i/><u><b>A</b> dog</u>", "Un chien", links(1, 0, source=2),
+         "<i/><u>Un <b>chien</b></u>"),
         # The full stop may look anywhere.
         ("A dog 👍.", "Un chien.", links(0, 1, 0, source=3), "Un chien 👍."),
         ("A dog 👍!", "Un chien !", links(0, 1, 0, source=3), "Un chien 👍!"),
@@ -166,6 +163,15 @@ def links(*of_target: int, source: int) -> np.ndarray:
 def test_markup_goes_where_its_words_went(source, target, weights, expected):
     _, taken = MARKUP.before(source)
     assert put(taken, target, weights) == expected
+
+
+def test_many_tags_around_a_sentence_are_written_in_no_time():
+    tags = 8000
+    start = time.process_time()
+    text = "<b>" * tags + "word" + "</b>" * tags
+    _, taken = MARKUP.before(text)
+    assert sorted(put(taken, "mot", None)) == sorted(text.replace("word", "mot"))
+    assert time.process_time() - start < 2
 
 
 def test_without_weights_places_are_kept():

@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.inference.text.markup import blanked, find_markup
 from seq2seq.inference.text.segmentation import (
     FOREIGN,
     Layout,
     Segmentation,
-    _Markup,
-    _trimmed,
     split_text,
 )
+from seq2seq.inference.text.tags import blanked, find_markup
 
 LIMIT = 40  # characters count as tokens here
 
@@ -42,18 +40,16 @@ def laid_out(text: str, split: bool = True, protect: bool = True, limit: int = L
         ("A. Lincoln was here.", ["A. Lincoln was here."], ["", ""]),
         ("-5 degrees", ["-5 degrees"], ["", ""]),
         ("<p>A <b>b</b>.<br/>C</p>", ["A <b>b</b>.", "C"], ["<p>", "<br/>", "</p>"]),
-        ("<b>All of it</b>", ["All of it"], ["<b>", "</b>"]),
-        ("<b>Part</b> of it", ["<b>Part</b> of it"], ["", ""]),
+        ("<b>All of it</b>", ["<b>All of it</b>"], ["", ""]),
         ("of <b>it</b>", ["of <b>it</b>"], ["", ""]),
-        ("<b><i>x</i> y</b>", ["<i>x</i> y"], ["<b>", "</b>"]),
-        ("<b>One. Two.</b>", ["One.", "Two."], ["<b>", " ", "</b>"]),
+        ("<b>One. Two.</b>", ["<b>One.", "Two.</b>"], ["", " ", ""]),
         ("One <b>two. Three</b> four.", ["One <b>two.", "Three</b> four."], ["", " ", ""]),
         ("Text.\n12:30\n***\nhttps://a.bc {x}", ["Text."], ["", "\n12:30\n***\nhttps://a.bc {x}"]),
         ("42", [], ["42"]),
         ("I. Introduction\nIV. Ends.", ["Introduction", "Ends."], ["I. ", "\nIV. ", ""]),
         ("I. Newton was here.", ["I. Newton was here."], ["", ""]),
-        ("See you tomorrow 👍", ["See you tomorrow"], ["", " 👍"]),
-        ("★ Hi! 🎉🎉 Bye ❤️!", ["Hi!", "Bye ❤️!"], ["★ ", " 🎉🎉 ", ""]),
+        ("See you tomorrow 👍", ["See you tomorrow 👍"], ["", ""]),
+        ("🎉🎉\nBye ❤️!", ["Bye ❤️!"], ["🎉🎉\n", ""]),
         ('<p title="a > b">A</p><!-- > -->', ["A"], ['<p title="a > b">', "</p><!-- > -->"]),
         ("<style>p > a {x}</style>\nHi", ["Hi"], ["<style>p > a {x}</style>\n", ""]),
         ("", [], [""]),
@@ -74,15 +70,6 @@ def test_pieces_and_gaps(text, pieces, gaps):
 )
 def test_text_of_other_scripts_stays_and_is_noted(text, layout):
     assert laid_out(text) == layout
-
-
-def test_many_tags_around_a_piece_are_read_in_no_time():
-    count = 8000
-    text = "<b>" * count + "word" + "</b>" * count
-    start = time.process_time()
-    tags = _Markup(text)
-    assert _trimmed(text, (0, len(text)), tags) == (3 * count, 3 * count + 4)
-    assert time.process_time() - start < 1
 
 
 def test_without_splitting_and_protection_a_text_is_one_piece():
