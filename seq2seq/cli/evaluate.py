@@ -25,6 +25,10 @@ def run(config: EvaluateConfig) -> None:
         from seq2seq.evaluation.evaluate import evaluate
 
         evaluate(config)
+        if config.bundle is not None:
+            from seq2seq.report.page import refresh_report
+
+            refresh_report(Path(str(config.bundle)))
         return
     from seq2seq.evaluation.check import check
 
