@@ -10,7 +10,7 @@ from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.cli.output_file import require_place
 from seq2seq.config.checked import Checked
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, UserError
 from seq2seq.files import replace_text
 
 SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "BLEU-tok", "BLEU-punct", "COMET")
@@ -29,7 +29,9 @@ class CompareOptions(Checked, section="option"):
     sentences: int = option(
         10, "how many of those that differ most are shown", "N", at_least=0
     )  # fmt: skip
-    output: Path | None = option(None, "also write it there: .md or .json; .html is a page of runs, with curves", "FILE")
+    output: Path | None = option(
+        None, "also write it there: .md or .json; .html is a page of runs, with curves", "FILE"
+    )
 
     def rules(self) -> Iterator[str]:
         if not self.places:
@@ -72,7 +74,7 @@ def _run(options: CompareOptions) -> None:
     try:
         found = compare(options.places, options.scores, options.sentences)
         text = in_words(found)
-    except RunError as error:
+    except UserError as error:
         if not are_runs or len(folders) < 2 or (output and output.suffix == ".json"):
             raise
         text = f"No scores: {error}\n"
