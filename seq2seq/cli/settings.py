@@ -52,7 +52,7 @@ Settings = TypeVar("Settings", bound=Checked)
 LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
 COMMANDS = {script: command for command, script in SCRIPT_NAMES.items()}  # YAML files likewise
 PATHS = (  # settings that name a file or folder
-    *("run_dir", "resume", "init_from", "run", "output", "bundle", "check", "hypothesis"),
+    *("run_dir", "resume", "init_from", "run", "output", "bundle", "hypothesis"),
     *("reference", "source", "comet", "comet_command", "data.path", "data.cache", "tokenizer.path"),
 )
 

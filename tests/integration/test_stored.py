@@ -27,7 +27,7 @@ from seq2seq import Translator
 # A setting of a run goes into `seq2seq/config/renames.py` instead, where stored runs find it.
 GONE: dict[tuple[str, str], str] = {
     ("yaml of evaluate", "model"): "bundle=, since model= is an architecture",
-    **{("options of evaluate.py --check", name): "evaluate check=FILE"
+    **{("options of evaluate.py --check", name): "evaluate hypothesis=FILE reference=FILE"
        for name in ("--check", "-h", "--help")},
     ("options of export.py", "{ctranslate2}"): "FORMAT, with the same choice",
     ("yaml of compare_attention", "calls"): "benchmark.py train 'kernels=[sdpa,reference]'",

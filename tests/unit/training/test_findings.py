@@ -106,10 +106,7 @@ PLANTED = {
     "not_learning": record(curves={"val/nll": at(6.4, 6.3, 6.3, 6.3)}),
     "shuffled_targets": record(data=data(related=False)),
     "columns_swapped": record(data=data(kept=3000, dropped={"wrong_language": 47_000})),
-    "leaked": record(
-        **{"cleaning.filters": ["empty"]},
-        data=data(overlap=[{"split": "test", "pairs": 1000, "in_training": 400}]),
-    ),
+    "leaked": record(curves={"data/val_in_training_share": [(10.0, 0.4)]}),
     "warmup_long": record(**{"optim.warmup_steps": 4000}),
     "frozen_block": record(curves={"optim/grad_norm/encoder.1": curve(lambda s: 0.0)}),
     "source_ignored": record(
@@ -164,7 +161,7 @@ def test_what_is_known_before_the_first_step_is_found_then(kind):
     """Faults of settings and data need no curve; all others need one."""
     planted = PLANTED[kind]
     early = findings(replace(planted, curves={}, samples=()))
-    static = {"columns_swapped", "shuffled_targets", "leaked", "warmup_long", "tiny_data",
+    static = {"columns_swapped", "shuffled_targets", "warmup_long", "tiny_data",
               "few_kept", "batch_small", "full_precision", "rare_vocabulary"}  # fmt: skip
     assert [one.kind for one in early] == ([kind] if kind in static else [])
 
