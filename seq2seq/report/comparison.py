@@ -71,4 +71,4 @@ def in_words(runs: Sequence[Run]) -> str:
 
 def comparison_page(runs: Sequence[Run], found: Comparison | None) -> str:
     """The report of these runs, with the tests of their scores."""
-    return report_page(runs, trade_off=trade_off(runs), tests=found and test_rows(found))
+    return report_page(runs, trade_off=trade_off(runs), tests=test_rows(found) if found else None)

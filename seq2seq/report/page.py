@@ -112,7 +112,7 @@ def report_page(
             for title in dict.fromkeys(title for one in found for title in one)
         ],
         legend=[Line(run.name, [(0, 0)], look) for look, run in enumerate(runs)],
-        findings=[(run, found) for run in runs if (found := run.findings)],
+        findings=[(run, wrong) for run in runs if (wrong := run.findings)],
         trade_off=trade_off,
         tests=tests,
         curves=curves(runs),

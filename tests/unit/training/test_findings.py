@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from seq2seq.data.report import Report
-from seq2seq.training import findings as module
 from seq2seq.training.findings import CHECKS, Record, findings
+from seq2seq.training.findings.before import shuffled_targets
+from seq2seq.training.findings.curves import _guessing
 
 STEPS = range(10, 1001, 10)
 SETTINGS: dict[str, Any] = {
@@ -192,14 +193,14 @@ def test_the_first_step_of_overfitting_is_that_of_the_best_loss():
 def test_lengths_of_pairs_drawn_at_random_are_told_from_those_of_translations(seed):
     for related in (True, False):
         sides, ratios = lengths(seed, related)
-        found = module.shuffled_targets(record(data=data(lengths=sides, ratios=ratios)))
+        found = shuffled_targets(record(data=data(lengths=sides, ratios=ratios)))
         assert (found is None) == related
 
 
 def test_guessing_costs_the_entropy_of_the_tokens():
     counts = [[rank, 1000] for rank in range(1, 65)]
     report = data(vocabulary=[{"name": "target", "size": 64, "counts": counts}])
-    assert module._guessing(report) == pytest.approx(math.log(64))
+    assert _guessing(report) == pytest.approx(math.log(64))
 
 
 def test_output_of_a_model_that_still_learns_fast_is_no_fault():
