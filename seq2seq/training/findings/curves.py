@@ -92,19 +92,20 @@ def source_ignored(run: Record) -> Found:
 
 
 def overfitting(run: Record) -> Found:
-    """The validation loss rises while the training loss falls."""
-    points = run.curves.get("val/nll", ())
-    if len(points) < 3:
+    """The training loss falls far, and the validation loss rises, or stays where it was."""
+    points, train = run.curves.get("val/nll", ()), run.values("train/nll", late=True)
+    if len(points) < 3 or not train:
         return None
-    best = min(range(len(points)), key=lambda i: points[i][1])
-    train = run.values("train/nll", late=True)
-    falls = len(train) < 4 or fmean(train[len(train) // 2 :]) < fmean(train[: len(train) // 2])
-    if best > len(points) - 3 or points[-1][1] < 1.03 * points[best][1] or not falls:
+    best = min(value for _, value in points)
+    since = next(step for step, value in points if value < 1.03 * best)
+    rises = points[-1][1] > 1.03 * best and fmean(train[-3:]) <= fmean(train)
+    parts = fmean(train) < 0.4 * points[-1][1]
+    if since > points[-3][0] or not (rises or parts):
         return None
     return (
-        f"The model overfits since step {points[best][0]:,.0f}",
-        f"its validation loss rose from {points[best][1]:.3f} to {points[-1][1]:.3f} while the "
-        "training loss fell",
+        f"The model overfits since step {since:,.0f}",
+        f"its validation loss was {dict(points)[since]:.3f} then and is {points[-1][1]:.3f}, while "
+        f"the training loss fell to {fmean(train[-3:]):.3f}",
         "Add text, raise model.dropout, or set trainer.patience=5",
     )
 

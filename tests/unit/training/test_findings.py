@@ -184,6 +184,13 @@ def test_a_layer_whose_gradients_are_not_logged_is_frozen():
     assert "decoder.0 has no gradient" in found.evidence
 
 
+def test_a_validation_loss_that_stays_while_the_training_loss_vanishes_is_overfitting():
+    stays = {"val/nll": at(3.6, 3.57, 3.56, 3.55, 3.57), "train/nll": curve(lambda s: 20 / s)}
+    [found] = findings(record(curves=stays))
+    assert found.kind == "overfitting"
+    assert "fell to 0.02" in found.evidence
+
+
 def test_the_first_step_of_overfitting_is_that_of_the_best_loss():
     [found] = findings(PLANTED["overfitting"])
     assert found.title == "The model overfits since step 400"
