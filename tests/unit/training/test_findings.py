@@ -104,7 +104,9 @@ def without(*names: str) -> dict[str, list]:
 
 PLANTED = {
     "diverged": record(curves={"train/nll": curve(lambda s: 2 if s < 600 else 7)}),
-    "not_learning": record(curves={"val/nll": at(6.4, 6.3, 6.3, 6.3)}),
+    "not_learning": record(
+        curves={"val/nll": at(6.4, 6.3, 6.3, 6.3), "train/nll": curve(lambda s: 6.3 + 1 / s)}
+    ),
     "shuffled_targets": record(data=data(related=False)),
     "columns_swapped": record(data=data(kept=3000, dropped={"wrong_language": 47_000})),
     "leaked": record(curves={"data/val_in_training_share": [(10.0, 0.4)]}),
