@@ -23,7 +23,6 @@ REMOVED = {  # and what to do instead
     "decode.groups": "decode.strategy=sample gives translations that differ, a larger beam more",
     "decode.diversity": "decode.strategy=sample gives translations that differ",
     "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
-    "check": "hypothesis=FILE reference=FILE source=FILE scores the texts of an evaluation again",
     "decode.samples": "decode.n_best is how many samples come back",
 }
 # What these are where they did nothing; another value had a part in what was made.

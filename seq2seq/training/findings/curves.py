@@ -97,8 +97,9 @@ def overfitting(run: Record) -> Found:
     if len(points) < 3 or not train:
         return None
     best = min(value for _, value in points)
-    since = next(step for step, value in points if value < 1.03 * best)
-    rises = points[-1][1] > 1.03 * best and fmean(train[-3:]) <= fmean(train)
+    limit = best + 0.03 * abs(best)
+    since = next(step for step, value in points if value <= limit)
+    rises = points[-1][1] > limit and fmean(train[-3:]) <= fmean(train)
     parts = fmean(train) < 0.4 * points[-1][1]
     if since > points[-3][0] or not (rises or parts):
         return None

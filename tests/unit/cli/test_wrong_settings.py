@@ -113,8 +113,6 @@ WRONG = {  # command line: what it is answered, with exit code 2
     # What evaluate was once given
     "evaluate model=runs/x": "model=runs/x: model= is an architecture; a trained model is "
     "bundle=runs/x",
-    "evaluate check=a": "check is gone: hypothesis=FILE reference=FILE source=FILE scores the "
-    "texts of an evaluation again",
 }
 RESUMED = "resume=run continues that run as it was, "
 WRONG_HERE = {  # where the files are: with exit code 1
