@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from seq2seq.callbacks import Callback
 from seq2seq.callbacks.samples import Samples
 from seq2seq.data.report import Report
+from seq2seq.evaluation.training_text import TrainingText, compare
 from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
 from seq2seq.training.findings import Finding, Record, findings
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
+
+LARGE = 500_000  # pairs that are read in some 5 s, and not more
 
 
 class Findings(Callback):
@@ -38,6 +41,8 @@ class Findings(Callback):
         if trainer.run.processes.rank == 0:
             origin = Provenance.read(trainer.run.folder)
             device = origin.starts[-1].device if origin and origin.starts else ""
+            if trainer.step == 0:
+                trainer.log(leakage(trainer))
             self._record = Record(trainer.run.settings, data=self.data, device=device)
             self._tell(trainer)
 
@@ -63,3 +68,19 @@ class Findings(Callback):
                 log.warning("finding     %s", one)
         self._told |= {one.kind for one in found}
         return found
+
+
+def leakage(trainer: Trainer) -> dict[str, float]:
+    """The share of validation pairs that are trained on, where no filter sees to it.
+
+    Of large corpora nobody knows: reading them takes minutes.
+    """
+    data = trainer.data
+    if data.prepared is None or "leakage" in data.cleaning.filters or not data.val_pairs:
+        return {}
+    if data.prepared.report.kept > LARGE:
+        return {}
+    text = data.prepared.folder.parent / "text"
+    training = TrainingText(text.parent.name, None, sorted(text.glob("[0-9]*.arrow")))
+    found = compare(training.read(), *zip(*data.val_pairs, strict=True))
+    return {"data/val_in_training_share": sum(found.pairs) / len(found.pairs)}

@@ -1,4 +1,4 @@
-"""`seq2seq compare`: which of several evaluations of one test set is better."""
+"""`seq2seq compare`: several runs or evaluations beside each other."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.cli.output_file import require_place
 from seq2seq.config.checked import Checked
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, UserError
 from seq2seq.files import replace_text
 
 SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "BLEU-tok", "BLEU-punct", "COMET")
 
 
 class CompareOptions(Checked, section="option"):
-    """Which of several evaluations of one test set is better, and by chance?"""
+    """Runs beside each other: scores with their significance, quality and time, settings that
+    differ; or evaluations of one test set."""
 
     places: list[str] = option(
         [], "folder of a run or of an evaluation, or its evaluation.json", "RUN", positional=True
@@ -28,7 +29,9 @@ class CompareOptions(Checked, section="option"):
     sentences: int = option(
         10, "how many of those that differ most are shown", "N", at_least=0
     )  # fmt: skip
-    output: Path | None = option(None, "also write it there: .md, or .json", "FILE")
+    output: Path | None = option(
+        None, "also write it there: .md or .json; .html is a page of runs, with curves", "FILE"
+    )
 
     def rules(self) -> Iterator[str]:
         if not self.places:
@@ -41,6 +44,7 @@ COMMAND = Command(
     examples="""\
   seq2seq compare runs/a runs/b
   seq2seq compare runs/a runs/b --scores BLEU COMET --sentences 3
+  seq2seq compare runs/* --output compared.html
   seq2seq compare runs/a/evaluation/multi30k-test theirs.json --output compared.md""",
     notes="""\
 A run is compared by the evaluation of the test set that all have. Translations of other systems
@@ -56,24 +60,49 @@ def main() -> None:
 
 def _run(options: CompareOptions) -> None:
     prepare_streams()
+    folders = [Path(place) for place in options.places]
+    are_runs = all((folder / "config.yaml").is_file() for folder in folders)
     output = options.output
     if output is not None:
-        if output.suffix not in (".md", ".json"):
-            raise RunError(f"--output {output}: name a file that ends in .md or .json")
-        if output.exists():
-            raise RunError(f"--output {output} exists already: name another file, or delete it")
-        require_place("--output", output)
+        _require_output(output, are_runs)
     from seq2seq.evaluation.compare import compare, in_words
+    from seq2seq.report import comparison
+    from seq2seq.report.page import write_report
+    from seq2seq.report.run import read_runs
 
-    found = compare(options.places, options.scores, options.sentences)
-    text = in_words(found)
+    found, text = None, ""
+    try:
+        found = compare(options.places, options.scores, options.sentences)
+        text = in_words(found)
+    except UserError as error:
+        if not are_runs or len(folders) < 2 or (output and output.suffix == ".json"):
+            raise
+        text = f"No scores: {error}\n"
+    if are_runs:
+        text += comparison.in_words(read_runs(folders))
     print(text, end="", flush=True)  # before the file, which may fail
-    if output is not None:
-        as_json = json.dumps(found.as_json(), indent=2, ensure_ascii=False) + "\n"
-        try:
-            replace_text(output, as_json if output.suffix == ".json" else text)
-        except OSError as error:
-            raise RunError(f"cannot write --output {output} ({error}): name another") from error
+    if output is None:
+        return
+    if output.suffix == ".html":
+        write_report(folders, output, lambda runs: comparison.comparison_page(runs, found))
+        return
+    if output.suffix == ".json" and found is not None:
+        text = json.dumps(found.as_json(), indent=2, ensure_ascii=False) + "\n"
+    try:
+        replace_text(output, text)
+    except OSError as error:
+        raise RunError(f"cannot write --output {output} ({error}): name another") from error
+
+
+def _require_output(output: Path, are_runs: bool) -> None:
+    """Raise RunError unless the file can be made and is new."""
+    if output.suffix not in (".md", ".json", ".html"):
+        raise RunError(f"--output {output}: name a file that ends in .md, .json or .html")
+    if output.suffix == ".html" and not are_runs:
+        raise RunError(f"--output {output}: a page is made of runs, and not of evaluations alone")
+    if output.exists():
+        raise RunError(f"--output {output} exists already: name another file, or delete it")
+    require_place("--output", output)
 
 
 if __name__ == "__main__":

@@ -103,8 +103,8 @@ class AverageConfig(Checked):
 
 
 class EvaluateConfig(Checked):
-    """All settings of `evaluate`: a model translates a test set, translations that are there are
-    scored (`hypothesis` and `reference`), or an evaluation is computed again (`check`)."""
+    """All settings of `evaluate`: a model translates a test set, or translations that are there are
+    scored (`hypothesis` and `reference`)."""
 
     bundle: str | None = setting(
         None, "model that translates: folder of a run or of a bundle; or general, the shipped one"
@@ -120,10 +120,6 @@ class EvaluateConfig(Checked):
     hypothesis: str | None = setting(None, "translations, a file of lines; it may be packed")
     reference: str | None = setting(None, "what they are compared with, line by line")
     source: str | None = setting(None, "what was translated; for breakdowns, faults and COMET")
-    check: Any = setting(
-        None, "evaluation that is computed again from its texts, a file or its folder; or a list; "
-        "with reference= and source=, if these are not kept there",
-    )  # fmt: skip
     output: str | None = setting(None, "folder, null = <run>/evaluation; or FILE.json")
     language: str | None = setting(None, "of the translations; null = the model's, or fr")
     training_text: Any = setting(
@@ -137,11 +133,6 @@ class EvaluateConfig(Checked):
 
     def rules(self) -> Iterator[str]:
         files = [name for name in ("hypothesis", "reference", "source") if getattr(self, name)]
-        if self.check is not None:
-            for name in ("bundle", "hypothesis", "output", "comet"):
-                if getattr(self, name) is not None:
-                    yield f"check= computes an evaluation again, and {name}= is for a new one"
-            return
         if self.bundle is None and not files:
             yield (
                 "bundle= is missing: name the folder of a run or a bundle, for example "

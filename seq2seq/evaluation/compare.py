@@ -267,17 +267,14 @@ def _lines(found: Comparison) -> Iterator[str]:
     yield f"Each against {first}: the difference, and how likely one as large is by chance, by"
     yield f"paired bootstrap and by approximate randomisation; * = below {SIGNIFICANT} by both."
     yield ""
-    yield from _table(
-        ["score", "system", "value", "difference", "p bootstrap", "p randomisation", ""],
-        [_row(test) for test in found.tests],
-    )
+    yield from markdown_table(test_rows(found))
     yield ""
     yield "Sentences that the system of the row translates better than that of the column (chrF2):"
     yield ""
     rows = [[name, *map(str, own)] for name, own in zip(found.systems, found.wins, strict=True)]
     for number, row in enumerate(rows):
         row[number + 1] = "-"
-    yield from _table(["", *found.systems], rows)
+    yield from markdown_table([["", *found.systems], *rows])
     if found.differences:
         yield ""
         yield "## Sentences that differ most"
@@ -293,6 +290,12 @@ def _lines(found: Comparison) -> Iterator[str]:
         yield from (f"    {name:{width}}  {chrf:5.1f}  {text}" for name, chrf, text in each)
 
 
+def test_rows(found: Comparison) -> list[list[str]]:
+    """The table of the tests, its head first."""
+    head = ["score", "system", "value", "difference", "p bootstrap", "p randomisation", ""]
+    return [head, *map(_row, found.tests)]
+
+
 def _row(test: Test) -> list[str]:
     digits = 4 if test.score == "COMET" else 2  # from 0 to 1
     value = f"{test.value:.{digits}f}"
@@ -303,8 +306,9 @@ def _row(test: Test) -> list[str]:
     return [test.score, test.system, *values, "*" if test.significant else ""]
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, ["-" * width for width in widths], *rows):
+def markdown_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of a table whose head comes first, its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in (rows[0], ["-" * width for width in widths], *rows[1:]):
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
         yield f"| {' | '.join(cells)} |"

@@ -1,7 +1,7 @@
 """What an evaluation found, as it stands in `evaluation.json` (described in docs/evaluation.md).
 
-The record names the files that its numbers come from, relative to its own folder, so that
-`evaluate check=FILE` can compute them again.
+The record names the files that its numbers come from, relative to its own folder, with their
+fingerprints, so that the numbers can be computed again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from seq2seq.report.scores import by_test_set, score_table
 from seq2seq.report.translations import evaluated, samples
 from seq2seq.training.provenance import Provenance
 
+log = logging.getLogger(__name__)
+
 SECTIONS = ("Curves", "Scores", "Translations", "Attention", "Data", "Settings", "Make it again")
 MARK = "<!-- report of seq2seq runs -->"  # by which a file is known that may be replaced
 LACKING = "–"
@@ -28,24 +31,44 @@ BYTES = 100_000  # of whole settings on a page
 PLACES = ("run_dir", "resume", "dry_run", "logger.project")  # which make no difference
 
 
-def write_report(runs: Sequence[Path], output: Path) -> None:
+def write_report(
+    runs: Sequence[Path], output: Path, make: Callable[[Sequence[Run]], str] | None = None
+) -> None:
     """Write the page of one or several runs, whole or not at all.
 
     Args:
         runs: their folders.
         output: the file; an earlier report there is replaced.
+        make: the page; `report_page` if not given.
 
     Raises:
         RunError: a folder is no run, or damaged; the file is something else, or cannot be written.
     """
     require_report(output)
-    page = report_page(read_runs(runs))
+    page = (make or report_page)(read_runs(runs))
     try:
         replace_text(output, page)
     except OSError as error:
         raise RunError(
             f"the report {output} cannot be written: {error.strerror}. Name another file"
         ) from error
+
+
+def refresh_report(run: Path) -> None:
+    """Write the report of a run anew, if it has one; what is wrong with that is only said.
+
+    Args:
+        run: its folder, or that of its bundle.
+    """
+    run = run if (run / "config.yaml").is_file() else run.parent
+    output = run / "report.html"
+    if not (run / "config.yaml").is_file() or not output.is_file():
+        return
+    try:
+        write_report([run], output)
+        log.info("look        %s", output)
+    except Exception as error:
+        log.warning("%s was not written anew: %s", output, error or type(error).__name__)
 
 
 def require_report(output: Path) -> None:
@@ -62,8 +85,18 @@ def require_report(output: Path) -> None:
         raise RunError(f"{output} cannot be written: {error.strerror}. Name a file") from error
 
 
-def report_page(runs: Sequence[Run]) -> str:
-    """The whole page."""
+def report_page(
+    runs: Sequence[Run],
+    trade_off: list[list[str]] | None = None,
+    tests: list[list[str]] | None = None,
+) -> str:
+    """The whole page.
+
+    Args:
+        runs: that it is about.
+        trade_off: a table of quality and effort.
+        tests: a table of the significance of the scores, which all runs have on one test set.
+    """
     name = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
     found = [facts(run) for run in runs]
     whole = list(_settings(runs))
@@ -79,8 +112,9 @@ def report_page(runs: Sequence[Run]) -> str:
             for title in dict.fromkeys(title for one in found for title in one)
         ],
         legend=[Line(run.name, [(0, 0)], look) for look, run in enumerate(runs)],
-        findings=[(run, found) for run in runs if (found := run.findings)],
-        best={},
+        findings=[(run, wrong) for run in runs if (wrong := run.findings)],
+        trade_off=trade_off,
+        tests=tests,
         curves=curves(runs),
         test_sets=[score_table(one) for one in by_test_set(runs)],
         not_scored=[run.name for run in runs if not run.evaluations],

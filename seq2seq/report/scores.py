@@ -51,7 +51,6 @@ def score_table(found: Found) -> dict[str, Any]:
             for by in dict.fromkeys(b.by for _, one in found for b in one.breakdowns)
         ],
         "signatures": "\n".join(signatures),
-        "tests": None,
     }
 
 

@@ -26,8 +26,9 @@ from seq2seq import Translator
 # What has gone on purpose since: the part of the inventory and the name, and what took its place.
 # A setting of a run goes into `seq2seq/config/renames.py` instead, where stored runs find it.
 GONE: dict[tuple[str, str], str] = {
+    ("yaml of evaluate", "check"): "hypothesis=FILE reference=FILE source=FILE",
     ("yaml of evaluate", "model"): "bundle=, since model= is an architecture",
-    **{("options of evaluate.py --check", name): "evaluate check=FILE"
+    **{("options of evaluate.py --check", name): "evaluate hypothesis=FILE reference=FILE"
        for name in ("--check", "-h", "--help")},
     **{("yaml of prepare_data", name): "prepare.engine=ray" for name in ("task", "tasks")},
     ("options of export.py", "{ctranslate2}"): "FORMAT, with the same choice",

@@ -31,14 +31,14 @@ TRAINING = (
 VALIDATION = (
     "val/nll", "val/perplexity", "val/bleu", "val/chrf", "val/length_ratio",
     "decode/sentences_per_second", "decode/tokens_per_second", "decode/log_prob_per_token",
-    "decode/degenerate_share", "decode/unfinished_share",
+    "decode/degenerate_share", "decode/unfinished_share", "perf/validation_seconds",
 )  # fmt: skip
 HISTOGRAMS = (
     "val/hypothesis_words", "val/reference_words", "decode/token_probability",
     *(f"optim/grad_norm_histogram/{block}" for block in BLOCKS),
 )  # fmt: skip
 SAMPLES = ("samples/fixed", "samples/worst", "samples/attention", "samples/confidence")
-START = ("model/parameters", "data/report")
+START, END = ("model/parameters", "data/report"), ("run/findings",)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_every_curve_has_a_value_for_every_step_that_is_logged(logged):
 
 def test_there_are_no_keys_that_are_not_written_down(logged, toy_run):
     own = {"_step", "_runtime", "_timestamp", "epoch", "trainer/global_step"}
-    promised = {*TRAINING, *VALIDATION, *HISTOGRAMS, *SAMPLES, *START}
+    promised = {*TRAINING, *VALIDATION, *HISTOGRAMS, *SAMPLES, *START, *END}
     assert {key for row in logged.rows for key in row} - own == promised
     page = (Path(__file__).parents[2] / "docs" / "tracking.md").read_text(encoding="utf-8")
     for key in promised:

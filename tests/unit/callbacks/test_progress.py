@@ -76,7 +76,12 @@ def test_lines_become_rare_in_a_long_run(caplog, monkeypatch):
     for step in range(1, 36_001):
         trainer.step, clock.now = step, float(step)
         shown.on_step_end(trainer, [BATCH])
-    steps = [int(re.match(r"step (\d+)/", r.getMessage()).group(1)) for r in caplog.records]
+    lines = [record.getMessage() for record in caplog.records]
+    [announced] = [line for line in lines if not line.startswith("step ")]
+    assert announced == (
+        "time        9:59:49 left for 35,989 steps of 1 s; 36 validations come on top"
+    )
+    steps = [int(re.match(r"step (\d+)/", line)[1]) for line in lines if line != announced]
     assert steps[:3] == [5, 10, 15]
     assert steps[-1] - steps[-2] == progress.LONGEST
     assert len(steps) < 180

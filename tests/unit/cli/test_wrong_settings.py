@@ -136,9 +136,6 @@ WRONG = {  # command line: what it is answered, with exit code 2
     # What evaluate was once given
     "evaluate model=runs/x": "model=runs/x: model= is an architecture; a trained model is "
     "bundle=runs/x",
-    "evaluate --check FILE": "--check is given without dashes: check=FILE",
-    "evaluate bundle=a check=b": "check= computes an evaluation again, and bundle= is for a new "
-    "one",
 }
 RESUMED = "resume=run continues that run as it was, "
 WRONG_HERE = {  # where the files are: with exit code 1
@@ -272,7 +269,6 @@ def test_words_of_the_field_are_understood(key):
         ("run_dir=runs/été (1)", "run_dir='runs/été (1)'"),
         ("data.path=it's=1,2", "data.path='it\\'s=1,2'"),
         ("bundle='a,b'", "bundle='a,b'"),
-        ("check=[a,b]", "check=[a,b]"),
         ("data.path=${oc.env:HOME}/x", "data.path=${oc.env:HOME}/x"),
         ("data.train=[a,b]", "data.train=[a,b]"),
         ("+seed=3", "seed=3"),

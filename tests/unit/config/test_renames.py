@@ -36,8 +36,9 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "decode.groups": 1,
     "decode.diversity": 0.7,
     "decode.samples": 8,
+    "logger.upload_bundle": True,
 }
-GROUPS = ("optim", "trainer", "decode")  # of the settings above
+GROUPS = ("optim", "trainer", "decode", "logger")  # of the settings above
 IN_USE = {"optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3}
 
 

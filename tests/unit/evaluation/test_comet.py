@@ -12,7 +12,7 @@ from tiny_evaluation import REFERENCES, given_files
 
 from seq2seq.config import EvaluateConfig
 from seq2seq.errors import RunError
-from seq2seq.evaluation.check import check
+from seq2seq.evaluation.comet import comet_score
 from seq2seq.evaluation.evaluate import evaluate
 from seq2seq.evaluation.record import Evaluation
 
@@ -59,7 +59,7 @@ def settings(tmp_path):
     return made
 
 
-def test_comet_is_the_mean_of_its_sentences_and_can_be_checked(settings, tmp_path):
+def test_comet_is_the_mean_of_its_sentences_which_are_kept(settings, tmp_path):
     score = evaluate(settings()).score("COMET")
     assert score is not None
     each = [np.mean([w in r.split() for w in h.split()])
@@ -67,10 +67,12 @@ def test_comet_is_the_mean_of_its_sentences_and_can_be_checked(settings, tmp_pat
     assert score.value == pytest.approx(np.mean(each))
     assert score.low < score.value < score.high
     assert score.signature == f"model:model.ckpt|sha256:{hashlib.sha256(b'').hexdigest()}"
-    check(tmp_path / "evaluation.json")
+    record = Evaluation.read(tmp_path / "evaluation.json")
+    kept = [float(line) for line in record.lines("comet", tmp_path)]
+    assert comet_score(kept, score.signature) == score
     (tmp_path / "comet.txt").write_text("1.0\n" * 4)
     with pytest.raises(RunError, match=r"comet\.txt was changed"):
-        check(tmp_path / "evaluation.json")
+        record.lines("comet", tmp_path)
 
 
 def test_what_is_missing_is_said_at_once(settings, tmp_path):
@@ -107,7 +109,7 @@ def test_what_a_failure_leaves_is_all_but_comet(settings, tmp_path):
     record = Evaluation.read(tmp_path / "evaluation.json")
     assert (record.sentences, record.score("COMET")) == (4, None)
     assert not (tmp_path / "comet.txt").exists()  # of the record before
-    check(tmp_path / "evaluation.json")
+    assert record.lines("hypotheses", tmp_path) == HYPOTHESES
 
 
 def test_a_failure_shows_what_the_command_said(settings):

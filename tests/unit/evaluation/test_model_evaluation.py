@@ -22,8 +22,8 @@ from seq2seq.config import (
 from seq2seq.data.pipeline import prepare
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import evaluate as evaluating
-from seq2seq.evaluation.check import check
 from seq2seq.evaluation.evaluate import evaluate
+from seq2seq.evaluation.findings import find, stored_texts
 from seq2seq.evaluation.record import Evaluation, read_lines
 
 PAIRS = ["the big house is here\tla grande maison est ici", "a man reads\tun homme lit",
@@ -68,7 +68,8 @@ def test_the_record_says_how_it_was_made_and_can_be_checked(run, corpus):
     assert (record.decode, record.label) == (asdict(tiny_bundle().decode), "files test")
     assert record.data["settings"] == asdict(corpus)
     assert Evaluation.read(folder / "evaluation.json") == record
-    assert "all numbers" in check(folder)
+    again = find(stored_texts(record, folder), "fr")
+    assert {name: getattr(record, name) for name in vars(again)} == vars(again)
 
 
 def test_the_prepared_training_text_is_found_in_the_cache(run, corpus):

@@ -1,0 +1,29 @@
+"""Findings: what looks wrong with a run, in plain words, with the evidence and a remedy.
+
+Each check is a function of what a run recorded, so that the same checks run before training, after
+each validation, at the end, and in a report of old runs. A new check is a function of `before.py`
+or `curves.py` that is named in `CHECKS`; `scripts/benchmarks/findings.py` measures whether it names
+a planted fault, and stays silent on healthy runs.
+"""
+
+from __future__ import annotations
+
+from seq2seq.training.findings import before, curves
+from seq2seq.training.findings.record import Finding, Record
+
+__all__ = ["CHECKS", "Finding", "Record", "findings"]
+
+CHECKS = (  # the gravest first
+    curves.diverged, curves.not_learning, before.shuffled_targets, before.columns_swapped,
+    curves.leaked, before.warmup_long, curves.frozen_block, curves.source_ignored,
+    curves.overfitting, before.tiny_data, before.few_kept, curves.source_copied,
+    curves.output_degenerate, curves.output_cut_off, curves.length_off, curves.gradient_spikes,
+    curves.data_bound, curves.padding_high, curves.validation_costly, curves.slows_down,
+    before.batch_small, before.full_precision, before.rare_vocabulary,
+)  # fmt: skip
+
+
+def findings(record: Record) -> list[Finding]:
+    """All that looks wrong; the kind of a finding is the name of its check."""
+    found = {check.__name__: check(record) for check in CHECKS}
+    return [Finding(kind, *one) for kind, one in found.items() if one is not None]

@@ -1,0 +1,217 @@
+"""Findings name what was planted in a record, with its numbers, and nothing in a healthy one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seq2seq.data.report import Report
+from seq2seq.training.findings import CHECKS, Record, findings
+from seq2seq.training.findings.before import shuffled_targets
+from seq2seq.training.findings.curves import _guessing
+
+STEPS = range(10, 1001, 10)
+SETTINGS: dict[str, Any] = {
+    "model": {"d_model": 128, "encoder_layers": 2, "decoder_layers": 1},
+    "data": {"max_tokens": 4096},
+    "optim": {"warmup_steps": 100, "lr": 1e-3},
+    "trainer": {"max_steps": 1000},
+    "cleaning": {"filters": ["empty", "leakage"]},
+}
+
+
+def curve(function) -> list[tuple[float, float]]:
+    return [(float(step), float(function(step))) for step in STEPS]
+
+
+def at(*values: float) -> list[tuple[float, float]]:
+    """Values of validations, the last at the last step."""
+    return [(1000.0 * (i + 1) / len(values), value) for i, value in enumerate(values)]
+
+
+def lengths(seed: int, related: bool) -> tuple[list[list[int]], list[int]]:
+    """Histograms of the lengths of 2,000 pairs and of their ratios, counted one by one."""
+    rng = np.random.default_rng(seed)
+    source = rng.integers(3, 40, 2000)
+    target = rng.integers(3, 40, 2000)
+    if related:
+        target = np.maximum(1, source + rng.integers(-2, 3, 2000))
+    ratios = [0] * 41
+    for s, t in zip(source, target, strict=True):
+        ratios[round(10 * min(2, max(-2, math.log2(t / s)))) + 20] += 1
+    return [np.bincount(side).tolist() for side in (source, target)], ratios
+
+
+def data(related: bool = True, **changes: Any) -> Report:
+    sides, ratios = lengths(0, related)
+    zipf = [[rank, round(50_000 / rank)] for rank in (1, 3, 10, 30, 100, 300, 1000)]
+    report = Report(
+        name="corpus", fingerprint="", settings={}, files=[], read=50_000, kept=48_000,
+        dropped={"empty": 1000, "wrong_language": 1000}, examples={}, words=[1, 1],
+        characters=[1, 1], tokens=[1, 1], lengths=sides, ratios=ratios,
+        vocabulary=[{"name": "target", "size": 1000, "used": 1000, "rare": 50, "counts": zipf}],
+        overlap=[{"split": "val", "pairs": 1000, "in_training": 4}], samples=[], mixture=[],
+        seconds={},
+    )  # fmt: skip
+    return replace(report, **changes)
+
+
+def sentences(*texts: tuple[str, str]) -> list[dict[str, Any]]:
+    found = [{"source": source, "reference": "x", "hypothesis": text} for source, text in texts]
+    return [{"step": 1000, "sentences": found, "worst": []}]
+
+
+GOOD = sentences(("a man reads", "un homme lit"), ("the house", "la maison"),
+                 ("two dogs", "deux chiens"), ("it rains", "il pleut"))  # fmt: skip
+
+
+def record(**changes: Any) -> Record:
+    """A healthy run; `curves` and settings by their whole names replace its own."""
+    noise = np.random.default_rng(1).normal(0, 0.05, 2000)
+    curves = {
+        "train/nll": curve(lambda step: 1.5 + 6 * math.exp(-step / 200) + noise[step]),
+        "val/nll": at(2.6, 2.1, 1.9, 1.85),
+        "val/bleu": at(5, 12, 18, 22),
+        "val/length_ratio": at(0.5, 0.9, 0.97, 0.98),
+        "optim/lr": curve(lambda step: min(step, 100) * 1e-5),
+        "optim/grad_norm": curve(lambda step: 0.5 + abs(noise[step])),
+        **{f"optim/grad_norm/{name}": curve(lambda step: 0.2 + abs(noise[step]))
+           for name in ("encoder.0", "encoder.1", "decoder.0", "embedding")},
+        "decode/degenerate_share": at(0.9, 0.2, 0.02, 0.01),
+        "decode/unfinished_share": at(0.9, 0.1, 0.0, 0.0),
+        "perf/data_wait_share": curve(lambda step: 0.02),
+        "perf/padding_share": curve(lambda step: 0.08),
+        "perf/step_seconds": curve(lambda step: 0.1 + abs(noise[step]) / 10),
+        "perf/validation_seconds": at(6, 6, 6, 6),
+        "epoch": curve(lambda step: step / 200),
+    }  # fmt: skip
+    settings = {section: dict(group) for section, group in SETTINGS.items()}
+    for name in [name for name in changes if "." in name]:
+        section, key = name.split(".")
+        settings[section][key] = changes.pop(name)
+    curves |= changes.pop("curves", {})
+    own = {"data": data(), "samples": GOOD, "device": "CPU (2 threads), 32-true", **changes}
+    return Record(settings, {name: points for name, points in curves.items() if points}, **own)
+
+
+def without(*names: str) -> dict[str, list]:
+    return {name: [] for name in names}
+
+
+PLANTED = {
+    "diverged": record(curves={"train/nll": curve(lambda s: 2 if s < 600 else 7)}),
+    "not_learning": record(
+        curves={"val/nll": at(6.4, 6.3, 6.3, 6.3), "train/nll": curve(lambda s: 6.3 + 1 / s)}
+    ),
+    "shuffled_targets": record(data=data(related=False)),
+    "columns_swapped": record(data=data(kept=3000, dropped={"wrong_language": 47_000})),
+    "leaked": record(curves={"data/val_in_training_share": [(10.0, 0.4)]}),
+    "warmup_long": record(**{"optim.warmup_steps": 4000}),
+    "frozen_block": record(curves={"optim/grad_norm/encoder.1": curve(lambda s: 0.0)}),
+    "source_ignored": record(
+        curves={"val/bleu": at(1, 1, 1, 1)},
+        samples=sentences(*[(f"source {i}", f"il est un {i}") for i in range(6)]),
+    ),
+    "overfitting": record(curves={"val/nll": at(2.0, 1.8, 1.9, 2.0, 2.1)}),
+    "tiny_data": record(data=data(read=350, kept=300, dropped={"empty": 50})),
+    "few_kept": record(data=data(kept=10_000, dropped={"empty": 40_000})),
+    "source_copied": record(
+        samples=sentences(*[(f"the dog number {i}", f"the dog number {i}") for i in range(4)])
+    ),
+    "output_degenerate": record(curves={"decode/degenerate_share": at(0.5, 0.5)}),
+    "output_cut_off": record(curves={"decode/unfinished_share": at(0.5, 0.5)}),
+    "length_off": record(curves={"val/length_ratio": at(0.5, 0.5)}),
+    "gradient_spikes": record(
+        curves={"optim/grad_norm": curve(lambda s: 50 if s % 100 == 0 else 0.5)}
+    ),
+    "data_bound": record(curves={"perf/data_wait_share": curve(lambda s: 0.5)}),
+    "padding_high": record(curves={"perf/padding_share": curve(lambda s: 0.5)}),
+    "validation_costly": record(curves={"perf/validation_seconds": at(60, 60, 60, 60)}),
+    "slows_down": record(curves={"perf/step_seconds": curve(lambda s: 0.1 if s < 700 else 1.0)}),
+    "batch_small": record(**{"model.d_model": 512}),
+    "full_precision": record(device="NVIDIA H100, 32-true; attention: flash"),
+    "rare_vocabulary": record(
+        data=data(vocabulary=[{"name": "joint", "size": 9000, "used": 9, "rare": 8000,
+                               "counts": []}])
+    ),
+}  # fmt: skip
+
+
+def test_a_healthy_run_has_no_findings():
+    assert findings(record()) == []
+
+
+def test_every_check_has_a_planted_fault_here():
+    assert {check.__name__ for check in CHECKS} == PLANTED.keys()
+    assert len(CHECKS) >= 15
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_planted_fault_is_named_with_its_numbers_and_a_remedy(kind):
+    found = findings(PLANTED[kind])
+    assert [one.kind for one in found] == [kind]
+    assert any(letter.isdigit() for letter in found[0].evidence)
+    assert len(found[0].remedy) > 20
+    assert not str(found[0]).endswith(".")
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_what_is_known_before_the_first_step_is_found_then(kind):
+    """Faults of settings and data need no curve; all others need one."""
+    planted = PLANTED[kind]
+    early = findings(replace(planted, curves={}, samples=()))
+    static = {"columns_swapped", "shuffled_targets", "warmup_long", "tiny_data",
+              "few_kept", "batch_small", "full_precision", "rare_vocabulary"}  # fmt: skip
+    assert [one.kind for one in early] == ([kind] if kind in static else [])
+
+
+@pytest.mark.parametrize("name", sorted(record().curves))
+def test_a_run_that_lacks_a_curve_is_no_fault(name):
+    kept = {other: points for other, points in record().curves.items() if other != name}
+    if not name.startswith("optim/grad_norm/"):
+        assert findings(replace(record(), curves=kept)) == []
+
+
+def test_nothing_is_known_of_an_empty_run():
+    assert findings(Record({})) == []
+
+
+def test_a_layer_whose_gradients_are_not_logged_is_frozen():
+    kept = {name: points for name, points in record().curves.items() if "decoder.0" not in name}
+    [found] = findings(replace(record(), curves=kept))
+    assert "decoder.0 has no gradient" in found.evidence
+
+
+def test_a_validation_loss_that_stays_while_the_training_loss_vanishes_is_overfitting():
+    stays = {"val/nll": at(3.6, 3.57, 3.56, 3.55, 3.57), "train/nll": curve(lambda s: 20 / s)}
+    [found] = findings(record(curves=stays))
+    assert found.kind == "overfitting"
+    assert "fell to 0.02" in found.evidence
+
+
+def test_the_first_step_of_overfitting_is_that_of_the_best_loss():
+    [found] = findings(PLANTED["overfitting"])
+    assert found.title == "The model overfits since step 400"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lengths_of_pairs_drawn_at_random_are_told_from_those_of_translations(seed):
+    for related in (True, False):
+        sides, ratios = lengths(seed, related)
+        found = shuffled_targets(record(data=data(lengths=sides, ratios=ratios)))
+        assert (found is None) == related
+
+
+def test_guessing_costs_the_entropy_of_the_tokens():
+    counts = [[rank, 1000] for rank in range(1, 65)]
+    report = data(vocabulary=[{"name": "target", "size": 64, "counts": counts}])
+    assert _guessing(report) == pytest.approx(math.log(64))
+
+
+def test_output_of_a_model_that_still_learns_fast_is_no_fault():
+    young = {"val/nll": at(5.0, 3.0), "decode/degenerate_share": at(1.0, 1.0)}
+    assert findings(record(curves=young)) == []
