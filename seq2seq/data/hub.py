@@ -9,6 +9,7 @@ import functools
 import hashlib
 import logging
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ from seq2seq.errors import DataError
 log = logging.getLogger(__name__)
 
 PATIENCE = 5.0  # seconds that the hub has to answer
+WORDS = 500  # characters of what a library says
 BATCH = 1000  # rows in memory at once
 Opened: TypeAlias = datasets.Dataset | datasets.IterableDataset
 
@@ -184,7 +186,7 @@ def _copy(corpus: CorpusConfig, why: str) -> Any:
         wanted = f"{name}, {corpus.hub_config}" if corpus.hub_config else name
         raise DataError(
             f"the hub cannot be reached ({why}), and there is no copy of {wanted} downloaded "
-            f"before, which would be used ({_first_line(error)}). Connect this machine, or "
+            f"before, which would be used ({_in_one_line(error)}). Connect this machine, or "
             "download the files by hand and name their folder: data.path=FOLDER"
         ) from error
     _warn_once(
@@ -217,15 +219,15 @@ def _explained(name: str) -> Iterator[None]:
     except Exception as error:  # kinds of many libraries below `datasets`
         raise DataError(
             f"data.hub={name} cannot be read: {type(error).__name__}: "
-            f"{_first_line(error.__cause__ or error)}. Look at data.hub_config and "
+            f"{_in_one_line(error.__cause__ or error)}. Look at data.hub_config and "
             "data.hub_revision (a set that is made by a script often has its files at "
             "data.hub_revision=refs/convert/parquet), or download its files and name their "
             "folder: data.path=FOLDER"
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
+def _in_one_line(error: BaseException) -> str:
+    return textwrap.shorten(str(error), WORDS)
 
 
 def _hush() -> None:

@@ -277,6 +277,8 @@ class Hub(BaseHTTPRequestHandler):
         if parts[0] != "datasets":
             self.answer(404)
             return
+        if len(parts) == 3:
+            parts += ["revision", "main"]
         _, owner, name, what, revision, *rest = parts
         folder = self.root / owner / name
         if name == "gated":
