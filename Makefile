@@ -19,8 +19,8 @@ reproduce-multi30k: $(VENV)/.installed  ## train and score the README's Multi30k
 test: $(VENV)/.installed-test  ## the default test suite
 	$(BIN)/python -m pytest
 
-test-all: $(VENV)/.installed-test  ## all tests, the slow ones too
-	$(BIN)/python -m pytest -m ""
+test-all: $(VENV)/.installed-test  ## all tests, the slow ones too, with other random examples
+	HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -m ""
 
 test-gpu: $(VENV)/.installed-test  ## the tests of tests/gpu, on this machine's GPUs
 	SEQ2SEQ_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 0 -m gpu tests/gpu

@@ -18,7 +18,7 @@ from seq2seq.data.collate import collate
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import UserError
 from seq2seq.inference.attention_figure import Sentence, attention_figure, draw_attention
-from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model import masks
 from seq2seq.model.attention import attention_weights

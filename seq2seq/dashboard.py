@@ -24,12 +24,14 @@ class Panel:
         keys: what it shows, as runs log it.
         kind: curves | table | media.
         pattern: regular expression of further curves.
+        text: whether sentences stand there, so that `logger.share=text` has to let them leave.
     """
 
     title: str
     keys: tuple[str, ...] = ()
     kind: str = "curves"
     pattern: str | None = None
+    text: bool = False
 
 
 SECTIONS: dict[str, tuple[Panel, ...]] = {
@@ -63,21 +65,23 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         Panel("TFLOP/s", ("perf/tflops",)),
         Panel("Utilisation of the GPUs", ("perf/utilisation",)),
         Panel("Memory, GiB", ("perf/memory_gib",)),
+        Panel("Seconds of a validation", ("perf/validation_seconds",)),
         Panel("Sentences translated per second", ("decode/sentences_per_second",)),
         Panel("Tokens translated per second", ("decode/tokens_per_second",)),
     ),
     "Samples": (
-        Panel("The same sentences over time", ("samples/fixed",), "table"),
-        Panel("The worst sentences by chrF2", ("samples/worst",), "table"),
-        Panel("What the best head looked at", ("samples/attention",), "media"),
-        Panel("How sure the model was of each token", ("samples/confidence",), "media"),
+        Panel("The same sentences over time", ("samples/fixed",), "table", text=True),
+        Panel("The worst sentences by chrF2", ("samples/worst",), "table", text=True),
+        Panel("What the best head looked at", ("samples/attention",), "media", text=True),
+        Panel("How sure the model was of each token", ("samples/confidence",), "media", text=True),
         Panel("Words of translations", ("val/hypothesis_words",)),
         Panel("Words of references", ("val/reference_words",)),
         Panel("Probabilities of tokens", ("decode/token_probability",)),
     ),
     "Run": (
+        Panel("Findings", ("run/findings",), "table"),
         Panel("Parameters", ("model/parameters",), "table"),
-        Panel("Data", ("data/report",), "media"),
+        Panel("Data", ("data/report",), "media", text=True),
     ),
 }
 
@@ -87,7 +91,8 @@ def outline() -> Iterator[str]:
     for name, panels in SECTIONS.items():
         yield name
         for panel in panels:
-            yield f"  {panel.title}: {', '.join(filter(None, (*panel.keys, panel.pattern)))}"
+            keys = ", ".join(filter(None, (*panel.keys, panel.pattern)))
+            yield f"  {panel.title}: {keys}{' (with logger.share=text)' * panel.text}"
 
 
 def make_workspace(entity: str, project: str) -> Any:

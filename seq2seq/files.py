@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+log = logging.getLogger(__name__)
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system
 
 
 @contextmanager
@@ -61,21 +67,35 @@ def _force(descriptor: int) -> None:
 
 
 @contextmanager
-def alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+def alone(
+    path: Path, waiting: Callable[[], None] = lambda: None, seconds: float = -1
+) -> Iterator[None]:
     """While no other process is in a block of the same lock; a killed process lets go.
+
+    A file system without locks is warned of, and nobody is kept out.
 
     Args:
         path: of the lock, a file of no content, which stays.
         waiting: called if another process has it, before waiting.
+        seconds: how long to wait; by default until the other process has ended.
+
+    Raises:
+        TimeoutError: the other process has it for longer.
     """
-    from filelock import FileLock, Timeout  # takes a while, and seldom needed
+    from filelock import FileLock  # takes a while, and seldom needed
 
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        waiting()
-        lock.acquire()
+        try:
+            lock.acquire(timeout=0)
+        except TimeoutError:
+            if seconds != 0:
+                waiting()
+            lock.acquire(timeout=seconds)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        log.warning("%s: %s. See that no other process works here", path, error.strerror)
     try:
         yield
     finally:

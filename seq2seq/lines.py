@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import select
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from queue import Empty, Queue
+from threading import Thread
+from typing import IO, Any
 
 from seq2seq.errors import DataError
 
 PACKED = (".gz", ".zst")
 PATIENCE = 0.02  # seconds that a pipe may pause before what came from it is dealt with
+AHEAD = 1024  # lines that are read before they are asked for
 LONGEST = 1 << 26  # bytes without a line feed that are still taken for text
 
 
@@ -107,7 +108,8 @@ def packer(path: Path) -> Callable[[bytes], bytes]:
 class ArrivingLines:
     """Lines of a pipe as they come, with their ends cut off.
 
-    Who asks one question at a time, and waits for the answer, can be given it: `pauses` tells.
+    Who asks one question at a time, and waits for the answer, can be given it: `pauses` tells. A
+    thread reads ahead, since Windows cannot wait for a pipe for a limited time.
 
     Args:
         descriptor: what to read from; nothing else may read from it.
@@ -115,53 +117,41 @@ class ArrivingLines:
     """
 
     def __init__(self, descriptor: int, name: str):
-        self._descriptor, self._name = descriptor, name
-        self._lines: deque[bytes] = deque()  # that came and were not given yet
-        self._rest: list[bytes] = []  # of a line whose end has not come
-        self._rest_length = 0
-        self._ended = False
+        self._come: Queue[bytes | DataError | None] = Queue(AHEAD)
+        self._next: list[bytes | DataError | None] = []  # taken from there, but not given yet
+        Thread(target=self._read, args=(descriptor, name), daemon=True).start()
 
     def __iter__(self) -> Iterator[bytes]:
-        while True:
-            while not self._lines and not self._ended:
-                self._wait(None)
-                self._read()
-            if not self._lines:
-                return
-            yield self._lines.popleft()
+        while (line := self._next.pop() if self._next else self._come.get()) is not None:
+            if isinstance(line, DataError):
+                raise line
+            yield line
 
     def pauses(self) -> bool:
         """Whether the next line would have to be waited for."""
-        while not self._lines and not self._ended:
-            if not self._wait(PATIENCE):
-                return True
-            self._read()
+        try:
+            self._next = self._next or [self._come.get(timeout=PATIENCE)]
+        except Empty:
+            return True
         return False
 
-    def _wait(self, seconds: float | None) -> bool:
-        """Whether there is something to read in this time; None = however long it takes."""
+    def _read(self, descriptor: int, name: str) -> None:
+        """Put all lines into the queue; then None, or why there are no more."""
         try:
-            return bool(select.select([self._descriptor], [], [], seconds)[0])
+            with io.BufferedReader(_Pipe(descriptor, closefd=False)) as file:
+                for line in bounded(file, name):
+                    self._come.put(line.removesuffix(b"\n"))
+            self._come.put(None)
         except OSError as error:
-            raise DataError(f"cannot read {self._name}: {error}") from error
+            self._come.put(DataError(f"cannot read {name}: {error}"))
+        except DataError as error:
+            self._come.put(error)
 
-    def _read(self) -> None:
-        try:
-            data = os.read(self._descriptor, 1 << 16)
-        except BlockingIOError:  # who shares a pipe that does not wait was faster
-            return
-        except OSError as error:
-            raise DataError(f"cannot read {self._name}: {error}") from error
-        *ended, last = data.split(b"\n")
-        for line in ended:
-            self._lines.append(b"".join([*self._rest, line]))
-            self._rest.clear()
-            self._rest_length = 0
-        self._rest.append(last)
-        self._rest_length += len(last)
-        if not data:
-            self._ended = True
-            if any(self._rest):
-                self._lines.append(b"".join(self._rest))
-        if self._rest_length > LONGEST:
-            raise DataError(f"{self._name}: {LONGEST:,} bytes and no end of a line: is this text?")
+
+class _Pipe(io.FileIO):
+    """A pipe that is waited for, even if whoever shares it has told it not to wait."""
+
+    def readinto(self, buffer: Any) -> int:
+        while (read := super().readinto(buffer)) is None:
+            select.select([self], [], [])
+        return read

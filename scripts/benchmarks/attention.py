@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,8 +18,7 @@ from seq2seq.config import KERNELS, ModelConfig, OptimConfig, RecurrentConfig, T
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.step import ModelStep
-from seq2seq.inference.bundle_folder import bundle_folder, read_config
-from seq2seq.inference.device import choose_device
+from seq2seq.inference.engines.torch import choose_device
 from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
@@ -32,48 +31,35 @@ log = logging.getLogger(__name__)
 STEPS = 32  # of decoding; a multiple of the positions by which the cache grows
 
 
-class Compared(NamedTuple):
-    """A model that is measured; of a trained one also the BLEU of its validation."""
-
-    name: str
-    model: ModelConfig
-    vocab_sizes: tuple[int, int]
-    trained: Line
-
-
 def compare_attention(config: CompareConfig) -> None:
     """Run `scripts/compare_attention.py`: print a JSON line for each model, and a table of all.
 
     Raises:
-        UserError: a run cannot be read, or memory runs out.
+        UserError: memory runs out.
     """
     device = choose_device(config.device).type
-    runs = [config.runs] if isinstance(config.runs, str) else config.runs
-    models = [trained_model(run) for run in runs] or list(variants(config))
+    models = dict(variants(config))
     log.info("device      %s", describe_device("gpu" if device == "cuda" else "cpu"))
     rows = []
-    for number, compared in enumerate(models, 1):
-        log.info("measuring   %d of %d: %s", number, len(models), compared.name)
+    for number, ((name, kernel), model) in enumerate(models.items(), 1):
+        log.info("measuring   %d of %d: %s", number, len(models), name)
         measured = in_own_process(
-            *(measure, compared.model, compared.vocab_sizes, config, device),
-            name=compared.name,
-            remedy="lower sentences= or length=",
+            *(measure, model, config, device), name=name, remedy="lower sentences= or length="
         )
-        kernel = getattr(compared.model, "kernel", "-")
-        rows.append({"variant": compared.name, "kernel": kernel, **measured, **compared.trained})
+        rows.append({"variant": name, "kernel": kernel, **measured})
         print(json.dumps(rows[-1]), flush=True)
     log.info("\n%s", "\n".join(table(rows)))
 
 
-def variants(config: CompareConfig) -> Iterator[Compared]:
+def variants(config: CompareConfig) -> Iterator[tuple[tuple[str, str], ModelConfig]]:
     """Multi-head, grouped 4 and 2, multi-query, by both kernels; additive attention."""
-    sizes, vocab_sizes = config.model, (config.vocab_size, config.vocab_size)
+    sizes = config.model
     assert isinstance(sizes, TransformerConfig)
     names = {4: "grouped 4", 2: "grouped 2", 1: "multi-query"} | {sizes.n_heads: "multi-head"}
     for kernel in KERNELS:
         for kv_heads in sorted((n for n in names if sizes.n_heads % n == 0), reverse=True):
             model = replace(sizes, n_kv_heads=kv_heads, kernel=kernel)
-            yield Compared(names[kv_heads], model, vocab_sizes, {})
+            yield (names[kv_heads], kernel), model
     recurrent = RecurrentConfig(
         d_model=sizes.d_model,
         d_attention=sizes.d_model,
@@ -81,21 +67,10 @@ def variants(config: CompareConfig) -> Iterator[Compared]:
         dropout=sizes.dropout,
         max_length=sizes.max_length,
     )
-    yield Compared("additive RNN", recurrent, vocab_sizes, {})
+    yield ("additive RNN", "-"), recurrent
 
 
-def trained_model(run: str) -> Compared:
-    """The model of a run or bundle, with the best BLEU of its validations."""
-    config = read_config(bundle_folder(run) / "config.json")
-    bleu = config.training.get("scores", {}).get("BLEU")
-    data = config.training.get("config", {}).get("data", {}).get("name", "unknown data")
-    trained = {"bleu": "-" if bleu is None else round(bleu, 2), "bleu_of": f"{data} validation"}
-    return Compared(run, config.model, config.vocab_sizes, trained)
-
-
-def measure(
-    model_config: ModelConfig, vocab_sizes: tuple[int, int], config: CompareConfig, device: str
-) -> Line:
+def measure(model_config: ModelConfig, config: CompareConfig, device: str) -> Line:
     """Speed and memory of an untrained model on sentences of random tokens, all of one length.
 
     Tokens are real target tokens in whole training steps, and output tokens in greedy search on
@@ -104,11 +79,9 @@ def measure(
     keep_freed_memory()
     torch.manual_seed(0)
     longest = max(model_config.max_length, config.length, STEPS)
-    model = build_model(replace(model_config, max_length=longest), *vocab_sizes).to(device)
-    source, target = (
-        torch.randint(EOS + 1, size, (config.sentences, config.length - 1)).tolist()
-        for size in vocab_sizes
-    )
+    model = build_model(replace(model_config, max_length=longest), config.vocab_size).to(device)
+    shape = (config.sentences, config.length - 1)
+    source, target = (torch.randint(EOS + 1, config.vocab_size, shape).tolist() for _ in range(2))
     batch = collate(source, target).to(torch.device(device))
     before = peak_memory(device) if device == "cpu" else 0
     with torch.inference_mode():

@@ -129,8 +129,8 @@ def translate(options: argparse.Namespace) -> None:
     asked = ModelOptions(**{name: value for name, value in vars(options).items() if name in names})
     if options.output and not options.output.resolve().parent.is_dir():
         raise DataError(f"--output {options.output}: there is no such folder. Make it first")
+    from seq2seq.bundle.find import GENERAL, model_folder
     from seq2seq.evaluation.metrics import corpus_scores
-    from seq2seq.inference.shipped import GENERAL, model_folder
     from seq2seq.inference.translator import Translator
 
     texts = frozen_texts()

@@ -87,7 +87,6 @@ class CompareConfig(Checked):
     """All settings of `scripts/compare_attention.py`."""
 
     model: ModelConfig = group(TransformerConfig)  # sizes that variants share
-    runs: Any = setting([], "trained runs to compare instead of variants")
     sentences: int = setting(64, "sentences of a batch", at_least=1, at_most=2**16)
     length: int = setting(24, "of each sentence in tokens", at_least=2, at_most=2**16)
     vocab_size: int = setting(8000, "subwords of the variants", at_least=4, at_most=2**16)

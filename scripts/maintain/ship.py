@@ -17,14 +17,13 @@ from tempfile import TemporaryDirectory
 import torch
 
 from results import cell, keep, markdown, places_of, renamed, write_table
+from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.card import making
+from seq2seq.bundle.find import GENERAL, bundle_folder
 from seq2seq.cli.exits import run_command
 from seq2seq.errors import RunError
 from seq2seq.evaluation.evaluate import file_sha256
 from seq2seq.evaluation.record import Evaluation
-from seq2seq.inference.bundle import Bundle, load_bundle
-from seq2seq.inference.bundle_folder import bundle_folder
-from seq2seq.inference.model_card import making
-from seq2seq.inference.shipped import GENERAL
 from seq2seq.report.facts import facts
 from seq2seq.report.run import Run, read_run
 

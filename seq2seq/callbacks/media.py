@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from seq2seq.callbacks import Callback
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.samples import Samples
 from seq2seq.decoding.forced import forced_attention
-from seq2seq.html_page import html_page, visible
+from seq2seq.html_page import render, visible
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.text import normaliser
 from seq2seq.trackers import Histogram, Picture, Table
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ["step", "index", "source", "reference", "hypothesis", "score", "chrF", "confidence"]
 ROWS = 1000  # of the table of fixed sentences, which each validation logs as a whole
-DARKEST = 0.6  # how much of the colour shows below a token: words can be read, light and dark
 PICTURES = 20  # of attention that a validation logs, at most
 
 
@@ -46,7 +44,9 @@ class Media(Callback):
         if trainer.step > 0:
             return  # it was logged when the run began
         for tracker in trainer.trackers:
-            tracker.log_media("facts of the start", lambda: self._start(trainer.model), 0)
+            tracker.log_media("parameters", lambda: self._parameters(trainer.model), 0)
+            if self.data_report is not None and self.data_report.exists():
+                tracker.log_media("the report of the data", self._data, 0)
 
     def on_validation_end(self, trainer: Trainer) -> None:
         step = trainer.step - 1  # trackers count from 0
@@ -57,15 +57,14 @@ class Media(Callback):
                     "sentences and pictures", lambda: self._sentences(trainer.model), step
                 )
 
-    def _start(self, model: TranslationModel) -> dict[str, trackers.Media]:
+    def _parameters(self, model: TranslationModel) -> dict[str, trackers.Media]:
         each = model.named_parameters()  # a shared one where it is first
         rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in each]
-        found: dict[str, trackers.Media] = {
-            "model/parameters": Table(["parameter", "shape", "numbers"], rows)
-        }
-        if self.data_report is not None and self.data_report.exists():
-            found["data/report"] = self.data_report.read_text(encoding="utf-8")
-        return found
+        return {"model/parameters": Table(["parameter", "shape", "numbers"], rows)}
+
+    def _data(self) -> dict[str, trackers.Media]:
+        assert self.data_report is not None
+        return {"data/report": self.data_report.read_text(encoding="utf-8")}
 
     def _histograms(self) -> dict[str, trackers.Media]:
         validation = self.samples.validation
@@ -105,7 +104,10 @@ class Media(Callback):
 
         Of many sentences only some have one, from short to long.
         """
-        from seq2seq.inference.head_picture import LONGEST, head_picture  # matplotlib loads slowly
+        from seq2seq.inference.attention_figure import (  # matplotlib loads slowly
+            LONGEST,
+            head_picture,
+        )
 
         validation = self.samples.validation
         found: list[Picture | None] = [None] * len(sentences)
@@ -144,13 +146,9 @@ def row(step: int, sentence: Mapping[str, Any]) -> list[Any]:
 
 def confidence_page(step: int, sentences: Sequence[Mapping[str, Any]]) -> str:
     """Translations whose tokens are the more orange the less sure the model was of them."""
-    body = [f"<p>Step {step:,}. The more orange a token, the less likely the model found it.</p>"]
-    for sentence in sentences:
-        # The last score may be that of the end mark, which is no token.
-        tokens = "".join(
-            f'<span title="{math.exp(score):.1%}" style="background: rgb(198 86 0 / '
-            f'{DARKEST * (1 - math.exp(score)):.2f})">{escape(visible(token))}</span>'
-            for token, score in zip(sentence["tokens"], sentence["token_log_probs"], strict=False)
-        )
-        body.append(f"<p>{escape(visible(sentence['source']))}<br><b>{tokens}</b></p>")
-    return html_page("Confidence", body, "b { color: var(--ink); }")
+    # The last score may be that of the end mark, which is no token.
+    found = [
+        (one["source"], zip(one["tokens"], map(math.exp, one["token_log_probs"]), strict=False))
+        for one in sentences
+    ]
+    return render("confidence.html", title="Confidence", step=step, sentences=found)

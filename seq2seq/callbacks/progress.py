@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 from collections import deque
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 REFRESH = 0.5  # seconds between two pictures of the bar
 # Seconds before the first line of a log, and between two lines at most.
 FIRST, LONGEST = 5.0, 300.0
+MEASURED = 10  # steps after which the time of a run is announced
 RECENT = 50  # steps that the speed is measured over
 
 
@@ -45,6 +47,7 @@ class Progress(Callback):
         self._open = ExitStack()
         self._steps: deque[tuple[float, int]] = deque(maxlen=RECENT)  # seconds, target tokens
         self._validations: list[float] = []  # seconds, saving included
+        self._announced = False
         self._last: float | None = None  # when the last step was over
 
     def on_train_start(self, trainer: Trainer) -> None:
@@ -69,6 +72,8 @@ class Progress(Callback):
             tokens = sum(batch.target_tokens for batch in batches) * trainer.fabric.world_size
             self._steps.append((now - self._last, tokens))
         self._last = now
+        if len(self._steps) == MEASURED and not self._announced:
+            self._announce(trainer)
         since = now - self._shown
         if not self._steps:
             return
@@ -94,6 +99,17 @@ class Progress(Callback):
 
     def close(self) -> None:
         self._open.close()
+
+    def _announce(self, trainer: Trainer) -> None:
+        """Say how long the run will take, as soon as some steps were measured."""
+        self._announced = True
+        left, every = trainer.max_steps - trainer.step, trainer.config.val_every_n_steps
+        seconds = fmean(seconds for seconds, _ in self._steps)
+        log.info(
+            "time        %s left for %s steps of %.2g s; %d validations come on top",
+            timedelta(seconds=round(left * seconds)), f"{left:,}", seconds,
+            math.ceil(trainer.max_steps / every) - trainer.step // every,
+        )  # fmt: skip
 
     def _text(self, trainer: Trainer) -> str:
         return ", ".join([*self._figures(trainer), f"left {self._left(trainer)}"])

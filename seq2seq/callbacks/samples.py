@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NAME = "samples.jsonl"
+Sample = dict[str, Any]  # a line of the file, or a sentence of it
 
 
 class Samples(Callback):

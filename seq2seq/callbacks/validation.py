@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from seq2seq.bundle.averaging import average_weights, fill
+from seq2seq.bundle.bundle import Bundle, unique_weights
+from seq2seq.bundle.config import read_config
 from seq2seq.config import DecodeConfig
 from seq2seq.data.corpus import Pair
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.metrics import corpus_scores
-from seq2seq.inference.averaging import average_weights, fill
-from seq2seq.inference.bundle import Bundle, unique_weights
-from seq2seq.inference.bundle_folder import read_config
+from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.head_choice import choose_head
-from seq2seq.inference.torch_engine import TorchEngine
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel
@@ -119,11 +119,15 @@ class Validation:
             Interrupted: a signal came; the state was saved before the validation.
             RunError: the bundle or a snapshot could not be written.
         """
+        started = time.perf_counter()
         half = trainer.run.precision == "bf16-mixed" and trainer.device.type == "cuda"
         model = gathered_model(trainer.model, dtype=torch.bfloat16 if half else None)
         nll = self._nll(trainer, model)
         bleu, self.translations = self.score(model, trainer.step)
-        trainer.log({"val/nll": nll, "val/perplexity": nll.exp(), "val/bleu": bleu})
+        trainer.log({
+            "val/nll": nll, "val/perplexity": nll.exp(), "val/bleu": bleu,
+            "perf/validation_seconds": time.perf_counter() - started,
+        })  # fmt: skip
         step = trainer.step
         log.info("step %d: validation BLEU %.2f (best %.2f)", step, bleu, max(bleu, self.best))
         each = zip(self.pairs, self.translations, strict=True)

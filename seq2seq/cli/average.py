@@ -18,7 +18,7 @@ def main() -> None:
 
 
 def run(config: AverageConfig) -> None:
-    from seq2seq.inference.averaging import average  # torch loads after the settings are checked
+    from seq2seq.bundle.averaging import average  # torch loads after the settings are checked
 
     average(config)
 

@@ -15,11 +15,12 @@ Result = TypeVar("Result")
 
 EXITS = """\
 exit codes: 0 done; 1 something given cannot be used; 2 an option or a setting is wrong;
-130 interrupted (Ctrl-C); 141 whoever read the output has gone"""
+128 + n stopped by signal n (130 = Ctrl-C, 141 = whoever read the output has gone)"""
 
 DISK = {  # what happened, and what to do
     errno.ENOSPC: ("the disk is full", "make room or choose another folder"),
     errno.EROFS: ("the disk is read-only", "choose another folder"),
+    errno.ENAMETOOLONG: ("a file name is too long", "give a shorter one"),
     errno.EACCES: ("no permission to write or read", "choose another folder or mend this one"),
 }
 if hasattr(errno, "EDQUOT"):  # Windows has no quotas
@@ -27,10 +28,9 @@ if hasattr(errno, "EDQUOT"):  # Windows has no quotas
 
 
 def run_command(main: Callable[[], Result]) -> Result:
-    """Run a command; print what the user can mend without a traceback, and exit accordingly.
+    """Run a command; print what the user can mend without a traceback, and exit as `EXITS` says.
 
-    Exit codes: 0 done, 1 something given cannot be used, 2 a setting is wrong, 128 + n stopped
-    by signal n (130 = Ctrl-C). A traceback always means a bug of ours.
+    A traceback always means a bug of ours.
     """
     try:
         return main()
@@ -43,8 +43,6 @@ def run_command(main: Callable[[], Result]) -> Result:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            fail(f"a file name is too long: {error.filename}. Give a shorter one", 1)
         if error.errno not in DISK:
             raise
         happened, advice = DISK[error.errno]

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _run(options: ExportOptions) -> None:
-    from seq2seq.inference.ctranslate2_export import export
+    from seq2seq.bundle.ctranslate2_export import export
 
     assert options.model is not None
     folder = export(options.model, options.output, options.quantization, options.force)

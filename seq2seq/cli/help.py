@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
+import argparse
 import re
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from seq2seq.cli.explain import sections
+from seq2seq.cli.exits import EXITS
+from seq2seq.cli.names import settings_of
 from seq2seq.config import ARCHITECTURES, ModelConfig
+from seq2seq.config.checked import groups_of
 from seq2seq.errors import ConfigError, command_line, nearest
 
-WIDTH = 98
 FEW = 40  # settings that fit a screen
-MEANT = 32  # column in which meanings begin
+LAYOUT = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=98)
 ACROSS = {
     "experiment": "Settings of several groups at once: a whole recipe",
     "debug": "A short run that shows whether all works",
 }
-EXIT_CODES = """\
-Exit codes: 0 done; 1 something given cannot be used; 2 a setting is wrong;
-128 + n stopped by signal n (130 = Ctrl-C)."""
 
 
 def take_help(arguments: list[str], schema: type[Any], presets: Mapping[str, object]) -> str | None:
@@ -31,16 +30,15 @@ def take_help(arguments: list[str], schema: type[Any], presets: Mapping[str, obj
     Raises:
         ConfigError: there is no such group.
     """
-    flags = [argument for argument in arguments if argument in ("-h", "--help")]
-    if not flags:
+    place = next((n for n, one in enumerate(arguments) if one in ("-h", "--help")), None)
+    if place is None:
         return None
-    place = arguments.index(flags[0])
-    after = arguments[place + 1 : place + 2]
-    topic = after[0] if after and "=" not in after[0] and not after[0].startswith("-") else ""
-    topics = {"all", *sections(schema), *presets}
-    if topic and topic not in topics:
+    del arguments[place]
+    if not arguments[place:] or re.search("^-|=", arguments[place]):
+        return ""
+    topic, topics = arguments.pop(place), {"all", *groups_of(schema), *presets}
+    if topic not in topics:
         raise ConfigError([f"--help {topic}: there is no such group: {nearest(topic, topics)}"])
-    del arguments[place : place + 1 + bool(topic)]
     return topic
 
 
@@ -64,58 +62,60 @@ def help_text(
         folder: holds the YAML files of the presets.
         topic: the group, or `all`; "" for an overview.
     """
-    groups, typed = sections(schema), command_line(command)
-    if topic and topic != "all":
-        return "\n".join(_group(topic, groups.get(topic), values.get(topic), presets, folder))
-    own = [field for field in dataclasses.fields(schema) if field.name not in groups]
-    count = len(own) + sum(len(values[name] or ()) for name in groups)
-    whole = topic == "all" or count <= FEW
-    lines = [about.strip().replace(f"seq2seq {command}", typed), "", "Settings:"]
-    lines += [line for field in own for line in _setting(field, values[field.name])]
-    names = [*dict.fromkeys([*groups, *presets])]
-    if names and not whole:
-        lines += ["", "Groups of settings (--help GROUP shows one, --help all shows all):"]
+    typed, groups = command_line(command), groups_of(schema)
+    own = {field.name: values[field.name] for field in fields(schema) if field.name not in groups}
+    whole = len(own) + sum(len(values[name] or ()) for name in groups) <= FEW or topic == "all"
+    alone = topic not in ("", "all")
+    page = argparse.ArgumentParser(
+        usage=f"{typed} [NAME=VALUE ...]",
+        description=None if alone else about.strip().replace(f"seq2seq {command}", typed),
+        epilog=EXITS,
+        formatter_class=LAYOUT,
+        add_help=False,
+    )
+
+    def add(title: str, meanings: Mapping[str, str]) -> None:
+        group = page.add_argument_group(title)
+        for name, meaning in meanings.items():
+            group.add_argument(name, help=meaning.replace("%", "%%"))
+
+    if not alone:
+        add("settings", _meanings(schema, own))
+    names = [topic] if alone else dict.fromkeys([*groups, *presets])
+    if not alone and not whole:
+        purposes = {name: _purpose(name, schema, presets) for name in names}
+        add("groups of settings (--help GROUP shows one, --help all shows all)", purposes)
+        return page.format_help()
     for name in names:
-        if whole:
-            lines += ["", *_group(name, groups.get(name), values.get(name), presets, folder)]
-        else:
-            lines += _entry(name, _meaning(name, schema))
-            lines += _entry("", f"{name}={' | '.join(presets[name])}" if name in presets else "")
-    lines += ["", EXIT_CODES]
-    if typed.startswith("python "):  # Hydra completes what a script is given
-        lines.append(f'Completion in bash: eval "$({typed} -sc install=bash)"; fish likewise')
-    return "\n".join(lines)
+        if name in presets:
+            said = {one: _first_sentence(folder / name / f"{one}.yaml") for one in presets[name]}
+            add(f"presets, {name}=NAME", said)
+        if values.get(name) is not None:
+            part = groups[name]
+            if issubclass(part, ModelConfig):
+                part = ARCHITECTURES[values[name]["architecture"]]
+            add("settings, as the command line has them", _meanings(part, values[name], f"{name}."))
+    return page.format_help()
 
 
-def _meaning(name: str, schema: type[Any]) -> str:
-    """What a group of settings is for: the first sentence of the docstring of its class."""
-    if name in ACROSS:
-        return ACROSS[name]
-    field = next(field for field in dataclasses.fields(schema) if field.name == name)
-    doc: str = field.metadata.get("meaning") or sections(schema)[name].__doc__ or ""
-    text = " ".join(doc.split("\n\n")[0].split())
-    return re.split(r"(?<! al)\. ", text)[0].removesuffix(".")  # not after "et al."
+def _meanings(part: type[Any], values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Settings as they would be typed, and what they mean."""
+    return {
+        f"{prefix}{field.name}={_shown(values[field.name])}": field.metadata.get("meaning", "")
+        for field in fields(part)
+        if field.name in values
+    }
 
 
-def _group(
-    name: str,
-    part: type[Any] | None,
-    values: Mapping[str, Any] | None,
-    presets: Mapping[str, Sequence[str]],
-    folder: Path,
-) -> Iterator[str]:
-    """A group: the presets with their first sentences, and each setting."""
-    if name in presets:
-        yield f"{name}: presets, {name}=NAME"
-    for preset in presets.get(name, ()):
-        yield from _entry(preset, _first_sentence(folder / name / f"{preset}.yaml"))
-    if part is None or values is None:
-        return
-    if issubclass(part, ModelConfig):
-        part = ARCHITECTURES[values["architecture"]]
-    yield f"{name}: settings, as the command line has them"
-    for field in dataclasses.fields(part):
-        yield from _setting(field, values[field.name], f"{name}.")
+def _purpose(name: str, schema: type[Any], presets: Mapping[str, Sequence[str]]) -> str:
+    """What a group is for, by the first sentence of its class's docstring; its presets."""
+    text = ACROSS.get(name, "")
+    if not text:
+        field = settings_of(schema)[name]
+        doc: str = field.metadata.get("meaning") or groups_of(schema)[name].__doc__ or ""
+        text = " ".join(doc.split("\n\n")[0].split())
+        text = re.split(r"(?<! al)\. ", text)[0].removesuffix(".")  # not after "et al."
+    return f"{text}: {name}={' | '.join(presets[name])}" if name in presets else text
 
 
 def _first_sentence(file: Path) -> str:
@@ -124,10 +124,6 @@ def _first_sentence(file: Path) -> str:
     comments = [line[2:] for line in lines if line.startswith("# ") and "@package" not in line]
     end = next((n for n, line in enumerate(comments, 1) if line.endswith(".")), len(comments))
     return " ".join(comments[:end]) or "; ".join(lines)
-
-
-def _setting(field: Any, value: Any, prefix: str = "") -> Iterator[str]:
-    yield from _entry(f"{prefix}{field.name}={_shown(value)}", field.metadata.get("meaning", ""))
 
 
 def _shown(value: Any) -> str:
@@ -139,15 +135,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{','.join(value)}}}"
     return str(value)
-
-
-def _entry(name: str, meaning: str) -> Iterator[str]:
-    """A name and its meaning in two columns."""
-    indent = " " * MEANT
-    lines = textwrap.wrap(meaning, WIDTH, initial_indent=indent, subsequent_indent=indent)
-    if lines and name and len(name) + 4 <= MEANT:
-        lines[0] = f"  {name}".ljust(MEANT) + lines[0].strip()
-        yield from lines
-    else:
-        yield from [f"  {name}"] if name else []
-        yield from lines

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 from seq2seq import __version__
 from seq2seq.cli.exits import EXITS, fail, run_command
@@ -26,7 +23,6 @@ COMMANDS = {
     "report": "write a page about runs, for a browser",
     "dashboard": "build the dashboard of a W&B project",
 }
-OPTIONS = ("translate", "score", "compare", "export", "report", "dashboard")  # the others: NAME=
 SHELLS = ("bash", "zsh")
 
 
@@ -51,7 +47,9 @@ def _run() -> None:
         shell = sys.argv[2] if len(sys.argv) > 2 else ""
         if shell not in SHELLS:
             raise ConfigError([f"--print-completion {shell}: name a shell, {' or '.join(SHELLS)}"])
-        print(completion(shell))
+        from seq2seq.cli.completion import completion
+
+        print(completion(shell, COMMANDS))
     elif not name:
         fail(f"name a command.\n\n{_help()}", ConfigError.exit_code)
     else:
@@ -84,25 +82,6 @@ options:
 {EXITS}
 
 read on: README.md, docs/"""
-
-
-def completion(shell: str) -> str:
-    """What a shell is to run so that it completes `seq2seq` and `translate`."""
-    import shtab
-
-    whole = argparse.ArgumentParser("seq2seq", description="English-French transformers")
-    whole.add_argument("--version", action="store_true", help="which version this is")
-    add = whole.add_subparsers(title="commands").add_parser
-    alone = argparse.ArgumentParser("translate", description=COMMANDS["translate"])
-    parsers = {name: add(name, help=what, description=what) for name, what in COMMANDS.items()}
-    for name in OPTIONS:
-        command: Any = import_module(f"seq2seq.cli.{name}").COMMAND
-        for parser in (parsers[name], *[alone] * (name == "translate")):
-            for option, action in command.fill(parser):
-                action.choices = option.choices or None
-                if option.kind is Path:
-                    action.complete = shtab.FILE
-    return "\n".join(shtab.complete(parser, shell) for parser in (whole, alone))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ from seq2seq.config.checked import Checked
 from seq2seq.errors import nearest
 
 # What each engine knows; whether this device has it is seen when the model is loaded. Those of
-# torch are `inference.precision.PRECISIONS`, which imports torch.
+# torch are `engines.torch.PRECISIONS`, which imports torch.
 PRECISIONS = {
+    "auto": ("auto", "float32", "bfloat16", "float16", "int8"),
     "torch": ("auto", "float32", "bfloat16", "float16", "int8"),
     "ctranslate2": ("auto", "float32", "bfloat16", "float16", "int16", "int8", "int8_float32",
                     "int8_bfloat16", "int8_float16"),
@@ -18,7 +19,7 @@ PRECISIONS = {
 
 
 class ModelOptions(Checked, section="option"):
-    """--model, else $SEQ2SEQ_MODEL, else the newest finished run below runs/, else general"""
+    """--model, else $SEQ2SEQ_MODEL, else what `translate --use` chose, else general"""
 
     model: list[str] = option(
         [], "folder of a run or a bundle, or general, the model that is shipped; several times = "

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,7 @@ from seq2seq.cli.options import flat
 from seq2seq.cli.records import Record
 from seq2seq.cli.translate_options import TranslateOptions
 from seq2seq.errors import DataError, RunError
-from seq2seq.files import replace_text, sync
+from seq2seq.files import alone, replace_text, sync
 from seq2seq.lines import packer
 
 # Bytes, as most file systems allow; the longest is the description while it is written.
@@ -136,11 +136,11 @@ def _precision(options: TranslateOptions) -> str:
     """The name of the arithmetic, which with auto depends on the device."""
     device, precision = options.model.device, options.model.precision
     if options.model.engine == "ctranslate2":
-        from seq2seq.inference.ctranslate2_device import precision_on
+        from seq2seq.inference.engines.ctranslate2 import choose_device as device_of
 
-        return precision_on(device, precision)
-    from seq2seq.inference.device import choose_device
-    from seq2seq.inference.precision import choose_precision
+        kind, _ = device_of(device, precision)
+        return f"auto on {kind}" if precision == "auto" else precision
+    from seq2seq.inference.engines.torch import choose_device, choose_precision
 
     return choose_precision(precision, choose_device(device))
 
@@ -156,6 +156,10 @@ def _fingerprint(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def _joined(records: Sequence[Record], lines: Sequence[str]) -> str:
+    return "".join(f"{line}{record.end}" for record, line in zip(records, lines, strict=True))
+
+
 class StandardOutput:
     """Answers are printed at once: whoever waits for one gets it."""
 
@@ -167,7 +171,7 @@ class StandardOutput:
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
         """Add the answers to a block of records."""
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.write(_joined(records, lines))
         sys.stdout.flush()
 
     def finish(self) -> None:
@@ -201,23 +205,16 @@ class PartialFile(StandardOutput):
     """
 
     def __init__(self, output: Path, made_with: dict[str, Any], resume: bool = False):
-        from filelock import FileLock, Timeout  # takes a while: --help shall not wait for it
-
         self.output, self.path, self._made_with = output, beside(output), made_with
         self._description = self.path.with_name(self.path.name + ".json")
+        self._lock = self.path.with_name(self.path.name + ".lock")
         self._pack = packer(output)
         self._digest = hashlib.sha256()
         self.records, self._size, self._expected = 0, 0, ""
-        self._lock = FileLock(self.path.with_name(self.path.name + ".lock"))
-        with self._reported():
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout:
-                raise RunError(
-                    f"another translate is writing {self.path}: wait for it, or name another "
-                    "--output"
-                ) from None
+        self._held = ExitStack()
         try:
+            with self._reported():
+                self._held.enter_context(alone(self._lock, self._refuse))
             resume = resume and self.path.exists()
             if resume:
                 self.records, self._size, self._expected = self._described()
@@ -228,8 +225,13 @@ class PartialFile(StandardOutput):
                 self._file.truncate(self._size)
                 self._file.seek(self._size)
         except BaseException:
-            self._unlock()
+            self._held.close()
             raise
+
+    def _refuse(self) -> None:
+        raise RunError(
+            f"another translate is writing {self.path}: wait for it, or name another --output"
+        )
 
     def _described(self) -> tuple[int, int, str]:
         """Records, bytes and input of what is there; raises RunError where it cannot be used."""
@@ -256,47 +258,14 @@ class PartialFile(StandardOutput):
             )
         return records, size, str(digest)
 
-    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that are still to be translated.
-
-        Raises:
-            RunError: those before are not the ones that were.
-        """
-        rest = iter(records)
-        if self.records:
-            done = self._add_to_digest(islice(rest, self.records))
-            if done < self.records or self._digest.hexdigest() != self._expected:
-                raise RunError(
-                    f"{self.path} holds the translation of {self.records:,} lines that are not "
-                    "the first ones of this input: give the same input, in which only later lines "
-                    "may have changed, or begin anew with --force"
-                )
-        return rest
-
-    def _add_to_digest(self, records: Iterable[Record]) -> int:
-        """Add records to the digest of the input; how many there were."""
-        count = 0
-        for record in records:
-            self._digest.update(record.line.encode("utf-8", "surrogatepass") + b"\n")
-            count += 1
-        return count
-
-    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
-        """Add the answers to a block of records.
-
-        Raises:
-            RunError: the disk is full, or fails.
-        """
-        data = self._pack("".join(f"{line}\n" for line in lines).encode())
-        self._add_to_digest(records)
-        rest = memoryview(data)
-        with self._reported():
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            os.fsync(self._file.fileno())
-            self.records += len(records)
-            self._size += len(data)
-            self._describe()
+    def _describe(self) -> None:
+        description = {
+            "records": self.records,
+            "bytes": self._size,
+            "input": self._digest.hexdigest(),
+            "made_with": self._made_with,
+        }
+        replace_text(self._description, json.dumps(description, indent=2) + "\n")
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -308,14 +277,43 @@ class PartialFile(StandardOutput):
                 "and --resume"
             ) from error
 
-    def _describe(self) -> None:
-        description = {
-            "records": self.records,
-            "bytes": self._size,
-            "input": self._digest.hexdigest(),
-            "made_with": self._made_with,
-        }
-        replace_text(self._description, json.dumps(description, indent=2) + "\n")
+    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records that are still to be translated.
+
+        Raises:
+            RunError: those before are not the ones that were.
+        """
+        rest = iter(records)
+        if self.records:
+            done = sum(map(self._read, islice(rest, self.records)))
+            if done < self.records or self._digest.hexdigest() != self._expected:
+                raise RunError(
+                    f"{self.path} holds the translation of {self.records:,} lines that are not "
+                    "the first ones of this input: give the same input, in which only later lines "
+                    "may have changed, or begin anew with --force"
+                )
+        return rest
+
+    def _read(self, record: Record) -> int:
+        """Count a record as read."""
+        self._digest.update(record.line.encode("utf-8", "surrogatepass") + b"\n")
+        return 1
+
+    def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
+        """Add the answers to a block of records.
+
+        Raises:
+            RunError: the disk is full, or fails.
+        """
+        data = self._pack(_joined(records, lines).encode())
+        rest = memoryview(data)
+        with self._reported():
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            os.fsync(self._file.fileno())
+            self.records += sum(map(self._read, records))
+            self._size += len(data)
+            self._describe()
 
     def finish(self) -> None:
         """Give the file its name.
@@ -341,14 +339,11 @@ class PartialFile(StandardOutput):
         if kind is not None and not self.records:  # while it is locked: later it may be another's
             self.path.unlink(missing_ok=True)
             self._description.unlink(missing_ok=True)
-        self._unlock()
+        with suppress(OSError):  # Windows removes no file that is open
+            self._lock.unlink()
+        self._held.close()
         if self.records and kind is not None and issubclass(kind, KeyboardInterrupt):
             raise Interrupted(
                 f"interrupted; {self.path} holds the translation of {self.records:,} lines: go on "
                 "with the same command and --resume"
             ) from error
-
-    def _unlock(self) -> None:
-        with suppress(OSError):  # Windows removes no file that is open, but does so on release
-            os.unlink(self._lock.lock_file)
-        self._lock.release()

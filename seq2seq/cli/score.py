@@ -19,7 +19,7 @@ from seq2seq.lines import bounded, decoded
 
 if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait for it
     from seq2seq.data.corpus import Pair
-    from seq2seq.inference.scoring import PairScore
+    from seq2seq.inference.translation import PairScore
     from seq2seq.inference.translator import Translator
 
 
@@ -68,7 +68,7 @@ def _run(options: ScoreOptions) -> None:
     prepare_streams()
     source, target = options.columns
     pairs = read(options.files, (source, target))
-    from seq2seq.inference.find_model import find_model
+    from seq2seq.bundle.find import find_model
 
     models = [find_model(name) for name in options.model.model] or [find_model(None)]
     if not options.model.model and not options.quiet:

@@ -5,19 +5,19 @@ Everything below the entry points receives plain dataclasses; only this file kno
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import hydra
-import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException
@@ -26,8 +26,9 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from seq2seq.cli.exits import fail, run_command
-from seq2seq.cli.explain import check_arguments, explain, sections, unknown
+from seq2seq.cli.explain import SEVERAL, check_arguments, explain
 from seq2seq.cli.help import help_text, take_help
+from seq2seq.cli.names import choices_of, presets_of, resources, settings_of, unknown
 from seq2seq.cli.sweep import Sweep
 from seq2seq.config import (
     ARCHITECTURES,
@@ -43,25 +44,16 @@ from seq2seq.config import (
     migrated,
     unchecked,
 )
+from seq2seq.config.checked import groups_of
 from seq2seq.cores import set_up_libraries
-from seq2seq.errors import SCRIPT_NAMES, ConfigError, RunError, nearest
+from seq2seq.errors import SCRIPT_NAMES, ConfigError, RunError, UserError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
 
 # Of the tokenizer, for a vocabulary that is still to be learned.
 LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
+TEXT = ("str | None", "str", "Any", "list[str]")  # annotations of settings that may be paths
 COMMANDS = {script: command for command, script in SCRIPT_NAMES.items()}  # YAML files likewise
-PATHS = (  # settings that name a file or folder
-    *("run_dir", "resume", "init_from", "run", "output", "bundle", "check", "hypothesis"),
-    *("reference", "source", "comet", "comet_command", "data.path", "data.cache", "tokenizer.path"),
-)
-
-
-def resources() -> Path:
-    """The folder of `configs/` and `data/`: in an installed copy its own, else the clone."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "resources"
-    return installed if installed.is_dir() else package.parent
 
 
 def hydra_command(
@@ -80,81 +72,128 @@ def hydra_command(
     """
     set_up_libraries()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
-    configs, presets = resources() / "configs", presets_of(config_name)
     register(config_name, schema)
-    arguments = sys.argv[1:]
-    topic = run_command(lambda: take_help(arguments, schema, presets))
-    if not {"-m", "--multirun"} & set(arguments):  # which give several by a comma
-        arguments = [quoted(argument) for argument in arguments]
-    run_command(lambda: check_arguments(arguments, schema, presets))
-    sweep = Sweep.asked(arguments) if hasattr(schema, "run_dir") and topic is None else None
-    if sweep is not None:
-        run_command(sweep.require_new)
-        arguments.append(f"hydra.sweep.dir='{sweep.folder}'")
-    sys.argv[1:] = arguments
-    started = False
 
-    @hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)
-    def composed(config: DictConfig) -> object:
-        nonlocal started
-        started = True
+    def command() -> None:
+        arguments, presets = sys.argv[1:], presets_of(config_name)
+        topic, several = take_help(arguments, schema, presets), {*SEVERAL} & {*arguments}
+        if not several:  # else a comma parts several values
+            arguments = [as_hydra_reads(argument, schema, presets) for argument in arguments]
+        check_arguments(arguments, schema, presets)
+        sys.argv[1:] = arguments
         if topic is not None:
-            values = _values(config, schema)
-            command = COMMANDS.get(config_name, config_name)
+            [(config, _), *_] = _composed(config_name, schema)
             purpose = about or inspect.cleandoc(schema.__doc__ or "")
-            text = help_text(purpose, command, schema, values, presets, configs, topic)
-            return run_command(lambda: print(text, flush=True))
-        # Here, since a launcher may call this in another process.
-        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-        if sweep is None:
-            return run_command(lambda: run(_to_settings(config, schema)))
-        logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
-        number, overrides = HydraConfig.get().job.num, HydraConfig.get().overrides.task
-        config.run_dir = str(sweep.run_dir(number, overrides))
-        config.logger.group = config.logger.group or sweep.folder.name
-        train = partial(_train_alone, config, schema, run)
-        return run_command(lambda: sweep.run(number, overrides, train))
+            name = COMMANDS.get(config_name, config_name)
+            values, folder = _values(config, schema), resources() / "configs"
+            print(help_text(purpose, name, schema, values, presets, folder, topic), flush=True)
+        elif several and hasattr(schema, "run_dir"):
+            _sweep(config_name, schema, run, Sweep.asked(arguments))
+        else:
+            for config, overrides in _composed(config_name, schema):
+                _log_to_output()
+                run(_to_settings(config, overrides, schema))
+
+    run_command(command)
+
+
+def _composed(config_name: str, schema: type[Any]) -> list[tuple[DictConfig, list[str]]]:
+    """The settings that `sys.argv` asks for, and what it overrides; several with `-m`.
+
+    None at all if Hydra was asked to print them (`--cfg`).
+    """
+    found: list[tuple[DictConfig, list[str]]] = []
+    _compose(config_name, schema, lambda *composed: found.append(composed))
+    return found
+
+
+def _compose(
+    config_name: str, schema: type[Any], act: Callable[[DictConfig, list[str]], object]
+) -> None:
+    """Let Hydra call `act` with the settings that `sys.argv` asks for, and what it overrides.
+
+    Raises:
+        ConfigError: Hydra cannot compose them.
+    """
+    acts = False
+
+    @hydra.main(
+        version_base="1.3", config_path=str(resources() / "configs"), config_name=config_name
+    )
+    def composed(config: DictConfig) -> object:
+        nonlocal acts
+        acts = True
+        overrides: Any = OmegaConf.to_container(HydraConfig.get().overrides.task)  # unresolved
+        return act(config, overrides)
 
     try:
         composed()
     except Exception as error:  # Hydra raises ValueError and others too while it composes
-        if sweep is not None and not started and isinstance(error, OSError):
-            fail(str(sweep.unwritable(error)), RunError.exit_code)
-        if not started or isinstance(error, ConfigCompositionException):
-            fail(explain(error, schema), ConfigError.exit_code)
-        if sweep is None or not sweep.failed():  # Optuna finds no best run if all failed
+        if acts and not isinstance(error, ConfigCompositionException):
             raise
+        raise ConfigError([explain(error, schema)]) from error
+
+
+def _sweep(
+    config_name: str, schema: type[Settings], run: Callable[[Settings], object], sweep: Sweep
+) -> None:
+    """Train several runs, as Hydra's launcher and sweeper start them.
+
+    Raises:
+        UserError: they have no folder, or a signal stopped them.
+    """
+
+    def train(config: DictConfig, overrides: list[str]) -> object:
+        _log_to_output()  # here, since a launcher may call this in another process
+        logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
+        number = HydraConfig.get().job.num
+        config.run_dir = str(sweep.run_dir(number, overrides))
+        config.logger.group = config.logger.group or sweep.folder.name
+        alone = partial(_train_alone, config, overrides, schema, run)
+        return run_command(lambda: sweep.run(number, overrides, alone))
+
+    require_folder(sweep.folder)
+    sweep.require_new()
+    sys.argv.append(f"hydra.sweep.dir='{sweep.folder}'")
+    try:
+        _compose(config_name, schema, train)
+    except Exception as error:
+        if isinstance(error, UserError) or not sweep.failed():
+            raise  # but Optuna finds no best run if all failed
     finally:
-        if sweep is not None:
-            sweep.report()
-    if sweep is not None and sweep.failed():
+        sweep.report()
+    if sweep.failed():
         fail(f"{sweep.failed()} of the runs failed", 1)
 
 
-def presets_of(config_name: str) -> dict[str, list[str]]:
-    """The presets that a command lets one choose, by group, in the order of its YAML file."""
-    folder = resources() / "configs"
-    main = yaml.safe_load((folder / f"{config_name}.yaml").read_text(encoding="utf-8"))
-    defaults = [key for one in main["defaults"] if isinstance(one, dict) for key in one]
-    return {
-        group: sorted(file.stem for file in (folder / group).glob("*.yaml"))
-        for group in defaults
-        if not group.startswith("override ")
-    }
+def _log_to_output() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
 
 
-def quoted(argument: str) -> str:
-    """A path as Hydra reads it, which takes `=`, `,`, `(` or `é` for its own or refuses them."""
+def as_hydra_reads(argument: str, schema: type[Any], presets: Container[str]) -> str:
+    """An argument in Hydra's grammar, for people who do not know it.
+
+    Text is quoted where Hydra would refuse it or take it apart, such as a path with `=`, `,`, `(`
+    or `é`; a plus is left out where there is nothing to add.
+    """
     key, _, value = argument.partition("=")
-    plain = re.fullmatch(r"[\w/.+@?|%*: -]*", value, re.ASCII) is not None
-    if plain or key not in PATHS or value[0] in "'\"[" or "${" in value:
+    name, settings = key.lstrip("+"), settings_of(schema)
+    if (name in settings or name in presets) and not value.startswith("{"):
+        argument, key = argument.lstrip("+"), name
+    field = settings.get(key)
+    text = field is not None and field.type in TEXT and not choices_of(field)
+    plain = re.fullmatch(r"[\w/.+@?|%*: -]*", value, re.ASCII)
+    if not text or plain or value[0] in "'\"[{" or "${" in value:
         return argument
     escaped = value.replace("'", "\\'")
     return f"{key}='{escaped}'"
 
 
 def _train_alone(
-    config: DictConfig, schema: type[Settings], run: Callable[[Settings], object]
+    config: DictConfig,
+    overrides: list[str],
+    schema: type[Settings],
+    run: Callable[[Settings], object],
 ) -> object:
     """One run of a sweep.
 
@@ -170,7 +209,19 @@ def _train_alone(
                 "out, or start the runs one by one with torchrun"
             ]
         )
-    return run(_to_settings(config, schema))
+    return run(_to_settings(config, overrides, schema))
+
+
+def require_folder(folder: Path) -> None:
+    """Raise RunError if a run's folder could not be made or written to; nothing is left there."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise RunError(
+            f"cannot write to the run's folder {folder}: {error.strerror}. Choose another: "
+            "run_dir=FOLDER"
+        ) from error
 
 
 def register(config_name: str, schema: type[Settings]) -> None:
@@ -178,7 +229,7 @@ def register(config_name: str, schema: type[Settings]) -> None:
     OmegaConf.register_new_resolver("root", lambda path: str(resources() / path), replace=True)
     store = ConfigStore.instance()
     node = OmegaConf.structured(schema)
-    if sections(schema).get("model") is not None:
+    if groups_of(schema).get("model") is not None:
         node.model = MISSING
     store.store(name=f"{config_name}_schema", node=node)
     for name, part in ARCHITECTURES.items():
@@ -194,12 +245,13 @@ def _values(config: DictConfig, schema: type[Any]) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
-def _to_settings(config: DictConfig, schema: type[Settings]) -> Settings:
-    values = _values(config, schema)
+def _to_settings(config: DictConfig, overrides: Sequence[str], schema: type[Settings]) -> Settings:
+    """Checked settings of a command line, or of the run or the bundle that it starts from."""
+    values, keys = _values(config, schema), [one.lstrip("+").split("=", 1)[0] for one in overrides]
     if values.get("resume") is not None:
-        return build(schema, _resumed(config, str(values["resume"])))
+        return build(schema, _resumed(config, keys, str(values["resume"])))
     if values.get("init_from") is not None:
-        values = _fine_tuned(config, values, str(values["init_from"]))
+        values = _fine_tuned(config, keys, values, str(values["init_from"]))
     if values.get("run_dir") is not None and _restarted(Path(values["run_dir"])):
         values["resume"] = values["run_dir"]
     return build(schema, values)
@@ -213,7 +265,7 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     """
     problems: list[str] = []
     parts = dict(values)
-    for name, part in sections(schema).items():
+    for name, part in groups_of(schema).items():
         if name == "model":
             part = _kind_of_model(parts[name])
         problems += _added(schema, name, part, parts[name])
@@ -231,11 +283,9 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
     return schema(**parts)
 
 
-def _added(
-    schema: type[Any], name: str, part: type[Any], values: dict[str, Any]
-) -> Iterator[str]:
+def _added(schema: type[Any], name: str, part: type[Any], values: dict[str, Any]) -> Iterator[str]:
     """What a plus has added to a section that has no such setting."""
-    valid = [field.name for field in dataclasses.fields(part)]
+    valid = [field.name for field in fields(part)]
     for key in values:
         if key not in valid:
             yield unknown(f"{name}.{key}", schema, part)
@@ -244,13 +294,22 @@ def _added(
 def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
     """The one whose settings these are, whatever `architecture` says; else the one it names."""
     for kind in ARCHITECTURES.values():
-        if {field.name for field in dataclasses.fields(kind)} == set(values):
+        if {field.name for field in fields(kind)} == set(values):
             return kind
     return ARCHITECTURES.get(values.get("architecture", ""), TransformerConfig)
 
 
-def _resumed(config: DictConfig, folder: str) -> dict[str, Any]:
-    """The settings of the run in `folder`, with those that may change taken from the command."""
+def _resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, Any]:
+    """The settings of the run in `folder`, with those that may change taken from the command.
+
+    Args:
+        config: as composed for a new run.
+        keys: the settings that the command line names.
+        folder: of the run.
+
+    Raises:
+        RunError: no run is there, its settings cannot be read, or others may not change.
+    """
     file = Path(folder) / "config.yaml"
     if not file.is_file():
         raise RunError(
@@ -272,7 +331,7 @@ def _resumed(config: DictConfig, folder: str) -> dict[str, Any]:
     except (OmegaConfBaseException, YAMLError, OSError, TypeError, ValueError) as error:
         text = explain(error, TrainConfig)
         raise RunError(f"resume={folder}: {file} cannot be read: {text}") from error
-    for key in map(_key_of, _overrides()):
+    for key in keys:
         if key == "resume":
             continue
         if (why := _refused(folder, key)) is not None:
@@ -325,17 +384,19 @@ def _restarted(run_dir: Path) -> bool:
     return again and (run_dir / "config.yaml").is_file()
 
 
-def _fine_tuned(config: DictConfig, values: dict[str, Any], folder: str) -> dict[str, Any]:
+def _fine_tuned(
+    config: DictConfig, keys: Sequence[str], values: dict[str, Any], folder: str
+) -> dict[str, Any]:
     """The settings with the model of a bundle, unless the command line chooses one.
 
     Raises:
         BundleError: there is no bundle.
         ConfigError: settings of a vocabulary that would not be used.
     """
-    from seq2seq.inference.bundle_folder import bundle_folder, read_config
+    from seq2seq.bundle.config import read_config
+    from seq2seq.bundle.find import bundle_folder
 
-    keys = [key for override in _overrides() if (key := _key_of(override)) != "init_from"]
-    learned = [k for k in keys if k in ("tokenizer", *(f"tokenizer.{name}" for name in LEARNED))]
+    learned = [key for key in keys if key in ("tokenizer", *(f"tokenizer.{k}" for k in LEARNED))]
     if learned:
         raise ConfigError(
             f"{key} does nothing with init_from={folder}, whose own vocabulary is used: leave it "
@@ -347,13 +408,4 @@ def _fine_tuned(config: DictConfig, values: dict[str, Any], folder: str) -> dict
         return values
     own = {key.removeprefix("model."): OmegaConf.select(config, key)
            for key in keys if key.startswith("model.")}  # fmt: skip
-    return values | {"model": dataclasses.asdict(model) | own}
-
-
-def _overrides() -> list[str]:
-    """The settings on the command line."""
-    return list(HydraConfig.get().overrides.task)
-
-
-def _key_of(override: str) -> str:
-    return override.lstrip("+~").split("=", 1)[0]
+    return values | {"model": asdict(model) | own}

@@ -1,8 +1,8 @@
 """Several runs of one command (`-m`): a folder for each, and a table of what came out.
 
-    <sweep>/0-model.dropout_0.1/   a run
-    <sweep>/1-model.dropout_0.3/   another
-    <sweep>/sweep.jsonl            a line for each that has ended: settings, best BLEU or error
+<sweep>/0-model.dropout_0.1/   a run
+<sweep>/1-model.dropout_0.3/   another
+<sweep>/sweep.jsonl            a line for each that has ended: settings, best BLEU or error
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ class Sweep:
     command: tuple[str, ...]
 
     @classmethod
-    def asked(cls, arguments: Sequence[str]) -> Sweep | None:
-        """What `-m` and `run_dir=` ask for; None without `-m`."""
-        if not {"-m", "--multirun"} & set(arguments):
-            return None
+    def asked(cls, arguments: Sequence[str]) -> Sweep:
+        """What a command line with `-m` asks for, by its `run_dir=`."""
         given = [a.removeprefix("run_dir=") for a in arguments if a.startswith("run_dir=")]
         folder = given[-1] if given else f"runs/sweep-{datetime.now():%Y%m%d-%H%M%S}"
         return cls(Path(folder), tuple(arguments))
@@ -53,13 +51,6 @@ class Sweep:
                 f"run_dir={self.folder} already holds a sweep, and its table ({self.file}): choose "
                 "another folder"
             )
-
-    def unwritable(self, error: OSError) -> RunError:
-        """What is said where the folder cannot be made."""
-        return RunError(
-            f"cannot write to the folder of the sweep, run_dir={self.folder}: {error.strerror}. "
-            "Choose another: run_dir=FOLDER"
-        )
 
     def different(self, overrides: Sequence[str]) -> list[str]:
         """The settings that distinguish a run."""

@@ -10,13 +10,10 @@ Read on in docs/training.md, about the text in docs/data.md.
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
-from seq2seq.cli.settings import hydra_command
+from seq2seq.cli.settings import hydra_command, require_folder
 from seq2seq.config import TrainConfig
-from seq2seq.errors import RunError
 
 
 def main() -> None:
@@ -26,26 +23,10 @@ def main() -> None:
 def run(config: TrainConfig) -> float:
     """Train; returns the best validation BLEU, which a sweep can maximise."""
     if config.dry_run and config.run_dir is not None:
-        _require_folder(Path(config.run_dir))
+        require_folder(Path(config.run_dir))
     from seq2seq.training.train import train  # torch loads only after the settings are checked
 
     return train(config)
-
-
-def _require_folder(folder: Path) -> None:
-    """Raise RunError if the folder could not be made or written to; nothing is left there."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise RunError(
-            f"cannot write to the run's folder {folder}: {error}. Choose another: run_dir=FOLDER"
-        ) from error
-    finally:
-        for path in new:
-            with suppress(OSError):
-                path.rmdir()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import stat
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,13 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.bundle.find import GENERAL, choose_model, find_model
 from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.line_progress import LineProgress, line_progress
 from seq2seq.cli.output_file import PartialFile, StandardOutput, check_output, made_with, resolved
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
-from seq2seq.cli.translate_options import COMMAND, TranslateOptions, keywords
+from seq2seq.cli.translate_options import (
+    COMMAND,
+    TranslateOptions,
+    keywords,
+    only_torch,
+)
 from seq2seq.cores import set_up_libraries
 from seq2seq.errors import DataError, RunError, UserError
+from seq2seq.inference.engines import choose_engine
 from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
 from seq2seq.malloc import keep_freed_memory
 
@@ -27,9 +36,14 @@ if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait f
     from seq2seq.inference.translation import Translation
     from seq2seq.inference.translator import Translator
 
-BLOCK = 1024  # lines that are translated together ...
-LETTERS = 1 << 20  # ... or fewer, if they have so many characters
+BLOCK = 1024  # lines that are translated together, at most ...
+LETTERS = 1 << 20  # ... and their characters
+FIRST = 8000  # characters of the first block
+LINE = 20  # characters that a line counts in any case
+SECONDS = 5.0  # that a block may take: so long is the wait for its answers, so much a kill loses
+LONG = 20_000  # characters of a line that is answered in parts
 STDIN = "standard input"
+_ENDS = re.compile(r"(?:(?<=[.!?…])|(?<=[,;:])|)\s+")
 
 
 def main() -> None:
@@ -38,28 +52,41 @@ def main() -> None:
 
 
 def _run(options: TranslateOptions) -> None:
+    prepare_streams()
+    if options.model.use:
+        folder = choose_model(options.model.use)
+        print(f"translate: {folder} answers from now on where no model is named; "
+              f"to undo that: translate --use {GENERAL}", file=sys.stderr)  # fmt: skip
+        if not options.texts and not options.files.file:
+            return
     if options.files.output:
         options.files.output = resolved(options.files.output)
-    prepare_streams()
     _check_input(options)
     check_output(options)
     asked = keywords(options)
     level = logging.ERROR if options.quiet else logging.WARNING
     logging.basicConfig(level=level, format="translate: %(message)s", stream=sys.stderr)
     set_up_libraries()
-    from seq2seq.inference.find_model import find_model
-
     models = [find_model(name) for name in options.model.model] or [find_model(None)]
+    folders = [folder for folder, _ in models]
+    why = "asked for"
+    if options.model.engine == "auto":
+        options.model.engine, why = choose_engine(
+            folders, options.model.device, options.model.precision, only_torch(options)
+        )
+    if not options.quiet:
+        names, reason = " and ".join(map(str, folders)), models[0].why
+        ran = f" on {options.model.engine} ({why})" if options.verbose else ""
+        print(f"translate: using the model {names} ({reason}){ran}", file=sys.stderr, flush=True)
     if _is_prompt(options):
-        _prompt(_load(models, options), options, asked)
+        _prompt(_load(folders, options), options, asked)
         return
     form = _form(options)
     lines, pauses = _lines(options)
     found: list[Translation] = []
-    folders = [folder for folder, _ in models]
     with _output(options, asked, folders) as output:
-        rest = output.pass_over(form.read(lines))
-        translator = _load(models, options)
+        rest = output.pass_over(in_parts(form.read(lines), form))
+        translator = _load(folders, options)
         with _progress(options, output) as progress:
             for block in blocks(rest, pauses):
                 with progress.block(len(block)):
@@ -79,21 +106,15 @@ def _run(options: TranslateOptions) -> None:
         draw_attention(translator, found[0].parts, figure)
 
 
-def _load(models: Sequence[tuple[Path, str]], options: TranslateOptions) -> Translator:
+def _load(folders: Sequence[Path], options: TranslateOptions) -> Translator:
     from seq2seq.inference.translator import Translator
 
-    folders = [folder for folder, _ in models]
     keep_freed_memory()
     chosen = options.model
-    translator = Translator.load(
+    return Translator.load(
         folders, chosen.device,
         engine=chosen.engine, precision=chosen.precision, cuda_graphs=chosen.cuda_graphs,
     )  # fmt: skip
-    if not options.quiet:
-        names = " and ".join(map(str, folders))
-        why = models[0][1]
-        print(f"translate: using the model {names} ({why})", file=sys.stderr, flush=True)
-    return translator
 
 
 def _check_input(options: TranslateOptions) -> None:
@@ -138,16 +159,41 @@ def _lines(options: TranslateOptions) -> tuple[Iterable[str], Callable[[], bool]
     return decoded(arriving, STDIN), arriving.pauses
 
 
+def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
+    """Records; a line of megabytes as several, cut between sentences if possible.
+
+    A line whose answer is more than a text stays whole.
+    """
+    whole = type(form) is not Lines or form.wanted != Wanted()
+    for record in records:
+        text, at = record.text or "", 0
+        while not whole and len(text) - at > LONG:
+            # The last of the best places; a cut in the first half would make ever shorter parts.
+            spaces = list(_ENDS.finditer(text, at + LONG // 2, at + LONG))
+            best = max(spaces, key=lambda one: (text[one.start() - 1] in ".!?…", one.start()),
+                       default=None)  # fmt: skip
+            start, end = best.span() if best else (at + LONG, at + LONG)
+            yield Record(text[at:start], text[at:start], end=text[start:end])
+            at = end
+        yield record if not at else Record(text[at:], text[at:])
+
+
 def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[list[Record]]:
-    """Records in blocks that are translated together: what is there, and not too much of it."""
+    """Records in blocks that are translated together: what is there, for some seconds of work.
+
+    How much that is, is known by how long whoever takes a block keeps the next one waiting.
+    """
     block: list[Record] = []
-    letters = 0
+    work, room = 0, FIRST
     for record in records:
         block.append(record)
-        letters += len(record.line)
-        if len(block) == BLOCK or letters > LETTERS or pauses():
+        work += len(record.line) + LINE
+        if work >= room or len(block) == BLOCK or pauses():
+            started = time.perf_counter()
             yield block
-            block, letters = [], 0
+            share = SECONDS / max(time.perf_counter() - started, 1e-3)
+            room = max(1, min(LETTERS, int(work * min(share, 4))))  # one is no measure of the next
+            block, work = [], 0
     if block:
         yield block
 

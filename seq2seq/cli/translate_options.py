@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from seq2seq.cli.model_options import ModelOptions
+from seq2seq.cli.model_options import PRECISIONS, ModelOptions
 from seq2seq.cli.options import Command, flat, given, option, option_of
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.config.checked import Checked, group
@@ -31,6 +31,8 @@ CLASHES = [
     ("TEXT", "--file", "one input is translated"),
     ("--resume", "--force", "one goes on with what is there and the other begins anew"),
     ("--beam", "--sample", "words are searched for or drawn by chance"),
+    ("--verbose", "--quiet", "one says more and the other less"),
+    ("--use", "--model", "one is for later and the other for now"),
 ]
 # What there was, and what to do instead.
 GONE = {
@@ -39,8 +41,10 @@ GONE = {
                     "--sample --n-best N gives translations that differ"),
     **dict.fromkeys(("--mbr", "--samples"), "--beam N is better, and faster"),
 }  # fmt: skip
-# What CTranslate2 does not have, or not the same each time.
+# What CTranslate2 does not have, or not the same each time ...
 ONLY_TORCH = ("--min-p", "--repetition-penalty", "--seed", "--attention", "--cuda-graphs")
+# ... or has in another way, so that --engine auto takes torch for it.
+OTHERWISE = ("--sample", "--json", "--scores", "--prefix", "--ban", "--terms", "--no-repeat-ngram")
 
 
 class FileOptions(Checked, section="option"):
@@ -77,8 +81,15 @@ class FileOptions(Checked, section="option"):
 
 
 class TranslateModelOptions(ModelOptions):
-    """--model, else $SEQ2SEQ_MODEL, else the newest finished run below runs/, else general"""
+    """--model, else $SEQ2SEQ_MODEL, else what --use chose, else general"""
 
+    use: str | None = option(
+        None, "from now on, take this model where none is named; general undoes it", "DIR"
+    )
+    engine: str = option(
+        "auto", "what runs the model; auto: ctranslate2 where it is installed and can do what is "
+        "asked", choices=tuple(PRECISIONS),
+    )  # fmt: skip
     batch_tokens: int | None = option_of(DecodeConfig, "batch_tokens", "N", ": memory")
     cuda_graphs: bool = option(False, "on a GPU: faster for small batches")
 
@@ -167,6 +178,7 @@ class TranslateOptions(Checked, section="option"):
 
     texts: list[str] = option([], "texts; none = standard input", "TEXT", positional=True)
     quiet: bool = option(False, "nothing but translations and errors")
+    verbose: bool = option(False, "also what runs the model, and why")
     files: FileOptions = group(FileOptions)
     model: TranslateModelOptions = group(TranslateModelOptions)
     search: SearchOptions = group(SearchOptions)
@@ -234,7 +246,8 @@ COMMAND = Command(
   translate --sample --temperature 0.8 --n-best 5 "the old house"
   translate --terms terms.tsv --french-typography "He said: the house is old!"
   translate --alignments --attention heads.png "the old house"
-  translate --model runs/a --model runs/b --json "Good evening.\"""",
+  translate --model runs/a --model runs/b --json "Good evening."
+  translate --use runs/a                             from now on""",
     notes="Which model it was is said on standard error.",
     docs="docs/decoding.md",
     # Settings of a search that options of other names ask for.
@@ -251,6 +264,12 @@ def decode_settings(options: TranslateOptions) -> dict[str, Any]:
     if options.search.max_length is not None:  # whatever the source's length; the end mark is extra
         given |= {"max_ratio": 0.0, "max_extra": options.search.max_length + 1}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def only_torch(options: TranslateOptions) -> list[str]:
+    """What is asked for that CTranslate2 does not do, or not as torch does."""
+    asked = given(options)
+    return [name for name in (*ONLY_TORCH, *OTHERWISE) if name in asked]
 
 
 def keywords(options: TranslateOptions) -> dict[str, Any]:

@@ -145,6 +145,16 @@ def group(kind: type[Value]) -> Value:
     return field(default_factory=kind)
 
 
+def groups_of(schema: type[Any]) -> dict[str, type[Checked]]:
+    """The fields of a class that hold groups of settings: the class of each, by name."""
+    made: dict[str, Any] = {one.name: one.default_factory for one in fields(schema)}
+    return {
+        name: kind
+        for name, kind in made.items()
+        if isinstance(kind, type) and issubclass(kind, Checked)
+    }
+
+
 def unchecked(schema: type[Settings], values: Mapping[str, Any]) -> Settings:
     """A settings object whose problems can still be asked for, however bad its values are."""
     made = object.__new__(schema)

@@ -9,12 +9,15 @@ class LoggerConfig(Checked, section="logger"):
     """Where curves go, beside `<run>/metrics`; what is kept of each validation."""
 
     kind: str = setting(
-        "wandb", "where to: wandb, tensorboard, csv, or none",
-        choices=("wandb", "tensorboard", "csv", "none"),
+        "wandb", "where to: wandb, trackio, mlflow, tensorboard, csv, or none",
+        choices=("wandb", "trackio", "mlflow", "tensorboard", "csv", "none"),
     )  # fmt: skip
-    project: str = setting("seq2seq", "W&B project")
+    project: str = setting("seq2seq", "project of W&B or Trackio, experiment of MLflow")
     group: str | None = setting(None, "group of W&B runs; null = the run's sweep, if any")
-    upload_bundle: bool = setting(True, "the bundle becomes a W&B artifact at the end")
+    share: str = setting(
+        "curves", "what leaves this machine: curves (and settings), text (sentences and the report "
+        "of the data, too), or all (the bundle, too)", choices=("curves", "text", "all"),
+    )  # fmt: skip
     samples: int = setting(
         10, "sentences in samples.jsonl, and as many of the worst; 0 = no such file. Of more than "
         "20, some have no picture in W&B", at_least=0

@@ -58,13 +58,14 @@ class TransformerConfig(ModelConfig):
     decoder_layers: int = setting(6, "layers of the decoder", **SIZE)
     norm: str = setting("pre", "layer norm before or after a block", choices=("pre", "post"))
     activation: str = setting(
-        "relu", "activation of the feed-forward blocks", choices=("relu", "gelu", "swiglu")
+        "relu", "activation of the feed-forward blocks", choices=("relu", "gelu", "silu", "swiglu")
     )
     positions: str = setting(
         "sinusoidal", "how positions are encoded", choices=("sinusoidal", "learned", "rotary")
     )
     attention_dropout: float = setting(0.0, "dropout of attention weights", **SHARE)
     zero_blocks: bool = setting(False, "blocks begin with zeros as their last matrices")
+    output_bias: bool = setting(False, "a trained bias of each target token's score, as Marian has")
 
     def summary(self) -> str:
         heads = f"{self.n_heads} heads"

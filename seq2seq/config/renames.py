@@ -22,6 +22,7 @@ REMOVED = {  # and what to do instead
     "decode.coverage": "leave it out, since it lost 2.5 BLEU; decode.length_penalty favours length",
     "decode.groups": "decode.strategy=sample gives translations that differ, a larger beam more",
     "decode.diversity": "decode.strategy=sample gives translations that differ",
+    "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
     "decode.samples": "decode.n_best is how many samples come back",
 }
 # What these are where they did nothing; another value had a part in what was made.

@@ -77,7 +77,7 @@ class Report:
 
 def write_report(report: Report, folder: Path) -> None:
     """Write report.json, report.txt and report.html, each whole or not at all."""
-    from seq2seq.data.report_page import report_page  # matplotlib takes a second to import
+    from seq2seq.report.data import report_page  # matplotlib takes a second to import
 
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "report.json", json.dumps(asdict(report), ensure_ascii=False))

@@ -139,6 +139,15 @@ class Tokenizer:
         """Write a `tokenizer.json`, whole or not at all."""
         replace_text(Path(path), self.backend.to_str(pretty=True))
 
+    def to_json(self) -> str:
+        """All of it as JSON."""
+        return self.backend.to_str()
+
+    @property
+    def symbols(self) -> list[str]:
+        """Texts that are one token each wherever they stand."""
+        return list(self._symbols)
+
     @property
     def vocab_size(self) -> int:
         return self.backend.get_vocab_size()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from seq2seq.config import TokenizerConfig
+from seq2seq.data.sentencepiece import KEY, SentencePieceTokenizer
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import UserError
 
@@ -18,14 +20,15 @@ if TYPE_CHECKING:  # pyarrow takes a while to load, and translating needs none
 
 JOINT = "tokenizer.json"
 SEPARATE = ("tokenizer.source.json", "tokenizer.target.json")
+AnyTokenizer: TypeAlias = Tokenizer | SentencePieceTokenizer
 
 
 @dataclass(frozen=True)
 class Vocabularies:
     """Tokenizers of the source and the target; one and the same object where they share it."""
 
-    source: Tokenizer
-    target: Tokenizer
+    source: AnyTokenizer
+    target: AnyTokenizer
 
     @classmethod
     def train(cls, pairs: Callable[[], Iterable[Pair]], config: TokenizerConfig) -> Vocabularies:
@@ -57,14 +60,14 @@ class Vocabularies:
         """
         path = Path(path)
         if not path.is_dir() or (path / JOINT).is_file():
-            shared = Tokenizer.load(path / JOINT if path.is_dir() else path)
+            shared = _load(path / JOINT if path.is_dir() else path)
             return cls(shared, shared)
         if missing := missing_files(path):
             raise UserError(
                 f"{path} holds no vocabulary: {', '.join(missing)} missing. Give a tokenizer.json, "
                 f"or a folder with it or with {' and '.join(SEPARATE)}"
             )
-        source, target = (Tokenizer.load(path / name) for name in SEPARATE)
+        source, target = (_load(path / name) for name in SEPARATE)
         return cls(source, target)
 
     def save(self, folder: Path) -> None:
@@ -89,13 +92,21 @@ class Vocabularies:
         """The same for the same vocabularies, wherever they are stored."""
         digest = hashlib.sha256()
         for name, tokenizer in self._files().items():
-            digest.update(f"{name}\0{tokenizer.backend.to_str()}\0".encode())
+            digest.update(f"{name}\0{tokenizer.to_json()}\0".encode())
         return digest.hexdigest()
 
-    def _files(self) -> dict[str, Tokenizer]:
+    def _files(self) -> dict[str, AnyTokenizer]:
         if self.joint:
             return {JOINT: self.source}
         return dict(zip(SEPARATE, (self.source, self.target), strict=True))
+
+
+def _load(path: Path) -> AnyTokenizer:
+    """A vocabulary of this project, or one of SentencePiece."""
+    with suppress(OSError), path.open("rb") as file:  # else the reader says what is wrong
+        if f'"{KEY}"'.encode() in file.read(64):
+            return SentencePieceTokenizer.load(path)
+    return Tokenizer.load(path)
 
 
 def given_vocabularies(config: TokenizerConfig) -> Vocabularies | None:

@@ -1,7 +1,7 @@
 """Which words of a sentence pair translate each other, by what a corpus says of them.
 
 IBM model 1 (Brown et al. 1993) in both directions over the content words of a sample; words of a
-pair are linked when each is the other's likeliest translation there. `inference/lexical_links.py`
+pair are linked when each is the other's likeliest translation there. `inference/head_choice.py`
 does this for tokens of a few hundred sentences; here the counts are sparse, for a whole corpus.
 """
 

@@ -13,10 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
 from tqdm import tqdm
 
 from seq2seq import __version__
+from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
@@ -43,12 +44,8 @@ from seq2seq.evaluation.training_text import (
     given_text,
     text_of,
 )
-from seq2seq.inference.bundle import Bundle, load_bundle
-from seq2seq.inference.bundle_folder import bundle_folder
-from seq2seq.inference.device import choose_device
-from seq2seq.inference.precision import prepared
-from seq2seq.inference.shipped import is_shipped
-from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.files import alone
+from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
 from seq2seq.inference.translator import Translator
 from seq2seq.malloc import keep_freed_memory
 
@@ -303,7 +300,7 @@ def _alone(config: EvaluateConfig) -> AbstractContextManager[object]:
     """While no other evaluation of the run chooses its folder; with `output` there is no choice."""
     if config.bundle is None or config.output is not None:
         return nullcontext()
-    return FileLock(_folder(config) / ".lock")
+    return alone(_folder(config) / ".lock")
 
 
 def _record(made: _Made, findings: Findings, files: dict[str, TextFile]) -> Evaluation:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from seq2seq.bundle.bundle import Bundle
 from seq2seq.data.cleaning import text_key
 from seq2seq.data.corpus import Pair, find_files, read_pairs
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.data.manifest import read_manifest
 from seq2seq.data.shards import read_table, read_texts
 from seq2seq.errors import DataError
-from seq2seq.inference.bundle import Bundle
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""A picture of what each head of each layer looked at while a text was translated.
+"""Pictures of attention: of each head of each layer while a text was translated, or of one head.
 
 Shapes: H heads, S and T source and target tokens, end marks included.
 """
@@ -6,7 +6,8 @@ Shapes: H heads, S and T source and target tokens, end marks included.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,8 @@ from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.decoding.request import IdPair
 from seq2seq.errors import UserError
-from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.html_page import visible
+from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import cross_attentions
 
@@ -36,6 +38,10 @@ Orange frame: what alignments are taken from."""
 LONGEST_SIDE, DPI = 12_000, 150  # of the picture, in pixels
 LEAST_DPI = 60  # at which tokens can just be read
 SENTENCES = 8  # of a text that are drawn
+# Of the picture of one head, many of which are shown: small files, whose words can still be read.
+SMALL_DPI, EDGE = 72, 0.1  # inches
+LONGEST = 80  # tokens of a side that are drawn: about 3 MB of pixels
+LABEL = 20  # characters of a token that are shown
 
 
 class Sentence(NamedTuple):
@@ -119,16 +125,22 @@ def _legible(sentences: Sequence[Sentence]) -> list[Sentence]:
 
 
 def _write(path: Path, sentences: Sequence[Sentence], aligns: AttentionHead, caption: str) -> None:
-    import matplotlib
-
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
+    with _style():
         figure = attention_figure(sentences, aligns, caption)
         dpi = min(DPI, LONGEST_SIDE / max(figure.get_size_inches()))
         try:
             figure.savefig(path, dpi=dpi)
         except OSError as error:
             raise UserError(f"the figure {path} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
+        yield
 
 
 def attention_figure(
@@ -210,3 +222,36 @@ def _panel(axes: Axes, weights_TS: np.ndarray) -> None:
 def _label(axis: Axis, labels: Sequence[str], rotation: int = 0) -> None:
     axis.set_tick_params(length=0, pad=2)
     axis.set_ticks(range(len(labels)), labels, rotation=rotation)
+
+
+def head_picture(
+    weights_TS: np.ndarray, source: Sequence[str], target: Sequence[str]
+) -> np.ndarray:
+    """Pixels (height, width, 3) from 0 to 255: target tokens below each other, the source on top.
+
+    What is beyond `LONGEST` tokens is left out: a hypothesis may run to the output limit.
+
+    Args:
+        weights_TS: from 0 (white) to 1 (dark blue); rows sum to 1.
+        source, target: labels of the tokens.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # needs no display
+    from matplotlib.figure import Figure
+
+    weights_TS = weights_TS[:LONGEST, :LONGEST]
+    source, target = (
+        [visible(token)[:LABEL] for token in labels[:LONGEST]] for labels in (source, target)
+    )
+    left, top = (0.2 + 0.075 * max(map(len, labels)) for labels in (target, source))
+    across, down = TOKEN * len(source), TOKEN * len(target)
+    width, height = left + across + EDGE, top + down + EDGE
+    with _style():
+        figure = Figure(figsize=(width, height), dpi=SMALL_DPI)
+        canvas = FigureCanvasAgg(figure)
+        axes = figure.add_axes((left / width, EDGE / height, across / width, down / height))
+        _panel(axes, weights_TS)
+        axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
+        _label(axes.xaxis, source, 90)
+        _label(axes.yaxis, target)
+        canvas.draw()  # type: ignore[no-untyped-call]
+        return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]

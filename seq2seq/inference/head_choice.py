@@ -1,4 +1,12 @@
-"""Which attention of a model aligns best: the one that agrees most with links found by counting."""
+"""Which attention of a model aligns best: the one that agrees most with links found by counting.
+
+The links know nothing of the model: IBM model 1 (Brown et al. 1993) with a preference for equal
+relative positions (Dyer et al. 2013, "A simple, fast, and effective reparameterization of IBM model
+2"), in both directions; links that both find are kept. Most of these are right (Och and Ney 2003),
+though many tokens get none.
+
+Shapes: S and T source and target length, H heads, U and V kinds of tokens in all sources, targets.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +17,13 @@ import numpy as np
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.decoding.request import IdPair
-from seq2seq.inference.lexical_links import lexical_links
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.model.translation_model import TranslationModel
 
+Ids = Sequence[Sequence[int]]
+
+ROUNDS = 5
+TENSION = 4.0  # how strongly equal relative positions are preferred
 PAIRS = 500  # are enough to choose a head: agreements then vary by one percent
 
 
@@ -51,3 +62,48 @@ def agreements(model: TranslationModel, pairs: Sequence[IdPair]) -> np.ndarray:
         hits = hits + (best[..., t] == s).sum(axis=-1)
         total += len(s)
     return hits / max(1, total)
+
+
+def lexical_links(sources: Ids, targets: Ids) -> list[list[tuple[int, int]]]:
+    """Links (s, t) between the tokens of each pair.
+
+    Args:
+        sources, targets: ids without marks, none empty; the more pairs, the better the counts.
+    """
+    forward, backward = likeliest_sources(sources, targets), likeliest_sources(targets, sources)
+    return [
+        [(int(s), t) for t, s in enumerate(best_T) if best_S[s] == t]
+        for best_T, best_S in zip(forward, backward, strict=True)
+    ]
+
+
+def likeliest_sources(sources: Ids, targets: Ids) -> list[np.ndarray]:
+    """For each target token of each pair the place (T,) of the source token that it stems from.
+
+    Probabilities p(target token | source token) are found by expectation maximisation.
+    """
+    sources_S, kinds_U = _numbered(sources)
+    targets_T, kinds_V = _numbered(targets)
+    pairs = [(s, t[:, None]) for s, t in zip(sources_S, targets_T, strict=True)]
+    near = [nearness(len(t), len(s)) for s, t in pairs]
+    probs_UV = np.ones((kinds_U, kinds_V))
+    for _ in range(ROUNDS):
+        counts_UV = np.zeros_like(probs_UV)
+        for (s, t), near_TS in zip(pairs, near, strict=True):
+            share_TS = probs_UV[s, t] * near_TS
+            np.add.at(counts_UV, (s, t), share_TS / share_TS.sum(axis=1, keepdims=True))
+        probs_UV = counts_UV / counts_UV.sum(axis=1, keepdims=True)
+    each = zip(pairs, near, strict=True)
+    return [(probs_UV[s, t] * near_TS).argmax(axis=1) for (s, t), near_TS in each]
+
+
+def nearness(rows: int, columns: int) -> np.ndarray:
+    """exp(-TENSION * distance) of relative positions, (rows, columns)."""
+    row, column = np.arange(rows) / rows, np.arange(columns) / columns
+    return np.asarray(np.exp(-TENSION * np.abs(row[:, None] - column)))
+
+
+def _numbered(texts: Ids) -> tuple[list[np.ndarray], int]:
+    """The ids of all texts, numbered from 0 without gaps, and how many kinds there are."""
+    kinds, numbers = np.unique(np.concatenate(texts), return_inverse=True)
+    return np.split(numbers, np.cumsum([len(text) for text in texts])[:-1]), len(kinds)

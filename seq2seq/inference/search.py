@@ -1,4 +1,4 @@
-"""Searches of texts: their token ids are searched, what is found is text again."""
+"""Searches and scores of texts, which an engine knows as token ids."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import Request, RoomError
-from seq2seq.inference.engine import Engine, Progress
+from seq2seq.errors import UserError
+from seq2seq.inference.engines import Engine, Progress
 from seq2seq.inference.text.fallback import Candidates, Source
 from seq2seq.inference.text.terminology import Terminology
-from seq2seq.inference.translation import Translation
+from seq2seq.inference.translation import PairScore, Translation
 
 
 class TextSearch:
@@ -84,3 +85,24 @@ class TextSearch:
             tokens=list(map(sys.intern, target.tokens(found.tokens))),  # a long text has millions
             token_scores=list(found.token_log_probs),
         )
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """How likely given translations are; both sides as in the model's training.
+
+        Raises:
+            UserError: a side is longer than the model's limit.
+        """
+        source, target = self.vocabularies.source, self.vocabularies.target
+        sources, targets = source.encode(s for s, _ in pairs), target.encode(t for _, t in pairs)
+        ids = list(zip(sources, targets, strict=True))
+        for number, sides in enumerate(ids, 1):
+            if (longest := max(map(len, sides))) >= self.engine.max_length:
+                raise UserError(
+                    f"pair {number} has a side of {longest + 1} tokens, and the model's limit is "
+                    f"{self.engine.max_length}: score its sentences one by one"
+                )
+        each = zip(pairs, self.engine.score(ids), targets, strict=True)
+        return [
+            PairScore(sum(own), target.tokens(tokens), own, len(text.split()))
+            for (_, text), own, tokens in each
+        ]

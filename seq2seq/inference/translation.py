@@ -1,10 +1,12 @@
-"""What a translator returns for a text."""
+"""What a translator is given, checked, and what it returns."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+from seq2seq.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -60,3 +62,70 @@ def joined(parts: Sequence[Translation], text: str) -> Translation:
         token_scores=[score for part in parts for score in part.token_scores],
         notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
     )
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """How likely the model finds a given translation.
+
+    Attributes:
+        log_prob: natural log of its probability, end mark included.
+        tokens: its subwords, without marks.
+        token_scores: log probability of each, then of the end mark.
+        words: of the target as it was given, cut at spaces.
+    """
+
+    log_prob: float
+    tokens: list[str]
+    token_scores: list[float]
+    words: int
+
+    @property
+    def per_token(self) -> float:
+        """Mean log probability of a token, end mark included."""
+        return self.log_prob / len(self.token_scores)
+
+    @property
+    def per_word(self) -> float:
+        """The same for each word of the target, which compares between vocabularies."""
+        return self.log_prob / max(1, self.words)
+
+
+def readable(text: str) -> str:
+    """A text that can be written as UTF-8: lone surrogates become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def readable_list(name: str, texts: Iterable[str]) -> list[str]:
+    """Texts as they can be written; raises UserError for a single one, and for what is none."""
+    refuse_single_text(name, texts)
+    texts = list(texts)
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise UserError(
+                f"{name} has a {type(text).__name__} in place {number}, where a text must be: give "
+                "a list of str"
+            )
+    return [readable(text) for text in texts]
+
+
+def refuse_single_text(name: str, texts: Iterable[str]) -> None:
+    """Raise UserError for a text where a list of them is wanted."""
+    if isinstance(texts, str):
+        raise UserError(
+            f"{name} is a single text, whose characters would be taken one by one: give a list, "
+            f"such as [{texts[:40]!r}]"
+        )
+
+
+def readable_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of texts as they can be written; raises UserError for what is none."""
+    pairs = list(pairs)
+    for number, pair in enumerate(pairs, 1):
+        texts = list(pair) if isinstance(pair, tuple | list) else [pair]
+        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
+            raise UserError(
+                f"pairs has {repr(pair)[:60]} in place {number}, where a source and its "
+                "translation must be: give a list of (str, str)"
+            )
+    return [(readable(source), readable(target)) for source, target in pairs]

@@ -5,34 +5,37 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import chain, count, islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+from seq2seq.bundle.find import GENERAL, shipped_model
 from seq2seq.config import DecodeConfig
 from seq2seq.data.annotations import PLACEHOLDERS, TERM, escaped
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import UserError, nearest
 from seq2seq.inference.alignment import Alignment, Links
-from seq2seq.inference.engine import Engine, Progress
-from seq2seq.inference.inputs import readable, readable_list, readable_pairs, refuse_single_text
-from seq2seq.inference.loading import load_parts
-from seq2seq.inference.scoring import PairScore, score_pairs
+from seq2seq.inference.engines import Engine, Progress, load_engine
+from seq2seq.inference.pipeline import Pipeline, backwards
 from seq2seq.inference.search import TextSearch
-from seq2seq.inference.shipped import GENERAL, shipped_model
 from seq2seq.inference.text import NAMES, SOURCE_LANGUAGE
 from seq2seq.inference.text.casing import Casing
-from seq2seq.inference.text.fallback import Candidates, Degeneration, Fallback, Source
+from seq2seq.inference.text.fallback import Candidates, Degeneration
 from seq2seq.inference.text.language import LANGUAGES, foreign
 from seq2seq.inference.text.markup import Markup
 from seq2seq.inference.text.placeholders import Placeholders
 from seq2seq.inference.text.segmentation import Layout, Segmentation
-from seq2seq.inference.text.step import AttentiveStep, Normalisation, Step
-from seq2seq.inference.text.terminology import Terminology, TermWriter
+from seq2seq.inference.text.step import Normalisation, Step
+from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.text.typography import Typography
-from seq2seq.inference.translation import Translation
+from seq2seq.inference.translation import (
+    PairScore,
+    Translation,
+    readable,
+    readable_list,
+    readable_pairs,
+    refuse_single_text,
+)
 from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
@@ -42,25 +45,6 @@ REPORTED = 5  # texts of a translator whose notes are logged
 # Names of steps that a keyword of `translate` turns off.
 OFF = {"protect": {"casing", "typography", "markup", "quotation", "placeholders"},
        "rescue": {"degeneration"}, "align": {"alignment"}, "split": {"segmentation"}}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What was asked of one call of `translate`.
-
-    Attributes:
-        decode: search settings.
-        terms: and what is banned.
-        typography: whether French is to be written as it is printed.
-        without: names of steps that are left out.
-        progress: called with the number of sentences that were just translated.
-    """
-
-    decode: DecodeConfig
-    terms: Terminology
-    typography: bool
-    without: frozenset[str]
-    progress: Progress
 
 
 class Translator:
@@ -99,17 +83,18 @@ class Translator:
         self._search = TextSearch(engine, vocabularies)
         self._noted = count(1)  # texts with notes; threads may count with it at the same time
 
-    def steps(self, wish: Wish) -> list[Step]:
+    def steps(
+        self, terms: Terminology, without: Iterable[str] = (), *, typography: bool = False
+    ) -> list[Step]:
         """What is done to a sentence, in the order of the way to the search; back, the last first.
 
         Before them `Segmentation` cuts a text into sentences. After the search `Fallback` asks
         again for what these steps find at fault.
         """
-        own, out = self.languages, wish.without
-        terms = wish.terms
+        own, out = self.languages, set(without)
         every = [
             Casing(own),
-            Typography(own, print_french=wish.typography),
+            Typography(own, print_french=typography),
             Alignment(self.vocabularies, self.as_read, self.as_written),
             Markup(self.vocabularies, self.as_read, "quotation" not in out, own),
             Normalisation(self.as_read),
@@ -138,9 +123,10 @@ class Translator:
                 `scripts/export.py` wrote. None = the shipped model, `general`: unlike the command
                 `translate`, a program gets the same one whatever runs are near.
             device: auto, cpu or cuda.
-            engine: torch or ctranslate2, which is faster and knows fewer settings.
-            precision: of the arithmetic, see `precision.prepared`; for the engine ctranslate2 by
-                the names of `CTranslate2Engine`.
+            engine: torch; ctranslate2, which is faster and knows fewer settings; or auto, which is
+                ctranslate2 where that is installed and can run the model on this device.
+            precision: of the arithmetic, see `engines/torch.py`; for the engine ctranslate2 by the
+                names of `CTranslate2Engine`.
             cuda_graphs: steps of the search are replayed as CUDA graphs (`cuda_graph.py`): on a
                 GPU, faster for small batches once the first of each size has been recorded.
 
@@ -151,7 +137,7 @@ class Translator:
         if path is None:
             path = shipped_model() or GENERAL  # whose absence is told as that of any model
         paths = [path] if isinstance(path, str | Path) else list(path)
-        return cls(*load_parts(paths, device, engine, precision, cuda_graphs))
+        return cls(*load_engine(paths, device, engine, precision, cuda_graphs))
 
     def translate(
         self,
@@ -206,28 +192,24 @@ class Translator:
                 no list of texts; a term is empty, or holds what is banned.
             RequestError: what is banned stands in the prefix.
         """
+        off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
+        out = {*self.without, *_known(without)}.union(*(OFF[n] for n, on in off.items() if not on))
         if source_language not in SOURCE_LANGUAGE:
             known = ", ".join(SOURCE_LANGUAGE)
             raise UserError(f"source_language={source_language}: choose {known}")
-        off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
-        out = {*self.without, *_known(without)}.union(*(OFF[n] for n, on in off.items() if not on))
-        phrases = {readable(source): readable(target) for source, target in (terms or {}).items()}
-        wish = Wish(
-            self._settings(settings),
-            Terminology(
-                {} if "terminology" in out else phrases, readable_list("banned", banned),
-                inline=self._knows_terms, languages=self.languages,
-            ),
-            typography, frozenset(out), progress,
+        texts = readable_list("texts", texts)
+        asked_terms = self._terms({} if "terminology" in out else terms or {}, banned)
+        pipeline = Pipeline(
+            self.steps(asked_terms, out, typography=typography), self._search,
+            self._settings(settings), asked_terms, "fallback" not in out,
+            self._knows_placeholders, progress,
         )  # fmt: skip
         segmentation = Segmentation(
-            partial(self._length, wish), self.engine.max_length, split="segmentation" not in out,
-            protect=protect, languages=self.languages,
+            lambda piece: self._length(piece, "casing" not in out), self.engine.max_length,
+            split="segmentation" not in out, protect=protect, languages=self.languages,
         )  # fmt: skip
-        texts = readable_list("texts", texts)
-        if "language" in out:
-            source_language = "trust"
-        layouts = [self._layout(text, segmentation, source_language) for text in texts]
+        look = "trust" if "language" in out else source_language
+        layouts = [self._layout(text, segmentation, look) for text in texts]
         begun = readable(prefix)
         pieces = [
             (piece, begun if number == 0 else "")
@@ -236,16 +218,23 @@ class Translator:
         ]
         found: list[Candidates] = []
         for start in range(0, len(pieces), BLOCK):
-            found += self._sentences(pieces[start : start + BLOCK], wish)
+            found += pipeline(pieces[start : start + BLOCK])
         each = iter(found)
         best = [
-            segmentation.after([next(each) for _ in layout.pieces], layout, wish.decode.n_best)
+            segmentation.after([next(each) for _ in layout.pieces], layout, pipeline.decode.n_best)
             if layout.pieces
             else self._untouched(text, layout)
             for text, layout in zip(texts, layouts, strict=True)
         ]
         self._report(texts, best)
         return best
+
+    def _terms(self, terms: Mapping[str, str], banned: Sequence[str]) -> Terminology:
+        phrases = {readable(source): readable(target) for source, target in terms.items()}
+        return Terminology(
+            phrases, readable_list("banned", banned),
+            inline=self._knows_terms, languages=self.languages,
+        )  # fmt: skip
 
     def _layout(self, text: str, segmentation: Segmentation, source_language: str) -> Layout:
         """The pieces of a text; none of one that is to be left, as it is in another language."""
@@ -257,76 +246,6 @@ class Translator:
             return Layout([], [text], [f"{note}: left as it is"])
         layout = segmentation.before(text)
         return dataclasses.replace(layout, notes=[note, *layout.notes])
-
-    def _sentences(self, pieces: Sequence[tuple[str, str]], wish: Wish) -> list[Candidates]:
-        """Translations of sentences, each given with its prefix: there and back again."""
-        steps = self.steps(wish)
-        most = wish.decode.max_extra if wish.decode.max_ratio == 0 else None
-        sources, states = [], []
-        for text, prefix in pieces:
-            source, own = self._source(text, prefix, most, steps)
-            sources.append(source)
-            states.append(own)
-        found = self._search(sources, wish.decode, wish.terms, wish.progress)
-        if "fallback" not in wish.without:
-
-            def again(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-                other = dataclasses.replace(wish.decode, **changes)
-                return self._search(sources, other, wish.terms, shown)
-
-            def prepare(text: str, prefix: str, most: int | None) -> Source:
-                return self._source(text, prefix, most, checking)[0]
-
-            progress = wish.progress
-            shown = progress and (lambda _: progress(0))
-            checking = [step for step in steps if step.checks]
-            writer = TermWriter(self.engine, self.vocabularies)
-            several = wish.decode.n_best > 1
-            mend = Fallback(again, prepare, writer, self._knows_placeholders, several)
-            found = mend(sources, found)
-        if wish.decode.n_best == 1:  # the others came for free
-            found = [own[:1] for own in found]
-        for number in reversed(range(len(steps))):
-            found = self._back(steps[number], [own[number] for own in states], found)
-        return [_different(own) for own in found]
-
-    def _source(
-        self, text: str, prefix: str, most: int | None, steps: Sequence[Step]
-    ) -> tuple[Source, list[Any]]:
-        """What the model reads of a sentence, and what the steps have to know of it."""
-        states, plain = [], text
-        for step in steps:
-            text, state = step.before(text)
-            states.append(state)
-            if isinstance(step, Normalisation):
-                plain = text
-        each = zip(steps, states, strict=True)
-        checks = [(step, state) for step, state in each if step.checks]
-        return Source(text, plain, prefix, most, checks), states
-
-    def _back(
-        self, step: Step, states: Sequence[Any], found: Sequence[Candidates]
-    ) -> list[Candidates]:
-        """Translations as a step leaves them."""
-        if not isinstance(step, AttentiveStep):
-            return [
-                [step.after(one, state) for one in own]
-                for own, state in zip(found, states, strict=True)
-            ]
-        looks = [[step.looks(one, s) for one in own] for own, s in zip(found, states, strict=True)]
-        pairs = [
-            (list(chain(*look[0])), list(chain(*look[1]))) if look else ([], [])
-            for look in chain(*looks)
-        ]
-        limit = self.engine.max_length
-        rows = [i for i, both in enumerate(pairs) if all(both) and max(map(len, both)) < limit]
-        attention = self.engine.attention([pairs[i] for i in rows]) if rows else []
-        weights = dict(zip(rows, attention, strict=True))
-        number = count()
-        return [
-            [step.after(one, state, weights.get(next(number))) for one in own]
-            for own, state in zip(found, states, strict=True)
-        ]
 
     def translate_corpus(
         self, lines: Sequence[str], *, progress: Progress = None, **settings: Any
@@ -355,9 +274,10 @@ class Translator:
             UserError: a side is longer than the model's limit.
         """
         pairs = readable_pairs(pairs)
-        read = [(self.as_read(source), self.as_written(target)) for source, target in pairs]
-        words = [len(target.split()) for _, target in pairs]
-        return score_pairs(self.engine, self.vocabularies, read, words)
+        found = self._search.score([(self.as_read(s), self.as_written(t)) for s, t in pairs])
+        # Words of what was given are the same for all models.
+        return [dataclasses.replace(one, words=len(target.split()))
+                for one, (_, target) in zip(found, pairs, strict=True)]  # fmt: skip
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Links]:
         """Which words of given translations (source, target) translate each other.
@@ -368,7 +288,8 @@ class Translator:
         pairs = readable_pairs(pairs)
         step = Alignment(self.vocabularies, self.as_read, self.as_written)
         found = [[Translation(target, None)] for _, target in pairs]
-        return [one.alignment for [one] in self._back(step, [source for source, _ in pairs], found)]
+        sources = [source for source, _ in pairs]
+        return [one.alignment for [one] in backwards(self.engine, step, sources, found)]
 
     def as_read(self, text: str) -> str:
         """A source as the model reads it: without outer space, and normalised as in training."""
@@ -389,10 +310,10 @@ class Translator:
             given["beam"] = max(self.decode.beam, given.get("n_best", 1))
         return dataclasses.replace(self.decode, **given)
 
-    def _length(self, wish: Wish, piece: str) -> int:
+    def _length(self, piece: str, small: bool) -> int:
         """A bound on the tokens of a piece without markup, 0 if there is nothing to read."""
         read = self.as_read(piece)
-        if "casing" not in wish.without:
+        if small:
             read, _ = Casing(self.languages).before(read)
         # A token has a byte at least. Most texts are short enough in any case: cutting them
         # into tokens, which the search does again, takes much longer than counting bytes.
@@ -421,11 +342,3 @@ def _known(names: Iterable[str]) -> frozenset[str]:
         if name not in NAMES:
             raise UserError(f"step {name} is not known: {nearest(name, NAMES)}")
     return found
-
-
-def _different(candidates: Candidates) -> Candidates:
-    """Translations without those that have become the same text as one before."""
-    unique: dict[str, Translation] = {}
-    for one in candidates:
-        unique.setdefault(one.text, one)
-    return list(unique.values())

@@ -17,6 +17,7 @@ from seq2seq.model.positions import RotaryPositions
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": lambda x: F.relu(x, inplace=True),  # of a product, which needs it no more
     "gelu": F.gelu,
+    "silu": F.silu,
     "swiglu": F.silu,
 }
 

@@ -75,7 +75,7 @@ class Transformer(TranslationModel):
         pre = config.norm == "pre"
         self.encoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
-        self.output = nn.Linear(config.d_model, self.vocab_sizes[1], bias=False)
+        self.output = nn.Linear(config.d_model, self.vocab_sizes[1], bias=config.output_bias)
         initialise(self)
         for layers in (self.encoder, self.decoder):
             if config.zero_blocks or pre:

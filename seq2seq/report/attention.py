@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError
-from seq2seq.html_page import data_block, visible
-from seq2seq.inference.bundle import Bundle, load_bundle
+from seq2seq.html_page import visible
 from seq2seq.lines import lines_of
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.report.run import Run
 from seq2seq.text import normaliser
 
 SENTENCES, WORDS = 6, 30  # of a run; of the longest of them
-BYTES = 750_000  # of weights on a page, before they are written in base64
+BYTES = 500_000  # of weights on a page, before they are written in base64
 
 CAPTION = (
     "Rows: tokens of the translation{step}, read by {weights}. Columns: tokens of the source. "
@@ -33,20 +32,18 @@ CAPTION = (
 )
 
 
-def attention_section(runs: Sequence[Run]) -> str:
-    """A viewer for each run that has a bundle and sentences."""
-    parts = []
+def attention(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What the viewer of each run shows, or why there is none."""
+    found = []
     for run in runs:
-        name = f"<h3>{escape(visible(run.name))}</h3>" if len(runs) > 1 else ""
         try:
-            parts.append(name + _viewer(run, BYTES // len(runs)))
+            found.append({"name": run.name, "why_not": "", **_viewer(run, BYTES // len(runs))})
         except UserError as error:
-            why = escape(visible(str(error)))
-            parts.append(f'{name}<p class="missing">No attention: {why}</p>')
-    return "".join(parts)
+            found.append({"name": run.name, "why_not": str(error)})
+    return found
 
 
-def _viewer(run: Run, limit: int) -> str:
+def _viewer(run: Run, limit: int) -> dict[str, Any]:
     pairs, step = sentences(run)
     if not pairs:
         raise UserError(
@@ -56,13 +53,7 @@ def _viewer(run: Run, limit: int) -> str:
     data = attention_data(bundle, pairs, limit)
     if not data["sentences"]:
         raise UserError(f"the weights of one sentence take more than {limit:,} bytes")
-    return (
-        f'<figure class="attention"><figcaption>{_caption(bundle, step)}</figcaption>'
-        '<label>Sentence <select></select></label><div class="beside"><div class="heads" '
-        'role="group" aria-label="layers and heads"></div><div class="wide"><table class="map">'
-        '</table><output aria-live="polite"></output></div></div>'
-        f"<noscript><p>The viewer needs JavaScript.</p></noscript>{data_block(data)}</figure>\n"
-    )
+    return {"caption": _caption(bundle, step), "data": data}
 
 
 def _caption(bundle: Bundle, step: Any) -> str:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from itertools import accumulate
+from itertools import pairwise
 
-from seq2seq.html_page import visible
-from seq2seq.report.chart import Line, chart, swatch, thinned
+import numpy as np
+
+from seq2seq.report.charts import Chart, Line, line_chart, thinned
 from seq2seq.report.run import Run
+from seq2seq.trackers.csv import Points
 
-POINTS, FEW = 600, 100  # of a curve, shared by all runs; a chart is 300 pixels wide
-FEWEST = 20  # where many curves must fit into
-BYTES = 800_000  # of all charts; half of them are for the main ones
+POINTS, FEWEST = 600, 20  # of a curve: shared by all runs, and at least
+MORE = 80  # charts of names that the project has no chart for, shared by all runs, and at least
+LEAST = 8
+FEW = 100  # points of a curve of those, shared likewise
 
 
 @dataclass(frozen=True)
-class Chart:
+class Shown:
     """What a chart shows.
 
     Attributes:
         title, note: above it.
         names: of the curves, as the logger has them.
-        log, zero: as `chart` takes them.
+        log, zero: as `line_chart` takes them.
     """
 
     title: str
@@ -34,72 +36,73 @@ class Chart:
 
 
 CHARTS = (
-    Chart("Loss", "nats per target token, without smoothing", ("train/nll", "val/nll")),
-    Chart("Perplexity", "", ("train/perplexity", "val/perplexity"), log=True),
-    Chart("Validation BLEU", "higher is better", ("val/bleu", "val/bleu_of_average")),
-    Chart("Validation chrF", "higher is better", ("val/chrf",)),
-    Chart("Learning rate", "", ("optim/lr",), zero=True),
-    Chart("Gradient norm", "before clipping", ("optim/grad_norm",), log=True),
-    Chart("Speed", "target tokens per second", ("perf/target_tokens_per_second",), zero=True),
-    Chart("Padding", "share of positions without a token", ("perf/padding_share",), zero=True),
-    Chart("Waiting for data", "share of the time", ("perf/data_wait_share",), zero=True),
-    Chart("Memory", "GiB, most so far", ("perf/memory_gib",), zero=True),
-    Chart("Computing", "model TFLOP/s", ("perf/tflops",), zero=True),
+    Shown("Loss", "nats per target token, without smoothing", ("train/nll", "val/nll")),
+    Shown("Validation BLEU", "higher is better", ("val/bleu", "val/bleu_of_average")),
+    Shown("Validation chrF", "higher is better", ("val/chrf",)),
+    Shown("Perplexity", "", ("train/perplexity", "val/perplexity"), log=True),
+    Shown("Learning rate", "", ("optim/lr",), zero=True),
+    Shown("Gradient norm", "before clipping", ("optim/grad_norm",), log=True),
+    Shown("Speed", "target tokens per second", ("perf/target_tokens_per_second",), zero=True),
+    Shown("Padding", "share of positions without a token", ("perf/padding_share",), zero=True),
+    Shown("Waiting for data", "share of the time", ("perf/data_wait_share",), zero=True),
+    Shown("Memory", "GiB, most so far", ("perf/memory_gib",), zero=True),
+    Shown("Computing", "model TFLOP/s", ("perf/tflops",), zero=True),
 )
 KNOWN = {name for each in CHARTS for name in each.names}
 
 
-def curves_section(runs: Sequence[Run]) -> str:
-    """All curves; those that the project has no chart for at their end, folded."""
-    if not any(run.curves for run in runs):
-        return (
-            '<p class="missing">No curves: the runs were trained with logger=none, or were stopped '
-            "before their first values.</p>"
-        )
-    main, left_out = _fitting(runs, CHARTS, max(FEW, POINTS // len(runs)), BYTES // 2)
-    names = sorted({name for run in runs for name in run.curves} - KNOWN)
-    others = [Chart(name, "", (name,)) for name in names]
-    rest, lacking = _fitting(runs, others, FEW, BYTES - len(main.encode()))
-    more = f'<details><summary>More curves</summary><div class="charts">{rest}</div></details>'
-    note = (
-        "Point at a chart, or use the arrow keys on it, to read its values; otherwise its legend "
-        "shows the last ones."
-    )
-    if count := left_out + lacking:
-        note += f" {count} charts have no room beside the others: a report of fewer runs has them."
-    return f'<p>{note}</p>{_legend(runs)}<div class="charts">{main}</div>{more if rest else ""}'
+@dataclass(frozen=True)
+class Curves:
+    """The charts of a page, and how many there is no room for."""
+
+    main: list[Chart]
+    more: list[Chart]
+    left_out: int
 
 
-def _fitting(
-    runs: Sequence[Run], charts: Sequence[Chart], points: int, limit: int
-) -> tuple[str, int]:
-    """Charts within so many bytes, of fewer points if need be, and how many have no room."""
-    while True:
-        found = list(_charts(runs, charts, points))
-        sizes = list(accumulate(len(one.encode()) for one in found))
-        room = sum(size <= limit for size in sizes)
-        if room == len(found) or points <= FEWEST:
-            return "".join(found[:room]), len(found) - room
-        points = max(FEWEST, points * limit // sizes[-1])
-
-
-def _charts(runs: Sequence[Run], charts: Sequence[Chart], points: int) -> Iterator[str]:
-    """Those charts that any run has a curve for, of at most so many points each."""
-    for each in charts:
-        lines = [
-            Line(_label(run, name, each, runs), kept, look, _kind(name, kept))
-            for look, run in enumerate(runs)
-            for name in each.names
-            if (kept := thinned(run.curves.get(name, []), points))
+def curves(runs: Sequence[Run]) -> Curves:
+    """All curves; of several runs those of quality also by tokens and by hours."""
+    main = list(_charts(runs, CHARTS, POINTS))
+    if len(runs) > 1:
+        main[2:2] = [
+            chart
+            for shown in CHARTS[:2]
+            for x_name in ("million target tokens", "hours")
+            if (chart := _chart([_over(run, x_name) for run in runs], shown, POINTS, x_name))
         ]
-        if lines:
-            yield chart(each.title, each.note, lines, log=each.log, zero=each.zero)
+    names = sorted({name for run in runs for name in run.curves} - KNOWN - {"epoch"})
+    room = max(LEAST, MORE // len(runs))
+    more = list(_charts(runs, [Shown(name, "", (name,)) for name in names[:room]], FEW))
+    return Curves(main, more, max(0, len(names) - room))
 
 
-def _label(run: Run, name: str, each: Chart, runs: Sequence[Run]) -> str:
+def _charts(runs: Sequence[Run], charts: Sequence[Shown], points: int) -> Iterator[Chart]:
+    """Those charts that any run has a curve for, of at most so many points each."""
+    every = [(run.name, run.curves) for run in runs]
+    return filter(None, (_chart(every, shown, points) for shown in charts))
+
+
+def _chart(
+    runs: Sequence[tuple[str, dict[str, Points]]], shown: Shown, points: int, x_name: str = "step"
+) -> Chart | None:
+    most = max(FEWEST, points // len(runs))
+    lines = [
+        Line(_label(run, name, shown, len(runs)), kept, look, _kind(name, kept))
+        for look, (run, found) in enumerate(runs)
+        for name in shown.names
+        if (kept := thinned(found.get(name, []), most))
+    ]
+    if not lines:
+        return None
+    return line_chart(
+        shown.title, shown.note, lines, x_name=x_name, log=shown.log, zero=shown.zero
+    )
+
+
+def _label(run: str, name: str, shown: Shown, runs: int) -> str:
     """What tells a line from the others of its chart; nothing if it is the only one."""
     what = "average" if name.endswith("_of_average") else name.partition("/")[0]
-    return " ".join([run.name] * (len(runs) > 1) + [what] * (len(each.names) > 1))
+    return " ".join([run] * (runs > 1) + [what] * (len(shown.names) > 1))
 
 
 def _kind(name: str, points: Sequence[tuple[float, float]]) -> str:
@@ -108,12 +111,34 @@ def _kind(name: str, points: Sequence[tuple[float, float]]) -> str:
     return "dots" if name.startswith("val/") and len(points) <= 40 else "line"
 
 
-def _legend(runs: Sequence[Run]) -> str:
-    """Which line is which run; one run needs none."""
-    if len(runs) == 1:
-        return ""
-    keys = "".join(
-        f"<span>{swatch(Line('', (), look))}{escape(visible(run.name))}</span>"
-        for look, run in enumerate(runs)
-    )
-    return f'<div class="keys">{keys}</div>'
+def _over(run: Run, x_name: str) -> tuple[str, dict[str, Points]]:
+    """The curves of a run over what it took to get there; empty if nobody knows."""
+    spent = hours(run) if x_name == "hours" else tokens(run)
+    if not spent:
+        return run.name, {}
+    steps, sums = zip((0.0, 0.0), *spent, strict=True)
+    return run.name, {
+        name: [(float(np.interp(step, steps, sums)), y) for step, y in points]
+        for name, points in run.curves.items()
+    }
+
+
+def hours(run: Run) -> Points:
+    """(step, hours that the updates up to it took), over all starts of the run."""
+    return _sums(run.curves.get("perf/step_seconds", []), 1 / 3600)
+
+
+def tokens(run: Run) -> Points:
+    """(step, millions of target tokens that were read up to it)."""
+    seconds = dict(run.curves.get("perf/step_seconds", []))
+    speed = run.curves.get("perf/target_tokens_per_second", [])
+    return _sums([(step, rate * seconds[step]) for step, rate in speed if step in seconds], 1e-6)
+
+
+def _sums(of_steps: Points, unit: float) -> Points:
+    """Sums of what each step took, which is known at the ends of windows of steps."""
+    total, found = 0.0, []
+    for (before, _), (step, value) in pairwise([(0.0, 0.0), *of_steps]):
+        total += unit * value * (step - before)
+        found.append((step, total))
+    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from statistics import median
 
 from seq2seq.data.report import duration
+from seq2seq.evaluation.record import Evaluation, Score
+from seq2seq.report.curves import hours
 from seq2seq.report.run import Run
-from seq2seq.report.scores import interval, main_score
 
 Fact = tuple[str, str]  # a number, and what else there is to say of it
 
@@ -55,10 +56,8 @@ def _updates(run: Run) -> Fact | None:
 
 def _time(run: Run) -> Fact | None:
     """Time of all updates, over all starts of the run; what was made twice counts once."""
-    points = run.curves.get("perf/step_seconds", [])
-    before = [0.0, *(step for step, _ in points)]
-    total = sum(value * (step - last) for (step, value), last in zip(points, before, strict=False))
-    return (duration(total), "without validation") if points else None
+    spent = hours(run)
+    return (duration(3600 * spent[-1][1]), "without validation") if spent else None
 
 
 def _speed(run: Run) -> Fact | None:
@@ -73,3 +72,15 @@ def _hardware(run: Run) -> Fact | None:
     device, _, precision = start.device.partition(", ")
     several = f"{start.processes} × " if start.processes > 1 else ""
     return several + device, precision.partition(";")[0].partition(" (")[0]
+
+
+def main_score(run: Run) -> tuple[Evaluation, Score] | None:
+    """The evaluation that stands for a run, one of a test set if there is one, and its BLEU."""
+    found = [(e, score) for e in run.evaluations.values() if (score := e.score("BLEU"))]
+    found.sort(key=lambda one: ("test" not in one[0].data["split"], one[1].low is None))
+    return found[0] if found else None
+
+
+def interval(score: Score) -> str:
+    """The interval of a score, in words; nothing if there is none."""
+    return "" if score.low is None else f"{score.low:.1f} to {score.high:.1f}"

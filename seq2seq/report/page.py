@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from seq2seq.errors import RunError
 from seq2seq.files import replace_text
-from seq2seq.html_page import html_page, tiles, visible
-from seq2seq.report.attention import attention_section
-from seq2seq.report.curves import curves_section
-from seq2seq.report.data import data_section
-from seq2seq.report.facts import Fact, facts
-from seq2seq.report.reproduction import reproduction_section
+from seq2seq.html_page import render
+from seq2seq.report.attention import attention
+from seq2seq.report.charts import Line
+from seq2seq.report.curves import curves
+from seq2seq.report.data import corpora
+from seq2seq.report.facts import facts
 from seq2seq.report.run import Run, read_runs
-from seq2seq.report.samples import samples_section
-from seq2seq.report.scores import scores_section
-from seq2seq.report.settings import settings_section
+from seq2seq.report.scores import by_test_set, score_table
+from seq2seq.report.translations import evaluated, samples
+from seq2seq.training.provenance import Provenance
 
-# Those whose size depends on the runs have budgets, in all below 3 MB.
-SECTIONS = {
-    "Curves": curves_section,
-    "Scores": scores_section,
-    "Samples": samples_section,
-    "Attention": attention_section,
-    "Data": data_section,
-    "Settings": settings_section,
-    "Make it again": reproduction_section,
-}
+SECTIONS = ("Curves", "Scores", "Translations", "Attention", "Data", "Settings", "Make it again")
 MARK = "<!-- report of seq2seq runs -->"  # by which a file is known that may be replaced
+LACKING = "–"
+BYTES = 100_000  # of whole settings on a page
+PLACES = ("run_dir", "resume", "dry_run", "logger.project")  # which make no difference
 
 
 def write_report(runs: Sequence[Path], output: Path) -> None:
@@ -42,6 +38,18 @@ def write_report(runs: Sequence[Path], output: Path) -> None:
     Raises:
         RunError: a folder is no run, or damaged; the file is something else, or cannot be written.
     """
+    require_report(output)
+    page = report_page(read_runs(runs))
+    try:
+        replace_text(output, page)
+    except OSError as error:
+        raise RunError(
+            f"the report {output} cannot be written: {error.strerror}. Name another file"
+        ) from error
+
+
+def require_report(output: Path) -> None:
+    """Raise RunError if a file is there that is no report, or cannot be replaced."""
     try:
         if output.exists() and not output.is_file():  # opening a pipe would wait for its writer
             raise RunError(f"{output} cannot be written: it is no ordinary file. Name a file")
@@ -52,53 +60,93 @@ def write_report(runs: Sequence[Path], output: Path) -> None:
         pass
     except OSError as error:
         raise RunError(f"{output} cannot be written: {error.strerror}. Name a file") from error
-    page = report_page(read_runs(runs))
-    try:
-        replace_text(output, page)
-    except OSError as error:
-        raise RunError(
-            f"the report {output} cannot be written: {error.strerror}. Name another file"
-        ) from error
 
 
 def report_page(runs: Sequence[Run]) -> str:
     """The whole page."""
-    title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
-    links = "".join(f'<a href="#{_anchor(name)}">{name}</a>' for name in SECTIONS)
-    sections = (
-        f'<section id="{_anchor(name)}"><h2>{name}</h2>{section(runs)}</section>'
-        for name, section in SECTIONS.items()
-    )
-    head = f"<h1>{escape(visible(title))}</h1>{_head(runs)}<nav>{links}</nav>"
-    style, script = (
-        (Path(__file__).with_name(f"page.{kind}")).read_text(encoding="utf-8")
-        for kind in ("css", "js")
-    )
-    return MARK + "\n" + html_page(f"{title}: report", [head, *sections], style, script)
-
-
-def _anchor(name: str) -> str:
-    return name.lower().replace(" ", "-")
-
-
-def _head(runs: Sequence[Run]) -> str:
-    """The most important numbers: tiles of one run, a table of several."""
+    name = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
     found = [facts(run) for run in runs]
-    if len(runs) == 1:
-        model, data = runs[0].settings["model"], runs[0].settings["data"]
-        text = f"{model.get('name')} model, trained on {data.get('name')}"
-        return f"<p>{escape(visible(text))}</p>" + tiles((name, *f) for name, f in found[0].items())
-    columns = "".join(f'<th scope="col">{escape(visible(run.name))}</th>' for run in runs)
-    rows = "".join(
-        f'<tr><th scope="row">{name}</th>{"".join(_cell(one.get(name)) for one in found)}</tr>'
-        for name in dict.fromkeys(name for one in found for name in one)
-    )
-    return (
-        '<div class="wide"><table class="facts"><thead><tr><th scope="col"></th>'
-        f"{columns}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    whole = list(_settings(runs))
+    page = render(
+        "run.html",
+        title=f"{name}: report",
+        name=name,
+        runs=runs,
+        sections=[(title.lower().replace(" ", "-"), title) for title in SECTIONS],
+        tiles=[(title, *fact) for title, fact in found[0].items()],
+        facts=[
+            (title, [one.get(title, (LACKING, "")) for one in found])
+            for title in dict.fromkeys(title for one in found for title in one)
+        ],
+        legend=[Line(run.name, [(0, 0)], look) for look, run in enumerate(runs)],
+        findings=[(run, found) for run in runs if (found := run.findings)],
+        best={},
+        curves=curves(runs),
+        test_sets=[score_table(one) for one in by_test_set(runs)],
+        not_scored=[run.name for run in runs if not run.evaluations],
+        translations=evaluated(runs),
+        samples=samples(runs),
+        no_samples=[run.name for run in runs if not run.samples],
+        attention=attention(runs),
+        corpora=corpora(runs),
+        no_data=[run.name for run in runs if not run.data],
+        differences=[["", *(run.name for run in runs)],
+                     *([n, *v] for n, v in differences([r.settings for r in runs]).items())],
+        settings=whole,
+        no_settings=[run.name for run in runs if run not in [one for one, _ in whole]],
+        origins=[(run, *_origin(run.origin)) for run in runs],
+    )  # fmt: skip
+    return f"{MARK}\n{page}"
 
 
-def _cell(fact: Fact | None) -> str:
-    number, more = map(escape, map(visible, fact or ("–", "")))
-    return f"<td><b>{number}</b><small>{more}</small></td>"
+def _settings(runs: Sequence[Run]) -> Iterator[tuple[Run, str]]:
+    """The whole settings of as many runs as there is room for."""
+    room = BYTES
+    for run in runs:
+        text = yaml.safe_dump(run.settings, sort_keys=False, allow_unicode=True)
+        room -= len(text)
+        if room >= 0:
+            yield run, text
+
+
+def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Settings that are not the same in all runs, by name, with the value in each.
+
+    Those that a run of another kind or version lacks stand last.
+    """
+    flat = [dict(_flat(one)) for one in settings]
+    names = [n for n in dict.fromkeys(n for one in flat for n in one) if n not in PLACES]
+    values = {name: [one.get(name, LACKING) for one in flat] for name in names}
+    found = {name: each for name, each in values.items() if len(set(each)) > 1}
+    return dict(sorted(found.items(), key=lambda item: LACKING in item[1]))
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+            yield f"{prefix}{name}", text.removesuffix("...\n").strip()
+
+
+def _origin(origin: Provenance | None) -> tuple[list[str], list[str]]:
+    """The commands that make a run again, and notes on what they ran on; empty if unknown."""
+    if origin is None or not origin.starts:
+        return [], []
+    first, last = origin.starts[0], origin.starts[-1]
+    commit = (first.revision or "").removesuffix("+")
+    commands = [f"git checkout {commit}"] if commit else []
+    versions = ", ".join(f"{name} {number}" for name, number in last.versions.items())
+    notes = {
+        f"started {first.time} on {first.device}": True,
+        f"{first.processes} processes (torchrun)": first.processes > 1,
+        "files of the code differed from this commit": "+" in (first.revision or ""),
+        "the code was not under git": not first.revision,
+        f"went on {len(origin.starts) - 1} times, last {last.time}": len(origin.starts) > 1,
+        "the code changed before it went on": last.revision != first.revision,
+        f"fingerprint of the data: {origin.data or 'none, it was streamed'}": True,
+        f"versions: {versions}": True,
+    }
+    commands += [start.command for start in origin.starts]
+    return commands, [note for note, holds in notes.items() if holds]

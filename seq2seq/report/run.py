@@ -18,10 +18,10 @@ from seq2seq.config import migrated
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError, UserError
 from seq2seq.evaluation.record import NAME, Evaluation, Score
-from seq2seq.trackers.csv import METRICS, whole_rows
+from seq2seq.trackers.csv import METRICS, Points, read_curves
+from seq2seq.training.findings import Finding, Record, findings
 from seq2seq.training.provenance import DATA_REPORT, Provenance
 
-Points = list[tuple[float, float]]
 REMEDY = "restore it, or delete it to do without"
 
 
@@ -50,6 +50,12 @@ class Run:
     samples: list[dict[str, Any]] = field(default_factory=list)
     data: Report | None = None
     origin: Provenance | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What looks wrong with it."""
+        device = self.origin.starts[-1].device if self.origin and self.origin.starts else ""
+        return findings(Record(self.settings, self.curves, self.samples, self.data, device))
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
@@ -139,21 +145,10 @@ def _data(text: str) -> Report:
 
 
 def _curves(path: Path) -> dict[str, Points]:
-    """Curves of a table as Lightning writes it, which numbers updates from 0."""
-    found: dict[str, dict[float, float]] = {}
     try:
-        rows = list(whole_rows(path))
-    except FileNotFoundError:
-        return {}
+        return read_curves(path)
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from error
-    last = max((int(row["step"]) for row in rows if row.get("train/nll")), default=10**12) + 1
-    for row in rows:
-        step = min(int(row["step"]) + 1, last)  # that of an average is logged after the last one
-        for name, cell in row.items():
-            if name not in ("step", "epoch") and math.isfinite(value := float(cell)):
-                found.setdefault(name, {})[step] = value
-    return {name: sorted(points.items()) for name, points in found.items()}
 
 
 def _samples(folder: Path) -> list[dict[str, Any]]:

@@ -1,18 +1,28 @@
 """Where the figures of a run go: one page for each kind of tracker, on one interface.
 
-Start with `Tracker`. A new kind is a class here, a name in `make_trackers` and in `LoggerConfig`.
+Start with `Tracker`. A new kind is a module here whose `open_tracker` gives one, and its name in
+`LoggerConfig`.
 """
 
 from __future__ import annotations
 
+import logging
+import secrets
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.config import LoggerConfig
+from seq2seq.dashboard import SECTIONS
+from seq2seq.errors import RunError
+from seq2seq.files import replace_text
 
 if TYPE_CHECKING:
     import numpy as np
+
+log = logging.getLogger(__name__)
 
 
 class Picture(NamedTuple):
@@ -39,7 +49,15 @@ Media = Table | Histogram | list[Picture] | str  # a text is a page of HTML, who
 
 
 class Tracker:
-    """Takes what it can show of a run, and leaves out the rest. Steps count from 0."""
+    """Takes what it can show of a run, and leaves out the rest. Steps count from 0.
+
+    Attributes:
+        name: in messages.
+        where: the address that it sends everything to; None = nothing leaves this machine.
+    """
+
+    name = "the tracker"
+    where: str | None = None
 
     def log(self, row: Mapping[str, float], step: int) -> None:
         """Take the figures of a step, so that a run which is killed later has them."""
@@ -48,7 +66,7 @@ class Tracker:
         """Take what `make` gives; a tracker that shows no such things does not call it.
 
         Args:
-            what: it is, in words, for messages.
+            what: a key of `CONTENTS`.
             make: takes time; gives what is shown, by name.
             step: that it belongs to.
         """
@@ -60,6 +78,65 @@ class Tracker:
             summary: as in `<run>/summary.json`.
             bundle: the folder to be kept with the run; None = it is not wanted.
         """
+
+    def attempt(self, what: str, work: Callable[[], object]) -> None:
+        """Do some work; whatever is wrong with it is said once, and training goes on."""
+        try:
+            work()
+        except Exception as error:
+            if what not in self.__dict__.setdefault("_warned", set()):
+                log.warning("%s did not get all %s: %r (said once)", self.name, what, error)
+            self.__dict__["_warned"].add(what)
+
+
+# What media are given to trackers, and the `logger.share` that lets them leave this machine.
+CONTENTS = {
+    "parameters": "curves",
+    "histograms": "curves",
+    "findings": "curves",
+    "the report of the data": "text",
+    "sentences and pictures": "text",
+}
+SHARES = {  # what each value of `logger.share` lets leave, in words
+    "curves": "curves, settings and the command",
+    "text": "curves, settings, the command, sentences and the report of the data",
+    "all": "curves, settings, the command, sentences, the report of the data and the model",
+}
+
+
+class Limited(Tracker):
+    """Passes on to a tracker of another machine what `logger.share` lets leave this one.
+
+    Each table, picture and page that is kept back has a note in its place, which says so.
+    """
+
+    def __init__(self, inner: Tracker, share: str):
+        self.inner, self.share = inner, share
+        self._noted = False
+
+    def log(self, row: Mapping[str, float], step: int) -> None:
+        self.inner.log(row, step)
+
+    def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
+        if self.share != "curves" or CONTENTS[what] == "curves":
+            self.inner.log_media(what, make, step)
+        elif not self._noted:
+            self._noted = True
+            self.inner.log_media(what, _notes, step)
+
+    def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
+        self.inner.finish(summary, bundle if self.share == "all" else None)
+
+
+def _notes() -> dict[str, Media]:
+    """What stands in the panels of text that stays here."""
+    note = "Kept on the machine of the run: logger.share=text fills this panel."
+    panels = [panel for section in SECTIONS.values() for panel in section if panel.text]
+    return {
+        key: Table(["note"], [[note]]) if panel.kind == "table" else f"<p>{note}</p>"
+        for panel in panels
+        for key in panel.keys
+    }
 
 
 def make_trackers(
@@ -74,7 +151,7 @@ def make_trackers(
     For the first process; the others have none.
 
     Args:
-        config: which kind.
+        config: which kind, and what may leave this machine.
         run_dir: folder of the run.
         settings: and other facts of the run as a plain dict, shown beside its curves.
         step: updates that were made when the run goes on.
@@ -85,14 +162,42 @@ def make_trackers(
     if config.kind == "none":
         return []
     trackers: list[Tracker] = [CsvTracker(run_dir / METRICS, step, validated)]
-    if config.kind == "tensorboard":
-        from seq2seq.trackers.tensorboard import TensorBoardTracker
-
-        trackers.append(TensorBoardTracker(run_dir, settings, step))
-    elif config.kind == "wandb":
-        from seq2seq.trackers.wandb import WandbTracker, open_run
-
-        run = open_run(config, run_dir)
-        if run is not None:
-            trackers.append(WandbTracker(run, run_dir, settings))
+    if config.kind != "csv":
+        module = import_module(f"seq2seq.trackers.{config.kind}")
+        try:
+            tracker: Tracker | None = module.open_tracker(config, run_dir, settings, step)
+        except Exception as error:  # of another program: the run is worth more
+            log.warning("logger=%s did not start, curves go to %s: %r", config.kind, METRICS, error)
+            return trackers
+        if tracker is not None:
+            log.info("shared      %s", shared(tracker, config.share))
+            trackers.append(Limited(tracker, config.share) if tracker.where else tracker)
     return trackers
+
+
+def shared(tracker: Tracker, share: str) -> str:
+    """What leaves this machine, in words."""
+    if tracker.where is None:
+        return f"nothing leaves this machine (logger={tracker.name}, here)"
+    return f"{SHARES[share]} go to {tracker.where} (logger.share={share})"
+
+
+def require_package(config: LoggerConfig) -> None:
+    """Raise RunError early if the package of a tracker is missing.
+
+    W&B is not among them: a run does without it, since it is the default.
+    """
+    package = {"tensorboard": "tensorboard", "trackio": "trackio", "mlflow": "mlflow"}
+    if config.kind in package and find_spec(package[config.kind]) is None:
+        raise RunError(
+            f"logger={config.kind} needs a package that is not there: "
+            f"pip install -e '.[{config.kind}]'"
+        )
+
+
+def own_id(run_dir: Path, kind: str) -> str:
+    """By which a tracker knows a run that goes on; the same each time."""
+    file = run_dir / f"{kind}_id"
+    if not file.exists():
+        replace_text(file, secrets.token_hex(4))
+    return file.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from seq2seq.files import replace_text
 from seq2seq.trackers import Tracker
 
 METRICS = Path("metrics/version_0/metrics.csv")
+Points = list[tuple[float, float]]
 
 
 class CsvTracker(Tracker):
@@ -60,3 +62,16 @@ def whole_rows(file: Path) -> Iterator[dict[str, str]]:
         except (KeyError, ValueError, TypeError):
             continue
         yield found
+
+
+def read_curves(file: Path) -> dict[str, Points]:
+    """By name, (updates made, value) by rising updates; the table numbers updates from 0."""
+    found: dict[str, dict[float, float]] = {}
+    rows = list(whole_rows(file)) if file.exists() else []
+    last = max((int(row["step"]) for row in rows if row.get("train/nll")), default=10**12) + 1
+    for row in rows:
+        step = min(int(row["step"]) + 1, last)  # that of an average is logged after the last one
+        for name, cell in row.items():
+            if name != "step" and math.isfinite(value := float(cell)):
+                found.setdefault(name, {})[step] = value
+    return {name: sorted(points.items()) for name, points in found.items()}

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.config import LoggerConfig
-from seq2seq.errors import RunError
 from seq2seq.trackers import Tracker
 
 
 class TensorBoardTracker(Tracker):
     """What the files hold from `step` on will be made again, and is no longer shown."""
+
+    name = "tensorboard"
 
     def __init__(self, run_dir: Path, settings: Mapping[str, Any], step: int):
         from lightning.fabric.loggers.tensorboard import TensorBoardLogger
@@ -27,12 +28,7 @@ class TensorBoardTracker(Tracker):
         self._logger.save()  # else up to two minutes wait in memory
 
 
-def require_tensorboard(config: LoggerConfig) -> None:
-    """Raise RunError early if the TensorBoard package is missing."""
-    if config.kind == "tensorboard":
-        try:
-            import tensorboard  # noqa: F401
-        except ImportError as error:
-            raise RunError(
-                "logger=tensorboard needs the package tensorboard: pip install tensorboard"
-            ) from error
+def open_tracker(
+    config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int
+) -> Tracker:
+    return TensorBoardTracker(run_dir, settings, step)

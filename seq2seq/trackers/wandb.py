@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import netrc
 import os
-import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,10 +13,9 @@ from urllib.parse import ParseResult, urlparse
 
 import numpy as np
 
+from seq2seq.bundle.config import read_config
 from seq2seq.config import LoggerConfig
-from seq2seq.files import replace_text
-from seq2seq.inference.bundle_folder import read_config
-from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker
+from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker, own_id
 
 log = logging.getLogger(__name__)
 
@@ -38,27 +36,29 @@ class WandbTracker(Tracker):
         settings: shown beside its curves.
     """
 
+    name = "W&B"
+
     def __init__(self, run: Any, run_dir: Path, settings: Mapping[str, Any]):
         self.run, self.run_dir = run, run_dir
         self._works = not run.disabled
-        self._warned: set[str] = set()
-        self._try("settings", lambda: run.config.update(settings, allow_val_change=True))
+        self.where = None if run.offline or run.disabled else server().netloc
+        self.attempt("settings", lambda: run.config.update(settings, allow_val_change=True))
 
     def log(self, row: Mapping[str, float], step: int) -> None:
-        self._try("curves", lambda: self.run.log({**row, STEP: step}))
+        self.attempt("curves", lambda: self.run.log({**row, STEP: step}))
 
     def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
         def work() -> None:
             shown = {name: _as_wandb(media) for name, media in make().items()}
             self.run.log({**shown, STEP: step})
 
-        self._try(what, work)
+        self.attempt(what, work)
 
     def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
         results = {f"result/{name}": value for name, value in summary.items()}
-        self._try("results", lambda: self.run.summary.update(results))
+        self.attempt("results", lambda: self.run.summary.update(results))
         if bundle is not None:
-            self._try("files of the bundle", lambda: self._log_bundle(bundle))
+            self.attempt("files of the bundle", lambda: self._log_bundle(bundle))
         try:
             self.run.finish()
         except Exception as error:  # such as a time-out: the server has gone
@@ -82,7 +82,7 @@ class WandbTracker(Tracker):
         artifact.add_dir(str(folder), skip_cache=True)
         self.run.log_artifact(artifact, aliases=["best"])
 
-    def _try(self, what: str, work: Callable[[], object]) -> None:
+    def attempt(self, what: str, work: Callable[[], object]) -> None:
         if not self._works:
             return
         # What W&B copies until it is uploaded waits here, and not in the user's home.
@@ -90,19 +90,19 @@ class WandbTracker(Tracker):
         if staged:
             os.environ["WANDB_DATA_DIR"] = str((self.run_dir / "wandb").absolute())
         try:
+            super().attempt(what, lambda: self._unless_gone(work))
+        finally:
+            if staged:
+                del os.environ["WANDB_DATA_DIR"]
+
+    def _unless_gone(self, work: Callable[[], object]) -> None:
+        try:
             work()
         except ConnectionError as error:  # its process was killed
             self._works = False
             log.warning(
                 "W&B gets no more curves, tables and pictures of this run, which goes on: %r", error
             )
-        except Exception as error:  # whatever is wrong with W&B, training goes on
-            if what not in self._warned:
-                log.warning("W&B did not get all %s: %r (said once)", what, error)
-            self._warned.add(what)
-        finally:
-            if staged:
-                del os.environ["WANDB_DATA_DIR"]
 
 
 def _as_wandb(media: Media) -> Any:
@@ -134,8 +134,10 @@ def _images(pictures: Sequence[Picture]) -> list[Any]:
     return found
 
 
-def open_run(config: LoggerConfig, run_dir: Path) -> Any:
-    """A run of W&B; None if it cannot be had, whatever is wrong."""
+def open_tracker(
+    config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int
+) -> Tracker | None:
+    """A run of W&B, offline if nothing can be sent; None if it cannot be had at all."""
     for mode in dict.fromkeys((_choose_mode(), "offline")):
         try:
             run = _start(config, run_dir, mode)
@@ -144,22 +146,19 @@ def open_run(config: LoggerConfig, run_dir: Path) -> Any:
             continue
         if mode == "offline":
             log.info("W&B is offline; to upload: wandb sync %s/wandb/offline-run-*", run_dir)
-        return run
+        return WandbTracker(run, run_dir, settings)
     return None
 
 
 def _start(config: LoggerConfig, run_dir: Path, mode: str) -> Any:
     import wandb
 
-    id_file = run_dir / "wandb_id"
-    if not id_file.exists():
-        replace_text(id_file, secrets.token_hex(4))
     run = wandb.init(
         project=config.project,
         group=config.group,
         name=run_dir.name,
         dir=run_dir,
-        id=id_file.read_text(),
+        id=own_id(run_dir, "wandb"),
         resume="allow",  # offline too: `wandb sync` then adds to what it sent before
         reinit="finish_previous",  # of a sweep
         mode=mode,  # type: ignore[arg-type]  # a mode of W&B

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq.inference.averaging import Snapshot, choose, read_snapshots, save_snapshot
+from seq2seq.bundle.averaging import Snapshot, choose, read_snapshots, save_snapshot
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.distributed import Processes
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict
 
+from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.config import FREE_OF_WEIGHTS, ModelConfig, TrainConfig
 from seq2seq.data.vocabularies import given_vocabularies
 from seq2seq.errors import RunError
-from seq2seq.inference.bundle import Bundle, load_bundle
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from fnmatch import fnmatch
@@ -31,11 +31,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from filelock import FileLock, Timeout
 
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.errors import RunError, command_line
-from seq2seq.files import remove_leftovers, replace_text
+from seq2seq.files import alone, remove_leftovers, replace_text
 from seq2seq.trackers.csv import METRICS
 from seq2seq.training.distributed import Processes, process_rank
 from seq2seq.training.stopping import StopRequest
@@ -159,26 +158,21 @@ def locked(run_dir: Path) -> Iterator[None]:
     Raises:
         RunError: another process trains there.
     """
-    lock = FileLock(run_dir / LOCK)
-    try:
-        with suppress(Timeout):
-            lock.acquire(timeout=0)
-        if not lock.is_locked:
-            log.info("waiting     %s is in use: up to %d s", run_dir, LOCK_SECONDS)
-            lock.acquire(timeout=LOCK_SECONDS)
-    except Timeout:
-        raise RunError(
-            f"another process trains in {run_dir} now: two would overwrite each other's "
-            "checkpoints. Wait until it ends, or stop it; then give the same command again"
-        ) from None
-    except (OSError, NotImplementedError) as error:  # a file system without locks
-        log.warning("%s cannot be locked (%s): see that one process alone trains here", lock, error)
-    try:
+
+    def waiting() -> None:
+        log.info("waiting     %s is in use: up to %d s", run_dir, LOCK_SECONDS)
+
+    with ExitStack() as held:
+        try:
+            held.enter_context(alone(run_dir / LOCK, waiting, LOCK_SECONDS))
+        except TimeoutError:
+            raise RunError(
+                f"another process trains in {run_dir} now: two would overwrite each other's "
+                "checkpoints. Wait until it ends, or stop it; then give the same command again"
+            ) from None
         for part in (".", "snapshots", METRICS.parent):
             remove_leftovers(run_dir / part)
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager

@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from seq2seq.bundle.bundle import Bundle
 from seq2seq.callbacks import Callback
+from seq2seq.callbacks.findings import Findings
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.media import Media
 from seq2seq.callbacks.profile import Profile
@@ -27,11 +29,9 @@ from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
 from seq2seq.errors import command_line
 from seq2seq.files import replace_text
-from seq2seq.inference.bundle import Bundle
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.trackers import make_trackers
-from seq2seq.trackers.tensorboard import require_tensorboard
+from seq2seq.trackers import make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import (
     SaveTimer,
@@ -84,7 +84,7 @@ def train(config: TrainConfig) -> float:
     claim_device(accelerator)
     precision, why = choose_precision(t, accelerator, config.model, config.data)
     check_processes(t, precision)
-    require_tensorboard(config.logger)
+    require_package(config.logger)
     set_up_process(accelerator, first)
 
     folder, settings = open_run(config), plain_settings(config)
@@ -251,7 +251,8 @@ def make_callbacks(
     if config.logger.kind != "none":
         norms = GradientNorms()  # which forgets its figures at the end of a validation
         report = data.prepared.folder / "report.html" if data.prepared else None
-        callbacks += [Media(samples, norms, report), norms]
+        known = data.prepared.report if data.prepared else None
+        callbacks += [Media(samples, norms, report), norms, Findings(samples, known)]
     return callbacks
 
 
@@ -281,7 +282,7 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
     )
     write_run_report(run_dir)
     for tracker in trainer.trackers:
-        tracker.finish(summary, run_dir / "bundle" if config.logger.upload_bundle else None)
+        tracker.finish(summary, run_dir / "bundle")
 
 
 def make_up_for_report(run_dir: Path) -> None:

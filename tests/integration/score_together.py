@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
+from seq2seq.bundle.bundle import load_bundle
 from seq2seq.callbacks.validation import Validation
-from seq2seq.inference.bundle import load_bundle
 from seq2seq.training.run_folder import Run
 
 run_dir, file = map(Path, sys.argv[1:])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from seq2seq.bundle.bundle import load_bundle
 from seq2seq.config import RecurrentConfig
-from seq2seq.inference.bundle import load_bundle
 from seq2seq.model.build import build_model
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ from conftest import ROOT
 from ship import LIMIT, read_notes, shipped_card
 
 from seq2seq import Translator
-from seq2seq.inference.bundle import load_bundle
-from seq2seq.inference.shipped import GENERAL, shipped_model
+from seq2seq.bundle.bundle import load_bundle
+from seq2seq.bundle.find import GENERAL, shipped_model
 from seq2seq.report.run import read_run
 
 FOLDER = shipped_model()

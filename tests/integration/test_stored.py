@@ -33,6 +33,7 @@ GONE: dict[tuple[str, str], str] = {
     ("options of export.py", "{ctranslate2}"): "FORMAT, with the same choice",
     ("yaml of compare_attention", "calls"): "benchmark.py train 'kernels=[sdpa,reference]'",
     ("yaml of compare_attention", "output"): "it prints JSON lines: > FILE",
+    ("yaml of compare_attention", "runs"): "seq2seq compare and benchmark.py decode",
     ("options of attention_figures.py", "--force"): "--output names a new folder",
     ("options of attention_figures.py", "--png"): "translate --attention FILE.png",
     **{

@@ -98,12 +98,12 @@ def test_why_a_job_failed_is_said_here_and_not_only_in_its_log(script, tmp_path)
 def test_a_folder_that_cannot_be_made_is_one_message(script, tmp_path):
     taken = tmp_path / "file"
     taken.touch()
-    for folder, why in ((taken, "File exists"), (taken / "sweep", "Not a directory")):
+    for folder in (taken, taken / "sweep"):
         result = script("train", "-m", "seed=1,2", f"run_dir={folder}")
         assert result.returncode == 1
         assert result.stderr == (
-            f"error: cannot write to the folder of the sweep, run_dir={folder}: {why}. Choose "
-            "another: run_dir=FOLDER\n"
+            f"error: cannot write to the run's folder {folder}: Not a directory. Choose another: "
+            "run_dir=FOLDER\n"
         )
         assert not result.stdout
 

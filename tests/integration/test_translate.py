@@ -27,14 +27,17 @@ def test_a_pipe_gives_as_many_lines_as_it_got_in_order(toy_run, translate):
     assert result.stderr == ""
 
 
-def test_the_model_comes_from_the_environment_then_from_the_newest_run(toy_run, translate):
+def test_the_model_comes_from_the_environment_then_from_what_was_chosen(
+    toy_run, translate, tmp_path
+):
     result = translate("one", SEQ2SEQ_MODEL=str(toy_run))
     assert (result.stdout, result.returncode) == ("un\n", 0)
     assert "from SEQ2SEQ_MODEL" in result.stderr
-    (toy_run.parent / "runs").symlink_to(toy_run.parent, target_is_directory=True)
-    result = translate("one", cwd=toy_run.parent)
+    settings = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert translate("--use", toy_run, **settings).returncode == 0
+    result = translate("one", **settings)
     assert result.stdout == "un\n"
-    assert "the newest finished run" in result.stderr
+    assert "chosen with --use" in result.stderr
 
 
 def test_json_scores_and_n_best(toy_run, translate):

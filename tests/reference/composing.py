@@ -12,7 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.cli.explain import check_arguments, explain
-from seq2seq.cli.settings import build, presets_of, register, resources
+from seq2seq.cli.names import presets_of, resources
+from seq2seq.cli.settings import build, register
 from seq2seq.config import AverageConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from seq2seq.errors import ConfigError
 

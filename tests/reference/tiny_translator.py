@@ -9,7 +9,7 @@ import torch
 from seq2seq.config import DecodeConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.transformer import Transformer
 

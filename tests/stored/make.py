@@ -102,7 +102,7 @@ def make_bundles() -> None:
 
 def make_older() -> None:
     """`post_norm` as older versions wrote it, in 16 bits: what was added since is not in it."""
-    from seq2seq.inference.bundle import load_bundle
+    from seq2seq.bundle.bundle import load_bundle
 
     target = HERE / "bundles" / "older"
     bundle = load_bundle(HERE / "bundles" / "post_norm")

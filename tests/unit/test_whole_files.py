@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 
@@ -43,6 +44,7 @@ def test_what_was_there_stays_if_writing_fails(tmp_path, monkeypatch, moment):
 
     if moment != "write":
         monkeypatch.setattr(os, moment, fail)
+
     def write():
         with atomic_write(path) as file:
             file.write(b"new")
@@ -79,3 +81,19 @@ def test_one_at_a_time(tmp_path):
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+def test_who_has_no_patience_is_told_that_another_is_there(tmp_path):
+    again = alone(tmp_path / ".lock", lambda: pytest.fail("no use in waiting"), seconds=0)
+    with alone(tmp_path / ".lock"), pytest.raises(TimeoutError), again:
+        pytest.fail("two at once")
+
+
+def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, caplog):
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
+    with alone(tmp_path / ".lock"):
+        pass
+    assert "No locks available. See that no other process works here" in caplog.text

@@ -472,6 +472,10 @@ class _Writer:
         units = enumerate(self.source_units[first:], first)
         return [i for i, (a, b) in units if a < element.end and element.start < b]
 
+    def _is_mark(self, unit: int) -> bool:
+        """Whether a unit of the target is no word."""
+        return not self.target[self.units[unit][0]].isalnum()
+
     def _joins(self, element: Element) -> bool:
         """Whether it stands right behind a word, as a sign of a trademark does."""
         tag = element.opening
@@ -486,20 +490,24 @@ class _Writer:
             shares_T = shares_T / np.maximum(self.weights_TS.sum(axis=1), 1e-9)
             start, end = _best_run(shares_T, free)
             if self.source[self.source_units[inside[-1]][0]].isalnum():
-                while end - start > 1 and not self.target[self.units[end - 1][0]].isalnum():
+                while end - start > 1 and self._is_mark(end - 1):
                     end -= 1  # the sentence's full stop is not part of its last word
             last = self.target[slice(*self.units[end - 1])]
             if last[-1] in "'’" and end in free and end < high:
                 end += 1  # an elided word is no word without the next
             return start, end
-        following = [i for i, (a, _) in enumerate(self.source_units) if a >= element.start]
+        first = bisect_left(self.source_units, element.start, key=lambda unit: unit[0])
+        words = [self.source[start].isalnum() for start, _ in self.source_units]
         if self._joins(element):
-            before = (following[0] if following else len(self.source_units)) - 1
-            place = low + int(self.weights_TS[low:high, before].argmax()) + 1
-        elif following:
-            place = low + int(self.weights_TS[low:high, following[0]].argmax())
-        else:
+            place = low + int(self.weights_TS[low:high, first - 1].argmax()) + 1
+        elif not any(words[:first]):  # what stands before all words does so again
+            place = low
+        elif any(words[first:]):
+            place = low + int(self.weights_TS[low:high, first].argmax())
+        else:  # behind all words, before the full stop, which may have looked anywhere
             place = high
+            while first < len(words) and place > low and self._is_mark(place - 1):
+                place -= 1
         place = next((b for a, b in taken if a < place < b), place)
         return place, place
 

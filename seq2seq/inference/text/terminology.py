@@ -15,7 +15,7 @@ from pathlib import Path
 from seq2seq.data.annotations import AS, END_TERM, TERM
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import DataError, UserError
-from seq2seq.inference.engine import Engine
+from seq2seq.inference.engines import Engine
 from seq2seq.inference.text.fallback import Search, Source
 from seq2seq.inference.text.markup import Markup, Tag, Taken, Token, stand_in
 from seq2seq.inference.text.step import Fault, Step

@@ -72,7 +72,7 @@ def test_a_run_that_goes_on_says_nothing_of_its_start_again(media):
 
 def test_the_table_has_all_validations_and_the_pictures_of_the_last(media, monkeypatch):
     small = np.zeros((4, 4, 3), np.uint8)
-    monkeypatch.setattr("seq2seq.inference.head_picture.head_picture", lambda *_: small)
+    monkeypatch.setattr("seq2seq.inference.attention_figure.head_picture", lambda *_: small)
     for step in (3, 4, 3):  # the run went on from its third step
         media.samples.keep(step, [1.0, 2.0, 3.0, 4.0])
         table = logged(media)[1]["samples/fixed"]
@@ -83,7 +83,7 @@ def test_the_table_has_all_validations_and_the_pictures_of_the_last(media, monke
 
 
 def test_of_many_sentences_some_have_pictures(media, monkeypatch):
-    monkeypatch.setattr("seq2seq.inference.head_picture.head_picture", lambda *_: np.zeros(1))
+    monkeypatch.setattr("seq2seq.inference.attention_figure.head_picture", lambda *_: np.zeros(1))
     one = media.samples.lines[-1]["sentences"][1]
     for count, expected in ((20, 20), (21, 11), (100, 20)):
         found = media.callback._attention([{**one, "hypothesis": "maison"}] * count, media.model)

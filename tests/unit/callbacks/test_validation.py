@@ -11,12 +11,12 @@ import safetensors.numpy
 import torch
 from tiny_training import tiny_fit, tiny_task, weights
 
+from seq2seq.bundle import averaging
 from seq2seq.callbacks.validation import Validation
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError
-from seq2seq.inference import averaging
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import checkpoint_path
 from seq2seq.training.distributed import Processes

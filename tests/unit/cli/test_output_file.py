@@ -130,7 +130,7 @@ def test_a_kill_at_any_moment_can_be_gone_on_from(tmp_path, monkeypatch, where, 
             monkeypatch.setattr(os, where, kill)
 
     output = tmp_path / "b.txt"
-    monkeypatch.setattr(PartialFile, "__exit__", lambda self, *_: self._lock.release())
+    monkeypatch.setattr(PartialFile, "__exit__", lambda self, *_: self._held.close())
     with pytest.raises(Killed):
         make(output, after, kill_the_next_block)
     monkeypatch.undo()

@@ -14,9 +14,9 @@ import pytest
 from naive_search import forced_log_prob
 from tiny_bundle import tiny_bundle
 
+from seq2seq.bundle import find as shipped
 from seq2seq.cli import score
 from seq2seq.data.tokenizer import EOS
-from seq2seq.inference import shipped
 from seq2seq.inference.translator import Translator
 
 PAIRS = [("the house", "la maison"), ("a man reads", "un homme lit"), ("big", "la maison est ici")]

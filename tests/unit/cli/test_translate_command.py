@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_bundle import tiny_bundle
 
+from seq2seq.bundle import find as shipped
 from seq2seq.cli import model_options, translate, translate_options
 from seq2seq.cli.output_file import PartialFile
-from seq2seq.inference import attention_figure, shipped
-from seq2seq.inference.precision import PRECISIONS
+from seq2seq.inference import attention_figure
+from seq2seq.inference.engines.torch import PRECISIONS
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 
@@ -82,6 +84,7 @@ def command(capitals, monkeypatch, tmp_path, capsys):
     (model / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_MODEL", str(model))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path.parent / f"{tmp_path.name}-settings"))
 
     def run(*arguments: object, stdin: str | bytes | io.StringIO | None = b""):
         if isinstance(stdin, str | bytes):
@@ -126,17 +129,66 @@ def test_files_are_as_pipes(command, ending):
     assert not list(Path().glob("b.txt*.partial*"))
 
 
-def test_many_lines_come_in_order_and_in_blocks(command, capitals):
+@pytest.fixture
+def large(monkeypatch):
+    """The first block is as large as any."""
+    monkeypatch.setattr(translate, "FIRST", translate.LETTERS)
+
+
+def test_many_lines_come_in_order_and_in_blocks(command, capitals, large):
     lines = [f"line {number}" for number in range(translate.BLOCK + 176)]
     code, out, _ = command(stdin="\n".join(lines))
     assert (code, out.splitlines()) == (0, [line.upper() for line in lines])
     assert [len(block) for block in capitals.texts] == [translate.BLOCK, 176]
 
 
-def test_a_block_of_long_lines_has_fewer(command, capitals):
+def test_a_block_of_long_lines_has_fewer(command, capitals, large):
     long = "x" * 400_000
-    assert command(stdin=f"{long}\n" * 4)[0] == 0
+    assert command("--json", stdin=f"{long}\n" * 4)[0] == 0
     assert [len(block) for block in capitals.texts] == [3, 1]
+
+
+def test_a_block_takes_some_seconds_whatever_the_speed(command, capitals, monkeypatch):
+    """A clock that only translations move: a tenth of a second for each line."""
+    now = [0.0]
+    answer = capitals.translate
+
+    def slowly(texts, **settings):
+        now[0] += 0.1 * len(texts)
+        return answer(texts, **settings)
+
+    monkeypatch.setattr(capitals, "translate", slowly)
+    monkeypatch.setattr(translate.time, "perf_counter", lambda: now[0])
+    lines = [f"line {number} is as long as the others" for number in range(1000, 2000)]
+    assert command(stdin="\n".join(lines))[1].splitlines() == [line.upper() for line in lines]
+    first, *blocks, _ = [len(block) for block in capitals.texts]
+    assert first < 200
+    assert blocks
+    assert all(0.8 < 0.1 * lines / translate.SECONDS < 1.2 for lines in blocks)
+
+
+LONG_LINE = " ".join(f"Sentence number {number} ends here.  " for number in range(9000))
+
+
+def test_a_line_of_megabytes_is_answered_in_parts(command, capitals):
+    """As one line, each part as soon as it is there, none above the limit, all cut at sentences."""
+    code, out, _ = command("--quiet", stdin=f"one\n{LONG_LINE}\ntwo\n")
+    assert (code, out) == (0, f"ONE\n{LONG_LINE.upper()}\nTWO\n")
+    texts = [text for block in capitals.texts for text in block]
+    assert max(map(len, texts)) <= translate.LONG
+    assert all(text.rstrip().endswith(".") for text in texts[1:-1])
+    assert len(texts) < 3 * len(LONG_LINE) / translate.LONG
+    assert len(capitals.texts) == 3
+
+
+@pytest.mark.parametrize("text", ["x" * 90_000, "y " * 45_000, " " * 90_000])
+def test_a_long_line_without_sentences_loses_nothing(command, text):
+    assert command("--quiet", stdin=f"{text}\n")[:2] == (0, f"{text.upper()}\n")
+
+
+def test_a_long_line_with_more_than_a_text_stays_whole(command, capitals):
+    assert json.loads(command("--json", stdin=LONG_LINE)[1])["translation"] == LONG_LINE.upper()
+    assert capitals.texts == [[LONG_LINE]]
 
 
 def test_texts_are_answered_by_a_line_each(command):
@@ -252,7 +304,7 @@ def test_at_a_terminal_it_is_asked_first(command, monkeypatch, said, kept):
     assert (code, Path("b.txt").read_text()) == ((1, "old") if kept else (0, "ONE\n"))
 
 
-def test_an_interrupted_file_is_gone_on_with(command, capitals):
+def test_an_interrupted_file_is_gone_on_with(command, capitals, large):
     lines = [f"line {number}" for number in range(1200)]
     Path("a.txt").write_text("\n".join(lines))
     task = ["--file", "a.txt", "--output", "b.txt", "--quiet"]
@@ -277,7 +329,7 @@ def test_an_interrupted_file_is_gone_on_with(command, capitals):
 
 
 def test_another_precision_is_another_output(command, capitals, monkeypatch):
-    from seq2seq.inference import device, precision
+    from seq2seq.inference.engines import torch as engine
 
     Path("a.txt").write_text("one\n" * translate.BLOCK + "two\n")
     task = ["--file", "a.txt", "--output", "b.txt", "--quiet"]
@@ -285,8 +337,9 @@ def test_another_precision_is_another_output(command, capitals, monkeypatch):
     assert command(*task)[0] == 130
     capitals.stop = {}
     with monkeypatch.context() as on_a_gpu:
-        on_a_gpu.setattr(device.torch.cuda, "is_available", lambda: True)
-        on_a_gpu.setattr(precision.torch.cuda, "is_bf16_supported", lambda **_: True)
+        on_a_gpu.setattr(engine.torch.cuda, "is_available", lambda: True)
+        on_a_gpu.setattr(engine.torch.cuda, "device_count", lambda: 1)
+        on_a_gpu.setattr(engine.torch.cuda, "is_bf16_supported", lambda **_: True)
         refused = command(*task, "--resume")
     assert_refused(refused, 1, "begun otherwise (precision was float32 and is bfloat16)")
     assert command(*task, "--resume", "--precision", "float32")[0] == 0  # what auto was
@@ -300,7 +353,7 @@ def test_precisions_are_those_of_the_engines(command):
     assert command("--engine", "ctranslate2", "--precision", "int16", "one")[0] == 0
 
 
-def test_a_line_that_cannot_be_read_can_be_mended_and_gone_on_from(command, capitals):
+def test_a_line_that_cannot_be_read_can_be_mended_and_gone_on_from(command, capitals, large):
     lines = [b"line"] * (translate.BLOCK + 88)
     Path("a.txt").write_bytes(b"\n".join([*lines, b"\xff"]))
     task = ["--file", "a.txt", "--output", "b.txt"]
@@ -547,12 +600,32 @@ def test_the_shipped_model_is_taken_where_there_are_no_runs(
     said = f"translate: using the model {pretrained / 'general'} (general, shipped with seq2seq)\n"
     assert (code, out, err) == (0, "HELLO WORLD\n", said)
     assert capitals.loaded[0] == [pretrained / "general"]
-    assert "the newest finished run below runs/, else general" in command("--help")[1]
+    assert "what --use chose, else general" in command("--help")[1]
     assert command("--quiet", "hello world") == (0, "HELLO WORLD\n", "")
-    Path("runs/mine").mkdir(parents=True)
-    Path("runs/mine/summary.json").write_text("{}")
-    assert command("hello world")[2] == (
-        "translate: using the model runs/mine (the newest finished run)\n"
-    )
     assert command("--model", "general", "hello world")[2].endswith("general (named)\n")
     assert capitals.loaded[0] == [pretrained / "general"]
+
+
+def test_a_chosen_model_answers_from_then_on(command, capitals, tmp_path, monkeypatch):
+    monkeypatch.delenv("SEQ2SEQ_MODEL")
+    tiny_bundle().save(tmp_path / "mine" / "bundle")
+    code, out, err = command("--use", "mine", stdin=None)
+    assert (code, out) == (0, "")
+    assert "mine answers from now on" in err
+    assert "to undo that: translate --use general" in err
+    assert command("x")[2].endswith(f"using the model {tmp_path / 'mine'} (chosen with --use)\n")
+    assert command("--use", "general", "x")[1] == "X\n"
+    assert capitals.loaded[0][0].name == "general"
+    assert_refused(command("--use", "nowhere", "x"), 1, "no model folder nowhere")
+    assert_refused(command("--use", "mine", "--model", "mine", "x"), 2, "do not go together")
+
+
+def test_what_runs_the_model_is_told_if_asked(command, capitals, tmp_path, monkeypatch):
+    tiny_bundle().save(tmp_path / "mine")
+    monkeypatch.setenv("SEQ2SEQ_MODEL", "mine")
+    said = command("--verbose", "--json", "x")[2]
+    assert said.endswith(" on torch (ctranslate2 has no --json)\n")
+    assert capitals.loaded[2]["engine"] == "torch"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert command("--verbose", "x")[2].endswith(" on torch (ctranslate2 is not installed)\n")
+    assert " on " not in command("x")[2]

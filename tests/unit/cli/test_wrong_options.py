@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 from importlib import import_module
 
 import pytest
+
+from seq2seq.cli.completion import SETTINGS, completion
+from seq2seq.cli.main import COMMANDS
 
 # Command lines after $, each with its answer, which ends in code 2; long answers go on below.
 ANSWERS = """
@@ -207,7 +211,7 @@ def test_no_answer_waits_for_torch():
 def test_each_command_is_a_module_that_runs_alone(monkeypatch, capsys):
     from seq2seq.cli import main
 
-    for name in main.OPTIONS:
+    for name in main.COMMANDS.keys() - SETTINGS:
         monkeypatch.setattr(sys, "argv", ["seq2seq", name, "--help"])
         with pytest.raises(SystemExit) as stopped:
             main.main()
@@ -245,15 +249,36 @@ def test_a_text_may_begin_like_an_option_and_options_come_anywhere(monkeypatch):
         (["seq2seq", "e"], "evaluate export"),
         (["seq2seq", "score", "--engine", ""], "torch ctranslate2"),
         (["translate", "--le"], "--length-norm --length-penalty"),
+        (["seq2seq", "train", "mod"], "model= model."),
+        (["seq2seq", "train", "model=base_"], "model=base_gqa model=base_mqa"),
+        (["seq2seq", "train", "model=tiny", "optim.l"], "optim.lr= optim.label_smoothing="),
+        (["seq2seq", "train", "-m", "trainer.compile="], "trainer.compile=true "
+         "trainer.compile=false"),
+        (["seq2seq", "train", "resume=ru"], "resume=runs"),
+        (["seq2seq", "evaluate", "split="], "split=train split=val split=test"),
     ],
-)
-def test_bash_completes_commands_options_and_choices(words, offered):
-    from seq2seq.cli.main import completion
-
-    script = f"""{completion("bash")}
+)  # fmt: skip
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_shells_complete_commands_options_presets_settings_and_files(
+    shell, words, offered, tmp_path
+):
+    """As bash calls it; of zsh only settings, as its own part needs a terminal."""
+    if shutil.which(shell) is None or (shell == "zsh" and "=" not in offered):
+        pytest.skip(f"{shell} is not installed, or this is for bash")
+    (tmp_path / "runs").mkdir()
+    call = f"""
 COMP_WORDS=({" ".join(word or "''" for word in words)}); COMP_CWORD={len(words) - 1}
-_shtab_{words[0]} {words[0]} "${{COMP_WORDS[-1]}}" "${{COMP_WORDS[-2]}}"
+$(complete -p {words[0]} | sed 's/.* -F //') "${{COMP_WORDS[-1]}}" "${{COMP_WORDS[-2]}}"
 echo "${{COMPREPLY[*]}}"
 """
-    found = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
+    if shell == "zsh":
+        call = f"""
+compadd() {{ shift 3; echo "$*" }}
+compset() {{ PREFIX=${{PREFIX#*=}} }}
+_files() {{ echo resume=$(ls -d $PREFIX*) }}
+PREFIX='{words[-1]}'; _seq2seq_{words[1]}_settings
+"""
+    script = completion(shell, COMMANDS).replace("compdef", ": compdef") + call
+    found = subprocess.run([shell], input=script, capture_output=True, text=True, cwd=tmp_path,
+                           check=True)  # fmt: skip
     assert found.stdout == f"{offered}\n"

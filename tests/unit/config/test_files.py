@@ -11,7 +11,7 @@ from composing import ACROSS, CONFIGS, GROUPS, SCHEMAS, compose, composed, expla
 from conftest import ROOT
 from omegaconf import OmegaConf
 
-from seq2seq.cli.explain import keys_of
+from seq2seq.cli.names import settings_of
 from seq2seq.cli.settings import _resumed, build
 from seq2seq.config import EvaluateConfig, TrainConfig, TransformerConfig
 from seq2seq.errors import ConfigError
@@ -168,10 +168,10 @@ def test_settings_survive_being_written_and_read_again():
 
 
 def test_key_names_are_those_of_the_dataclasses():
-    keys = set(keys_of(TrainConfig))
+    keys = set(settings_of(TrainConfig))
     assert {f"model.{field.name}" for field in fields(TransformerConfig)} <= keys
     assert {"seed", "resume", "trainer", "trainer.max_steps"} <= keys
-    assert len(keys) == len(list(keys_of(TrainConfig)))
+    assert len(keys) == len(list(settings_of(TrainConfig)))
 
 
 def test_values_that_rows_are_chosen_by_are_text():
@@ -196,11 +196,11 @@ def test_names_of_ones_own_are_added_with_a_plus(override, example):
 
 
 @pytest.mark.parametrize("own", [None, "mine"])
-def test_members_in_a_shared_folder_move_with_it(own, tmp_path, monkeypatch):
+def test_members_in_a_shared_folder_move_with_it(own, tmp_path):
     write_settings(composed("data=general", "data.path=old"), tmp_path)
     overrides = ["data.path=new", *([f"data.members.help.path={own}"] if own else [])]
-    monkeypatch.setattr("seq2seq.cli.settings._overrides", lambda: overrides)
-    data = _resumed(compose("data=general", *overrides), str(tmp_path))["data"]
+    keys = [override.partition("=")[0] for override in overrides]
+    data = _resumed(compose("data=general", *overrides), keys, str(tmp_path))["data"]
     assert data["path"] == data["members"]["tatoeba"]["path"] == "new"
     assert data["members"]["help"]["path"] == (own or "new")
     assert data["members"]["phrases"]["path"] == str(ROOT / "data/starter")

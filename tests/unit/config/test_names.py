@@ -6,7 +6,7 @@ import pytest
 from composing import GROUPS, composed, explained
 from hydra.core.config_store import ConfigStore
 
-from seq2seq.cli.explain import keys_of
+from seq2seq.cli.names import settings_of
 from seq2seq.config import RecurrentConfig, TrainConfig
 
 
@@ -19,7 +19,7 @@ def test_a_misspelt_option_names_the_right_one(group, name):
     assert f"'{name}'" in text
 
 
-@pytest.mark.parametrize("key", sorted(k for k in keys_of(TrainConfig) if "." in k)[::5])
+@pytest.mark.parametrize("key", sorted(k for k in settings_of(TrainConfig) if "." in k)[::5])
 def test_a_misspelt_key_names_the_right_one(key):
     text = explained(f"{key}x=1")
     assert f"no setting '{key}x': did you mean '{key}'" in text

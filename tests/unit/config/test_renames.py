@@ -15,12 +15,13 @@ from conftest import ROOT
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.cli.explain import explain, keys_of
+from seq2seq.bundle.config import read_config
+from seq2seq.cli.explain import explain
+from seq2seq.cli.names import settings_of
 from seq2seq.cli.settings import _resumed, build
 from seq2seq.config import TrainConfig, migrated
 from seq2seq.config.renames import REMOVED, RENAMED
 from seq2seq.errors import ConfigError, RunError
-from seq2seq.inference.bundle_folder import read_config
 from seq2seq.report.run import read_run
 from seq2seq.training.checkpointing import check_settings
 
@@ -66,7 +67,7 @@ def value_of(settings: Any, key: str) -> Any:
 
 def test_every_old_name_is_tested_and_every_new_one_exists():
     assert set(OLD) == {*RENAMED, *REMOVED}
-    keys = set(keys_of(TrainConfig))
+    keys = set(settings_of(TrainConfig))
     assert set(RENAMED.values()) <= keys
     assert not set(OLD) & keys
 
@@ -86,10 +87,9 @@ def test_stored_settings_get_the_names_of_today_and_keep_their_values_and_order(
     }  # fmt: skip
 
 
-def test_an_interrupted_run_goes_on_with_its_values(stored, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_with_its_values(stored, tmp_path):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
-    monkeypatch.setattr("seq2seq.cli.settings._overrides", lambda: [])
-    found = _resumed(compose(), str(tmp_path))
+    found = _resumed(compose(), [], str(tmp_path))
     for old, new in RENAMED.items():
         assert value_of(found, new) == OLD[old]
     check_settings(tmp_path, stored, found | {"resume": None})
@@ -119,17 +119,14 @@ def put(settings: dict[str, Any], key: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [*IN_USE, "decode.strategy"])
-def test_a_run_that_used_what_is_gone_keeps_saying_so_and_does_not_go_on(
-    key, stored, tmp_path, monkeypatch
-):
+def test_a_run_that_used_what_is_gone_keeps_saying_so_and_does_not_go_on(key, stored, tmp_path):
     value = IN_USE.get(key, "mbr")
     put(stored, key, value)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
     assert value_of(read_run(tmp_path, "x").settings, key) == value
-    monkeypatch.setattr("seq2seq.cli.settings._overrides", lambda: [])
     said = "mbr is not known: choose one of: beam, sample" if value == "mbr" else "is gone: "
     with pytest.raises((RunError, ConfigError), match=f"{re.escape(key)}.{said}"):
-        build(TrainConfig, _resumed(compose(), str(tmp_path)))
+        build(TrainConfig, _resumed(compose(), [], str(tmp_path)))
 
 
 def test_a_bundle_that_used_what_is_gone_is_searched_by_a_beam_and_says_so(tmp_path, caplog):

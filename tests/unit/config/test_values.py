@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from composing import SCHEMAS, composed
 
-from seq2seq.cli.explain import sections
 from seq2seq.config import (
     ARCHITECTURES,
     AverageConfig,
@@ -27,6 +26,7 @@ from seq2seq.config import (
     TrainerConfig,
     TransformerConfig,
 )
+from seq2seq.config.checked import groups_of
 from seq2seq.errors import ConfigError
 
 MIXED: dict[str, Any] = {
@@ -284,10 +284,10 @@ def test_each_item_of_a_list_is_checked():
 
 @pytest.mark.parametrize("schema", SCHEMAS.values())
 def test_every_setting_says_what_it_means(schema):
-    for part in (schema, *sections(schema).values(), *ARCHITECTURES.values()):
+    for part in (schema, *groups_of(schema).values(), *ARCHITECTURES.values()):
         assert part.__doc__
         for one in fields(part):
-            grouped = one.name in sections(part) or one.name == "architecture"
+            grouped = one.name in groups_of(part) or one.name == "architecture"
             assert grouped or one.metadata["meaning"]
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
-from seq2seq.data import report_page
 from seq2seq.data.batching import Budget
 from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.data.tokenizer import Tokenizer
@@ -24,7 +23,7 @@ from seq2seq.errors import DataError, RunError
 @pytest.fixture(autouse=True)
 def no_page(monkeypatch):
     """Drawn in tests of its own; half a second each time."""
-    monkeypatch.setattr(report_page, "report_page", lambda report: "<html>")
+    monkeypatch.setattr("seq2seq.report.data.report_page", lambda report: "<html>")
 
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]

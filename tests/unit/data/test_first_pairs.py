@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainerConfig
-from seq2seq.data import report_page
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.errors import ConfigError, DataError, RunError
 
@@ -20,7 +19,7 @@ FIRST = [pair for pair in TRAIN if "long" not in pair[0]]
 
 @pytest.fixture(autouse=True)
 def no_page(monkeypatch):
-    monkeypatch.setattr(report_page, "report_page", lambda report: "<html>")
+    monkeypatch.setattr("seq2seq.report.data.report_page", lambda report: "<html>")
 
 
 def write(folder: Path, splits) -> None:

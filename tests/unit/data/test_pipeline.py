@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
 from seq2seq.data import pipeline as module
-from seq2seq.data import report_page, steps
+from seq2seq.data import steps
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.pipeline import Prepared, prepare
 from seq2seq.data.report import read_report
@@ -35,7 +35,7 @@ TOKENIZER = TokenizerConfig(vocab_size=300)
 def small_parts(monkeypatch):
     monkeypatch.setattr(steps, "PAIRS", 50)
     # Drawn in tests of its own; half a second each time.
-    monkeypatch.setattr(report_page, "report_page", lambda report: "<html>" + "." * 500)
+    monkeypatch.setattr("seq2seq.report.data.report_page", lambda report: "<html>" + "." * 500)
 
 
 def write(folder: Path, name: str, pairs) -> None:

@@ -18,7 +18,7 @@ from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced import forced_attention
 from seq2seq.decoding.request import Request
-from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.model.attention_maps import attention_maps, cross_attentions
 
 IDS = st.lists(st.integers(3, 12), max_size=6)

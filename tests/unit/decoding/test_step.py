@@ -9,7 +9,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
-from seq2seq.inference.precision import prepared
+from seq2seq.inference.engines.torch import prepared
 
 KINDS = pytest.mark.parametrize(
     "kind", [{}, {"n_kv_heads": 1}, {"n_kv_heads": 2, "positions": "rotary"}], ids=str

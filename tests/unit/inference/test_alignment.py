@@ -12,8 +12,7 @@ from tiny_bundle import tiny_bundle, translator_of
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced import forced_attention
 from seq2seq.inference.alignment import bare_words, word_links
-from seq2seq.inference.head_choice import agreements, choose_head
-from seq2seq.inference.lexical_links import lexical_links
+from seq2seq.inference.head_choice import agreements, choose_head, lexical_links
 from seq2seq.inference.text.segmentation import Layout
 
 LENGTHS = st.lists(st.integers(0, 3), min_size=1, max_size=5).filter(any)

@@ -23,7 +23,7 @@ from seq2seq.inference.attention_figure import (
     attention_figure,
     draw_attention,
 )
-from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import attention_maps
 

@@ -17,28 +17,31 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from conftest import ROOT
 from tiny import RECURRENT_SIZES, SIZES, random_ids, shake
+from tiny_bundle import tiny_bundle
 
+from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.request import Request
 from seq2seq.errors import BundleError, ConfigError, RunError, UserError
-from seq2seq.inference.bundle import Bundle, load_bundle
-from seq2seq.inference.torch_engine import TorchEngine
+from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.translator import Translator
 from seq2seq.model.recurrent import RecurrentModel
 from seq2seq.model.transformer import Transformer
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install -e '.[ctranslate2]'")
 
+from seq2seq.bundle.ctranslate2 import exported  # noqa: E402
+from seq2seq.bundle.ctranslate2_export import export  # noqa: E402
 from seq2seq.cli.export import main  # noqa: E402
 from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
-from seq2seq.inference import ctranslate2_device, ctranslate2_engine  # noqa: E402
-from seq2seq.inference.ctranslate2_engine import CTranslate2Engine  # noqa: E402
-from seq2seq.inference.ctranslate2_export import export  # noqa: E402
-from seq2seq.inference.ctranslate2_folder import exported  # noqa: E402
+from seq2seq.inference.engines import choose_engine  # noqa: E402
+from seq2seq.inference.engines import ctranslate2 as ctranslate2_engine  # noqa: E402
+from seq2seq.inference.engines.ctranslate2 import CTranslate2Engine  # noqa: E402
 
 BYTES = 259  # tokens of a vocabulary of bytes
 DECODE = DecodeConfig(beam=3, n_best=3, min_length=0, max_ratio=1.0, max_extra=6)
@@ -270,7 +273,7 @@ def test_large_vocabularies_are_scored_in_small_batches(pair, monkeypatch):
 def test_there_is_a_thread_for_each_core_where_affinity_is_not_known(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert ctranslate2_device.threads() == os.cpu_count()
+    assert ctranslate2_engine._threads() == os.cpu_count()
 
 
 @pytest.mark.parametrize("head", [0, 3])
@@ -608,8 +611,6 @@ def test_the_names_of_precisions_are_those_of_the_package(folder):
             known = "Invalid compute type" not in str(error)
         assert known == (name != "float23"), name
     assert ctranslate2.get_supported_compute_types("cpu") <= set(PRECISIONS["ctranslate2"])
-    assert ctranslate2_device.precision_on("cpu", "auto") == "auto on cpu"
-    assert ctranslate2_device.precision_on("cpu", "int8") == "int8"
 
 
 @pytest.mark.parametrize("command", ["translate", "score"])
@@ -651,10 +652,51 @@ def test_a_missing_package_says_how_to_get_it(folder, monkeypatch):
 
 
 def test_several_models_and_unknown_engines_are_refused(folder):
-    with pytest.raises(UserError, match="the engine ctranslate2 runs one model, and 2 were given"):
+    with pytest.raises(UserError, match="ctranslate2 runs one model, and 2 were given"):
         Translator.load([folder, folder], engine="ctranslate2")
-    with pytest.raises(UserError, match="engine onnx is not known: choose torch or ctranslate2"):
+    with pytest.raises(UserError, match="onnx is not known: choose one of: auto, ctr"):
         Translator.load(folder, engine="onnx")
+
+
+AUTO = [
+    ({}, "ctranslate2", "it is installed"),
+    ({"lacking": ["--json"]}, "torch", "ctranslate2 has no --json"),
+    ({"precision": "float32"}, "ctranslate2", ""),
+    ({"precision": "int8"}, "torch", "compared in float32"),
+    ({"device": "cuda"}, "torch", "on a GPU"),
+]
+
+
+@pytest.mark.parametrize(("asked", "engine", "why"), AUTO)
+def test_auto_takes_ctranslate2_where_it_gives_what_torch_gives(folder, asked, engine, why):
+    given = {"device": "cpu", "precision": "auto"} | asked
+    chosen, reason = choose_engine([folder.with_name("bundle")], **given)
+    assert (chosen, why in reason) == (engine, True)
+
+
+def test_auto_takes_torch_for_what_ctranslate2_cannot_run(folder, tmp_path):
+    bundle = folder.with_name("bundle")
+    assert choose_engine([bundle, bundle], "cpu", "auto") == ("torch", "several models vote")
+    assert choose_engine([folder], "cpu", "auto")[0] == "ctranslate2"
+    tiny_bundle(qk_norm=True).save(tmp_path / "b")
+    engine, why = choose_engine([tmp_path / "b"], "cpu", "auto")
+    assert (engine, "qk_norm" in why) == ("torch", True)
+    assert isinstance(Translator.load(tmp_path / "b", "cpu", engine="auto").engine, TorchEngine)
+
+
+def test_on_real_sentences_both_engines_write_the_same_alone_and_together():
+    """The shipped model on two hundred lines, as `--engine auto` promises."""
+    lines = []
+    for file in sorted((ROOT / "data" / "short").glob("*.tsv")):
+        lines += [line.split("\t")[0] for line in file.read_text("utf-8").splitlines()[1:]]
+    lines = lines[:: max(1, len(lines) // 200)][:200]
+    assert len(lines) >= 200
+    ours, theirs = (
+        Translator.load("general", "cpu", engine=engine) for engine in ("torch", "ctranslate2")
+    )
+    expected = [one.text for one in ours.translate(lines)]
+    assert [one.text for one in theirs.translate(lines)] == expected
+    assert [theirs.translate([line])[0].text for line in lines[::4]] == expected[::4]
 
 
 def test_the_script_exports_and_reports(script, folder, tmp_path, monkeypatch, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2seq.inference.head_picture import LONGEST, head_picture
+from seq2seq.inference.attention_figure import LONGEST, head_picture
 
 SOURCE, TARGET = ["▁the", "▁$house", "</s>"], ["▁la", "▁maison", "</s>"]
 

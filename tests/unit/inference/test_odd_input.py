@@ -16,10 +16,10 @@ from kept_lines import kept_lines
 from odd_strings import PARTS, huge_strings, odd_strings
 from tiny_translator import tiny_translator
 
-from seq2seq.inference.inputs import readable
 from seq2seq.inference.text.markup import Markup, blanked, find_markup
 from seq2seq.inference.text.placeholders import find_items, lost
 from seq2seq.inference.text.segmentation import Segmentation
+from seq2seq.inference.translator import readable
 
 # What is asked of the strings, in turns.
 WISHES: list[dict[str, Any]] = [

@@ -11,8 +11,8 @@ from torch.testing import assert_close
 from seq2seq.data.tokenizer import BOS, PAD
 from seq2seq.decoding.step import ModelStep
 from seq2seq.errors import UserError
-from seq2seq.inference import precision as module
-from seq2seq.inference.precision import (
+from seq2seq.inference.engines import torch as module
+from seq2seq.inference.engines.torch import (
     INSTRUCTIONS,
     choose_precision,
     cpu_has,

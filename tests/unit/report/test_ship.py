@@ -17,9 +17,9 @@ import yaml
 from example_run import evaluation, origin, write, write_run
 from tiny_bundle import TEXTS, tiny_bundle
 
+from seq2seq.bundle.bundle import load_bundle
 from seq2seq.cli.exits import run_command
 from seq2seq.evaluation.record import Breakdown, Evaluation, Group
-from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.translator import Translator
 from seq2seq.report.run import read_run
 

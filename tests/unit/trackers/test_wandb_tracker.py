@@ -70,8 +70,8 @@ def rows() -> list[dict]:
 def tracker(rows, tmp_path):
     """Of a run of W&B that keeps what is logged."""
     run = SimpleNamespace(
-        log=rows.append, finish=lambda: rows.append({"finished": True}), disabled=False, id="x",
-        summary={}, config=SimpleNamespace(update=lambda *_, **__: None),
+        log=rows.append, finish=lambda: rows.append({"finished": True}), disabled=False,
+        offline=True, id="x", summary={}, config=SimpleNamespace(update=lambda *_, **__: None),
     )  # fmt: skip
     return WandbTracker(run, tmp_path, {"seed": 1})
 
@@ -94,18 +94,18 @@ def test_after_the_process_of_w_and_b_was_killed_nothing_is_tried_again(tracker,
 
 def test_one_part_that_fails_is_said_once_and_leaves_the_others(tracker, rows, caplog):
     for step in range(2):
-        tracker.log_media("pictures", lambda: 1 / 0, step)
+        tracker.log_media("sentences and pictures", lambda: 1 / 0, step)
         tracker.log_media("histograms", lambda: {"a": Histogram([1.0, 2.0])}, step)
         tracker.log({"b": 1.0}, step)
     assert [{*row} - {wandb_tracker.STEP} for row in rows] == [{"a"}, {"b"}] * 2
-    assert caplog.text.count("W&B did not get all pictures: ZeroDivisionError") == 1
+    assert caplog.text.count("W&B did not get all sentences and pictures: ZeroDivisionError") == 1
 
 
 def test_pictures_of_a_row_are_as_large_as_the_largest(tracker, rows):
     one, other = np.zeros((2, 5, 3), np.uint8), np.zeros((4, 1, 3), np.uint8)
     pictures = [Picture(one, "one"), Picture(other, "other")]
     table = Table(["text", "picture"], [["a", None], ["b", pictures[0]]])
-    tracker.log_media("pictures", lambda: {"row": pictures, "table": table}, 7)
+    tracker.log_media("sentences and pictures", lambda: {"row": pictures, "table": table}, 7)
     [logged] = rows
     assert logged[wandb_tracker.STEP] == 7
     first, second = (np.asarray(image.image) for image in logged["row"])

@@ -10,12 +10,12 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from tiny import tiny_transformer
 
+from seq2seq.bundle.bundle import Bundle
 from seq2seq.cli import settings
 from seq2seq.config import CleaningConfig, DecodeConfig, TokenizerConfig, TrainConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, ConfigError, RunError
-from seq2seq.inference.bundle import Bundle
 from seq2seq.training.fine_tuning import initial_bundle, model_differences
 
 STEPS = ["nfc", "controls", "spaces"]
@@ -42,7 +42,7 @@ def folder(bundle, tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def command(monkeypatch):
+def command():
     """Settings as the command line makes them."""
     files = settings.resources()
     OmegaConf.register_new_resolver("root", lambda path: str(files / path), replace=True)
@@ -50,10 +50,9 @@ def command(monkeypatch):
 
     def run(*overrides: object) -> TrainConfig:
         texts = [str(override) for override in overrides]
-        monkeypatch.setattr(settings, "_overrides", lambda: texts)
         folder = str(settings.resources() / "configs")
         with initialize_config_dir(version_base="1.3", config_dir=folder):
-            return settings._to_settings(compose("train", texts), TrainConfig)
+            return settings._to_settings(compose("train", texts), texts, TrainConfig)
 
     return run
 

@@ -151,6 +151,10 @@ def links(*of_target: int, source: int) -> np.ndarray:
         ("A <img/>dog", "Un chien", links(0, 1, source=2), "Un <img/>chien"),
         ("A dog<img/>", "Un chien", links(0, 1, source=2), "Un chien<img/>"),
         ("<b>See</b> www.a.fr", "www.a.fr voir", links(1, 0, source=2), "www.a.fr <b>voir</b>"),
+        # The full stop may look anywhere.
+        ("A dog 👍.", "Un chien.", links(0, 1, 0, source=3), "Un chien 👍."),
+        ("A dog 👍!", "Un chien !", links(0, 1, 0, source=3), "Un chien 👍!"),
+        ("👍 A dog.", "Un chien.", links(1, 0, 2, source=3), "👍 Un chien."),
         ("A dog 👍.", "Un chien.", links(0, 1, 2, source=3), "Un chien 👍."),
         ("Windows™ is slow", "lent est Windows", links(2, 1, 0, source=3),
          "lent est Windows™"),

@@ -1,0 +1,273 @@
+"""Do findings name planted faults, and stay silent on healthy runs?
+
+    python scripts/benchmarks/findings.py --output FOLDER [--seeds 3] [--healthy 10]
+    python scripts/benchmarks/findings.py --output FOLDER --cases frozen_block leaked --seeds 1
+    python scripts/benchmarks/findings.py --output FOLDER --corpus FOLDER --set model.d_model=96
+
+Each run is a small model that trains for less than a minute on one core, on the shortest pairs of
+the starter corpus or on those of `--corpus` (`train.en`, `train.fr`, and val and test alike). Runs
+that are there are not made again. The table says of each fault how many runs named it, and what
+else they found; of healthy runs, every finding is a false one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2seq.cli.exits import run_command
+from seq2seq.data.corpus import read_pairs
+from seq2seq.report.run import read_run
+
+ROOT = Path(__file__).resolve().parents[2]
+STARTER = ROOT / "data" / "starter"
+WORDS = 7  # of a source at most
+BASE = (
+    "model=tiny", "model.d_model=64", "model.d_ff=128", "model.encoder_layers=2",
+    "model.decoder_layers=2", "model.dropout=0.1", "model.max_length=64", "data=files",
+    "tokenizer.vocab_size=800", "data.max_tokens=1000", "optim.warmup_steps=100",
+    "trainer.max_steps=900", "trainer.val_every_n_steps=300", "trainer.val_pairs=100",
+    "trainer.log_every_n_steps=10", "decode=greedy", "logger=csv",
+)  # fmt: skip
+
+Corpus = dict[str, list[list[str]]]  # sides of train, val and test
+
+
+@dataclass(frozen=True)
+class Case:
+    """A planted fault.
+
+    Attributes:
+        names: kinds of findings of which one must be found.
+        settings: of the run.
+        spoil: changes the corpus.
+        patch: changes the program, in the process of the run.
+    """
+
+    names: tuple[str, ...]
+    settings: tuple[str, ...] = ()
+    spoil: Callable[[Corpus, random.Random], None] | None = None
+    patch: Callable[[], None] | None = None
+
+
+# Faults of the corpus
+
+
+def shuffle_targets(corpus: Corpus, draw: random.Random) -> None:
+    draw.shuffle(corpus["train"][1])
+
+
+def swap_columns(corpus: Corpus, draw: random.Random) -> None:
+    for sides in corpus.values():
+        sides.reverse()
+
+
+def leak(corpus: Corpus, draw: random.Random) -> None:
+    for side, other in zip(corpus["train"], corpus["val"], strict=True):
+        side += other
+
+
+def keep_few(count: int) -> Callable[[Corpus, random.Random], None]:
+    def spoil(corpus: Corpus, draw: random.Random) -> None:
+        corpus["train"] = [side[:count] for side in corpus["train"]]
+
+    return spoil
+
+
+def copy_sources(corpus: Corpus, draw: random.Random) -> None:
+    corpus["train"][1] = list(corpus["train"][0])
+
+
+def empty_targets(corpus: Corpus, draw: random.Random) -> None:
+    targets = corpus["train"][1]
+    for row in draw.sample(range(len(targets)), 6 * len(targets) // 10):
+        targets[row] = ""
+
+
+# Faults of the program
+
+
+def freeze_layer() -> None:
+    from seq2seq.training import train
+
+    build = train.build_model
+
+    def frozen(*given: Any) -> Any:
+        model = build(*given)
+        for name, parameter in model.named_parameters():
+            if name.startswith("encoder.1."):
+                parameter.requires_grad_(False)
+        return model
+
+    train.build_model = frozen
+
+
+def slow_loader() -> None:
+    from seq2seq.data.datamodule import TranslationData
+
+    loader = TranslationData.train_dataloader
+
+    def slow(self: Any) -> Any:
+        for batch in loader(self):
+            time.sleep(0.05)
+            yield batch
+
+    TranslationData.train_dataloader = slow  # type: ignore[method-assign]
+
+
+def wild_batches() -> None:
+    from seq2seq.training.task import TranslationTask
+
+    forward = TranslationTask.forward
+
+    def wild(self: Any, batch: Any) -> Any:
+        loss, nll = forward(self, batch)
+        self.calls = getattr(self, "calls", 0) + 1
+        return (loss * 500 if self.calls % 70 == 0 else loss), nll
+
+    TranslationTask.forward = wild  # type: ignore[method-assign]
+
+
+def much_padding() -> None:
+    from seq2seq.callbacks import throughput
+
+    work = throughput.work
+
+    def more(model: Any, batch: Any) -> Any:
+        found = work(model, batch)
+        found[2] *= 2  # positions
+        return found
+
+    throughput.work = more
+
+
+NO_FILTERS = "cleaning.filters=[empty]"
+CASES = {
+    "warm-up longer than the run": Case(("warmup_long",), ("optim.warmup_steps=4000",)),
+    "learning rate 300 times too high": Case(
+        ("diverged", "not_learning", "gradient_spikes"),
+        ("optim.lr=3", "optim.schedule=constant", "trainer.max_loss_spike=0"),
+    ),
+    "learning rate 10,000 times too low": Case(("not_learning",), ("optim.lr=1e-6",)),
+    "shuffled targets": Case(("shuffled_targets",), spoil=shuffle_targets),
+    "swapped columns": Case(("columns_swapped",), spoil=swap_columns),
+    "leaked validation set": Case(("leaked",), (NO_FILTERS,), spoil=leak),
+    "frozen layer": Case(("frozen_block",), patch=freeze_layer),
+    "tiny data": Case(("tiny_data",), spoil=keep_few(300)),
+    "overfitting": Case(
+        ("overfitting",), ("model.dropout=0", "trainer.val_every_n_steps=100"), keep_few(400)
+    ),
+    "slow loader": Case(("data_bound",), patch=slow_loader),
+    "frequent validation": Case(("validation_costly",), ("trainer.val_every_n_steps=10",)),
+    "much padding": Case(("padding_high",), patch=much_padding),
+    "wild batches": Case(("gradient_spikes",), patch=wild_batches),
+    "copied sources": Case(("source_copied",), (NO_FILTERS,), copy_sources),
+    "empty targets": Case(("few_kept",), spoil=empty_targets),
+    "large vocabulary": Case(("rare_vocabulary",), ("tokenizer.vocab_size=8000",)),
+}
+HEALTHY = "healthy"
+
+
+def read_corpus(folder: Path | None) -> Corpus:
+    """The corpus of the user, or the short pairs of the starter corpus."""
+    if folder is not None:
+        return {
+            split: [(folder / f"{split}.{side}").read_text("utf-8").splitlines()
+                    for side in ("en", "fr")]
+            for split in ("train", "val", "test")
+        }  # fmt: skip
+    found: Corpus = {}
+    for split, name in (("train", "train.tsv.gz"), ("val", "val.tsv"), ("test", "test.tsv")):
+        pairs = list(read_pairs([STARTER / name], ("en", "fr")))
+        short = [pair for pair in pairs if len(pair[0].split()) <= WORDS]
+        found[split] = [list(side) for side in zip(*short, strict=True)]
+    return found
+
+
+def make_run(folder: Path, name: str, seed: int, options: argparse.Namespace) -> None:
+    """Train one run with a fault, unless it is there."""
+    if (folder / "run" / "summary.json").exists():
+        return
+    case, draw = CASES.get(name, Case(())), random.Random(seed)
+    corpus = read_corpus(options.corpus)
+    order = draw.sample(range(len(corpus["train"][0])), len(corpus["train"][0]))
+    corpus["train"] = [[side[row] for row in order] for side in corpus["train"]]
+    if case.spoil is not None:
+        case.spoil(corpus, draw)
+    (folder / "corpus").mkdir(parents=True, exist_ok=True)
+    for split, sides in corpus.items():
+        for suffix, lines in zip(("en", "fr"), sides, strict=True):
+            text = "".join(f"{line}\n" for line in lines)
+            (folder / "corpus" / f"{split}.{suffix}").write_text(text, encoding="utf-8")
+    settings = [*BASE, *options.set, *case.settings, f"seed={seed}", f"run_dir={folder / 'run'}",
+                f"data.path={folder / 'corpus'}", f"data.cache={folder / 'cache'}"]  # fmt: skip
+    with (folder / "log.txt").open("w", encoding="utf-8") as log:
+        subprocess.run([sys.executable, __file__, "--child", name, "--", *settings],
+                       env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log,
+                       check=False)  # fmt: skip
+
+
+def child(name: str, settings: list[str]) -> None:
+    """Train in this process, with the fault of the program if there is one."""
+    from seq2seq.cli.train import main
+
+    patch = CASES.get(name, Case(())).patch
+    if patch is not None:
+        patch()
+    sys.argv = ["train", *settings]
+    main()
+
+
+def found_in(folder: Path) -> set[str] | None:
+    """The kinds of findings of a run; None if it failed."""
+    if not (folder / "run" / "config.yaml").exists():
+        return None
+    return {one.kind for one in read_run(folder / "run", folder.name).findings}
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Make all runs, and print the table."""
+    cases = options.cases or [*CASES, HEALTHY]
+    print("| fault | named | also found |\n| --- | ---: | --- |")
+    for name in cases:
+        count = options.healthy if name == HEALTHY else options.seeds
+        named, others = 0, Counter[str]()
+        for seed in range(options.first_seed, options.first_seed + count):
+            folder = options.output / name.replace(" ", "-").replace(",", "") / str(seed)
+            make_run(folder, name, seed, options)
+            kinds = found_in(folder)
+            wanted = set(CASES[name].names) if name in CASES else set()
+            named += kinds is not None and (bool(kinds & wanted) if wanted else not kinds)
+            others.update({"failed"} if kinds is None else kinds - wanted)
+        also = ", ".join(f"{kind} {n}" for kind, n in others.most_common())
+        print(f"| {name} | {named}/{count} | {also} |", flush=True)
+
+
+def main() -> None:
+    if "--child" in sys.argv[1:2]:
+        child(sys.argv[2], sys.argv[4:])
+        return
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each fault (%(default)s)")
+    parser.add_argument("--first-seed", type=int, default=1, help="(%(default)s)")
+    parser.add_argument("--healthy", type=int, default=10, help="runs without (%(default)s)")
+    parser.add_argument("--corpus", type=Path, help="another corpus")
+    parser.add_argument("--set", nargs="*", default=[], help="other settings of all runs")
+    parser.add_argument("--cases", nargs="*", choices=[*CASES, HEALTHY], help="only these")
+    measure(parser.parse_args())
+
+
+if __name__ == "__main__":
+    run_command(main)

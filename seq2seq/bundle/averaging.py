@@ -1,0 +1,194 @@
+"""Averages of weights: of a run's snapshots, or of several bundles of one model.
+
+Weights from the end of one run, averaged, translate better than each of them alone (section 6.1
+of Vaswani et al. 2017). A snapshot is `<run>/snapshots/step-N.safetensors`: the weights that were
+validated after step N, with their BLEU in the file's metadata.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from seq2seq.bundle.bundle import load_bundle, unique_weights
+from seq2seq.bundle.config import read_config
+from seq2seq.bundle.find import bundle_folder
+from seq2seq.config import FREE_OF_WEIGHTS, AverageConfig
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import BundleError, RunError, command_line
+from seq2seq.files import atomic_write
+from seq2seq.model.translation_model import TranslationModel
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Weights that were validated after a step."""
+
+    path: Path
+    step: int
+    bleu: float
+
+
+def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float) -> None:
+    """Write the weights of a model; whole or not at all.
+
+    Raises:
+        RunError: the disk is full, or the folder cannot be written.
+    """
+    path = run_dir / "snapshots" / f"step-{step:08d}.safetensors"
+    facts = {"step": str(step), "bleu": repr(bleu)}
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with atomic_write(path) as file:
+            safetensors.torch.save_file(unique_weights(model), file.name, facts)
+    except (OSError, SafetensorError) as error:
+        raise RunError(
+            f"the weights of step {step} could not be saved to {path}: {error}. Make room or mend "
+            f"the folder, then go on: {command_line('train', f'resume={run_dir}')}"
+        ) from error
+
+
+def read_snapshots(run_dir: Path) -> list[Snapshot]:
+    """The snapshots of a run, oldest first.
+
+    Raises:
+        BundleError: one is damaged.
+    """
+    found = []
+    for path in sorted((run_dir / "snapshots").glob("step-*.safetensors")):
+        try:
+            with safe_open(path, "pt") as file:
+                said = file.metadata() or {}
+            found.append(Snapshot(path, int(said["step"]), float(said["bleu"])))
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise BundleError(
+                f"the snapshot {path} cannot be read ({error!r}): it is damaged or not ours; "
+                "delete it, and the others will do"
+            ) from error
+    return found
+
+
+def choose(snapshots: Sequence[Snapshot], count: int, by: str) -> list[Snapshot]:
+    """The last `count` of them, or those with the best BLEU (the later of equals); by step."""
+    by_step = sorted(snapshots, key=lambda snapshot: snapshot.step)
+    ranked = sorted(by_step, key=lambda snapshot: snapshot.bleu) if by == "best" else by_step
+    return sorted(ranked[-count:], key=lambda snapshot: snapshot.step)
+
+
+def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of each tensor over safetensors files, summed in 64 bits, one tensor at a time.
+
+    Means of 16-bit weights are 32-bit: they fall between the values of 16 bits.
+
+    Raises:
+        BundleError: a file is damaged, or holds other tensors than the first.
+    """
+    files: list[Any] = []
+    try:
+        for path in paths:
+            files.append(safe_open(path, "pt"))
+            if sorted(files[-1].keys()) != sorted(files[0].keys()):
+                raise BundleError(f"{path} and {paths[0]} hold weights of different models")
+        names = list(files[0].keys())
+        return {name: _mean([file.get_tensor(name) for file in files]) for name in names}
+    except (SafetensorError, OSError) as error:
+        raise BundleError(
+            f"cannot read the weights {path}: {error}. The file is damaged or incomplete"
+        ) from error
+
+
+def _mean(tensors: list[Tensor]) -> Tensor:
+    total = torch.zeros_like(tensors[0], dtype=torch.float64)
+    for tensor in tensors:
+        total += tensor
+    return (total / len(tensors)).to(torch.promote_types(tensors[0].dtype, torch.float32))
+
+
+@torch.no_grad()
+def fill(model: TranslationModel, weights: dict[str, Tensor]) -> None:
+    """Give a model these weights, in place; tied ones stand there once."""
+    own = model.state_dict()
+    for name, value in weights.items():
+        own[name].copy_(value)
+
+
+def average(config: AverageConfig) -> Path:
+    """Run `scripts/average_checkpoints.py`: write the bundle of an average; returns its folder.
+
+    Raises:
+        UserError: the models cannot be averaged, or the output exists already.
+    """
+    output = Path(str(config.output))
+    if output.exists():
+        raise RunError(f"output={output} exists already: choose another folder, or delete it")
+    if config.run is not None:
+        bundle = load_bundle(config.run)
+        paths, steps = _of_run(Path(config.run), config)
+        made: dict[str, Any] = {"step": steps[-1], "averaged": [f"step {n}" for n in steps]}
+    else:
+        folders = [bundle_folder(name) for name in config.inputs]
+        _require_same_model(folders)
+        bundle = load_bundle(folders[0])
+        paths = [folder / "model.safetensors" for folder in folders]
+        made = {"averaged": list(config.inputs)}
+    fill(bundle.model, average_weights(paths))
+    training = {**bundle.training, "scores": {}, **made}  # its scores are not known yet
+    replace(bundle, training=training).save(output)
+    log.info(
+        "averaged    %s\nbundle      %s\nevaluate    %s",
+        *(", ".join(path.stem if config.run else str(path.parent) for path in paths), output),
+        command_line("evaluate", f"bundle={output}", "data=NAME"),
+    )
+    return output
+
+
+def _of_run(run_dir: Path, config: AverageConfig) -> tuple[list[Path], list[int]]:
+    """The chosen snapshots of a run and their steps."""
+    found = read_snapshots(run_dir)
+    if len(found) < config.average:
+        remedy = (
+            f"take average={len(found)}, or train"
+            if len(found) > 1
+            else "an average needs two and more. Train"
+        )
+        raise RunError(
+            f"the run {run_dir} has {len(found) or 'no'} snapshot{'s' * (len(found) != 1)}, and "
+            f"average={config.average} were asked for: {remedy} with checkpoint.average="
+            f"{config.average}, which keeps the weights of so many validations; or average "
+            "bundles: inputs=[FOLDER,FOLDER]"
+        )
+    chosen = choose(found, config.average, config.by)
+    return [snapshot.path for snapshot in chosen], [snapshot.step for snapshot in chosen]
+
+
+def _require_same_model(folders: list[Path]) -> None:
+    """Raise BundleError where bundles differ in model, vocabulary or normalisation, naming it."""
+    first = read_config(folders[0] / "config.json")
+    words = Vocabularies.load(folders[0]).content_hash()
+    for folder in folders[1:]:
+        other = read_config(folder / "config.json")
+        ours, theirs = asdict(first.model), asdict(other.model)
+        differences = [
+            f"model.{name} is {ours.get(name, 'none')} there and {theirs.get(name, 'none')} here"
+            for name in sorted(ours.keys() | theirs.keys())
+            if name not in FREE_OF_WEIGHTS and ours.get(name) != theirs.get(name)
+        ]
+        if Vocabularies.load(folder).content_hash() != words:
+            differences.append("the vocabularies differ")
+        if first.normalise != other.normalise:
+            differences.append(f"normalise is {first.normalise} there and {other.normalise} here")
+        if differences:
+            raise BundleError(
+                f"{folder} cannot be averaged with {folders[0]}: {'; '.join(differences)}. Only "
+                "models of the same sizes and vocabulary can, best from one run"
+            )

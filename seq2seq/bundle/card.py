@@ -1,0 +1,85 @@
+"""The model card of a bundle: what it is, what it learnt from and how, how good it is, its use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from seq2seq import __version__
+
+if TYPE_CHECKING:
+    from seq2seq.bundle.bundle import Bundle
+
+LANGUAGES = {"en": "English", "fr": "French"}
+
+
+def model_card(bundle: Bundle) -> str:
+    """In Markdown, from what the bundle itself knows."""
+    made = bundle.training
+    data = made.get("config", {}).get("data", {}).get("name", "unknown data")
+    parts = [
+        *making(bundle),
+        f"Scores on the validation split of `{data}`, on detokenised, cased text:",
+        "\n".join(_scores(made)) or "- not known",
+        "It translates sentences like those it was trained on; for other text its output may be "
+        "fluent and wrong.",
+        '    translate --model THIS_FOLDER "hello world"',
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def making(bundle: Bundle, version: str = __version__) -> list[str]:
+    """Paragraphs of every card: title, sizes, how it was trained, by which version of this code."""
+    made, sizes = bundle.training, bundle.model.config
+    config: Mapping[str, Any] = made.get("config", {})
+    direction = " to ".join(
+        LANGUAGES[name] for name in config.get("cleaning", {}).get("languages", ("en", "fr"))
+    )
+    data = config.get("data", {}).get("name", "unknown data")
+    parameters = sum(p.numel() for p in bundle.model.parameters())
+    source, target = (f"{size:,}" for size in bundle.model.vocab_sizes)
+    subwords = source if bundle.vocabularies.joint else f"{source} + {target}"
+    averaged = ", ".join(map(str, made.get("averaged", ())))
+    recipe = ", ".join(_recipe(config))
+    earlier = ", from the weights of an earlier model," if config.get("init_from") else ""
+    return [
+        f"# {direction}, {sizes.name} ({sizes.architecture})",
+        f"{parameters:,} parameters: {sizes.summary()}; {subwords} subwords. Trained on `{data}` "
+        f"for {_steps(made['step'])}{earlier} with seq2seq {version}; the settings are in "
+        "`config.json`.",
+        *([f"Recipe: {recipe}."] if recipe else []),
+        *([f"The weights are an average, of {averaged}."] if averaged else []),
+    ]
+
+
+def _recipe(config: Mapping[str, Any]) -> Iterator[str]:
+    """How it was trained, as far as the settings say."""
+    optim, data = config.get("optim"), config.get("data", {})
+    if optim:
+        peak = "as in the paper" if optim["lr"] is None else f"{optim['lr']:g}"
+        name = "Muon and AdamW" if optim.get("optimizer") == "muon" else "AdamW"
+        yield f"{name}, learning rate {peak}, {optim['schedule']}"
+        yield f"{_steps(optim['warmup_steps'])} of warm-up"
+        yield f"label smoothing {optim['label_smoothing']:g}"
+        if optim.get("ema"):
+            yield f"EMA {optim['ema']:g}"
+    if "max_tokens" in data:
+        yield f"batches of {data['max_tokens']:,} positions"
+    if "model" in config:
+        yield f"dropout {config['model']['dropout']:g}"
+    if "tokenizer" in config:
+        yield f"{config['tokenizer']['kind']} subwords"
+
+
+def _steps(length: int | str) -> str:
+    """A length of training; one in another unit (`2 epochs`) as it was given."""
+    if not str(length).isdecimal():
+        return str(length)
+    return f"{int(length):,} step{'' if int(length) == 1 else 's'}"
+
+
+def _scores(made: Mapping[str, Any]) -> Iterator[str]:
+    signatures = made.get("signatures", {})
+    for name, value in made["scores"].items():
+        signature = f" (`{signatures[name]}`)" if signatures.get(name) else ""
+        yield f"- {name}: {value:.2f}{signature}"

@@ -1,0 +1,210 @@
+"""What the `config.json` of a bundle says: all that is known of a model without its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from seq2seq import __version__
+from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig, migrated
+from seq2seq.config.renames import REMOVED
+from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.errors import BundleError, UserError, nearest
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+WEIGHTS = "model.safetensors"
+FILES = ("config.json", WEIGHTS)  # and vocabularies
+# Search settings that no model was validated with: a slip, or somebody who wants all memory.
+MOST = {"beam": 1000, "n_best": 1000, "max_extra": 10**5, "max_ratio": 1000, "min_ratio": 1000,
+        "min_length": 10**5, "batch_tokens": 2**24}  # fmt: skip
+
+
+class DamagedBundle(BundleError):
+    """A bundle is there, and what it holds cannot be right."""
+
+    exit_code = 2
+
+
+class Trained:
+    """What follows from how a model was trained.
+
+    Attributes:
+        training: what is known of its making: settings, step, scores.
+        normalise: what is done to a source before the model reads it (`seq2seq/text.py`).
+    """
+
+    training: dict[str, Any]
+    normalise: list[str]
+
+    @property
+    def normalise_target(self) -> list[str]:
+        """What was done to the targets of its training corpus: `normalise` to its sources.
+
+        They differ in the steps for French (`CleaningConfig.steps`), which the settings tell.
+        """
+        cleaning = self.training.get("config", {}).get("cleaning", {})
+        known = {name: cleaning[name] for name in ("languages", "normalise") if name in cleaning}
+        return CleaningConfig(**known).steps(1) if "normalise" in known else list(self.normalise)
+
+    @property
+    def length_ratio(self) -> float:
+        """Target tokens per source token in its training corpus; 1 if nobody knows."""
+        return float(self.training.get("length_ratio", 1.0))
+
+
+@dataclass
+class BundleConfig(Trained):
+    """What `config.json` says.
+
+    Attributes:
+        model: sizes and kinds.
+        vocab_sizes: of source and target.
+        decode: the search settings it was validated with.
+        alignment: the attention that aligns best.
+        checksums: SHA-256 of files, by name; older bundles have none.
+    """
+
+    model: ModelConfig
+    vocab_sizes: tuple[int, int]
+    decode: DecodeConfig
+    training: dict[str, Any]
+    normalise: list[str]
+    alignment: AttentionHead
+    checksums: dict[str, str]
+
+
+def read_config(path: Path) -> BundleConfig:
+    """Read the `config.json` of a bundle.
+
+    Raises:
+        BundleError: it is missing, foreign, damaged or of another format.
+    """
+    config = migrated(_read_json(path))
+    try:
+        sizes = dict(config["model"])
+        # Bundles of before there was a choice do not name it.
+        architecture = sizes.get("architecture", "transformer")
+        if architecture not in ARCHITECTURES:
+            raise ValueError(f"{architecture} is not known: {nearest(architecture, ARCHITECTURES)}")
+        vocab_size = config["vocab_size"]  # one number, or those of the source and the target
+        source, target = vocab_size if isinstance(vocab_size, list) else (vocab_size, vocab_size)
+        schema = ARCHITECTURES[architecture]
+        return BundleConfig(
+            model=schema(**_typed(schema, "model", sizes)),
+            vocab_sizes=(int(source), int(target)),
+            decode=_decode(path, dict(config["decode"])),
+            training=_training(dict(config["training"])),
+            # Bundles of before there was a choice read texts as they are.
+            normalise=CleaningConfig(normalise=list(config.get("normalise", []))).normalise,
+            # Before one was chosen on validation data, there was the default.
+            alignment=AttentionHead(**config.get("alignment", {})),
+            checksums=dict(config.get("sha256", {})),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError, UserError) as error:
+        said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise DamagedBundle(f"{path} does not describe a model of this project: {said}") from error
+
+
+def _typed(schema: type, section: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they were stored; ValueError for a value of another type than the setting's."""
+    kinds = get_type_hints(schema)
+    for name, value in stored.items():
+        kind = kinds.get(name, object)  # what is no setting is told by the class itself
+        right = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+        if not right or (isinstance(value, bool) and kind is not bool and name in kinds):
+            said = getattr(kind, "__name__", kind)
+            raise ValueError(f"{section}.{name}={value!r} is no {said}")
+    return dict(stored)
+
+
+def _decode(path: Path, stored: dict[str, Any]) -> DecodeConfig:
+    """Search settings; where they ask for what is gone, a warning says so, and a beam searches."""
+    gone = {name: value for name, value in stored.items() if f"decode.{name}" in REMOVED}
+    kept = {name: value for name, value in stored.items() if name not in gone}
+    if kept.get("strategy") == "mbr":
+        gone["strategy"] = kept.pop("strategy")
+    if gone:
+        said = ", ".join(f"decode.{name}={value}" for name, value in gone.items())
+        log.warning("%s asks for %s, which is gone: a plain beam searches instead", path, said)
+    decode = DecodeConfig(**_typed(DecodeConfig, "decode", kept))
+    for name, most in MOST.items():
+        if (value := getattr(decode, name)) > most:
+            raise ValueError(f"decode.{name}={value} is absurd: it is {most} at most")
+    return decode
+
+
+def _training(stored: dict[str, Any]) -> dict[str, Any]:
+    """How a bundle was trained, its settings by the names of today."""
+    settings = stored.get("config")
+    return stored | {"config": migrated(settings)} if isinstance(settings, dict) else stored
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DamagedBundle(f"cannot read {path}: {error}. Copy the whole bundle again") from error
+    except RecursionError:
+        raise DamagedBundle(
+            f"cannot read {path}: its objects and lists lie too deep inside each other. Copy the "
+            "whole bundle again"
+        ) from None
+    if not isinstance(config, dict) or "format" not in config:
+        raise BundleError(
+            f"{path} was not written by this project (it names no format): give a bundle that "
+            "training wrote to <run>/bundle"
+        )
+    if config["format"] != FORMAT:
+        raise BundleError(
+            f"{path} has format {config['format']}, this version of seq2seq ({__version__}) "
+            f"reads format {FORMAT}: install the version that wrote it ({config.get('seq2seq')})"
+        )
+    return config
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def require_checksums(folder: Path, config: BundleConfig) -> None:
+    """Raise DamagedBundle where a file is not the one that was saved."""
+    for name, expected in config.checksums.items():
+        if (folder / name).is_file() and checksum(folder / name) != expected:
+            raise DamagedBundle(
+                f"{folder / name} is not the file that was saved with this bundle (another "
+                "SHA-256): copy the bundle again, or, if you changed the file yourself, delete "
+                "the entry `sha256` in config.json"
+            )
+
+
+Shape = tuple[int, ...]
+
+
+def require_plausible(config: BundleConfig, shapes: Mapping[str, Shape]) -> None:
+    """Raise ValueError where sizes have nothing to do with the weights of a file.
+
+    It is asked before the model is built, be it without memory: a million layers take hours.
+
+    Args:
+        config: of the bundle.
+        shapes: of the tensors in the file, by name.
+    """
+    sizes, widths = config.model, {size for shape in shapes.values() for size in shape}
+    for name in ("encoder_layers", "decoder_layers"):
+        if (value := getattr(sizes, name, 0)) > len(shapes):
+            raise ValueError(f"model.{name}={value}, and the file has {len(shapes)} tensors")
+    for name in ("d_model", "d_ff", "d_attention"):
+        if (value := getattr(sizes, name, None)) and value not in widths:
+            raise ValueError(f"model.{name}={value}, and no tensor of the file has this size")
+    heads = getattr(sizes, "n_heads", 1) * (getattr(sizes, "head_dim", None) or 0)
+    if heads and heads not in widths:
+        raise ValueError(f"heads of {heads} altogether, and no tensor of the file has this size")

@@ -1,0 +1,101 @@
+"""A model of CTranslate2 in its folder: given, or made of a bundle once and kept in the cache.
+
+A file without torch: what translates with CTranslate2 does not wait for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+
+from seq2seq.bundle.config import FILES, read_config
+from seq2seq.bundle.find import bundle_folder, is_exported
+from seq2seq.config import ModelConfig, TransformerConfig
+from seq2seq.data.fingerprint import cache_folder
+from seq2seq.data.vocabularies import JOINT, SEPARATE
+from seq2seq.errors import BundleError, RunError, UserError
+
+log = logging.getLogger(__name__)
+
+LAYOUT = 2  # of what `ctranslate2_export` writes; when it is raised, what is older is not used
+
+
+def require_ctranslate2() -> ModuleType:
+    """The package, which is optional and loaded only when it is used.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise UserError(
+            f"the engine ctranslate2 needs a package that cannot be loaded ({error}): "
+            "pip install -e '.[ctranslate2]'"
+        ) from error
+    package: ModuleType = ctranslate2
+    return package
+
+
+def require_expressible(config: ModelConfig, folder: Path) -> None:
+    """Raise BundleError where CTranslate2 lacks a part of the model."""
+    reasons = []
+    if not isinstance(config, TransformerConfig):
+        reasons.append(f"model.architecture={config.architecture} (it runs transformers only)")
+    elif config.qk_norm and config.cross_qk_norm:
+        # It would normalise the queries over the source before they are parted into heads.
+        reasons.append("model.qk_norm=true with model.cross_qk_norm=true")
+    if reasons:
+        raise BundleError(
+            f"{folder} cannot be converted, since CTranslate2 does not know "
+            f"{' and '.join(reasons)}: use the engine torch"
+        )
+
+
+def require_layout(folder: Path) -> None:
+    """Raise BundleError where another version of this project has exported a model."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if config.get("ctranslate2", {}).get("layout") != LAYOUT:
+        raise BundleError(
+            f"{folder} was exported by another version of seq2seq: export the bundle again "
+            "(scripts/export.py ctranslate2 BUNDLE)"
+        )
+
+
+def exported(path: Path) -> Path:
+    """What `export` wrote: `path` itself, or made of the bundle there and kept in the cache.
+
+    The cache names it by a hash of all that makes it, so that a changed bundle gets a new one.
+
+    Raises:
+        BundleError: there is no bundle, or CTranslate2 cannot run its model.
+        RunError: the cache cannot be written.
+        UserError: the package is not installed.
+    """
+    package = require_ctranslate2()
+    if is_exported(path):
+        return path
+    folder = bundle_folder(path)
+    require_expressible(read_config(folder / "config.json").model, folder)
+    digest = hashlib.sha256(f"{LAYOUT} {package.__version__}".encode())
+    for name in (*FILES, JOINT, *SEPARATE):
+        with suppress(FileNotFoundError), open(folder / name, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    output = cache_folder(None) / "ctranslate2" / digest.hexdigest()[:16]
+    if not is_exported(output):
+        log.warning("converting %s for ctranslate2, once: it is kept in %s", folder, output)
+        from seq2seq.bundle.ctranslate2_export import export  # needs torch
+
+        try:
+            export(folder, output)
+        except RunError as error:
+            if not is_exported(output):  # else somebody was faster
+                raise RunError(
+                    f"{error}; or name another cache with SEQ2SEQ_CACHE, or give a model that "
+                    "scripts/export.py ctranslate2 wrote elsewhere"
+                ) from error
+    return output

@@ -1,0 +1,215 @@
+"""Where a model is: named by a folder or the name of a shipped one, chosen before, or none of it.
+
+`translate --use MODEL` remembers a choice in the user's settings, `~/.config/seq2seq/model`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seq2seq.data.vocabularies import missing_files
+from seq2seq.errors import BundleError, RunError, command_line
+from seq2seq.files import replace_text
+
+PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for each shipped model
+GENERAL = "general"  # the one that is taken where none is named
+PARTS = ("config.json", "config.yaml", "bundle")  # one of them is in each bundle and run
+LEARNT = 1.0  # BLEU below which a run has learnt nothing
+FEW = 16  # validation pairs, of which no BLEU says anything
+
+NO_MODEL = """no model found: none was named or chosen, SEQ2SEQ_MODEL is not set, and the model of
+this package is not in {pretrained}. To get one:
+  - train the demo model in a few minutes (in a clone of the project): make demo
+  - or train your own: seq2seq train, or python scripts/train.py
+  - and name it: translate --model FOLDER "hello world\""""
+
+
+class Found(NamedTuple):
+    """A model, and why it is that one."""
+
+    folder: Path
+    why: str
+
+
+def find_model(named: str | None, runs: Path = Path("runs")) -> Found:
+    """The model to use.
+
+    In this order: the one named, SEQ2SEQ_MODEL, the one chosen with `--use`, the shipped one. A
+    run is never taken for being there; if a finished one has learnt something, `why` tells it.
+
+    Raises:
+        BundleError: there is none, or not the one named; says how to get one.
+    """
+    if named:
+        return Found(model_folder(named), "named")
+    if from_environment := os.environ.get("SEQ2SEQ_MODEL"):
+        try:
+            return Found(model_folder(from_environment), "from SEQ2SEQ_MODEL")
+        except BundleError as error:
+            raise BundleError(
+                f"SEQ2SEQ_MODEL={from_environment} is no folder: set it to the folder of a run or "
+                f"a bundle, or to the name of the shipped model ({GENERAL}), or unset it"
+            ) from error
+    if (chosen := chosen_model()) is not None:
+        try:
+            return Found(model_folder(chosen), "chosen with --use")
+        except BundleError as error:
+            raise BundleError(
+                f"the model that was chosen with --use, {chosen}, is gone: choose another, or the "
+                f"shipped one: translate --use {GENERAL}"
+            ) from error
+    if (shipped := shipped_model()) is None:
+        raise BundleError(NO_MODEL.format(pretrained=PRETRAINED))
+    why = f"{GENERAL}, shipped with seq2seq"
+    if newest := _newest_that_learnt(runs):
+        run, bleu = newest
+        why += f"; the run {run} has BLEU {bleu:.1f} on its data: --use {run}"
+    return Found(shipped, why)
+
+
+# Choosing
+
+
+def _memory() -> Path:
+    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(folder) / "seq2seq" / "model"
+
+
+def chosen_model() -> str | None:
+    """What `choose_model` remembers, if anything."""
+    try:
+        return _memory().read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def choose_model(name: str) -> Path:
+    """Have `find_model` take this model where none is named; returns its folder.
+
+    Raises:
+        BundleError: it is none, was made by a `debug=` run, or has learnt nothing.
+        RunError: the choice cannot be written.
+    """
+    folder = model_folder(name)
+    bundle = bundle_folder(folder) if not is_exported(folder) else folder
+    if why := _why_not(bundle):
+        raise BundleError(f"{name} {why}: it can be named (--model {name}), but not chosen")
+    memory = _memory()
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        # A shipped model may stand elsewhere after the next installation.
+        replace_text(memory, f"{name if is_shipped(folder) else folder.resolve()}\n")
+    except OSError as error:
+        raise RunError(
+            f"the choice cannot be kept in {memory}: {error}. Set SEQ2SEQ_MODEL={name} instead"
+        ) from error
+    return folder
+
+
+def _training(bundle: Path) -> dict[str, Any]:
+    """How a model was trained, as far as it says so."""
+    try:
+        made = json.loads((bundle / "config.json").read_text(encoding="utf-8"))["training"]
+        return dict(made)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+def _bleu(bundle: Path) -> float | None:
+    score = _training(bundle).get("scores", {}).get("BLEU")
+    return float(score) if isinstance(score, int | float) else None
+
+
+def _why_not(bundle: Path) -> str:
+    """Why nobody would want a model to answer unasked; empty if somebody may."""
+    trainer = (_training(bundle).get("config") or {}).get("trainer") or {}
+    if trainer.get("val_on_train") or (trainer.get("val_pairs") or FEW) < FEW:
+        return "was made by a run for debugging (debug=), whose scores say nothing"
+    bleu = _bleu(bundle)
+    return f"has learnt nothing (BLEU {bleu:.1f})" if bleu is not None and bleu < LEARNT else ""
+
+
+def finished_runs(runs: Path) -> list[Path]:
+    """Finished runs below a folder, oldest first."""
+    return [f.parent for f in sorted(runs.glob("**/summary.json"), key=lambda f: f.stat().st_mtime)]
+
+
+def _newest_that_learnt(runs: Path) -> tuple[Path, float] | None:
+    for run in reversed(finished_runs(runs)):
+        bleu = _bleu(run / "bundle")
+        if bleu is not None and not _why_not(run / "bundle"):
+            return run, bleu
+    return None
+
+
+# Folders
+
+
+def shipped_model(name: str = GENERAL) -> Path | None:
+    """The folder of a shipped model; None if there is none of this name."""
+    folder = PRETRAINED / name
+    named = Path(name).name == name  # and no path, which leads elsewhere
+    return folder if named and (folder / "config.json").is_file() else None
+
+
+def is_shipped(folder: Path) -> bool:
+    """Whether a folder is that of a shipped model, beside which nothing is to be written."""
+    return folder.resolve().parent == PRETRAINED
+
+
+def model_folder(name: str | Path) -> Path:
+    """The folder that is called so; else that of the shipped model of this name.
+
+    A folder of something else, say of data, does not hide the shipped one.
+
+    Raises:
+        BundleError: there is neither.
+    """
+    folder, shipped = Path(name), shipped_model(str(name))
+    if shipped and not any((folder / part).exists() for part in PARTS):
+        return shipped
+    if folder.is_dir():
+        return folder
+    known = ", ".join(sorted(file.parent.name for file in PRETRAINED.glob("*/config.json")))
+    absent = "" if known or str(name) != GENERAL else f"; the shipped model is not in {PRETRAINED}"
+    raise BundleError(
+        f"no model folder {name}: give the folder of a run (runs/...) or of a bundle"
+        + (f", or the name of a shipped model ({known})" if known else absent)
+    )
+
+
+def bundle_folder(name: str | Path) -> Path:
+    """The bundle itself, given it, the run that holds it, or the name of a shipped one.
+
+    Raises:
+        BundleError: neither is there; says what is.
+    """
+    folder = model_folder(name)
+    if (folder / "bundle" / "config.json").is_file():
+        folder = folder / "bundle"
+    elif (folder / "checkpoints").is_dir():
+        raise BundleError(
+            f"the run {folder} has no bundle yet: one is written at its first validation; "
+            f"to go on training: {command_line('train', f'resume={folder}')}"
+        )
+    if is_exported(folder):
+        raise BundleError(
+            f"{folder} was exported from a bundle for ctranslate2: give the bundle, or use it with "
+            "translate --engine ctranslate2"
+        )
+    files = ("config.json", "model.safetensors")
+    missing = [name for name in files if not (folder / name).is_file()] + missing_files(folder)
+    if missing:
+        raise BundleError(
+            f"{folder} is no model bundle: {', '.join(missing)} missing. A bundle holds "
+            f"{', '.join(files)} and tokenizer.json; training writes one to <run>/bundle"
+        )
+    return folder
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder holds what a bundle was converted to for CTranslate2."""
+    return (folder / "model.bin").is_file()

@@ -1,0 +1,81 @@
+"""`seq2seq import`: take a model of Hugging Face's Transformers library, such as OPUS-MT."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from seq2seq.cli.exits import run_command
+from seq2seq.cli.options import Command, option
+from seq2seq.config.checked import Checked
+from seq2seq.errors import BundleError, RunError, command_line
+
+
+class ImportOptions(Checked, section="option"):
+    """Take a Marian (OPUS-MT) or Pegasus model of Hugging Face's Transformers library."""
+
+    model: str | None = option(
+        None, "OWNER/NAME or OWNER/NAME@REVISION of the hub, or a folder of such a model",
+        "MODEL", positional=True,
+    )  # fmt: skip
+    output: Path | None = option(
+        None, "new folder of the bundle; a model of the hub is else kept in the cache", "DIR"
+    )
+
+    def rules(self) -> Iterator[str]:
+        if self.model is None:
+            yield (
+                "what shall be imported? Name a model of the hub or a folder: seq2seq import "
+                "Helsinki-NLP/opus-mt-en-fr"
+            )
+        elif self.output is None and Path(self.model).is_dir():
+            yield "--output is missing: name the new folder of the bundle, --output models/mine"
+
+
+COMMAND = Command(
+    "seq2seq import",
+    ImportOptions,
+    examples="""\
+  seq2seq import Helsinki-NLP/opus-mt-en-fr
+  seq2seq import Helsinki-NLP/opus-mt-fr-en --output models/fr-en
+  seq2seq import downloads/opus-mt-en-fr --output models/opus""",
+    docs="docs/huggingface.md",
+)
+
+
+def main() -> None:
+    run_command(lambda: _run(COMMAND.read()))
+
+
+def _run(options: ImportOptions) -> None:
+    from seq2seq.interop.hub import hub_name, import_from_hub
+    from seq2seq.interop.huggingface import read_huggingface
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    output, given = options.output, str(options.model)
+    if output is not None and output.exists():
+        raise RunError(f"{output} exists already: choose another folder with --output")
+    named = hub_name(given)
+    if named is not None:
+        folder, name = import_from_hub(*named, output), given
+    else:
+        if not Path(given).is_dir():
+            raise BundleError(
+                f"{given} is neither a folder nor a name of the hub: give OWNER/NAME, such as "
+                "Helsinki-NLP/opus-mt-en-fr"
+            )
+        assert output is not None
+        bundle = read_huggingface(Path(given))
+        output.parent.mkdir(parents=True, exist_ok=True)
+        bundle.save(output)
+        folder = output
+    name = given if output is None else str(output)
+    print(f"imported    {folder}")
+    print(f"translate   {shlex.join(['translate', '--model', name, 'hello world'])}")
+    print(f"fine-tune   {command_line('train', f'init_from={name}', 'data.path=FOLDER')}")
+
+
+if __name__ == "__main__":
+    main()

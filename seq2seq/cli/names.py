@@ -1,0 +1,105 @@
+"""Names of settings and presets: which there are, and what to say about one that is none."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from seq2seq.config import ARCHITECTURES, CorpusConfig, ModelConfig
+from seq2seq.config.checked import groups_of
+from seq2seq.config.renames import refusal
+from seq2seq.config.synonyms import synonyms
+from seq2seq.errors import nearest
+
+OWN_NAMES = {  # settings that take names of the user's choice, and how one is added
+    "where": "+data.where.COLUMN=[VALUE]",
+    "variants": "+data.variants.NAME=SHARE",
+    "members": "+data@data.members.NAME=files data.members.NAME.path=FOLDER",
+    "weights": "+data.weights.NAME=NUMBER",
+    "final_weights": "+data.final_weights.NAME=NUMBER",
+}
+
+
+def resources() -> Path:
+    """The folder of `configs/` and `data/`: in an installed copy its own, else the clone."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "resources"
+    return installed if installed.is_dir() else package.parent
+
+
+def presets_of(config_name: str) -> dict[str, list[str]]:
+    """The presets that a command lets one choose, by group, in the order of its YAML file."""
+    folder = resources() / "configs"
+    main = yaml.safe_load((folder / f"{config_name}.yaml").read_text(encoding="utf-8"))
+    defaults = [key for one in main["defaults"] if isinstance(one, dict) for key in one]
+    return {
+        group: sorted(file.stem for file in (folder / group).glob("*.yaml"))
+        for group in defaults
+        if not group.startswith("override ")
+    }
+
+
+def settings_of(schema: type[Any], prefix: str = "") -> dict[str, dataclasses.Field[Any]]:
+    """All settings and groups of a schema by dotted name; of models, those of every kind."""
+    found, groups = {}, groups_of(schema)
+    for field in dataclasses.fields(schema):
+        found[f"{prefix}{field.name}"] = field
+        if (part := groups.get(field.name)) is not None:
+            for kind in ARCHITECTURES.values() if issubclass(part, ModelConfig) else [part]:
+                found |= settings_of(kind, f"{prefix}{field.name}.")
+    return found
+
+
+def choices_of(setting: dataclasses.Field[Any]) -> tuple[str, ...]:
+    """The words that a setting may have; none = they are not counted."""
+    checks = setting.metadata.get("checks")
+    return () if checks is None else checks.choices
+
+
+def unknown(
+    key: str, schema: type[Any], owner: type[Any] | None = None, groups: Iterable[str] = ()
+) -> str:
+    """What to say about a name that no setting has.
+
+    Args:
+        key: dotted.
+        schema: the settings of the command.
+        owner: the part of them, as composed, that was asked for the name.
+        groups: names that presets are chosen by.
+    """
+    if (renamed := refusal(key)) is not None:
+        return renamed
+    valid, (section, _, last) = settings_of(schema), key.rpartition(".")
+    if owner is ModelConfig:
+        presets = " or ".join(f"_{name}" for name in ARCHITECTURES)
+        return (
+            "this preset of model= does not say what kind of model it is: begin it with the "
+            f"lines 'defaults:' and '  - base' (another preset, or {presets})"
+        )
+    if owner is CorpusConfig:
+        return f"there is no setting {last!r} of a corpus: {nearest(last, settings_of(owner))}"
+    named = re.match(rf"(data\.(?:members\.[^.]+\.)?)({'|'.join(OWN_NAMES)})(?![^.])", key)
+    if named and "data.members" in valid:
+        example = OWN_NAMES[named[2]].replace("data.", named[1], 1)
+        return f"{named[0]} takes names of your choice; add one with a plus: {example}"
+    if key in valid:
+        return f"{key} is no setting of this kind of model: leave it out, or choose another model="
+    beside = dict.fromkeys(
+        name.rpartition(".")[2] for name in (*valid, *groups) if name.rpartition(".")[0] == section
+    )
+    meant = (
+        [one for one in synonyms(key) if one.partition("=")[0] in valid]
+        or [name for name in valid if name.rpartition(".")[2] == last]
+        or [f"{section}.{name}".lstrip(".") for name in difflib.get_close_matches(last, beside, 2)]
+        or ([] if beside else difflib.get_close_matches(key, valid, 1))
+    )
+    if meant:
+        return f"there is no setting {key!r}: did you mean {' or '.join(map(repr, meant))}?"
+    help_of = f"--help {section}" if beside and section else "--help"
+    return f"there is no setting {key!r}: {help_of} lists them"

@@ -1,0 +1,464 @@
+"""The engine of CTranslate2: a converted model searched in C++.
+
+Its beam search is ours: the end mark counts into the length, an end counts among the N best
+candidates of a step only, and a sentence is done when N hypotheses have ended, before which ours
+stops only where nothing better can come. Three things differ:
+
+- What rules forbid it takes away before the softmax, and we after it. Hence marks are allowed at
+  first, and a sentence is searched again in the rare case that one was taken. Where another rule
+  is at work (prefix, banned words, repeated n-grams, a minimum length), the search may find
+  another output than ours; its score is always the whole model's, by forced decoding.
+- It tells no probabilities of single tokens, so that `Hypothesis.token_log_probs` is empty:
+  `score` gives them.
+- It draws samples from a generator of its own: `decode.seed` does not give them again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seq2seq.bundle.config import read_config
+from seq2seq.bundle.ctranslate2 import exported, require_ctranslate2, require_layout
+from seq2seq.config import DecodeConfig
+from seq2seq.cores import usable_cores
+from seq2seq.data.batching import Budget, token_batches
+from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
+from seq2seq.decoding.request import IdPair, Request, check_requests, output_limits
+from seq2seq.errors import BundleError, ConfigError, UserError
+from seq2seq.inference.engines import Loaded, Progress, device_number
+
+Tokens = tuple[int, ...]
+Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
+
+LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
+NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
+BATCH_TOKENS = 8192  # source positions that are scored at once
+BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
+BATCHES_PER_WORKER = 4  # at least, lest all wait for the one that has the longest sentences, ...
+FEWEST_ROWS = 64  # ... but of so many hypotheses: in smaller ones each takes longer
+
+
+class CTranslate2Engine:
+    """An exported model. Threads may share it: each call is independent.
+
+    Attributes:
+        bundle: what the `config.json` of the bundle said.
+        vocabularies: of the source and the target.
+
+    Args:
+        folder: as `bundle/ctranslate2_export.py` wrote it.
+        device: auto, cpu or cuda.
+        precision: of the arithmetic: auto (as the weights are stored, or what is nearest on this
+            device), float32, float16, bfloat16, int8, ...
+        workers: batches that are computed at the same time, by one thread each; None = one for
+            each core. They beat as many threads on one batch, which wait for each other.
+
+    Raises:
+        BundleError: the folder is damaged, or of another version.
+        UserError: the device or the precision is not there, or there is no room.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        device: str = "auto",
+        precision: str = "auto",
+        workers: int | None = None,
+    ):
+        self.bundle = read_config(folder / "config.json")
+        require_layout(folder)
+        self.max_length, self.length_ratio = self.bundle.model.max_length, self.bundle.length_ratio
+        self.vocabularies = Vocabularies.load(folder)
+        self._source = self.vocabularies.source.names()
+        self._target = self.vocabularies.target.names()
+        self._ids = {name: number for number, name in enumerate(self._target)}
+        self._model = _load(folder, device, precision, workers)
+        self._workers: int = self._model.num_translators
+
+    def search(
+        self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
+    ) -> list[list[Hypothesis]]:
+        """As `Engine.search`; the probabilities of single tokens are left out.
+
+        Raises:
+            ConfigError: a setting that CTranslate2 does not know.
+            RequestError: what is asked of a translation cannot be.
+        """
+        _refuse_unknown(config)
+        limits = [
+            output_limits(len(request.source) + 1, config, self.max_length, self.length_ratio)
+            for request in requests
+        ]
+        check_requests(requests, [most for _, most in limits])
+        tasks = [_Task(*task) for task in zip(requests, limits, strict=True)]
+        found, unsure = self._found(tasks, config, progress)
+        pairs = [
+            (tasks[row].request.source, without_end(output))
+            for row in unsure
+            for output, _ in found[row]
+        ]
+        forced = iter(self.score(pairs))
+        for row in unsure:
+            outputs = [output for output, _ in found[row]]
+            found[row] = [(output, sum(next(forced)[: len(output)])) for output in outputs]
+        return [_hypotheses(outputs, config) for outputs in found]
+
+    def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        """Log probabilities of the tokens of each target, its end mark last."""
+        if not pairs:
+            return []
+        found = self._model.score_batch(
+            [self._source_tokens(source) for source, _ in pairs],
+            [self._tokens(target) for _, target in pairs],
+            max_batch_size=max(1, min(BATCH_TOKENS, BATCH_LOGITS // len(self._target))),
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        return [result.log_probs for result in found]
+
+    def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
+        """Weights (T, S) of the layer that aligns by default, the mean of its heads.
+
+        CTranslate2 keeps them while it decodes, so the target is given as a prefix.
+        """
+        lengths = np.array([[len(side) + 1 for side in pair] for pair in pairs]).reshape(-1, 2)
+        started = []
+        for rows in token_batches(lengths, Budget(BATCH_TOKENS)):
+            futures = self._model.translate_batch(
+                [self._source_tokens(pairs[row][0]) for row in rows],
+                [self._tokens(pairs[row][1]) for row in rows],
+                beam_size=1,
+                max_decoding_length=int(lengths[rows, 1].max()),
+                max_input_length=0,
+                return_end_token=True,
+                return_attention=True,
+                asynchronous=True,
+            )
+            started.append((rows, futures))
+        results: list[np.ndarray] = [np.empty(0)] * len(pairs)
+        for rows, futures in started:
+            for row, future in zip(rows, futures, strict=True):
+                results[row] = np.array(future.result().attention[0])[: lengths[row, 1]]
+        return results
+
+    def _found(
+        self, tasks: Sequence[_Task], config: DecodeConfig, progress: Progress
+    ) -> tuple[list[list[Output]], list[int]]:
+        """What was found for each sentence, and where rules have changed the probabilities."""
+        penalty = _length_penalty(config)
+        found = self._translated(tasks, config, penalty, progress=progress)
+        unfit = [row for row, task in enumerate(tasks) if not task.fits(found[row])]
+        again = self._translated([tasks[row] for row in unfit], config, penalty, True, own=True)
+        for row, outputs in zip(unfit, again, strict=True):
+            found[row] = outputs
+        if config.strategy == "beam" and config.beam > 1:
+            self._add_ended(found, tasks, config, unfit)
+        ruled = config.no_repeat_ngram > 0
+        return found, [row for row, one in enumerate(tasks) if ruled or one.ruled or row in unfit]
+
+    def _add_ended(
+        self,
+        found: list[list[Output]],
+        tasks: Sequence[_Task],
+        config: DecodeConfig,
+        strict_rows: Sequence[int],
+    ) -> None:
+        """Add what has ended, where what the limit cut off may have taken its place.
+
+        The former is shorter, and a penalty can put short hypotheses first. The search goes on to
+        twice the limit, as far as the model has positions, lest what ends in the last step compete
+        with what it cuts off; at the model's own limit it still does. What the rules forbid can
+        be among what ended, such as an empty output, and is left out.
+        """
+        cut = [row for row, outputs in enumerate(found) if not all(_ended(o) for o, _ in outputs)]
+        for strict in (False, True):
+            rows = [row for row in cut if (row in strict_rows) == strict]
+            chosen = [
+                replace(task, limit=(task.least, min(2 * task.most, self.max_length)))
+                for task in (tasks[row] for row in rows)
+            ]
+            penalty = -LARGE / math.log10(1 + max((task.most for task in chosen), default=1))
+            again = self._translated(chosen, config, penalty, strict)
+            for row, outputs in zip(rows, again, strict=True):
+                fitting = [output for output in outputs if tasks[row].fits([output])]
+                # The scores of the first search win: the penalty made these less exact.
+                found[row] = list(dict([*fitting, *found[row]]).items())
+
+    def _translated(
+        self,
+        tasks: Sequence[_Task],
+        config: DecodeConfig,
+        penalty: float,
+        strict: bool = False,
+        own: bool = False,
+        progress: Progress = None,
+    ) -> list[list[Output]]:
+        """The hypotheses of each sentence; several batches are computed at the same time.
+
+        The limit of a sentence is the largest of its batch; with `own`, its own.
+        """
+        found: list[list[Output]] = [[] for _ in tasks]
+        started = [
+            (rows, self._start([tasks[row] for row in rows], config, penalty, strict))
+            for rows in _batches(tasks, config, own, self._workers)
+        ]
+        for rows, futures in started:
+            for row, future in zip(rows, futures, strict=True):
+                found[row] = self._outputs(future, penalty)
+            if progress is not None:
+                progress(len(rows))
+        return found
+
+    def _start(
+        self,
+        batch: Sequence[_Task],
+        config: DecodeConfig,
+        penalty: float,
+        strict: bool = False,
+    ) -> list[Any]:
+        """Have sentences of equal rules translated in the background.
+
+        Args:
+            batch: at least one sentence.
+            config: settings of the search.
+            penalty: the exponent of its length penalty.
+            strict: no mark can come; the other probabilities are raised in its stead.
+        """
+        first = batch[0]
+        banned = [*first.request.banned, *([[PAD], [BOS]] if strict else [])]
+        prefixes = [self._tokens(task.request.prefix) for task in batch]
+        futures: list[Any] = self._model.translate_batch(
+            [self._source_tokens(task.request.source) for task in batch],
+            prefixes if first.request.prefix else None,
+            suppress_sequences=[self._tokens(sequence) for sequence in banned],
+            min_decoding_length=first.least if strict or first.least > 1 else 0,
+            max_decoding_length=max(task.most for task in batch),
+            max_input_length=0,  # no limit: else it would cut silently
+            no_repeat_ngram_size=config.no_repeat_ngram,
+            length_penalty=penalty,
+            return_scores=True,
+            return_end_token=True,
+            asynchronous=True,
+            **self._strategy(config),
+        )
+        return futures
+
+    def _strategy(self, config: DecodeConfig) -> dict[str, Any]:
+        if config.strategy == "beam":
+            # All that have ended, since those that the limit cut off count after these.
+            return {"beam_size": config.beam, "num_hypotheses": config.beam}
+        return {
+            "beam_size": 1,
+            "num_hypotheses": 1 if config.top_k == 1 else config.width,
+            "sampling_topk": min(config.top_k, len(self._target)),  # 0 = all
+            "sampling_topp": config.top_p,
+            "sampling_temperature": config.temperature,
+        }
+
+    def _outputs(self, future: Any, penalty: float) -> list[Output]:
+        """The hypotheses of a search that was started with a length penalty."""
+        result = future.result()
+        outputs = [tuple(self._ids[name] for name in names) for names in result.hypotheses]
+        scored = zip(outputs, result.scores, strict=True)
+        return [(output, score * len(output) ** penalty) for output, score in scored]
+
+    def _source_tokens(self, ids: Sequence[int]) -> list[str]:
+        return [self._source[i] for i in (*ids, EOS)]
+
+    def _tokens(self, ids: Sequence[int]) -> list[str]:
+        return [self._target[i] for i in ids]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A sentence to be translated.
+
+    Attributes:
+        limit: fewest output tokens before the end mark, and most with it.
+    """
+
+    request: Request
+    limit: tuple[int, int]
+
+    @property
+    def least(self) -> int:
+        return self.limit[0]
+
+    @property
+    def most(self) -> int:
+        return self.limit[1]
+
+    @property
+    def ruled(self) -> bool:
+        """Whether rules may take likely tokens away."""
+        return bool(self.least > 1 or self.request.prefix or self.request.banned)
+
+    def fits(self, outputs: Sequence[Output]) -> bool:
+        """Whether all are free of marks and in its limits; those of its batch may be wider."""
+        return all(
+            self.least <= len(without_end(output)) <= len(output) <= self.most
+            and not {PAD, BOS} & set(output)
+            for output, _ in outputs
+        )
+
+
+def _ended(output: Tokens) -> bool:
+    return output[-1:] == (EOS,)
+
+
+def without_end(output: Tokens) -> Tokens:
+    return output[:-1] if _ended(output) else output
+
+
+def _hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis]:
+    """From what was found for a sentence, best first."""
+    all_of_them = [
+        Hypothesis(
+            list(without_end(output)),
+            log_prob,
+            log_prob / length_divisor(len(output), config),
+            _ended(output),
+        )
+        for output, log_prob in found
+    ]
+    all_of_them.sort(key=lambda one: -one.score)
+    if config.strategy != "beam":
+        return all_of_them
+    # What the limit cut off is better than nothing only.
+    finished = [one for one in all_of_them if one.finished] or all_of_them[:1]
+    return finished[: config.n_best]
+
+
+def _batches(
+    tasks: Sequence[_Task], config: DecodeConfig, own: bool, workers: int
+) -> Iterator[list[int]]:
+    """Numbers of sentences of similar length and equal rules, in each group the longest first.
+
+    With `own` their limits are equal, too. Several workers get several batches each.
+    """
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for row, task in enumerate(tasks):
+        banned = tuple(map(tuple, task.request.banned))
+        # Beside sentences with a prefix, one without could not end at once.
+        groups[task.least, own and task.most, bool(task.request.prefix), banned].append(row)
+    tokens = 2 * max(1, config.batch_tokens // config.width)  # of two equal sides
+    most = _fair_share(len(tasks), config.width, workers)
+    for rows in groups.values():
+        number = math.ceil(len(rows) / most)
+        if number > 1:  # a round for all workers, or several
+            number = math.ceil(number / workers) * workers
+        budget = Budget(tokens, math.ceil(len(rows) / number))
+        lengths = np.array([[len(tasks[row].request.source) + 1] * 2 for row in rows])
+        for batch in reversed(token_batches(lengths, budget)):
+            yield [rows[i] for i in batch]
+
+
+def _fair_share(sentences: int, width: int, workers: int) -> int:
+    """How many sentences a batch may have, so that no worker waits long for another."""
+    if workers == 1:
+        return sentences
+    fewest = min(FEWEST_ROWS // width, math.ceil(sentences / workers))
+    return max(1, fewest, math.ceil(sentences / (workers * BATCHES_PER_WORKER)))
+
+
+def _length_penalty(config: DecodeConfig) -> float:
+    """Its score is log probability / length ** penalty, as ours with `average`.
+
+    We rank by our own formula what has ended; its score decides only which are the N best of
+    more than N that did, and when it may stop.
+    """
+    return max(NO_PENALTY, config.length_penalty * (config.length_norm != "none"))
+
+
+def _refuse_unknown(config: DecodeConfig) -> None:
+    """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
+    sampled = config.strategy != "beam"
+    lacking = {
+        f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
+        # Its own is applied to scores before the softmax.
+        f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
+    }
+    problems = [
+        f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"
+        for name, asked in lacking.items()
+        if asked
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any:
+    """The `ctranslate2.Translator` of a folder."""
+    package = require_ctranslate2()
+    kind, index = choose_device(device, precision)
+    try:
+        return package.Translator(
+            str(folder),
+            device=kind,
+            device_index=index,
+            compute_type="default" if precision == "auto" else precision,
+            inter_threads=(workers or _threads()) if kind == "cpu" else 1,
+            intra_threads=1,
+        )
+    except (RuntimeError, ValueError) as error:
+        if "out of memory" in str(error):
+            raise UserError(
+                f"the model {folder} has no room on {kind}:{index} ({error}): use the precision "
+                "int8, or the device cpu"
+            ) from error
+        raise BundleError(
+            f"ctranslate2 {package.__version__} cannot read the model {folder}: {error}. It is "
+            "damaged, or of a newer version: export it again"
+        ) from error
+
+
+def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
+    """See `load_engine`.
+
+    Raises:
+        UserError: several models are given.
+    """
+    if len(paths) > 1:
+        raise UserError(
+            f"the engine ctranslate2 runs one model, and {len(paths)} were given: use the "
+            "engine torch for their ensemble, or average them"
+        )
+    choose_device(device, precision)  # a mistake is told before anything is converted
+    engine = CTranslate2Engine(exported(Path(paths[0])), device, precision)
+    first = engine.bundle
+    return Loaded(
+        engine, engine.vocabularies, first.decode, first.normalise, first.normalise_target
+    )
+
+
+def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:
+    """Its kind and its number; auto is the GPU if there is one.
+
+    Raises:
+        UserError: it is not there, or not fast with this precision.
+    """
+    package = require_ctranslate2()
+    kind, number = device_number(name, package.get_cuda_device_count(), "ctranslate2")
+    known = package.get_supported_compute_types(kind, number)
+    if precision != "auto" and precision not in known:
+        raise UserError(
+            f"precision {precision} is not fast on this {kind} with ctranslate2: choose one of "
+            f"auto, {', '.join(sorted(known))}"
+        )
+    return kind, number
+
+
+def _threads() -> int:
+    """As many as OMP_NUM_THREADS allows; else one for each core."""
+    named = os.environ.get("OMP_NUM_THREADS", "")
+    return int(named) if named.isdecimal() and int(named) else usable_cores()

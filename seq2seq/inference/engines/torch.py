@@ -1,0 +1,196 @@
+"""The engine that runs the models of this project themselves: its device, its arithmetic.
+
+Training has an arithmetic of its own, see `training/hardware.py`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from seq2seq.bundle.bundle import load_bundle, require_same_language
+from seq2seq.config import DecodeConfig
+from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.cuda_graph import graph_step
+from seq2seq.decoding.forced import forced_attention, forced_log_probs
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.request import IdPair, Request
+from seq2seq.decoding.search import search
+from seq2seq.decoding.step import Ensemble, ModelStep, StepModel
+from seq2seq.errors import UserError, nearest
+from seq2seq.inference.engines import Loaded, Progress, device_number
+from seq2seq.model.optimize import optimize_for_inference
+from seq2seq.model.translation_model import TranslationModel
+
+PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
+# What a CPU needs for each; torch has no public question.
+INSTRUCTIONS = {
+    "bfloat16": ("_is_amx_tile_supported", "_is_avx512_bf16_supported"),
+    "float16": ("_is_amx_fp16_supported",),
+    "int8": ("_is_vnni_supported",),
+}
+
+
+class TorchEngine:
+    """One model of this project, or several as an ensemble.
+
+    Args:
+        models: in evaluation mode, on one device, over one vocabulary.
+        length_ratio: target tokens per source token, as in the training corpus.
+        heads: for each model what aligns best; none = the defaults of `AttentionHead`.
+        cuda_graphs: the decoder is replayed as CUDA graphs, faster where batches are small.
+
+    Raises:
+        UserError: CUDA graphs are not for these models.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[TranslationModel],
+        length_ratio: float = 1.0,
+        heads: Sequence[AttentionHead] = (),
+        cuda_graphs: bool = False,
+    ):
+        self.models, self.length_ratio = list(models), length_ratio
+        self.heads = list(heads) or [AttentionHead() for _ in models]
+        self.max_length = min(model.config.max_length for model in models)
+        steps = [graph_step(model) if cuda_graphs else ModelStep(model) for model in models]
+        self._step: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
+        self._device = next(models[0].parameters()).device
+        # Asked for once: while a search runs in several threads, each has but one.
+        self._workers = torch.get_num_threads() if self._device.type == "cpu" else 1
+
+    def search(
+        self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
+    ) -> list[list[Hypothesis]]:
+        return search(
+            self._step,
+            requests,
+            config,
+            max_length=self.max_length,
+            length_ratio=self.length_ratio,
+            device=self._device,
+            progress=progress,
+            workers=self._workers,
+        )
+
+    def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
+        return forced_log_probs(self.models, pairs)
+
+    def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
+        each = zip(self.models, self.heads, strict=True)
+        of_models = [forced_attention(model, pairs, head) for model, head in each]
+        return [np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)]
+
+
+def load(
+    paths: Sequence[str | Path], device: str, precision: str, cuda_graphs: bool = False
+) -> Loaded:
+    """See `load_engine`."""
+    chosen = choose_device(device)
+    choose_precision(precision, chosen)  # a mistake is told before anything is read
+    bundles = [load_bundle(one, chosen) for one in paths]
+    require_same_language(list(zip(map(str, paths), bundles, strict=True)))
+    first = bundles[0]
+    models = [prepared(one.model, precision) for one in bundles]
+    return Loaded(
+        TorchEngine(models, first.length_ratio, [one.alignment for one in bundles], cuda_graphs),
+        first.vocabularies,
+        first.decode,
+        first.normalise,
+        first.normalise_target,
+    )
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device called `name`; auto is the GPU if there is one.
+
+    Raises:
+        UserError: there is no such device here.
+    """
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    kind, number = device_number(name, gpus, "torch")
+    return torch.device(f"cuda:{number}" if ":" in name and kind == "cuda" else kind)
+
+
+def prepared(model: TranslationModel, precision: str = "auto") -> TranslationModel:
+    """A model that translates in this precision: the same one, changed for good.
+
+    - auto: float32 on a CPU, which is exact: a sentence comes out the same in any batch. On a GPU
+      bfloat16, or float16 where it has none.
+    - bfloat16, float16: weights and activations; sums are float32 inside products.
+    - int8: weights of linear layers, a scale for each output; their inputs are quantised when they
+      come. The rest stays float32. On a CPU only.
+
+    Raises:
+        UserError: the precision is not known, or the device has no instructions for it.
+    """
+    device = next(model.parameters()).device
+    chosen = choose_precision(precision, device)
+    if chosen == "int8":
+        return _with_int8_weights(model)
+    model.to(getattr(torch, chosen))
+    if chosen in ("float32", "bfloat16") and device.type == "cpu":
+        optimize_for_inference(model)
+    return model
+
+
+def choose_precision(precision: str, device: torch.device) -> str:
+    """`precision`, where auto is what `prepared` says.
+
+    Raises:
+        UserError: the precision is not known, or the device has no instructions for it.
+    """
+    if precision not in PRECISIONS:
+        raise UserError(f"precision {precision} is not known: {nearest(precision, PRECISIONS)}")
+    if device.type == "cpu":
+        wanted = "float32" if precision == "auto" else precision
+        if wanted != "float32" and not cpu_has(wanted):
+            raise UserError(
+                f"precision {wanted} would be slower than float32 here: this CPU has no "
+                "instructions for it; use float32"
+            )
+        return wanted
+    if precision == "int8":
+        raise UserError(
+            f"precision int8 is for the CPU, and the model is on {device}: use bfloat16, float16, "
+            "or device cpu; the engine ctranslate2 has int8 on a GPU, too"
+        )
+    # Emulated bf16 would be slower than fp32.
+    has_bf16 = device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
+    if precision == "bfloat16" and not has_bf16:
+        raise UserError(f"precision bfloat16: {device} has no arithmetic for it; use float16")
+    if precision == "auto":
+        return "bfloat16" if has_bf16 else "float16"
+    return precision
+
+
+def cpu_has(precision: str) -> bool:
+    """Whether the CPU has instructions for products in this precision."""
+    return any(getattr(torch.cpu, name, bool)() for name in INSTRUCTIONS[precision])
+
+
+def _with_int8_weights(model: TranslationModel) -> TranslationModel:
+    """Quantise all linear layers."""
+    engines = torch.backends.quantized
+    with warnings.catch_warnings():
+        # Deprecated in favour of torchao, whose int8 is 2 to 5 times slower unless compiled.
+        warnings.filterwarnings("ignore", message=".*deprecated.*")
+        from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
+
+        before = engines.engine
+        try:
+            if "onednn" in engines.supported_engines:
+                engines.engine = "onednn"  # twice as fast as the default from 64 rows on
+            quantised: TranslationModel = quantize_dynamic(  # type: ignore[no-untyped-call]
+                model, {nn.Linear: per_channel_dynamic_qconfig}, inplace=True
+            )
+        finally:
+            engines.engine = before
+    return quantised

@@ -1,0 +1,184 @@
+"""Models of the Hugging Face hub by name: downloaded once, made into a bundle, and kept."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import huggingface_hub
+from huggingface_hub.errors import (  # type: ignore[attr-defined]  # of HTTPError
+    GatedRepoError,
+    HFValidationError,
+    HTTPError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from seq2seq.bundle.bundle import Bundle
+from seq2seq.data.fingerprint import cache_folder
+from seq2seq.errors import BundleError, UserError
+from seq2seq.interop.huggingface import read_huggingface
+
+log = logging.getLogger(__name__)
+
+NAME = re.compile(r"(?:hf:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # hf:OWNER/NAME@REVISION
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+FILES = (
+    *("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json"),
+    *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
+)
+PATIENCE = 10.0  # seconds that the hub has to say what a model consists of
+
+
+def hub_name(text: str) -> tuple[str, str | None] | None:
+    """OWNER/NAME and the revision that a text names; None if it cannot be a model of the hub.
+
+    `hf:` in front tells it from a folder; without it, a folder of that name comes first.
+    """
+    found = NAME.fullmatch(text)
+    if found is None or (not text.startswith("hf:") and Path(text).exists()):
+        return None
+    return found[1], found[2]
+
+
+def hub_bundle(name: str, revision: str | None = None) -> Path:
+    """The bundle of a model of the hub; downloaded and converted when it is named first.
+
+    From then on nothing is asked of the hub, so that the model stays the same and no network is
+    needed; `seq2seq import` asks again.
+
+    Raises:
+        BundleError: the hub has no such model, gives it to others only, or cannot be reached; or
+            the model is of a kind that cannot be read.
+    """
+    folder = _kept(name, revision)
+    if not (folder / "config.json").is_file():
+        import_from_hub(name, revision)
+    return folder
+
+
+def import_from_hub(name: str, revision: str | None = None, output: Path | None = None) -> Path:
+    """Download a model, make it a bundle, and return the bundle's folder.
+
+    Args:
+        name: OWNER/NAME.
+        revision: a branch, tag or commit; None = the newest.
+        output: the folder; None = the cache, where `hub_bundle` finds it.
+    """
+    folder = output or _kept(name, revision)
+    downloaded = _download(name, revision)
+    log.info("importing   %s, commit %s", name, downloaded.name)
+    bundle = read_huggingface(downloaded, name)
+    bundle.training["revision"] = downloaded.name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    bundle.save(folder)
+    return folder
+
+
+def _kept(name: str, revision: str | None) -> Path:
+    place = f"{name}@{revision}" if revision else name
+    return cache_folder(None) / "models" / place.replace("/", "--")
+
+
+def _download(name: str, revision: str | None) -> Path:
+    """The folder of all files of a model, in the cache of the hub's library."""
+    said = f"{name}@{revision}" if revision else name
+    try:
+        about = huggingface_hub.HfApi().model_info(name, revision=revision, timeout=PATIENCE)
+        there = {file.rfilename for file in about.siblings or ()}
+        weights = next((file for file in WEIGHTS if file in there), None)
+        if weights is None:
+            raise BundleError(
+                f"{said} holds none of {' and '.join(WEIGHTS)}: choose a model of PyTorch, such as "
+                "Helsinki-NLP/opus-mt-en-fr"
+            )
+        wanted = [*FILES, weights]
+        found = huggingface_hub.snapshot_download(name, revision=revision, allow_patterns=wanted)
+    except GatedRepoError as error:
+        raise BundleError(
+            f"{said} is gated: accept its terms at https://huggingface.co/{name} and log in "
+            "(hf auth login, or the variable HF_TOKEN)"
+        ) from error
+    except RevisionNotFoundError as error:
+        said = f"{name} has no revision {revision}: leave it out, or correct it"
+        raise BundleError(said) from error
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise BundleError(
+            f"{said} is no model of the Hugging Face hub, or a private one, and no folder here: "
+            "correct it (OWNER/NAME), or log in (hf auth login, or the variable HF_TOKEN)"
+        ) from error
+    except UserError:
+        raise
+    except (OSError, HTTPError) as error:  # of the network, or of the disk
+        return _copy(said, name, revision, error)
+    return Path(found)
+
+
+def _copy(said: str, name: str, revision: str | None, reason: Exception) -> Path:
+    """What was downloaded before, since the hub cannot be used."""
+    offline = isinstance(reason, OfflineModeIsEnabled)
+    why = "HF_HUB_OFFLINE is set" if offline else f"{type(reason).__name__}: {reason}"
+    try:
+        found = huggingface_hub.snapshot_download(name, revision=revision, local_files_only=True)
+    except (OSError, HTTPError) as error:
+        raise BundleError(
+            f"the hub cannot be used ({why.splitlines()[0]}), and {said} was not downloaded "
+            "before, which would be used: connect this machine, or copy the model's files by hand "
+            "and name their folder: seq2seq import FOLDER"
+        ) from error
+    log.warning("The hub cannot be used (%s): taking the copy that was downloaded before", why)
+    return Path(found)
+
+
+def hub_card(bundle: Bundle, license: str | None = None) -> str:
+    """The card of a bundle with what the hub reads: languages, licence, scores.
+
+    Args:
+        bundle: that is exported.
+        license: of its weights, as the hub calls it, such as apache-2.0; None = not said.
+    """
+    made = bundle.training
+    settings = made.get("config", {})
+    data = settings.get("data", {}).get("name", "unknown")
+    results = [
+        huggingface_hub.EvalResult(
+            task_type="translation",
+            dataset_type=data,
+            dataset_name=data,
+            dataset_split="validation",
+            metric_type=name.lower(),
+            metric_name=name,
+            metric_value=round(value, 2),
+        )
+        for name, value in made.get("scores", {}).items()
+        if value is not None
+    ]
+    metadata = huggingface_hub.ModelCardData(
+        language=settings.get("cleaning", {}).get("languages", ["en", "fr"]),
+        license=license,
+        library_name="transformers",
+        pipeline_tag="translation",
+        model_name=bundle.model.config.name,
+        eval_results=results or None,
+    )
+    return f"---\n{metadata.to_yaml()}\n---\n\n{bundle.card()}"
+
+
+def push(folder: Path, name: str, private: bool = True) -> str:
+    """Send a folder to the hub as a model; returns its address.
+
+    Raises:
+        UserError: the hub refuses it, or cannot be reached.
+    """
+    api = huggingface_hub.HfApi()
+    try:
+        api.create_repo(name, private=private, exist_ok=True)
+        api.upload_folder(repo_id=name, folder_path=folder, commit_message="Model of seq2seq")
+    except (OSError, HTTPError, HFValidationError) as error:
+        raise UserError(
+            f"{name} was not sent: {str(error).splitlines()[0]}. Log in with a token that may "
+            "write (hf auth login, or the variable HF_TOKEN), and see that OWNER is yours"
+        ) from error
+    return f"https://huggingface.co/{name}"

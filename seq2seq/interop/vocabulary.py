@@ -1,0 +1,170 @@
+"""The vocabularies of Transformers models: Marian's SentencePiece files, and our own in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2seq.data.sentencepiece import UNKNOWN, SentencePieceTokenizer
+from seq2seq.data.tokenizer import EOS, SPECIAL_TOKENS, Tokenizer
+from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import BundleError, UserError
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a model reads and writes.
+
+    Attributes:
+        vocabularies: by our ids.
+        rows: which of their ids is each of ours, for source and target.
+        languages: of source and target.
+        starts: whether BOS is a token of ours only, which is no output.
+    """
+
+    vocabularies: Vocabularies
+    rows: tuple[Tensor, Tensor]
+    languages: list[str]
+    starts: bool
+
+
+def read_vocabulary(folder: Path, theirs: Mapping[str, Any]) -> Words:
+    """Raises BundleError if there is none, or it is of another kind."""
+    described = read_json(folder / "tokenizer_config.json", optional=True)
+    languages = [str(described.get(f"{side}_lang") or "") for side in ("source", "target")]
+    if not (folder / "source.spm").is_file():
+        try:
+            words = Tokenizer.load(folder / "tokenizer.json")
+        except UserError as error:
+            raise BundleError(
+                f"{folder} has no vocabulary that seq2seq can read: source.spm, target.spm and "
+                f"vocab.json of Marian, or a tokenizer.json of this project ({error})"
+            ) from error
+        everything = torch.arange(words.vocab_size)
+        both = Vocabularies(words, words)
+        return Words(both, (everything, everything), languages, starts=False)
+    rows, tokenizers = [], []
+    separate = bool(described.get("separate_vocabs"))
+    for side in ("source", "target"):
+        name = "target_vocab.json" if separate and side == "target" else "vocab.json"
+        ids = read_json(folder / name)
+        own, names = _our_ids(folder / name, ids, theirs, start=side == "target")
+        rows.append(torch.tensor(own))
+        try:
+            model = (folder / f"{side}.spm").read_bytes()
+            tokenizers.append(SentencePieceTokenizer(model, names))
+        except (OSError, RuntimeError) as error:
+            raise BundleError(
+                f"cannot read {folder / side}.spm: {error}. Download the model again"
+            ) from error
+    return Words(Vocabularies(*tokenizers), (rows[0], rows[1]), languages, starts=True)
+
+
+def _our_ids(
+    path: Path, ids: Mapping[str, int], theirs: Mapping[str, Any], start: bool
+) -> tuple[list[int], list[str]]:
+    """Which of their ids is each of ours, and the name of each.
+
+    Args:
+        path: of the vocabulary, for messages.
+        ids: it.
+        theirs: `config.json`.
+        start: BOS is their first token of a decoder; else it is padding, and never seen.
+    """
+    names = {i: name for name, i in ids.items()}
+    pad = ids.get("<pad>", theirs.get("pad_token_id"))
+    eos = ids.get("</s>", theirs.get("eos_token_id"))
+    if UNKNOWN not in ids or pad not in names or eos not in names:
+        raise BundleError(f"{path} lacks one of <pad>, </s> and {UNKNOWN}: it is not Marian's")
+    bos = theirs.get("decoder_start_token_id", pad) if start else pad
+    others = [i for i in sorted(names) if i not in (pad, eos)]
+    known = set(names.values())
+    bos_name = next(name for name in (SPECIAL_TOKENS[1], "<start>", "<begin>") if name not in known)
+    kept = [names[i] for i in others]
+    return [pad, bos, eos, *others], [names[pad], bos_name, names[eos], *kept]
+
+
+def write_vocabulary(vocabularies: Vocabularies, languages: Sequence[str], folder: Path) -> None:
+    described = {
+        "source_lang": languages[0],
+        "target_lang": languages[1],
+        "pad_token": SPECIAL_TOKENS[0],
+        "bos_token": SPECIAL_TOKENS[1],
+        "eos_token": SPECIAL_TOKENS[2],
+        "clean_up_tokenization_spaces": False,
+    }
+    source, target = vocabularies.source, vocabularies.target
+    if isinstance(source, Tokenizer):
+        (folder / "tokenizer.json").write_text(_with_marks(source), encoding="utf-8")
+        described |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": True}
+    else:
+        assert isinstance(target, SentencePieceTokenizer)
+        separate = source.names() != target.names()
+        for side, own in (("source", source), ("target", target)):
+            (folder / f"{side}.spm").write_bytes(own.model)
+            if side == "source" or separate:
+                name = "vocab.json" if side == "source" else "target_vocab.json"
+                write_json(folder / name, {token: i for i, token in enumerate(own.names())})
+        described |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate}
+        described["unk_token"] = UNKNOWN
+    write_json(folder / "tokenizer_config.json", described)
+
+
+def _with_marks(tokenizer: Tokenizer) -> str:
+    """Our vocabulary as the library reads it: with the space in front and the end mark.
+
+    Decoding takes the space away again.
+    """
+    content = json.loads(tokenizer.to_json())
+    end = {"SpecialToken": {"id": SPECIAL_TOKENS[EOS], "type_id": 0}}
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    mark = {"id": SPECIAL_TOKENS[EOS], "ids": [EOS], "tokens": [SPECIAL_TOKENS[EOS]]}
+    content["normalizer"] = {"type": "Prepend", "prepend": " "}
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [text, end],
+        "pair": [text, {"Sequence": {"id": "B", "type_id": 0}}, end],
+        "special_tokens": {SPECIAL_TOKENS[EOS]: mark},
+    }
+    content["decoder"] = {
+        "type": "Sequence",
+        "decoders": [
+            {
+                "type": "ByteLevel",
+                "add_prefix_space": True,
+                "trim_offsets": True,
+                "use_regex": True,
+            },
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+        ],
+    }
+    return json.dumps(content, ensure_ascii=False)
+
+
+# JSON
+
+
+def read_json(path: Path, optional: bool = False) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if optional:
+            return {}
+        raise BundleError(
+            f"{path} is missing: a model of the Transformers library has one. Download it again"
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BundleError(f"cannot read {path}: {error}. Download the model again") from error
+    if not isinstance(content, dict):
+        raise BundleError(f"{path} holds no JSON object: download the model again")
+    return content
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,210 @@
+"""Charts for pages, drawn by matplotlib: curves and histograms as SVG that scales and prints.
+
+A drawing has the colours of the light page, so that it is whole on its own. `page.css` knows each
+colour of `PALETTE`, and replaces it where the page is dark.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+from markupsafe import Markup, escape
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from seq2seq.html_page import visible
+
+# Those of Okabe and Ito, which the colour-blind can tell apart, made dark enough for white paper.
+COLOURS = ("#0072b2", "#c65600", "#00785a", "#a0447e", "#6b5b00", "#1d2329")
+DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))  # 12 looks, all different
+INK, DIM, GRID = COLOURS[5], "#5b6570", "#dde1e6"
+PALETTE = {*COLOURS, DIM, GRID}
+SIZE = (5.2, 2.7)  # inches
+STYLE: Any = {
+    "svg.fonttype": "none",  # text stays text, in the font of the page
+    "svg.hashsalt": "report",  # else ids would change each time
+    "font.size": 10.5,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": DIM,
+    "axes.labelcolor": DIM,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "xtick.color": DIM,
+    "ytick.color": DIM,
+    "ytick.major.size": 0,
+    "text.color": INK,
+}
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a chart.
+
+    Attributes:
+        name: in the legend.
+        points: (x, y), finite, by rising x; at least one.
+        look: number of its colour and dashes.
+        kind: line, faint (of many noisy points), dots (few points, joined), or stairs (of a
+            histogram: each y from its x to the next).
+    """
+
+    name: str
+    points: Points
+    look: int = 0
+    kind: str = "line"
+
+    @property
+    def colour(self) -> str:
+        return COLOURS[self.look % len(COLOURS)]
+
+    @property
+    def dash(self) -> Any:
+        return DASHES[self.look % len(DASHES)]
+
+    @property
+    def last(self) -> str:
+        """The value at its end; that of a histogram says nothing."""
+        return "" if self.kind == "stairs" else number(self.points[-1][1])
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing with its title, a note on how to read it, and the lines of its legend."""
+
+    title: str
+    note: str
+    svg: Markup
+    lines: Sequence[Line] = ()
+
+
+def line_chart(
+    title: str,
+    note: str,
+    lines: Sequence[Line],
+    *,
+    x_name: str = "step",
+    log: bool = False,
+    zero: bool = False,
+) -> Chart:
+    """Lines over one x.
+
+    Args:
+        title, note: what is drawn, and how to read it.
+        lines: at least one.
+        x_name: what x counts.
+        log: logarithmic y, which the note then says, if all values are positive.
+        zero: y begins at 0.
+    """
+    log = log and min(y for line in lines for _, y in line.points) > 0
+    spoken = f"{title}, by {x_name}. " + "; ".join(map(_spoken, lines))
+    note = "; ".join(filter(None, (note, "logarithmic" * log)))
+
+    def draw(axes: Axes) -> None:
+        draw_lines(axes, lines, log=log, zero=zero)
+        axes.set_xlabel(x_name)
+
+    return Chart(title, note, svg(draw, spoken), lines)
+
+
+def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bool = False) -> None:
+    """Draw lines on axes that fit: no negative y where no value is negative."""
+    for line in lines:
+        xs, ys = zip(*line.points, strict=True)
+        look: dict[str, Any] = {"color": line.colour, "linestyle": line.dash}
+        if line.kind == "stairs":
+            axes.stairs(ys[:-1], xs, linewidth=1.5, **look)
+            axes.stairs(ys[:-1], xs, fill=True, alpha=0.12, color=line.colour)
+        else:
+            faint = line.kind == "faint"
+            dots = "o" if line.kind == "dots" or len(xs) == 1 else None
+            axes.plot(xs, ys, marker=dots, markersize=3.5, linewidth=1.0 if faint else 1.6,
+                      alpha=0.6 if faint else 1.0, **look)  # fmt: skip
+    lowest = min(y for line in lines for _, y in line.points)
+    highest = max(y for line in lines for _, y in line.points)
+    if log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
+        if zero or lowest >= 0:
+            bottom = 0 if zero or highest == 0 else max(0, axes.get_ylim()[0])
+            axes.set_ylim(bottom, 1.05 * highest if highest else 1)
+    axes.yaxis.set_major_formatter(short)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(short)
+
+
+def svg(draw: Callable[[Axes], None], label: str, size: tuple[float, float] = SIZE) -> Markup:
+    """A drawing as an element of a page, with ids that no other drawing of the page has.
+
+    Args:
+        draw: draws on axes.
+        label: says what there is to see to those who cannot.
+        size: in inches; the page scales it.
+    """
+    file = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.add_subplot())
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    text = file.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    own = zlib.crc32(text.encode())
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>c{own:x}-", text)
+    head = f'<svg role="img" aria-label="{escape(visible(label))}"'
+    return Markup(text.replace("<svg", head, 1))
+
+
+def thinned(points: Points, most: int) -> Points:
+    """At most so many points: of each stretch the lowest and the highest, so that peaks stay."""
+    if len(points) <= most:
+        return points
+    size = math.ceil(len(points) / max(1, most // 2 - 1))
+    inner = points[1:-1]
+    kept = [points[0]]
+    for start in range(0, len(inner), size):
+        part = inner[start : start + size]
+        kept += sorted({min(part, key=lambda p: p[1]), max(part, key=lambda p: p[1])})
+    return [*kept, points[-1]]
+
+
+def _spoken(line: Line) -> str:
+    (first_x, first), (last_x, last) = line.points[0], line.points[-1]
+    if line.kind == "stairs":
+        top_x, top = max(line.points, key=lambda point: point[1])
+        return f"{line.name}: most, {number(top)}, at {number(top_x)}"
+    return f"{line.name}: {number(first)} at {number(first_x)}, {number(last)} at {number(last_x)}"
+
+
+_thousands = EngFormatter(sep="")
+
+
+def short(value: float, _: object = None) -> str:
+    """A number for an axis."""
+    if abs(value) >= 1e4:
+        return str(_thousands(value))
+    return f"{round(value, 9):,g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.3g}"
+
+
+def number(value: float) -> str:
+    """A number as it is read out."""
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) >= 1e-3 else f"{value:.2e}"

@@ -1,0 +1,134 @@
+"""Sentences of runs: what validation translated over time, and what was scored, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+from seq2seq.callbacks.samples import Sample
+from seq2seq.errors import UserError
+from seq2seq.evaluation.findings import Texts, stored_texts
+from seq2seq.evaluation.metrics import chrf_scores
+from seq2seq.evaluation.record import Evaluation
+from seq2seq.report.run import Run
+
+SENTENCES = 240  # of all evaluations of a page
+WORDS = 60  # of a sentence that are compared and shown
+VALIDATIONS = 24  # that are shown, of all runs together,
+TOKENS = 6000  # and fewer if their translations would have more tokens than these
+SURE = 0.9  # probability of a token from which it is not marked
+
+Words = list[tuple[str, bool]]  # words, and whether the other text lacks them
+
+
+def evaluated(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Of each evaluation whose texts are there, some sentences with the differences marked."""
+    found = [
+        (f"{run.name}: {one.label}" if len(runs) > 1 else one.label, texts)
+        for run in runs
+        for folder, one in run.evaluations.items()
+        if (texts := _texts(one, folder)) is not None
+    ]
+    return [_sentences(title, texts, max(4, SENTENCES // len(found))) for title, texts in found]
+
+
+def _texts(record: Evaluation, folder: Path) -> Texts | None:
+    """What was scored; None if it is not kept, or is another text by now."""
+    try:
+        return stored_texts(record, folder)
+    except (UserError, KeyError):
+        return None
+
+
+def _sentences(title: str, texts: Texts, most: int) -> dict[str, Any]:
+    """The worst third, the best third, and evenly what lies between, the worst first."""
+    _, chrf = chrf_scores(texts.hypotheses, texts.references)
+    rows = sorted(range(len(chrf)), key=lambda row: (chrf[row], row))
+    third = most // 3
+    if len(rows) > most:
+        rows = [*rows[:third], *evenly(rows[third:-third], most - 2 * third), *rows[-third:]]
+    sentences = []
+    for row in rows:
+        reference, hypothesis = compared(texts.references[row], texts.hypotheses[row])
+        sentences.append({
+            "line": row + 1,
+            "chrf": chrf[row],
+            "length": len(texts.references[row]),
+            "source": texts.sources[row] if texts.sources is not None else None,
+            "reference": reference,
+            "hypothesis": hypothesis,
+        })  # fmt: skip
+    return {"title": title, "of": len(chrf), "sentences": sentences}
+
+
+def compared(reference: str, hypothesis: str) -> tuple[Words, Words]:
+    """The words of two texts, and of each word whether it has no match in the other text."""
+    sides = [text.split()[:WORDS] for text in (reference, hypothesis)]
+    blocks = SequenceMatcher(a=sides[0], b=sides[1], autojunk=False).get_matching_blocks()
+    same = [{block[side] + i for block in blocks for i in range(block.size)} for side in (0, 1)]
+    ours, theirs = (
+        [(word, at not in known) for at, word in enumerate(words)]
+        for words, known in zip(sides, same, strict=True)
+    )
+    return ours, theirs
+
+
+def samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A part for each run that kept samples: the same sentences over time, and the worst ones."""
+    having = [run for run in runs if run.samples]
+    return [_samples(run, len(having)) for run in having]
+
+
+def _samples(run: Run, runs: int) -> dict[str, Any]:
+    sizes = [sum(len(each.get("tokens") or []) for each in _all(one)) for one in run.samples]
+    room = TOKENS // runs // max(1, *sizes)
+    shown = evenly(run.samples, max(1, min(room, VALIDATIONS // runs)))
+    last = shown[-1]["sentences"]
+    steps = [f"{one['step']:,}" for one in shown]
+    return {
+        "name": run.name,
+        "labels": [f"{s} (BLEU {one['bleu']:.1f})" for s, one in zip(steps, shown, strict=True)],
+        "left_out": len(run.samples) - len(shown),
+        "fixed": [
+            sentence | {"found": [
+                (at, steps[at], marked(one["sentences"][index]))
+                for at, one in enumerate(shown)
+                # A run may have gone on with other sentences.
+                if index < len(one["sentences"])
+                and one["sentences"][index]["source"] == sentence["source"]
+            ]}
+            for index, sentence in enumerate(last)
+        ],
+        "worst": [[marked(sentence) for sentence in one["worst"]] for one in shown],
+    }  # fmt: skip
+
+
+def _all(validation: Sample) -> list[Sample]:
+    return [*validation["sentences"], *validation["worst"]]
+
+
+def evenly(items: Sequence[Any], most: int) -> list[Any]:
+    """At most so many of them, the last and, if there is room, the first included."""
+    if len(items) <= most:
+        return list(items)
+    last = len(items) - 1
+    return [items[round(i * last / (most - 1))] for i in range(most)] if most > 1 else [items[last]]
+
+
+def marked(one: Sample) -> Sample:
+    """A sentence with `pieces`: its tokens, and how likely those were that the model doubted."""
+    tokens, log_probs = one.get("tokens") or [], one.get("token_log_probs") or []
+    if len(log_probs) < len(tokens):
+        tokens = []
+    pieces: list[tuple[str, float | None]] = []
+    for token, log_prob in zip(tokens[: 2 * WORDS], log_probs, strict=False):
+        text, probability = token.replace("▁", " "), math.exp(min(0.0, log_prob))
+        text = text if pieces else text.lstrip()
+        if probability >= SURE:
+            pieces.append((text, None))
+        else:
+            pieces += [(" ", None)] * text.startswith(" ") + [(text.lstrip(), probability)]
+    return {**one, "pieces": pieces, "cut": len(tokens) > 2 * WORDS}

@@ -1,0 +1,92 @@
+"""Trackio: a project of runs on this machine, or on a server or a space that `TRACKIO_*` name.
+
+No account is needed: `trackio show --project seq2seq` opens the dashboard.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from seq2seq.config import LoggerConfig
+from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker, own_id
+
+
+class TrackioTracker(Tracker):
+    """Takes everything but the bundle.
+
+    Args:
+        run: an open run of Trackio.
+    """
+
+    name = "trackio"
+
+    def __init__(self, run: Any):
+        self.run = run
+        self.where = os.environ.get("TRACKIO_SERVER_URL") or os.environ.get("TRACKIO_SPACE_ID")
+
+    def log(self, row: Mapping[str, float], step: int) -> None:
+        self.attempt("curves", lambda: self.run.log(dict(row), step=step))
+
+    def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
+        def work() -> None:
+            shown = {name: _as_trackio(media) for name, media in make().items()}
+            self.run.log(shown, step=step)
+
+        self.attempt(what, work)
+
+    def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
+        numbers = {f"result/{n}": v for n, v in summary.items() if isinstance(v, int | float)}
+
+        def work() -> None:
+            import trackio
+
+            self.run.log(numbers)
+            with redirect_stdout(io.StringIO()):
+                trackio.finish()  # type: ignore[no-untyped-call]  # else it would say so again when the process ends
+
+        self.attempt("results", work)
+
+
+def _as_trackio(media: Media) -> Any:
+    import trackio
+
+    if isinstance(media, Table):
+        rows = [[_cell(cell) for cell in row] for row in media.rows]
+        return trackio.Table(columns=[*media.columns], data=rows)
+    if isinstance(media, Histogram):
+        return trackio.Histogram(media.values)
+    if isinstance(media, list):
+        return trackio.Table(columns=["picture"], data=[[_cell(picture)] for picture in media])
+    return trackio.Html(media)
+
+
+def _cell(value: Any) -> Any:
+    import trackio
+
+    if isinstance(value, Picture):
+        return trackio.Image(value.pixels, caption=value.caption)
+    return value
+
+
+def open_tracker(
+    config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int
+) -> Tracker:
+    import trackio
+
+    with redirect_stdout(io.StringIO()):  # it greets on the output, which is for results
+        run = trackio.init(
+            project=config.project,
+            name=f"{run_dir.name}-{own_id(run_dir, 'trackio')}",
+            group=config.group,
+            config=dict(settings),
+            resume="allow",
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
+        )
+    return TrackioTracker(run)

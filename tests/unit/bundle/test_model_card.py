@@ -1,0 +1,66 @@
+"""The card of a bundle says what it is made of, how it was trained, and how its score was made."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+import sacrebleu
+from conftest import toy_settings
+from tiny_bundle import tiny_bundle
+
+from seq2seq.bundle.card import model_card
+from seq2seq.evaluation.metrics import corpus_scores
+
+
+def test_a_card_tells_the_recipe_and_the_signature_of_the_score():
+    bundle, settings = tiny_bundle(), toy_settings("optim.lr=0.003", "optim.ema=0.99")
+    [score] = corpus_scores(["un chat"], ["un chat dort"], ["BLEU"])
+    bundle.training = {
+        "step": 1800,
+        "scores": {"BLEU": score.value},
+        "signatures": {"BLEU": score.signature},
+        "config": asdict(settings),
+    }
+    card = model_card(bundle)
+    bleu = sacrebleu.BLEU()
+    bleu.corpus_score(["un chat"], [["un chat dort"]])
+    assert f"- BLEU: {score.value:.2f} (`{bleu.get_signature()}`)" in card
+    for fact in (
+        "# English to French, base (transformer)", "for 1,800 steps", "AdamW, learning rate 0.003",
+        "inverse_sqrt", "100 steps of warm-up", "EMA 0.99", "batches of 1,024 positions",
+        "bpe subwords",
+    ):  # fmt: skip
+        assert fact in card, card
+    bundle.training["config"] |= {"init_from": "runs/first"}
+    assert "for 1,800 steps, from the weights of an earlier model, with" in model_card(bundle)
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [(1, "1 step of"), (4000, "4,000 steps of"), ("4000", "4,000 steps of"),
+     ("2 epochs", "2 epochs of"), ("5Mtokens", "5Mtokens of")],
+)  # fmt: skip
+def test_a_card_says_lengths_in_their_units(length, said):
+    bundle, settings = tiny_bundle(), asdict(toy_settings())
+    settings["optim"]["warmup_steps"] = length
+    bundle.training = {"step": 1, "scores": {}, "config": settings}
+    card = model_card(bundle)
+    assert f", {said} warm-up" in card
+    assert "for 1 step with seq2seq" in card
+
+
+def test_a_card_names_the_optimiser():
+    bundle = tiny_bundle()
+    settings = asdict(toy_settings("optim.optimizer=muon", "optim.lr=0.004"))
+    bundle.training = {"step": 1, "scores": {}, "config": settings}
+    assert "Recipe: Muon and AdamW, learning rate 0.004," in model_card(bundle)
+    del settings["optim"]["optimizer"]  # of before there was a choice
+    assert "Recipe: AdamW, learning rate 0.004," in model_card(bundle)
+
+
+def test_a_card_of_a_bundle_that_knows_nothing_says_so():
+    card = model_card(tiny_bundle())
+    assert "unknown data" in card
+    assert "- not known" in card
+    assert "Recipe" not in card
