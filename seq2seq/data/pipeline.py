@@ -28,7 +28,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
-from seq2seq.data.checks import Losses, check_disk, check_members
+from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.corpus import Pair
 from seq2seq.data.dedup import repeated_rows
@@ -108,7 +108,7 @@ def prepare(
         engine: what runs the steps; None = processes of this machine.
 
     Raises:
-        DataError: the text cannot be read, nothing of it is left, or the disk is too small.
+        DataError: the text cannot be read, hardly anything of it is left, or the disk is full.
     """
 
     def waiting() -> None:
@@ -189,9 +189,6 @@ class Preparation:
                 self.older,
             )
         self.text.mkdir(exist_ok=True)
-        found = self._vocabularies()
-        ids = [] if found is None else [self._ids_folder(found)]
-        check_disk(self.data, self.tokenizer, self.sources, [self.text, *ids])
         with self._timed("clean"):
             files = self._clean(engine)
         parts = [self.text / file["file"] for file in files]
