@@ -207,8 +207,8 @@ def test_a_missing_column_names_those_there_are():
     dataset = opened({"id": [1], "translation": [{"en": "a", "fr": "b"}]})
     with pytest.raises(
         DataError,
-        match=r"^set has no column 'de'; it has: 'id', 'translation\.en', 'translation\.fr', 'en', 'fr'\. "
-        r"Set data\.source_column and data\.target_column",
+        match=r"^set has no column 'de'; it has: 'id', 'translation\.en', 'translation\.fr', "
+        r"'en', 'fr'\. Set data\.source_column and data\.target_column",
     ):
         list(read_hub(dataset, ("en", "de"), "set"))
 

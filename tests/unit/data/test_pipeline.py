@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
+from seq2seq.data import dedup, steps
 from seq2seq.data import pipeline as module
-from seq2seq.data import steps
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.pipeline import Prepared, prepare
 from seq2seq.data.report import read_report
@@ -297,11 +297,11 @@ def test_an_interrupted_preparation_goes_on(data, stop_after, monkeypatch):
         return real(*args, **options)
 
     monkeypatch.setattr(steps, "write_table", stopping)
-    monkeypatch.setattr(module, "write_table", stopping)
+    monkeypatch.setattr(dedup, "write_table", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(data)
     monkeypatch.setattr(steps, "write_table", real)
-    monkeypatch.setattr(module, "write_table", real)
+    monkeypatch.setattr(dedup, "write_table", real)
     before = {path: path.stat().st_mtime_ns for path in Path(data.cache).rglob("*.arrow")}
     prepared = run(data)
     assert texts(prepared) == TRAIN
