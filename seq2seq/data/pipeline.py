@@ -114,7 +114,8 @@ def prepare(
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
         with alone(work.folder / "lock", waiting):
-            return work.find() or work.run(engine or LocalEngine(data.processes))
+            found = work.find(discard=True)
+            return found or work.run(engine or LocalEngine(data.processes))
     except OSError as error:
         raise DataError(
             f"the corpus cannot be prepared: {error}. What is done stays; make room or mend the "
@@ -153,13 +154,13 @@ class Preparation:
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
         self.seconds: dict[str, float] = {}
 
-    def find(self) -> Prepared | None:
-        """What an earlier preparation left, if it is whole."""
+    def find(self, discard: bool = False) -> Prepared | None:
+        """What an earlier preparation left, if it is whole; what is damaged may be discarded."""
         vocabularies = self._vocabularies()
         if vocabularies is None:
             return None
         folder = self._ids_folder(vocabularies)
-        said = read_manifest(folder, self.data.verify)
+        said = read_manifest(folder, self.data.verify, discard)
         if said is None:
             return None
         try:
@@ -215,7 +216,7 @@ class Preparation:
 
     def _clean(self, engine: Engine) -> list[File]:
         """Entries of the parts of cleaned text, in the order of the corpus."""
-        if said := read_manifest(self.text, self.data.verify):
+        if said := read_manifest(self.text, self.data.verify, discard=True):
             files: list[File] = said["files"]
             return files
         losses, found = Losses(self.cleaning, self.sources), []
