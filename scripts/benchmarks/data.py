@@ -109,7 +109,7 @@ def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
         rows = repeated_rows(parts, folder, np.load, config.data.processes)
         seconds = round(time.perf_counter() - started, 2)
     repeated = sum(map(len, rows))
-    _say("duplicates", keys=config.keys, repeated=repeated, seconds=seconds,
+    _say("duplicates", keys=of, repeated=repeated, seconds=seconds,
          peak_memory_mib=memory.peak)  # fmt: skip
 
 
