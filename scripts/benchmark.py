@@ -7,15 +7,14 @@ import logging
 import sys
 from importlib import import_module
 
-from benchmarks.settings import DecodeBenchmarkConfig, TrainBenchmarkConfig
+from benchmarks.settings import DataBenchmarkConfig, DecodeBenchmarkConfig, TrainBenchmarkConfig
 
 from seq2seq.cli.exits import fail
 from seq2seq.cli.settings import hydra_command
-from seq2seq.config import PrepareConfig
 from seq2seq.errors import ConfigError, nearest
 
 BENCHMARKS = {
-    "data": PrepareConfig,
+    "data": DataBenchmarkConfig,
     "train": TrainBenchmarkConfig,
     "decode": DecodeBenchmarkConfig,
 }

@@ -1,50 +1,206 @@
-"""How fast text becomes batches: preparing a corpus in one process, then loading an epoch."""
+"""How fast text becomes batches: preparing a corpus, finding duplicates, starting on a large set.
+
+    benchmark.py data data=files data.path=FOLDER copies=8      each stage, then loading an epoch
+    benchmark.py data ... prepare.engine=ray                    the same by tasks of Ray
+    benchmark.py data ... set_pairs=50000000                    also the start on so large a set
+    benchmark.py data keys=50000000                             duplicates among keys alone
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
+import numpy as np
 import torch
 
-from seq2seq.config import PrepareConfig
+from benchmarks.settings import DataBenchmarkConfig
+from seq2seq.config import DataConfig
 from seq2seq.data.datamodule import TranslationData
+from seq2seq.data.dedup import repeated_rows
+from seq2seq.data.engines import engine_of
+from seq2seq.data.manifest import read_manifest, write_manifest
+from seq2seq.data.pipeline import Prepared, prepare
+from seq2seq.data.shards import file_entry, write_lengths
+from seq2seq.data.sources import find_sources
 
 MAX_LENGTH = 256  # longest sentence in tokens; others are left out
+PART = 100_000  # keys of a part
+SEED = 1
+REPEATED = 0.05  # share of the keys that are drawn from few
 
 
-def benchmark_data(config: PrepareConfig) -> None:
-    """Run `scripts/benchmark.py data`: print one JSON line for each stage.
+def benchmark_data(config: DataBenchmarkConfig) -> None:
+    """Run `scripts/benchmark.py data`: print one JSON line for each measurement.
 
     Raises:
         DataError: the corpus cannot be read, or nothing of it is usable.
     """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as cache:
-        fresh = replace(config.data, cache=cache, processes=1, num_workers=0)
-        data = TranslationData(fresh, config.cleaning, config.tokenizer, MAX_LENGTH, seed=1)
-        data.prepare()
-        assert data.prepared is not None
-        report = data.prepared.report
+    with tempfile.TemporaryDirectory() as folder:
+        if config.keys:
+            _measure_duplicates(config, Path(folder))
+            return
+        data = replace(_multiplied(config, Path(folder)), cache=f"{folder}/cache", num_workers=0)
+        with Memory() as memory:
+            engine = engine_of(config.prepare, data.processes)
+            prepared = prepare(data, config.cleaning, config.tokenizer, engine=engine)
+        report = prepared.report
         for stage, seconds in report.seconds.items():
-            line = {"what": stage, "pairs_per_second": round(report.read / seconds)}
-            print(json.dumps(line), flush=True)
-        number, tokens = data.epoch()
-        loader, started = iter(data.train_dataloader()), time.perf_counter()
-        real = positions = 0
-        for batch in islice(loader, number):
-            real += batch.source_tokens + batch.target_tokens
-            positions += batch.source.numel() + batch.labels.numel()
-        seconds = time.perf_counter() - started
-        line = {
-            "what": "load an epoch",
-            "target_tokens_per_second": round(tokens / seconds),
-            "batches": number,
-            "padding_share": round(1 - real / positions, 4),
-        }
-        print(json.dumps(line), flush=True)
+            _say(stage, seconds=seconds, pairs_per_second=round(report.read / seconds))
+        _say(
+            "prepare",
+            seconds=round(sum(report.seconds.values()), 1),
+            pairs_per_second=round(report.pairs_per_second),
+            peak_memory_mib=memory.peak,
+            disk_mib=_size(prepared.folder.parent),
+        )
+        if config.set_pairs:
+            _enlarge(prepared, config.set_pairs)
+        _measure_start(config, data)
+
+
+def _say(what: str, **figures: float) -> None:
+    print(json.dumps({"what": what, **figures}), flush=True)
+
+
+def _multiplied(config: DataBenchmarkConfig, folder: Path) -> DataConfig:
+    """The corpus, each copy of it with other sentences."""
+    if config.copies == 1:
+        return config.data
+    (folder / "text").mkdir()
+    for copy in range(config.copies):
+        mark = f" {copy}" if copy else ""
+        with (folder / "text" / f"train-{copy:03d}.tsv").open("w", encoding="utf-8") as file:
+            for source in find_sources(config.data, "train"):
+                for sides in source.pairs():
+                    file.write("\t".join(" ".join(s.split()) + mark for s in sides) + "\n")
+    text = {"source_column": "0", "target_column": "1", "members": {}, "weights": {}}
+    return DataConfig(
+        **vars(config.data) | text | {"path": f"{folder}/text", "train": "train", "val": None,
+                                      "test": None, "hub": None, "urls": [], "where": {}},
+    )  # fmt: skip
+
+
+def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
+    """Among random keys, some of which are equal."""
+    rng = np.random.default_rng(SEED)
+    parts, of = [], config.keys or 0
+    for first in range(0, of, PART):
+        count = min(PART, of - first)
+        keys = np.where(
+            rng.random(count) < REPEATED,
+            rng.integers(max(1, of // 20), size=count, dtype=np.uint64),
+            rng.integers(2**63, 2**64, count, dtype=np.uint64),
+        )
+        parts.append(folder / f"{first:012d}.npy")
+        np.save(parts[-1], keys)
+    with Memory() as memory:
+        started = time.perf_counter()
+        rows = repeated_rows(parts, folder, np.load, config.data.processes)
+        seconds = round(time.perf_counter() - started, 2)
+    repeated = sum(map(len, rows))
+    _say("duplicates", keys=of, repeated=repeated, seconds=seconds,
+         peak_memory_mib=memory.peak)  # fmt: skip
+
+
+def _enlarge(prepared: Prepared, pairs: int) -> None:
+    """Make a prepared set larger: its shards come again under other names."""
+    said = read_manifest(prepared.folder)
+    assert said is not None
+    size, names = said["pairs"], said["variants"][0]
+    more = [f"{again:05d}-{name}" for again in range(1, -(-pairs // size)) for name in names]
+    for again, name in zip(more, itertools.cycle(names), strict=False):
+        os.link(prepared.folder / name, prepared.folder / again)
+    paths = [prepared.folder / name for name in [*names, *more]]
+    lengths = write_lengths(prepared.folder / said["lengths"][0], paths)
+    total = size * len(paths) // len(names)
+    members = [[prepared.report.name, 0, total]]
+    facts = {**said, "pairs": total, "members": members, "variants": [[p.name for p in paths]]}
+    del facts["files"], facts["versions"], facts["format"]
+    write_manifest(prepared.folder, [*map(file_entry, paths), lengths], facts)
+
+
+def _measure_start(config: DataBenchmarkConfig, data: DataConfig) -> None:
+    """What a training waits for, and how fast it is fed."""
+    with Memory() as memory:
+        started = time.perf_counter()
+        settings = data, config.cleaning, config.tokenizer, MAX_LENGTH, SEED
+        loaded = TranslationData(*settings, val_pairs=9, val_on_train=True)
+        loaded.prepare()
+        opened = time.perf_counter() - started
+        loader = iter(loaded.train_dataloader())
+        next(loader)
+        first = time.perf_counter() - started
+    _say("start", pairs=len(loaded.shards[0]), seconds_to_open=round(opened, 2),
+         seconds_to_first_batch=round(first, 2), peak_memory_mib=memory.peak)  # fmt: skip
+    if config.set_pairs:
+        return
+    number, tokens = loaded.epoch()
+    started, real, positions = time.perf_counter(), 0, 0
+    for batch in islice(loaded.train_dataloader(), number):
+        real += batch.source_tokens + batch.target_tokens
+        positions += batch.source.numel() + batch.labels.numel()
+    seconds = time.perf_counter() - started
+    _say("load an epoch", target_tokens_per_second=round(tokens / seconds), batches=number,
+         padding_share=round(1 - real / positions, 4))  # fmt: skip
+
+
+class Memory:
+    """The most memory that this process and its children had while the block ran.
+
+    Attributes:
+        peak: proportional set size in MiB: what several processes share counts once.
+    """
+
+    peak = 0
+
+    def __enter__(self) -> Memory:
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.5):
+            self.peak = max(self.peak, sum(map(_proportional, _descendants(os.getpid()))) >> 10)
+
+
+def _descendants(process: int) -> Iterator[int]:
+    yield process
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            own = children.read_text().split()
+        except OSError:  # it has ended
+            continue
+        for child in own:
+            yield from _descendants(int(child))
+
+
+def _proportional(process: int) -> int:
+    """KiB of a process; 0 if it has ended."""
+    try:
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def _size(folder: Path) -> int:
+    """MiB of all files of a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) >> 20

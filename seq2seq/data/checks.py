@@ -1,47 +1,19 @@
-"""What stops a preparation: too little room, a corpus that is hardly what the settings say."""
+"""What stops a preparation: a corpus that is hardly what the settings say, or holds nothing."""
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.config import CleaningConfig, DataConfig
 from seq2seq.data.cleaning import Cleaner, language_of
 from seq2seq.data.corpus import Pair
-from seq2seq.data.sources import Source, check_chosen, text_bytes
+from seq2seq.data.sources import Source, check_chosen
 from seq2seq.data.steps import Cleaned
 from seq2seq.errors import DataError, command_line
 
-CLEANED = 0.6  # bytes on disk for each byte of text, compressed
-IDS = {"bpe": 0.7, "unigram": 0.7, "byte": 2.2}  # bytes of token ids for each byte of text
 JUDGED = 100  # pairs of a source below which its losses say nothing
-
-
-def check_disk(
-    data: DataConfig, tokenizer: TokenizerConfig, sources: Sequence[Source], folders: Sequence[Path]
-) -> None:
-    """Refuse to start what cannot end for want of room.
-
-    Args:
-        data, tokenizer, sources: what is prepared.
-        folders: where it goes; what is there already needs no more room.
-
-    Raises:
-        DataError: the disk is too small.
-    """
-    variants = tokenizer.dropout_variants if tokenizer.dropout else 1
-    there = sum(file.stat().st_size for folder in folders for file in folder.glob("*"))
-    needed = text_bytes(sources) * (CLEANED + IDS[tokenizer.kind] * variants) - there
-    free = shutil.disk_usage(folders[0]).free
-    if needed > free:
-        raise DataError(
-            f"preparing data={data.name} takes about {needed / 2**30:.1f} GiB in {folders[0]}, "
-            f"where {free / 2**30:.1f} GiB are free: make room, choose another folder "
-            "(data.cache=FOLDER), or do without (data.streaming=true)"
-        )
 
 
 class Losses:

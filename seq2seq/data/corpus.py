@@ -22,6 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from seq2seq.errors import DataError
@@ -225,25 +226,52 @@ def _read_parquet(path: Path, texts: Columns, others: Columns) -> Iterator[tuple
     row = 1  # that a batch begins with
     try:
         file = pyarrow.parquet.ParquetFile(path)
-        names, inner = file.schema_arrow.names, []
-        if "translation" in names and not set(texts) & set(names):
-            kind = file.schema_arrow.field("translation").type
-            inner = [field.name for field in kind] if pyarrow.types.is_struct(kind) else []
-        _check_columns(texts, others, [*inner, *names], f"{path}")
-        wanted = {"translation" if name in inner else name for name in (*texts, *others)}
-        for batch in file.iter_batches(columns=sorted(wanted)):
-            found = dict(zip(batch.schema.names, batch.columns, strict=True))
-            if inner:
-                found |= zip(inner, found["translation"].flatten(), strict=True)
-            sides = [_parquet_texts(found[column], path, row, column) for column in texts]
-            sides += [list(map(_as_text, found[column].to_pylist())) for column in others]
-            yield from zip(*sides, strict=True)
+        places = find_columns(file.schema_arrow, texts, others, f"{path}")
+        for batch in file.iter_batches(columns=sorted({place[0] for place in places})):
+            yield from arrow_rows(batch, places, texts, f"{path}", row)
             row += len(batch)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a readable parquet file: {error}") from error
 
 
-def _parquet_texts(cells: pyarrow.Array, path: Path, first_row: int, column: str) -> list[str]:
+def find_columns(
+    schema: pyarrow.Schema, texts: Columns, others: Columns, name: str
+) -> list[Columns]:
+    """Where columns stand in a table of Arrow, inside structs too: `translation.en`, or just `en`.
+
+    Raises:
+        DataError: one is missing; names those there are.
+    """
+    found = {".".join(place): place for place in _leaves(schema)}
+    for column, place in list(found.items()):
+        found.setdefault(column.removeprefix("translation."), place)
+    _check_columns(texts, others, list(found), name)
+    return [found[column] for column in (*texts, *others)]
+
+
+def _leaves(fields: Iterable[pyarrow.Field], above: Columns = ()) -> Iterator[Columns]:
+    for field in fields:
+        here = (*above, field.name)
+        if pyarrow.types.is_struct(field.type):
+            yield from _leaves(field.type, here)
+        else:
+            yield here
+
+
+def arrow_rows(
+    table: pyarrow.Table, places: list[Columns], texts: Columns, name: str, row: int
+) -> Iterator[tuple[str, ...]]:
+    """Rows of a table of Arrow, whose first one is number `row` of what errors call `name`."""
+    cells = [
+        pc.struct_field(table[first], list(rest)) if rest else table[first]
+        for first, *rest in places
+    ]
+    sides = [_arrow_texts(own, name, row, text) for own, text in zip(cells, texts, strict=False)]
+    sides += [list(map(_as_text, own.to_pylist())) for own in cells[len(texts) :]]
+    return zip(*sides, strict=True)
+
+
+def _arrow_texts(cells: pyarrow.Array, name: str, first_row: int, column: str) -> list[str]:
     """Texts of a column; missing ones are empty. Whole columns are many times faster than rows."""
     try:
         values = cells.to_pylist()
@@ -253,7 +281,7 @@ def _parquet_texts(cells: pyarrow.Array, path: Path, first_row: int, column: str
         wrong = (i for i, value in enumerate(values) if not isinstance(value, str | None))
         number = next(wrong)
         raise DataError(
-            f"{path}, row {first_row + number}: column {column!r} holds no text, but "
+            f"{name}, row {first_row + number}: column {column!r} holds no text, but "
             f"{values[number]!r}. Name a column of UTF-8 text (data.source_column, "
             "data.target_column), or convert this one"
         )

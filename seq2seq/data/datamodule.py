@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -29,6 +28,7 @@ from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
+CHUNK = 2**22  # pairs that are judged at once
 STREAMED_EXAMPLES = 100  # batches of a stream that `examples` chooses from
 
 
@@ -157,8 +157,7 @@ class TranslationData:
     def _open_shards(self, prepared: Prepared) -> None:
         self.shards = prepared.shards()
         lengths = [shards.lengths for shards in self.shards]
-        longest, shortest = (functools.reduce(of, lengths) for of in (np.maximum, np.minimum))
-        self.usable = self._usable(longest, shortest, "train")[: self.most_train]
+        self.usable = self._usable(lengths, "train")[: self.most_train]
         if self.most_train is not None:  # then the members and their weights play no part
             self.mixture: list[Member] = [Member(self.data.name, 0, len(self.usable))]
             return
@@ -174,20 +173,26 @@ class TranslationData:
         self.mixture = weigh_members(self.data, members)
         self.final_mixture = weigh_members(self.data, members, self.data.final_weights)
 
-    def _usable(self, longest: np.ndarray, shortest: np.ndarray, split: str) -> np.ndarray:
-        """Numbers of the pairs that the model can take; the others are counted."""
-        empty = shortest.min(axis=1, initial=LONGEST) < 2  # nothing but the end mark
-        too_long = (longest.max(axis=1, initial=0) > min(self.max_length, LONGEST - 1)) & ~empty
-        usable = np.flatnonzero(~empty & ~too_long).astype(np.uint32)  # of 4 billion at most
+    def _usable(self, lengths: Sequence[np.ndarray], split: str) -> np.ndarray:
+        """Numbers of the pairs that the model can take in each segmentation; others are counted."""
+        count, most = len(lengths[0]), min(self.max_length, LONGEST - 1)
+        found, empty, too_long = [np.zeros(0, np.uint32)], 0, 0
+        for first in range(0, count, CHUNK):  # all at once would take several times the lengths
+            parts = [of[first : first + CHUNK] for of in lengths]
+            is_empty = np.min([part.min(axis=1) for part in parts], axis=0) < 2  # the end mark
+            is_long = (np.max([part.max(axis=1) for part in parts], axis=0) > most) & ~is_empty
+            empty, too_long = empty + is_empty.sum(), too_long + is_long.sum()
+            found.append((np.flatnonzero(~is_empty & ~is_long) + first).astype(np.uint32))
+        usable = np.concatenate(found)  # of 4 billion pairs at most
         if not len(usable):
             raise DataError(
-                f"data={self.data.name} has no usable {split} pair among {len(longest)}: both "
+                f"data={self.data.name} has no usable {split} pair among {count}: both "
                 f"sides must hold text of at most model.max_length={self.max_length} tokens"
             )
-        if len(usable) < len(longest):
+        if len(usable) < count:
             log.warning(
                 "%s: left out %d empty pairs and %d longer than %d tokens, of %d",
-                *(split, empty.sum(), too_long.sum(), self.max_length, len(longest)),
+                *(split, empty, too_long, self.max_length, count),
             )
         return usable
 
@@ -199,7 +204,7 @@ class TranslationData:
             normalise = normaliser(self.cleaning.steps(side))
             ids.append(tokenizer.encode([normalise(text) for text in texts]))
         lengths = np.array([[len(tokens) + 1 for tokens in side] for side in ids], np.int64).T
-        usable = self._usable(lengths, lengths, "val").tolist()
+        usable = self._usable([lengths], "val").tolist()
         self.val_ids = [[side[pair] for pair in usable] for side in ids]
         self.val_lengths = lengths[usable]
 

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from seq2seq.data.shards import read_keys
+from seq2seq.data.corpus import Pair
+from seq2seq.data.shards import read_facts, read_keys, read_table, read_texts, write_table
+from seq2seq.data.steps import EXAMPLES
 
 MEMORY = "768MiB"  # of one search; what is more goes to the disk
 SCHEMA = pa.schema({"key": pa.uint64(), "place": pa.int64()})
 Keys = Callable[[Path], np.ndarray]
+
+
+def mark_duplicates(parts: Sequence[Path], file: Path, threads: int | None) -> list[np.ndarray]:
+    """For each part, the rows whose pair stands before; read from `file`, or found and written."""
+    with suppress(OSError, ValueError):
+        if read_facts(file)["parts"] == len(parts):
+            return [np.asarray(row.values) for row in read_table(file)["row"]]
+    found = repeated_rows(parts, file.parent, threads=threads)
+    examples: list[Pair] = []
+    for path, rows in zip(parts, found, strict=True):
+        if len(rows) and len(examples) < EXAMPLES:
+            examples += zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
+    pairs = sum(map(len, found))
+    facts = {"parts": len(parts), "pairs": pairs, "examples": examples[:EXAMPLES]}
+    write_table(file, pa.table({"row": pa.array(found, pa.list_(pa.int64()))}), facts)
+    return found
 
 
 def repeated_rows(

@@ -152,7 +152,10 @@ class RayEngine:
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
-            raise error.cause from None  # as the function raised it
+            cause: Any = error
+            while isinstance(cause, self.ray.exceptions.RayTaskError):
+                cause = cause.cause
+            raise cause from None  # as the function raised it
 
 
 def engine_of(config: EngineConfig, processes: int | None) -> Engine:

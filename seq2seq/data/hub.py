@@ -9,6 +9,7 @@ import functools
 import hashlib
 import logging
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Any, TypeAlias
 import datasets
 import huggingface_hub
 import pyarrow as pa
-import pyarrow.compute as pc
 from datasets.packaged_modules.cache.cache import Cache
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -27,12 +27,13 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from seq2seq.config import CorpusConfig
-from seq2seq.data.corpus import Pair
+from seq2seq.data.corpus import Pair, arrow_rows, find_columns
 from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 5.0  # seconds that the hub has to answer
+WORDS = 500  # characters of what a library says
 BATCH = 1000  # rows in memory at once
 Opened: TypeAlias = datasets.Dataset | datasets.IterableDataset
 
@@ -82,9 +83,12 @@ def read_hub(dataset: Opened, columns: tuple[str, str], name: str) -> Iterator[P
     Raises:
         DataError: a column is missing or holds no text, or the hub fails while streaming.
     """
+    row = 1
     for table in _tables(dataset, name):
-        sides = [_texts(table, column, name) for column in columns]
-        yield from zip(*sides, strict=True)
+        places = find_columns(table.schema, columns, (), name)
+        for source, target in arrow_rows(table, places, columns, name, row):
+            yield source.strip(), target.strip()
+        row += len(table)
 
 
 def fingerprint(dataset: datasets.Dataset) -> str:
@@ -184,7 +188,7 @@ def _copy(corpus: CorpusConfig, why: str) -> Any:
         wanted = f"{name}, {corpus.hub_config}" if corpus.hub_config else name
         raise DataError(
             f"the hub cannot be reached ({why}), and there is no copy of {wanted} downloaded "
-            f"before, which would be used ({_first_line(error)}). Connect this machine, or "
+            f"before, which would be used ({_in_one_line(error)}). Connect this machine, or "
             "download the files by hand and name their folder: data.path=FOLDER"
         ) from error
     _warn_once(
@@ -217,15 +221,15 @@ def _explained(name: str) -> Iterator[None]:
     except Exception as error:  # kinds of many libraries below `datasets`
         raise DataError(
             f"data.hub={name} cannot be read: {type(error).__name__}: "
-            f"{_first_line(error.__cause__ or error)}. Look at data.hub_config and "
+            f"{_in_one_line(error.__cause__ or error)}. Look at data.hub_config and "
             "data.hub_revision (a set that is made by a script often has its files at "
             "data.hub_revision=refs/convert/parquet), or download its files and name their "
             "folder: data.path=FOLDER"
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
+def _in_one_line(error: BaseException) -> str:
+    return textwrap.shorten(str(error), WORDS)
 
 
 def _hush() -> None:
@@ -248,31 +252,3 @@ def _tables(dataset: Opened, name: str) -> Iterator[pa.Table]:
         return
     with _explained(name):
         yield from rows.iter(batch_size=BATCH)
-
-
-def _texts(table: pa.Table, column: str, name: str) -> Iterator[str]:
-    paths = {".".join(path): path for path in _leaves(table.schema)}
-    path = paths.get(column) or paths.get(f"translation.{column}")
-    if path is None:
-        raise DataError(
-            f"{name} has no column {column!r}; it has: {', '.join(map(repr, paths))}. Set "
-            "data.source_column and data.target_column"
-        )
-    texts = table[path[0]]
-    if len(path) > 1:
-        texts = pc.struct_field(texts, list(path[1:]))
-    kind = texts.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
-        raise DataError(
-            f"{name}: column {column!r} holds no text, but for example {texts[0].as_py()!r}"
-        )
-    return ((text or "").strip() for text in texts.to_pylist())
-
-
-def _leaves(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for field in fields:
-        here = (*above, field.name)
-        if pa.types.is_struct(field.type):
-            yield from _leaves(field.type, here)
-        else:
-            yield here

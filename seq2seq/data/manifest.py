@@ -46,12 +46,16 @@ def write_manifest(folder: Path, files: Sequence[File], facts: dict[str, Any]) -
     replace_text(folder / NAME, json.dumps(said, ensure_ascii=False))
 
 
-def read_manifest(folder: Path, verify: bool = False) -> dict[str, Any] | None:
+def read_manifest(
+    folder: Path, verify: bool = False, discard: bool = False
+) -> dict[str, Any] | None:
     """What the folder holds; None if it is not complete.
 
     Args:
         folder: of prepared data.
         verify: read each file and compare its hash, not its size alone.
+        discard: remove what is damaged, so that it is made again; only while nobody else works
+            in the folder.
     """
     try:
         said = json.loads((folder / NAME).read_text(encoding="utf-8"))
@@ -62,10 +66,10 @@ def read_manifest(folder: Path, verify: bool = False) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     for name in damaged:
-        log.warning("%s is damaged or missing: it is made again", folder / name)
+        log.warning("%s is damaged or missing", folder / name)
+    for name in [*damaged, NAME] if damaged and discard else ():
         (folder / name).unlink(missing_ok=True)
     if damaged:
-        (folder / NAME).unlink()
         return None
     found: dict[str, Any] = said
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,4 +65,21 @@ def weigh_members(
     return [
         Member(name, first, last, named.get(name, float(weight)))
         for (name, first, last), weight in zip(members, weights, strict=True)
+    ]
+
+
+def mixture_figures(
+    data: DataConfig, members: Sequence[tuple[str, int, int]]
+) -> list[dict[str, Any]]:
+    """For the report: "member", "pairs", "weight" (times per epoch), "share" (of an epoch)."""
+    weighed = weigh_members(data, members)
+    total = sum(member.size for member in weighed)
+    return [
+        {
+            "member": member.name,
+            "pairs": member.last - member.first,
+            "weight": round(member.weight, 4),
+            "share": round(member.size / total, 4),
+        }
+        for member in weighed
     ]

@@ -24,27 +24,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from tqdm import tqdm
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
-from seq2seq.data.checks import Losses, check_disk, check_members
+from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
-from seq2seq.data.corpus import Pair
-from seq2seq.data.dedup import repeated_rows
+from seq2seq.data.dedup import mark_duplicates
 from seq2seq.data.engines import Engine, LocalEngine
 from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
 from seq2seq.data.manifest import File, read_manifest, write_manifest
-from seq2seq.data.mixture import weigh_members
+from seq2seq.data.mixture import mixture_figures
 from seq2seq.data.report import Report, read_report, write_report
 from seq2seq.data.shards import (
     Shards,
     read_facts,
-    read_keys,
-    read_table,
-    read_texts,
     write_lengths,
-    write_table,
 )
 from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.stats import (
@@ -54,7 +48,7 @@ from seq2seq.data.stats import (
     token_figures,
     vocabulary_figures,
 )
-from seq2seq.data.steps import EXAMPLES, clean_block, tokenise_part
+from seq2seq.data.steps import clean_block, sample_pairs, tokenise_part
 from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError
 from seq2seq.files import alone
@@ -108,7 +102,7 @@ def prepare(
         engine: what runs the steps; None = processes of this machine.
 
     Raises:
-        DataError: the text cannot be read, nothing of it is left, or the disk is too small.
+        DataError: the text cannot be read, hardly anything of it is left, or the disk is full.
     """
 
     def waiting() -> None:
@@ -120,7 +114,8 @@ def prepare(
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
         with alone(work.folder / "lock", waiting):
-            return work.find() or work.run(engine or LocalEngine(data.processes))
+            found = work.find(discard=True)
+            return found or work.run(engine or LocalEngine(data.processes))
     except OSError as error:
         raise DataError(
             f"the corpus cannot be prepared: {error}. What is done stays; make room or mend the "
@@ -159,13 +154,13 @@ class Preparation:
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
         self.seconds: dict[str, float] = {}
 
-    def find(self) -> Prepared | None:
-        """What an earlier preparation left, if it is whole."""
+    def find(self, discard: bool = False) -> Prepared | None:
+        """What an earlier preparation left, if it is whole; what is damaged may be discarded."""
         vocabularies = self._vocabularies()
         if vocabularies is None:
             return None
         folder = self._ids_folder(vocabularies)
-        said = read_manifest(folder, self.data.verify)
+        said = read_manifest(folder, self.data.verify, discard)
         if said is None:
             return None
         try:
@@ -173,7 +168,8 @@ class Preparation:
         except (OSError, ValueError, TypeError):
             return None
         members = [(str(name), first, last) for name, first, last in said["members"]]
-        if report.mixture != (mixture := self._mixture(members)):  # other weights than last time
+        mixture = mixture_figures(self.data, members)
+        if report.mixture != mixture:  # other weights than last time
             report.mixture, report.settings = mixture, self._settings()
             with suppress(OSError):  # the folder may be someone else's
                 write_report(report, folder)
@@ -189,9 +185,6 @@ class Preparation:
                 self.older,
             )
         self.text.mkdir(exist_ok=True)
-        found = self._vocabularies()
-        ids = [] if found is None else [self._ids_folder(found)]
-        check_disk(self.data, self.tokenizer, self.sources, [self.text, *ids])
         with self._timed("clean"):
             files = self._clean(engine)
         parts = [self.text / file["file"] for file in files]
@@ -204,11 +197,17 @@ class Preparation:
         no_text = "its files hold no pair that cleaning= keeps; look at them"
         check_members(self.data, self.sources, kept, no_text)
         with self._timed("duplicates"):
-            repeated = self._mark_duplicates(parts)
+            repeated = [np.zeros(0, np.int64)] * len(parts)
+            if "duplicate" in self.cleaning.filters:
+                repeated = mark_duplicates(parts, self.repeated_file, self.data.processes)
         if read_manifest(self.text) is None:
             write_manifest(self.text, files, {"settings": self._settings()})
         with self._timed("tokenizer"):
-            vocabularies = self._vocabularies() or self._learn(parts, repeated)
+            vocabularies = self._vocabularies()
+            if vocabularies is None:
+                sample = functools.partial(sample_pairs, parts, repeated, self.tokenizer.sample)
+                vocabularies = Vocabularies.train(sample, self.tokenizer)
+                vocabularies.save(self._vocabulary_folder())
         folder = self._ids_folder(vocabularies)
         vocabularies.save(folder / VOCABULARY)
         with self._timed("tokenise"):
@@ -217,7 +216,7 @@ class Preparation:
 
     def _clean(self, engine: Engine) -> list[File]:
         """Entries of the parts of cleaned text, in the order of the corpus."""
-        if said := read_manifest(self.text, self.data.verify):
+        if said := read_manifest(self.text, self.data.verify, discard=True):
             files: list[File] = said["files"]
             return files
         losses, found = Losses(self.cleaning, self.sources), []
@@ -228,26 +227,6 @@ class Preparation:
                 found.append(cleaned.file)
                 bar.update(cleaned.read)
         losses.check()
-        return found
-
-    def _mark_duplicates(self, parts: Sequence[Path]) -> list[np.ndarray]:
-        """The rows of each part that are left out."""
-        if "duplicate" not in self.cleaning.filters:
-            return [np.zeros(0, np.int64)] * len(parts)
-        with suppress(OSError, ValueError):
-            if read_facts(self.repeated_file)["parts"] == len(parts):
-                rows = read_table(self.repeated_file)["row"]
-                return [np.asarray(row.values) for row in rows]
-        found = repeated_rows(parts, self.text, threads=self.data.processes)
-        examples: list[Pair] = []
-        for path, rows in zip(parts, found, strict=True):
-            if len(rows) and len(examples) < EXAMPLES:
-                examples += zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
-        facts = {
-            "parts": len(parts), "pairs": sum(map(len, found)), "examples": examples[:EXAMPLES]
-        }  # fmt: skip
-        table = pa.table({"row": pa.array(found, pa.list_(pa.int64()))})
-        write_table(self.repeated_file, table, facts)
         return found
 
     def _vocabularies(self) -> Vocabularies | None:
@@ -262,21 +241,6 @@ class Preparation:
         names = ("kind", "vocab_size", "joint", "symbols", "sample")
         key = fingerprint([getattr(self.tokenizer, name) for name in names])
         return self.folder / f"vocabulary-{key}"
-
-    def _learn(self, parts: Sequence[Path], repeated: Sequence[np.ndarray]) -> Vocabularies:
-        """Learn the vocabulary from pairs whose keys are below a bound: a random sample."""
-        kept = sum(len(read_keys(path)) for path in parts) - sum(map(len, repeated))
-        bound = (2**64 - 1) * min(self.tokenizer.sample, kept) // kept
-
-        def sample() -> Iterator[Pair]:
-            for path, left_out in zip(parts, repeated, strict=True):
-                rows = np.flatnonzero(read_keys(path) <= np.uint64(bound))
-                rows = np.setdiff1d(rows, left_out, assume_unique=True)
-                yield from zip(*read_texts(path, rows), strict=True)
-
-        learned = Vocabularies.train(sample, self.tokenizer)
-        learned.save(self._vocabulary_folder())
-        return learned
 
     def _ids_folder(self, vocabularies: Vocabularies) -> Path:
         t = self.tokenizer
@@ -398,22 +362,9 @@ class Preparation:
             vocabulary=vocabulary_figures(shards, vocabularies),
             overlap=overlap(paths, self.evaluation, self.cleaner),
             samples=[list(pair) for pair in random_pairs(paths, repeated)],
-            mixture=self._mixture(said["members"]),
+            mixture=mixture_figures(self.data, said["members"]),
             seconds=self.seconds,
         )
-
-    def _mixture(self, members: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
-        weighed = weigh_members(self.data, members)
-        total = sum(member.size for member in weighed)
-        return [
-            {
-                "member": member.name,
-                "pairs": member.last - member.first,
-                "weight": round(member.weight, 4),
-                "share": round(member.size / total, 4),
-            }
-            for member in weighed
-        ]
 
     def _settings(self) -> dict[str, Any]:
         return {

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
-
 from seq2seq.config import CorpusConfig, DataConfig
 from seq2seq.data.corpus import Pair, Where, find_files, kind_of, read_pairs, values_of
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
@@ -25,7 +23,6 @@ log = logging.getLogger(__name__)
 # Of a corpus, in the words of an error; not a part of a file's name.
 SETTING = re.compile(r"(?<![\w/.-])data\.(path|train|val|test|hub\w*|urls|where|\w+_column)\b")
 MOST = 8  # values of a column that an error names
-COMPRESSION = 3.5  # text by gzip or zstd, as a rule
 
 
 @dataclass(frozen=True)
@@ -67,10 +64,6 @@ class FileSource:
             told.append(f"{column!r} has {', '.join(map(repr, values[:MOST])) or 'no value'}{more}")
         return f"{self.name}: {'; '.join(told)}"
 
-    def text_bytes(self) -> int:
-        """About how much text there is."""
-        return sum(_text_bytes(path, self.columns) for path in self.files)
-
 
 @dataclass(frozen=True)
 class HubSource:
@@ -100,11 +93,6 @@ class HubSource:
 
     def looks(self) -> list[Any]:
         return [self.name, self.corpus.hub_revision]
-
-    def text_bytes(self) -> int:
-        from seq2seq.data import hub
-
-        return int(hub.open_split(self.corpus, self.split).data.nbytes)
 
 
 @dataclass(frozen=True)
@@ -148,14 +136,6 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
             f"data.members.NAME.{split}"
         )
     return sources
-
-
-def text_bytes(sources: Sequence[Source]) -> int:
-    """About how much text they have; that of a file once, whose rows several may share."""
-    sizes: dict[str, int] = {}
-    for source in sources:
-        sizes[source.name] = max(sizes.get(source.name, 0), source.text_bytes())
-    return sum(sizes.values())
 
 
 def without_variants(sources: Sequence[Source]) -> list[FileSource | HubSource]:
@@ -285,21 +265,3 @@ def _plain_sources(
         )
     groups = [tuple(files[first : first + size]) for first in range(0, len(files), size)]
     return [FileSource(member, group, columns, corpus.where) for group in groups]
-
-
-def _text_bytes(path: Path, columns: tuple[str, str]) -> int:
-    if path.suffix != ".parquet":
-        size = path.stat().st_size
-        return int(size * COMPRESSION) if path.suffix in (".gz", ".zst") else size
-    try:
-        metadata = pyarrow.parquet.read_metadata(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a readable parquet file: {error}") from error
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
-    wanted = {*columns, "translation"}
-    return sum(
-        chunk.total_uncompressed_size
-        for chunk in chunks
-        if wanted & set(chunk.path_in_schema.split("."))
-    )

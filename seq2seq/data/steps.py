@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,14 @@ import pyarrow as pa
 from seq2seq.data.cleaning import Cleaner, pair_key
 from seq2seq.data.corpus import Pair
 from seq2seq.data.manifest import File
-from seq2seq.data.shards import ids_table, read_facts, read_texts, write_table, written_entry
+from seq2seq.data.shards import (
+    ids_table,
+    read_facts,
+    read_keys,
+    read_texts,
+    write_table,
+    written_entry,
+)
 from seq2seq.data.sources import Source
 from seq2seq.data.vocabularies import Vocabularies
 
@@ -131,6 +138,18 @@ def clean_block(cleaner: Cleaner, folder: Path, block: Block) -> Cleaned:
     facts = read_facts(path)
     entry["source"] = block.source
     return Cleaned(entry, facts["read"], facts["dropped"], facts["examples"])
+
+
+def sample_pairs(
+    parts: Sequence[Path], left_out: Sequence[np.ndarray], size: int
+) -> Iterator[Pair]:
+    """About `size` pairs drawn by their keys: a random sample, the same each time."""
+    kept = sum(len(read_keys(path)) for path in parts) - sum(map(len, left_out))
+    bound = (2**64 - 1) * min(size, kept) // kept
+    for path, without in zip(parts, left_out, strict=True):
+        rows = np.flatnonzero(read_keys(path) <= np.uint64(bound))
+        rows = np.setdiff1d(rows, without, assume_unique=True)
+        yield from zip(*read_texts(path, rows), strict=True)
 
 
 def tokenise_part(

@@ -114,6 +114,3 @@ class VariedSource:
 
     def looks(self) -> list[Any]:
         return [*self.source.looks(), dict(self.shares)]
-
-    def text_bytes(self) -> int:
-        return round(self.source.text_bytes() * (1 + sum(self.shares.values())))

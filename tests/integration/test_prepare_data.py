@@ -140,7 +140,7 @@ def test_ctrl_c_ends_all_processes_with_one_line(tmp_path, corpus):
         (["+data.weights.a=x"], 2, "data.weights.a"),
         (["data.source_column=de"], 1, "has no column 'de'; it has: 'en', 'fr'"),
         (["data.cache=/proc/nowhere"], 1, "cannot be prepared"),
-        (["cleaning.max_words=1"], 1, "data=files has no usable train pair"),
+        (["cleaning.max_words=1"], 1, "cleaning drops 205 of 205 pairs"),
     ],
 )
 def test_a_mistake_is_one_plain_message(script, corpus, tmp_path, overrides, code, useful):

@@ -6,7 +6,12 @@ from typing import Any
 
 import hydra
 import pytest
-from benchmarks.settings import CompareConfig, DecodeBenchmarkConfig, TrainBenchmarkConfig
+from benchmarks.settings import (
+    CompareConfig,
+    DataBenchmarkConfig,
+    DecodeBenchmarkConfig,
+    TrainBenchmarkConfig,
+)
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -26,7 +31,7 @@ SCHEMAS: dict[str, type[Any]] = {  # by main file
     "evaluate": EvaluateConfig,
     "prepare_data": PrepareConfig,
     "average_checkpoints": AverageConfig,
-    "benchmark_data": PrepareConfig,
+    "benchmark_data": DataBenchmarkConfig,
     "benchmark_train": TrainBenchmarkConfig,
     "benchmark_decode": DecodeBenchmarkConfig,
     "compare_attention": CompareConfig,

@@ -78,7 +78,7 @@ def schemas() -> dict[str, type[Any]]:
 
     return {
         "average_checkpoints": config.AverageConfig,
-        "benchmark_data": config.PrepareConfig,
+        "benchmark_data": settings.DataBenchmarkConfig,
         "benchmark_decode": settings.DecodeBenchmarkConfig,
         "benchmark_train": settings.TrainBenchmarkConfig,
         "compare_attention": settings.CompareConfig,

@@ -207,15 +207,15 @@ def test_a_missing_column_names_those_there_are():
     dataset = opened({"id": [1], "translation": [{"en": "a", "fr": "b"}]})
     with pytest.raises(
         DataError,
-        match=r"^set has no column 'de'; it has: 'id', 'translation\.en', 'translation\.fr'\. "
-        r"Set data\.source_column and data\.target_column$",
+        match=r"^set has no column 'de'; it has: 'id', 'translation\.en', 'translation\.fr', "
+        r"'en', 'fr'\. Set data\.source_column and data\.target_column",
     ):
         list(read_hub(dataset, ("en", "de"), "set"))
 
 
 @pytest.mark.parametrize("column", [[3, 4], [["a"], ["b"]]])
 def test_a_column_of_something_else_is_refused(column):
-    with pytest.raises(DataError, match=r"set: column 'fr' holds no text, but for example"):
+    with pytest.raises(DataError, match=r"set, row 1: column 'fr' holds no text, but "):
         list(read_hub(opened({"en": ["a", "b"], "fr": column}), ("en", "fr"), "set"))
 
 
@@ -277,6 +277,8 @@ class Hub(BaseHTTPRequestHandler):
         if parts[0] != "datasets":
             self.answer(404)
             return
+        if len(parts) == 3:
+            parts += ["revision", "main"]
         _, owner, name, what, revision, *rest = parts
         folder = self.root / owner / name
         if name == "gated":

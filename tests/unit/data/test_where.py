@@ -15,7 +15,7 @@ from test_corpus import PACKERS
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, EvaluateConfig, TokenizerConfig
 from seq2seq.data.corpus import read_pairs
 from seq2seq.data.pipeline import prepare
-from seq2seq.data.sources import evaluation_pairs, find_sources, load_pairs, text_bytes
+from seq2seq.data.sources import evaluation_pairs, find_sources, load_pairs
 from seq2seq.data.streaming import StreamedBatches
 from seq2seq.errors import DataError
 from seq2seq.evaluation.evaluate import _test_set
@@ -154,16 +154,6 @@ def test_members_share_out_the_rows_of_a_file(tmp_path):
     assert prepared is not None
     sizes = {name: last - first for name, first, last in prepared.members}
     assert sizes == {"a": 4, "b": len(chosen(source=["books"], year=[2018]))}
-
-
-def test_the_text_of_a_shared_file_counts_once(tmp_path):
-    file = write(tmp_path / "train.tsv")
-    sources = find_sources(mixture(tmp_path), "train")
-    assert len(sources) == 2
-    assert text_bytes(sources) == file.stat().st_size
-    data = mixture(tmp_path)
-    data.members["a"].variants = {"capitals": 0.5}  # the larger counts, which is not the last
-    assert text_bytes(find_sources(data, "train")) == int(1.5 * file.stat().st_size)
 
 
 @pytest.mark.parametrize(("shared", "setting"), [(True, "data"), (False, "data.members.a")])

@@ -82,7 +82,7 @@ def test_the_prepared_training_text_is_found_in_the_cache(run, corpus):
 
 
 def test_a_run_tells_its_data_from_others_of_the_same_vocabulary(run, corpus, tmp_path):
-    (prepared,) = (tmp_path / "cache" / "prepared").iterdir()
+    (prepared,) = (tmp_path / "cache" / "corpora").iterdir()
     (ids,) = prepared.glob("ids-*")
     shutil.copytree(prepared, prepared.with_name("files-copy"))
     shutil.copy(ids / "report.json", run / "data_report.json")
@@ -97,7 +97,7 @@ def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, mo
     monkeypatch.setattr("seq2seq.evaluation.evaluate.MANY", 2)
     unknown["many"] = evaluate(settings(run, corpus))
     assert evaluate(settings(run, corpus, training_text="all")).overlap["training_pairs"] == 3
-    (prepared,) = (tmp_path / "cache" / "prepared").iterdir()
+    (prepared,) = (tmp_path / "cache" / "corpora").iterdir()
     report = next(prepared.glob("ids-*/report.json"))
     text = report.read_text()
     report.write_text("[]")
