@@ -94,7 +94,7 @@ def source_ignored(run: Record) -> Found:
 def overfitting(run: Record) -> Found:
     """The training loss falls far, and the validation loss rises, or stays where it was."""
     points, train = run.curves.get("val/nll", ()), run.values("train/nll", late=True)
-    if len(points) < 3 or not train:
+    if len(points) < 3 or not train or diverged(run) or not_learning(run):
         return None
     best = min(value for _, value in points)
     limit = best + 0.03 * abs(best)
