@@ -30,7 +30,6 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # one order of additions: runs are equal to the bit
     "WANDB_MODE": "offline",
     "HF_HUB_OFFLINE": "1",
-    "XDG_CONFIG_HOME": os.devnull,  # no model was chosen
 }
 ENVIRONMENT.pop("SEQ2SEQ_MODEL", None)
 
@@ -88,6 +87,7 @@ def cache(tmp_path_factory) -> Path:
     """Prepared corpora of all tests go here, and never to the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
     os.environ["SEQ2SEQ_CACHE"] = ENVIRONMENT["SEQ2SEQ_CACHE"] = str(folder)
+    ENVIRONMENT["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))  # no model was chosen
     return folder
 
 
