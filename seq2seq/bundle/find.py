@@ -194,9 +194,9 @@ def model_folder(name: str | Path) -> Path:
     known = ", ".join(sorted(file.parent.name for file in PRETRAINED.glob("*/config.json")))
     absent = "" if known or str(name) != GENERAL else f"; the shipped model is not in {PRETRAINED}"
     raise BundleError(
-        f"no model folder {name}: give the folder of a run (runs/...) or of a bundle"
+        f"no model folder {name}: give the folder of a run (runs/...) or of a bundle, or a model "
+        "of the Hugging Face hub (hf:OWNER/NAME)"
         + (f", or the name of a shipped model ({known})" if known else absent)
-        + ", or hf:OWNER/NAME of the Hugging Face hub"
     )
 
 

@@ -516,7 +516,7 @@ def test_options_of_the_model(command, capitals, tmp_path):
 MISTAKES = [
     ("--attention no/a.png x", 1, "the folder of --attention no/a.png does not exist: make it"),
     ("--attention model.png x", 1, "--attention model.png is a folder: name a file in it"),
-    (f"--file {'x' * 300}", 1, "a file name is too long: xxx"),
+    (f"--file {'x' * 300}", 1, "a file name is too long (xxx"),
     (f"--output {'x' * 240} x", 1, "is too long: give one of at most 225 bytes"),
     ("--terms nowhere.tsv x", 1, "cannot read the terms nowhere.tsv"),
     ("--model /nowhere x", 1, "no model folder /nowhere: give the folder of a run"),

@@ -334,7 +334,8 @@ def test_a_truncated_packed_file_is_named(packed, fault, tmp_path):
     pairs = [(f"line {i}", str(i * i)) for i in range(500)]
     [file] = write_tsv(tmp_path / f"a.tsv{packed}", pairs)
     file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(DataError, match=rf"cannot read \S*{file.name} after line \d+: .*{fault}"):
+    said = rf"cannot read \S*{file.name}( after line \d+)?: .*{fault}"
+    with pytest.raises(DataError, match=said):
         read([file])
 
 
