@@ -30,10 +30,6 @@ def bare_words(text: str) -> list[str]:
 
 class Alignment(AttentiveStep):
     """Finds which words of a sentence and of its translation belong together.
-
-    Args:
-        vocabularies: cut words into tokens.
-        as_read, as_written: make of words of each side what the model knows.
     """
 
     name = "alignment"

@@ -232,8 +232,6 @@ class CTranslate2Engine:
         """Have sentences of equal rules translated in the background.
 
         Args:
-            batch: at least one sentence.
-            config: settings of the search.
             penalty: the exponent of its length penalty.
             strict: no mark can come; the other probabilities are raised in its stead.
         """

@@ -46,7 +46,6 @@ class Terminology(Step):
         banned: target phrases that no translation should contain, however they are written in
             capitals, nor words that begin with one.
         inline: whether the model has learnt to read terms in its source.
-        languages: any.
 
     Raises:
         UserError: a phrase of a pair is empty, or holds what is banned.
