@@ -40,7 +40,6 @@ class Alignment(AttentiveStep):
         as_read: Callable[[str], str],
         as_written: Callable[[str], str],
     ):
-        super().__init__()
         self.vocabularies, self.as_read, self.as_written = vocabularies, as_read, as_written
 
     def looks(self, result: Translation, state: str) -> tuple[list[Ids], list[Ids]]:

@@ -96,10 +96,10 @@ class Translator:
             Casing(own),
             Typography(own, print_french=typography),
             Alignment(self.vocabularies, self.as_read, self.as_written),
-            Markup(self.vocabularies, self.as_read, "quotation" not in out, own),
+            Markup(self.vocabularies, self.as_read, "quotation" not in out),
             Normalisation(self.as_read),
             Placeholders(own, terms.spans),
-            Degeneration(own),
+            Degeneration(),
             terms,
         ]
         return [step for step in every if step.name not in out]
@@ -232,9 +232,8 @@ class Translator:
     def _terms(self, terms: Mapping[str, str], banned: Sequence[str]) -> Terminology:
         phrases = {readable(source): readable(target) for source, target in terms.items()}
         return Terminology(
-            phrases, readable_list("banned", banned),
-            inline=self._knows_terms, languages=self.languages,
-        )  # fmt: skip
+            phrases, readable_list("banned", banned), inline=self._knows_terms
+        )
 
     def _layout(self, text: str, segmentation: Segmentation, source_language: str) -> Layout:
         """The pieces of a text; none of one that is to be left, as it is in another language."""

@@ -86,9 +86,7 @@ class Markup(AttentiveStep):
         vocabularies: Vocabularies,
         normalise: Callable[[str], str],
         quotations: bool = True,
-        languages: tuple[str, str] = ("en", "fr"),
     ):
-        super().__init__(languages)
         self.vocabularies, self.normalise = vocabularies, normalise
         self.quotations = quotations
 

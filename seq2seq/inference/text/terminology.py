@@ -60,9 +60,7 @@ class Terminology(Step):
         banned: Sequence[str] = (),
         *,
         inline: bool = False,
-        languages: tuple[str, str] = ("en", "fr"),
     ):
-        super().__init__(languages)
         own = [phrase.strip() for phrase in banned if phrase.strip()]
         # As a search can ban them; a sentence may begin with one.
         self.banned = list(dict.fromkeys(s for p in own for s in (p, p[:1].upper() + p[1:])))
