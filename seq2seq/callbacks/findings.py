@@ -13,7 +13,6 @@ from seq2seq.evaluation.training_text import TrainingText, compare
 from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
 from seq2seq.training.findings import Finding, Record, findings
-from seq2seq.training.provenance import Provenance
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
@@ -39,11 +38,9 @@ class Findings(Callback):
 
     def on_train_start(self, trainer: Trainer) -> None:
         if trainer.run.processes.rank == 0:
-            origin = Provenance.read(trainer.run.folder)
-            device = origin.starts[-1].device if origin and origin.starts else ""
             if trainer.step == 0:
                 trainer.log(leakage(trainer))
-            self._record = Record(trainer.run.settings, data=self.data, device=device)
+            self._record = Record(trainer.run.settings, data=self.data)
             self._tell(trainer)
 
     def on_validation_end(self, trainer: Trainer) -> None:

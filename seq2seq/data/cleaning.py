@@ -221,7 +221,7 @@ def _is_foreign(text: str, language: str, least: int) -> bool:
     own = len(found & _FUNCTION_WORDS.get(language, frozenset()))
     if own >= 2 + 2 * (len(found) - own) + len(words) // 20:
         return False
-    detector = _detector()
+    detector = language_detector()
     if detector.classify(text)[0] == language:
         return False
     probability: float = dict(detector.rank(text))[language]
@@ -229,7 +229,7 @@ def _is_foreign(text: str, language: str, least: int) -> bool:
 
 
 @cache
-def _detector() -> LanguageIdentifier:
+def language_detector() -> LanguageIdentifier:
     """Loaded by the first text that needs it (half a second), once in each process."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -246,7 +246,7 @@ def check_languages(languages: Iterable[str]) -> None:
     """
     if {*languages} <= {"en", "fr"}:  # without loading the detector
         return
-    known = _detector().labels
+    known = language_detector().labels
     if unknown := ", ".join(language for language in languages if language not in known):
         raise ConfigError(
             [
@@ -258,7 +258,7 @@ def check_languages(languages: Iterable[str]) -> None:
 
 def language_of(text: str) -> str:
     """The code of the language that a text looks like."""
-    return str(_detector().classify(text)[0])
+    return str(language_detector().classify(text)[0])
 
 
 _QUOTED = re.compile("[\"“”«»„]|''|(?<![\\w'⟧])['‘](?=\\w)")

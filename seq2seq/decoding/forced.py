@@ -55,11 +55,6 @@ def forced_attention(
 ) -> list[np.ndarray]:
     """Attention weights of one head for given pairs, in one pass over each target.
 
-    Args:
-        model: in evaluation mode.
-        pairs: in any order.
-        head: the one that is asked for.
-
     Returns:
         (T, S) for each pair: in row t what was read to predict token t, the end mark last; rows
         sum to 1.

@@ -55,10 +55,6 @@ def output_limits(
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
     """Refuse what cannot be.
 
-    Args:
-        requests: any number.
-        limits: most tokens of each output, end mark included.
-
     Raises:
         RequestError: a request contradicts itself; names it.
         RoomError: none does, but a prefix does not fit into its limit; names its request.

@@ -47,12 +47,9 @@ def search(
     """Search for the translations of sources.
 
     Args:
-        model: what is searched.
         requests: sources of at most `max_length - 1` ids each.
-        config: strategy, beam, length penalty and limits.
         max_length: the model's limit in tokens.
         length_ratio: target tokens per source token, as in the training corpus.
-        device: where the model is.
         progress: called with the number of sentences that each batch finished.
         workers: batches that are searched at the same time on a CPU, by one thread each. They beat
             as many threads on one batch, which wait for each other at each operation.

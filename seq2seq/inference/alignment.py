@@ -30,10 +30,6 @@ def bare_words(text: str) -> list[str]:
 
 class Alignment(AttentiveStep):
     """Finds which words of a sentence and of its translation belong together.
-
-    Args:
-        vocabularies: cut words into tokens.
-        as_read, as_written: make of words of each side what the model knows.
     """
 
     name = "alignment"
@@ -44,7 +40,6 @@ class Alignment(AttentiveStep):
         as_read: Callable[[str], str],
         as_written: Callable[[str], str],
     ):
-        super().__init__()
         self.vocabularies, self.as_read, self.as_written = vocabularies, as_read, as_written
 
     def looks(self, result: Translation, state: str) -> tuple[list[Ids], list[Ids]]:

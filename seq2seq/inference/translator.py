@@ -57,7 +57,6 @@ class Translator:
         normalise: what was done to the sources it was trained on (`seq2seq/text.py`).
         normalise_target: what was done to the targets; None = the same.
         languages: codes of source and target.
-        without: names of steps that are left out, for all that it translates (`NAMES`).
     """
 
     def __init__(
@@ -69,10 +68,9 @@ class Translator:
         normalise_target: Sequence[str] | None = None,
         *,
         languages: tuple[str, str] = ("en", "fr"),
-        without: Iterable[str] = (),
     ):
         self.engine, self.vocabularies, self.decode = engine, vocabularies, decode
-        self.languages, self.without = languages, _known(without)
+        self.languages = languages
         self._normalise = normaliser(normalise)
         self._normalise_target = normaliser(
             normalise if normalise_target is None else normalise_target
@@ -96,10 +94,10 @@ class Translator:
             Casing(own),
             Typography(own, print_french=typography),
             Alignment(self.vocabularies, self.as_read, self.as_written),
-            Markup(self.vocabularies, self.as_read, "quotation" not in out, own),
+            Markup(self.vocabularies, self.as_read, "quotation" not in out),
             Normalisation(self.as_read),
             Placeholders(own, terms.spans),
-            Degeneration(own),
+            Degeneration(),
             terms,
         ]
         return [step for step in every if step.name not in out]
@@ -182,7 +180,7 @@ class Translator:
             progress: called with the number of pieces of text that were just translated.
             source_language: check notes a text that is surely in another language, leave does not
                 translate it either, trust does not look.
-            without: names of steps that are left out (`NAMES`), beside those of the translator.
+            without: names of steps that are left out (`NAMES`).
             settings: of `DecodeConfig` by name, such as `beam=5, n_best=3`; the others are as the
                 model was validated. With `max_ratio=0` the translation of a sentence has at most
                 `max_extra` tokens, the end mark among them, whatever is done to it.
@@ -193,7 +191,7 @@ class Translator:
             RequestError: what is banned stands in the prefix.
         """
         off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
-        out = {*self.without, *_known(without)}.union(*(OFF[n] for n, on in off.items() if not on))
+        out = _known(without).union(*(OFF[name] for name, on in off.items() if not on))
         if source_language not in SOURCE_LANGUAGE:
             known = ", ".join(SOURCE_LANGUAGE)
             raise UserError(f"source_language={source_language}: choose {known}")
@@ -232,9 +230,8 @@ class Translator:
     def _terms(self, terms: Mapping[str, str], banned: Sequence[str]) -> Terminology:
         phrases = {readable(source): readable(target) for source, target in terms.items()}
         return Terminology(
-            phrases, readable_list("banned", banned),
-            inline=self._knows_terms, languages=self.languages,
-        )  # fmt: skip
+            phrases, readable_list("banned", banned), inline=self._knows_terms
+        )
 
     def _layout(self, text: str, segmentation: Segmentation, source_language: str) -> Layout:
         """The pieces of a text; none of one that is to be left, as it is in another language."""

@@ -164,7 +164,6 @@ def start_residuals(layers: nn.ModuleList, zero: bool) -> None:
     large activations. So what each adds is divided by sqrt(N) (Radford et al. 2019, section 2.3).
 
     Args:
-        layers: the stack.
         zero: the blocks add nothing (Zhang et al. 2019, Fixup). The gradient first moves the last
             matrix of each, which is zero, then the others.
     """

@@ -123,9 +123,6 @@ class DirectLayerNorm(nn.LayerNorm):
 
 class JoinedSelfAttention(MultiHeadAttention):
     """Self-attention whose queries, keys and values are one product.
-
-    Args:
-        attention: what it replaces.
     """
 
     def __init__(self, attention: MultiHeadAttention):

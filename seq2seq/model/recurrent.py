@@ -104,11 +104,6 @@ class RecurrentState:
 class RecurrentModel(TranslationModel):
     """Recurrent encoder-decoder with attention, as in the paper but for GRU cells of PyTorch,
     tied embeddings and a tanh readout in place of maxout.
-
-    Args:
-        config: sizes.
-        vocab_size: number of token ids of the source.
-        target_vocab_size: the same of the target; None = they share a vocabulary.
     """
 
     config: RecurrentConfig

@@ -29,8 +29,6 @@ class Embedding(nn.Module):
     """Token ids (B, L) -> scaled vectors with positions and dropout (B, L, D).
 
     Args:
-        config: sizes and kinds.
-        tokens: the vectors of the tokens.
         zero_start: the first token counts as a vector of zeros, whatever it is.
     """
 
@@ -59,11 +57,6 @@ class Embedding(nn.Module):
 
 class Transformer(TranslationModel):
     """Encoder-decoder transformer (Vaswani et al. 2017).
-
-    Args:
-        config: sizes and kinds.
-        vocab_size: number of token ids of the source.
-        target_vocab_size: the same of the target; None = they share a vocabulary.
     """
 
     config: TransformerConfig

@@ -54,8 +54,7 @@ class Run:
     @property
     def findings(self) -> list[Finding]:
         """What looks wrong with it."""
-        device = self.origin.starts[-1].device if self.origin and self.origin.starts else ""
-        return findings(Record(self.settings, self.curves, self.samples, self.data, device))
+        return findings(Record(self.settings, self.curves, self.samples, self.data))
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:

@@ -27,7 +27,6 @@ class EMA:
     shadows. A step that was skipped does not count.
 
     Args:
-        model: whose weights are averaged.
         decay: of the average; its memory is 1 / (1 - decay) steps.
     """
 
@@ -82,8 +81,6 @@ class Snapshots:
     A snapshot holds what was validated: the moving average, if there is one.
 
     Args:
-        run_dir: folder of the run.
-        processes: of the run; the first one writes.
         count: snapshots in the average.
         by: `last`, or `best` by validation BLEU.
     """

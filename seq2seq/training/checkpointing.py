@@ -93,9 +93,6 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
 
 class SaveTimer:
     """When the state is saved beside validations: every N steps, or after so many minutes.
-
-    Args:
-        every_n_steps, every_minutes: as in the settings.
     """
 
     def __init__(self, every_n_steps: int, every_minutes: float | None = None):
@@ -271,11 +268,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse a checkpoint of a run whose config.yaml was edited since.
 
-    Args:
-        path: of the checkpoint.
-        then: the settings in it.
-        now: those of today, in the same form.
-
     Raises:
         RunError: names each setting that differs, then and now.
     """
@@ -310,10 +302,6 @@ def _changes(
 
 def restore(trainer: Trainer, path: Path, content: dict[str, Any]) -> None:
     """Give a trainer the state of a checkpoint, but for the random state; collective.
-
-    Args:
-        trainer: whose data know who takes them.
-        path, content: of the checkpoint.
 
     Raises:
         RunError: the data have changed, or the weights are those of another model.

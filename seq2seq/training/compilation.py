@@ -27,8 +27,6 @@ def compile_model(
     gradients (its DDPOptimizer), so that they travel while the backward pass goes on.
 
     Args:
-        model: in training mode, on its device.
-        device: of the model.
         forward_backward: of a batch, and whether processes exchange the gradients.
     """
     started = time.perf_counter()

@@ -30,10 +30,6 @@ def make_fabric(
     accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1, strategy: str = "auto"
 ) -> Fabric:
     """Fabric, which starts processes, places tensors and knows the precision.
-
-    Args:
-        accelerator, precision: as chosen for this machine.
-        devices, num_nodes, strategy: as in the settings of the trainer.
     """
     chosen: str | Strategy = strategy
     if strategy == "fsdp":

@@ -73,12 +73,6 @@ def dry_run(
     precision: str,
 ) -> None:
     """Say how large everything is and how long training would take; make a few steps to find out.
-
-    Args:
-        config: settings, all lengths in steps.
-        data: prepared or opened.
-        model: whose weights are changed by the steps made.
-        accelerator, precision: as chosen for this device.
     """
     _, typical, largest = data.examples()
     _tell("parameters", _sizes(model))

@@ -76,9 +76,6 @@ def choose_precision(
     for it and the model is wide enough to gain from them, else fp32.
 
     Args:
-        config: which precision.
-        accelerator: `cpu` or `gpu`.
-        model: that is trained.
         data: says whether batches have few shapes (`length_multiple=0`).
 
     Returns:

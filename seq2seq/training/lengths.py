@@ -16,7 +16,6 @@ def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
     """The settings with every length as a whole number of steps.
 
     Args:
-        config: settings as the user gave them.
         data: prepared; asked for the size of an epoch only where a length needs it.
 
     Raises:

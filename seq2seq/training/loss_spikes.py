@@ -117,10 +117,8 @@ class SkippedSteps:
     """Says which steps were skipped and why; the sentences go to `<run>/bad_steps/step-N.json`.
 
     Args:
-        run: its folder, and the rank of this process.
         config: `max_loss_spike`; `on_loss_spike`, whether the first skipped step ends the run or
             only `MOST_IN_A_ROW` of them.
-        vocabularies: those of the model.
 
     Attributes:
         error: what ends the run once its state is saved; None = it goes on.

@@ -91,13 +91,6 @@ def note_start(
     run_dir: Path, parameters: int, device: str, processes: int, report: Report | None
 ) -> None:
     """Add this start to `origin.json`, and keep the report of its data.
-
-    Args:
-        run_dir: the run's folder.
-        parameters: of the model.
-        device: with precision and kernels, in words.
-        processes: that train together.
-        report: of the prepared data; None if it is streamed.
     """
     data = report.fingerprint if report else None
     start = LaunchRecord(
@@ -124,10 +117,6 @@ def note_start(
 
 def facts(run_dir: Path, attention: str) -> dict[str, Any]:
     """What trackers show beside the settings; none if the last start did not note itself.
-
-    Args:
-        run_dir: the run's folder.
-        attention: kernels that attention runs on, in words.
     """
     known = Provenance.read(run_dir)
     if known is None:

@@ -36,7 +36,6 @@ def sharded_strategy(processes: int, bf16: bool) -> ModelParallelStrategy:
     """Shares the model of a task out among all processes.
 
     Args:
-        processes: of the run.
         bf16: gather weights in bf16; gradients are added up in 32 bits.
     """
     return ModelParallelStrategy(

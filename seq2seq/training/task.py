@@ -13,10 +13,6 @@ from seq2seq.training.loss import translation_loss
 
 class TranslationTask(nn.Module):
     """Maps a batch to sums of its losses; `trainer.py` divides them by the number of tokens.
-
-    Args:
-        model: the network.
-        optim: label smoothing; optimiser and schedule for the trainer.
     """
 
     def __init__(self, model: TranslationModel, optim: OptimConfig):

@@ -42,9 +42,6 @@ class Timer:
     A GPU works while the host goes on. There a mark is an event in the GPU's stream: nothing waits
     for it until the times are read, and it says when the GPU came by. So `data` is the time in
     which the GPU had nothing to do for want of a batch.
-
-    Args:
-        device: that trains.
     """
 
     def __init__(self, device: torch.device):

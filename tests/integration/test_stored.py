@@ -62,6 +62,11 @@ GONE: dict[tuple[str, str], str] = {
        for name in ("diverse", "mbr")},
     **{("options of translate", name): "--beam, --sample; docs/results.md: a plain beam is better"
        for name in ("--coverage", "--diverse", "--diversity", "--mbr", "--samples")},
+    # Checks of runs, which no measurement on planted faults defended.
+    ("findings", "slows_down"): "the curve perf/step_seconds",
+    ("findings", "length_off"): "the curve val/length_ratio",
+    ("findings", "batch_small"): "docs/training.md: trainer.accumulate",
+    ("findings", "full_precision"): "the line `device` of the log; trainer.precision=auto",
     # A dry run names the parts of a model as its code does, and shows no shapes and no sentences.
     **{
         ("dry run", name): "parts under `parameters`; `measured` for activations"

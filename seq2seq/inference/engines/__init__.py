@@ -123,8 +123,6 @@ def choose_engine(
     nothing is asked that it does otherwise (`BothEngines` has the exception).
 
     Args:
-        paths: of the models.
-        device, precision: as they were asked for.
         lacking: what is asked for that CTranslate2 has not, or not the same each time, in words.
     """
     from importlib.util import find_spec

@@ -63,21 +63,13 @@ class CTranslate2Engine:
         device: auto, cpu or cuda.
         precision: of the arithmetic: auto (as the weights are stored, or what is nearest on this
             device), float32, float16, bfloat16, int8, ...
-        workers: batches that are computed at the same time, by one thread each; None = one for
-            each core. They beat as many threads on one batch, which wait for each other.
 
     Raises:
         BundleError: the folder is damaged, or of another version.
         UserError: the device or the precision is not there, or there is no room.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        device: str = "auto",
-        precision: str = "auto",
-        workers: int | None = None,
-    ):
+    def __init__(self, folder: Path, device: str = "auto", precision: str = "auto"):
         self.bundle = read_config(folder / "config.json")
         require_layout(folder)
         self.max_length, self.length_ratio = self.bundle.model.max_length, self.bundle.length_ratio
@@ -85,7 +77,7 @@ class CTranslate2Engine:
         self._source = self.vocabularies.source.names()
         self._target = self.vocabularies.target.names()
         self._ids = {name: number for number, name in enumerate(self._target)}
-        self._model = _load(folder, device, precision, workers)
+        self._model = _load(folder, device, precision)
         self._workers: int = self._model.num_translators
 
     def search(
@@ -103,7 +95,7 @@ class CTranslate2Engine:
             for request in requests
         ]
         check_requests(requests, [most for _, most in limits])
-        tasks = [Task(*task) for task in zip(requests, limits, strict=True)]
+        tasks = [Task(one, *limit) for one, limit in zip(requests, limits, strict=True)]
         found, unsure = self._found(tasks, config, progress)
         pairs = [
             (tasks[row].request.source, without_end(output))
@@ -187,7 +179,7 @@ class CTranslate2Engine:
         for strict in (False, True):
             rows = [row for row in cut if (row in strict_rows) == strict]
             chosen = [
-                replace(task, limit=(task.least, min(2 * task.most, self.max_length)))
+                replace(task, most=min(2 * task.most, self.max_length))
                 for task in (tasks[row] for row in rows)
             ]
             penalty = -LARGE / math.log10(1 + max((task.most for task in chosen), default=1))
@@ -232,8 +224,6 @@ class CTranslate2Engine:
         """Have sentences of equal rules translated in the background.
 
         Args:
-            batch: at least one sentence.
-            config: settings of the search.
             penalty: the exponent of its length penalty.
             strict: no mark can come; the other probabilities are raised in its stead.
         """
@@ -282,7 +272,7 @@ class CTranslate2Engine:
         return [self._target[i] for i in ids]
 
 
-def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any:
+def _load(folder: Path, device: str, precision: str) -> Any:
     """The `ctranslate2.Translator` of a folder."""
     package = require_ctranslate2()
     kind, index = choose_device(device, precision)
@@ -292,7 +282,8 @@ def _load(folder: Path, device: str, precision: str, workers: int | None) -> Any
             device=kind,
             device_index=index,
             compute_type="default" if precision == "auto" else precision,
-            inter_threads=(workers or _threads()) if kind == "cpu" else 1,
+            # Several batches of one thread each beat as many threads that share one batch.
+            inter_threads=_threads() if kind == "cpu" else 1,
             intra_threads=1,
         )
     except (RuntimeError, ValueError) as error:

@@ -30,19 +30,12 @@ class Task:
     """A sentence to be translated.
 
     Attributes:
-        limit: fewest output tokens before the end mark, and most with it.
+        least, most: output tokens before the end mark at least, and with it at most.
     """
 
     request: Request
-    limit: tuple[int, int]
-
-    @property
-    def least(self) -> int:
-        return self.limit[0]
-
-    @property
-    def most(self) -> int:
-        return self.limit[1]
+    least: int
+    most: int
 
     @property
     def ruled(self) -> bool:

@@ -21,6 +21,9 @@ class Casing(Step):
 
     name = "casing"
 
+    def __init__(self, languages: tuple[str, str] = ("en", "fr")):
+        self.languages = languages
+
     def before(self, text: str) -> tuple[str, bool]:
         small = in_prose(text, self._small)
         return small, small != text

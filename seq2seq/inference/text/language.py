@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING
 
+from seq2seq.data.cleaning import language_detector
 from seq2seq.inference.text.tags import blanked, find_markup
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
 
 # Words that show English at once: loading the identifier takes longer than most translations.
 _ENGLISH = {
@@ -42,18 +38,9 @@ def foreign(text: str, language: str = "en") -> str:
     english = sum(word.lower().replace("’", "'") in _ENGLISH for word in words)
     if english >= max(1, len(words) / 6):
         return ""
-    first, *_ = ranked = _identifier().rank(" ".join(words))
+    first, *_ = ranked = language_detector().rank(" ".join(words))
     if first[0] == language or dict(ranked)[language] >= _UNLIKELY:
         return ""
     if first[0] not in LANGUAGES or (first[0] == "fr" and len(words) < _FEWEST_FRENCH):
         return ""
     return str(first[0])
-
-
-@cache
-def _identifier() -> LanguageIdentifier:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    found.set_languages(set(found.labels) - {"pcm"})  # Nigerian Pidgin: "born October 20"
-    return found

@@ -77,7 +77,6 @@ class Markup(AttentiveStep):
         normalise: what will be done to the text later; it must not move what is placed here.
         quotations: whether quotation marks are taken out, too: models that saw few of them lose
             the words inside.
-        languages: any.
     """
 
     name = "markup"
@@ -87,9 +86,7 @@ class Markup(AttentiveStep):
         vocabularies: Vocabularies,
         normalise: Callable[[str], str],
         quotations: bool = True,
-        languages: tuple[str, str] = ("en", "fr"),
     ):
-        super().__init__(languages)
         self.vocabularies, self.normalise = vocabularies, normalise
         self.quotations = quotations
 

@@ -297,8 +297,7 @@ class Placeholders(Step):
         languages: tuple[str, str] = ("en", "fr"),
         replaced: Callable[[str], Sequence[tuple[int, int]]] = lambda text: (),
     ):
-        super().__init__(languages)
-        self.replaced = replaced
+        self.languages, self.replaced = languages, replaced
 
     def before(self, text: str) -> tuple[str, list[Item]]:
         spans = self.replaced(text)

@@ -124,8 +124,6 @@ class Segmentation:
 
         Args:
             parts: the translations of each piece, of which there is one at least.
-            layout: of the text.
-            n_best: translations of the text, at most.
         """
         found: dict[str, Translation] = {}  # two token sequences may be the same text
         for rank in range(max(map(len, parts))):
@@ -200,7 +198,6 @@ def split_text(text: str, fits: Callable[[str], bool]) -> list[str]:
     A word that is too long by itself is cut between characters.
 
     Args:
-        text: any text.
         fits: whether a piece is short enough; must hold for single characters.
     """
     if fits(text) or len(text) <= 1:

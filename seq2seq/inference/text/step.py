@@ -34,15 +34,10 @@ class Step:
     Attributes:
         name: by which it is left out.
         checks: whether it finds faults; it then sees a sentence as the model reads it.
-        languages: source and target of the translator; what needs rules of a language does nothing
-            where it has none.
     """
 
     name = ""
     checks = False
-
-    def __init__(self, languages: tuple[str, str] = ("en", "fr")):
-        self.languages = languages
 
     def before(self, text: str) -> tuple[str, Any]:
         """The text for the next step, and what `after` has to know of it."""
@@ -67,7 +62,6 @@ class Normalisation(Step):
     name = "normalisation"
 
     def __init__(self, normalise: Callable[[str], str]):
-        super().__init__()
         self.normalise = normalise
 
     def before(self, text: str) -> tuple[str, None]:

@@ -128,7 +128,6 @@ def find_markup(text: str, quotations: bool = False) -> list[Token]:
     """All that is no text: tags, symbols, and entities that stand for what is no letter or mark.
 
     Args:
-        text: any.
         quotations: whether a pair of quotation marks is markup, too.
     """
     tags = find_tags(text)
@@ -197,7 +196,6 @@ def in_prose(text: str, change: Callable[[str], str]) -> str:
     """A text whose prose was changed, and its markup, links and placeholders were not.
 
     Args:
-        text: any.
         change: sees one letter, which it has to leave alone, for each thing that is no prose.
     """
     kept = [(token.start, token.end) for token in find_markup(text)]

@@ -46,7 +46,6 @@ class Terminology(Step):
         banned: target phrases that no translation should contain, however they are written in
             capitals, nor words that begin with one.
         inline: whether the model has learnt to read terms in its source.
-        languages: any.
 
     Raises:
         UserError: a phrase of a pair is empty, or holds what is banned.
@@ -61,9 +60,7 @@ class Terminology(Step):
         banned: Sequence[str] = (),
         *,
         inline: bool = False,
-        languages: tuple[str, str] = ("en", "fr"),
     ):
-        super().__init__(languages)
         own = [phrase.strip() for phrase in banned if phrase.strip()]
         # As a search can ban them; a sentence may begin with one.
         self.banned = list(dict.fromkeys(s for p in own for s in (p, p[:1].upper() + p[1:])))

@@ -43,7 +43,6 @@ class Typography(Step):
     name = "typography"
 
     def __init__(self, languages: tuple[str, str] = ("en", "fr"), *, print_french: bool = False):
-        super().__init__(languages)
         self.prints = print_french and languages[1] == "fr"
 
     def before(self, text: str) -> tuple[str, None]:

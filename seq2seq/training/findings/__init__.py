@@ -17,9 +17,8 @@ CHECKS = (  # the gravest first
     curves.diverged, curves.not_learning, before.shuffled_targets, before.columns_swapped,
     curves.leaked, before.warmup_long, curves.frozen_block, curves.source_ignored,
     curves.overfitting, before.tiny_data, before.few_kept, curves.source_copied,
-    curves.output_degenerate, curves.output_cut_off, curves.length_off, curves.gradient_spikes,
-    curves.data_bound, curves.padding_high, curves.validation_costly, curves.slows_down,
-    before.batch_small, before.full_precision, before.rare_vocabulary,
+    curves.output_degenerate, curves.output_cut_off, curves.gradient_spikes, curves.data_bound,
+    curves.padding_high, curves.validation_costly, before.rare_vocabulary,
 )  # fmt: skip
 
 

@@ -22,34 +22,6 @@ def warmup_long(run: Record) -> Found:
     )
 
 
-def batch_small(run: Record) -> Found:
-    """A wide model gets batches that are far smaller than those it was tuned for."""
-    width, tokens = run.setting("model.d_model"), run.setting("data.max_tokens")
-    if not isinstance(width, int) or not isinstance(tokens, int) or width < 512:
-        return None
-    parts = [run.setting(f"trainer.{name}") or 1 for name in ("accumulate", "devices", "num_nodes")]
-    tokens *= math.prod(parts)
-    if tokens >= 8192:
-        return None
-    return (
-        "Batches are small for this model",
-        f"a step has {tokens:,} tokens of both sides; models of width {width} are tuned for some "
-        "50,000 (Vaswani et al. 2017)",
-        f"Set trainer.accumulate={math.ceil(25_000 / tokens)}, or take a smaller model",
-    )
-
-
-def full_precision(run: Record) -> Found:
-    """A GPU computes in 32 bits."""
-    if "32-true" not in run.device or "NVIDIA" not in run.device:
-        return None
-    return (
-        "Training computes in 32 bits on a GPU",
-        f"it runs on {run.device.partition(';')[0]}",
-        "trainer.precision=bf16-mixed is about twice as fast, and learns as well",
-    )
-
-
 def columns_swapped(run: Record) -> Found:
     """Most pairs are in other languages than those that were named."""
     if run.data is None or not run.data.read:

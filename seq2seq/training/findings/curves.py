@@ -247,29 +247,3 @@ def source_copied(run: Record) -> Found:
 def _is_copy(source: str, hypothesis: str) -> bool:
     words, found = set(source.lower().split()), set(hypothesis.lower().split())
     return len(found) > 1 and len(words & found) >= 0.75 * len(found)
-
-
-def length_off(run: Record) -> Found:
-    """Translations are much shorter or longer than references."""
-    ratios = run.values("val/length_ratio")
-    if _young(run) or not ratios or 0.7 < ratios[-1] < 1.4:
-        return None
-    return (
-        f"Translations are too {'short' if ratios[-1] < 1 else 'long'}",
-        f"they have {ratios[-1]:.2f} tokens for each of the references",
-        "Train longer; if it stays so, see decode.length_penalty",
-    )
-
-
-def slows_down(run: Record) -> Found:
-    """Steps take longer and longer."""
-    seconds = run.values("perf/step_seconds")
-    part = len(seconds) // 4
-    if part < 3 or median(seconds[-part:]) < 4 * median(seconds[part : 2 * part]):
-        return None
-    return (
-        "Training slows down",
-        f"a step took {median(seconds[part : 2 * part]):.2g} s, and now "
-        f"{median(seconds[-part:]):.2g} s",
-        "See what else runs on the machine, its memory and its temperature",
-    )

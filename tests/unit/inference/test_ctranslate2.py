@@ -118,7 +118,9 @@ def engines(model, folder: Path, **options) -> tuple[TorchEngine, CTranslate2Eng
     """Ours, and CTranslate2's on what was exported."""
     head = options.get("alignment") or AttentionHead()
     made = export(save(model, folder / "bundle", **options))
-    return TorchEngine([model], 1.2, [head]), CTranslate2Engine(made, "cpu", workers=2)
+    with pytest.MonkeyPatch.context() as two_workers:
+        two_workers.setenv("OMP_NUM_THREADS", "2")
+        return TorchEngine([model], 1.2, [head]), CTranslate2Engine(made, "cpu")
 
 
 def requests(count: int = 12, seed: int = 0) -> list[Request]:
@@ -229,7 +231,7 @@ def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
     config = replace(DECODE, **changes)
     asked = requests(40, seed=1)
     asked += [replace(request, prefix=(5,)) for request in requests(3)]
-    tasks = [ctranslate2_tasks.Task(request, (0, 9)) for request in asked]
+    tasks = [ctranslate2_tasks.Task(request, 0, 9) for request in asked]
     batches = list(ctranslate2_tasks.batches(tasks, config, False, workers))
     assert sorted(row for rows in batches for row in rows) == list(range(43))
     for rows in batches:
@@ -242,7 +244,7 @@ def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
 @pytest.mark.parametrize("beam", [1, 4])
 def test_workers_get_equal_shares(beam, count, workers):
     config = replace(DECODE, beam=beam, n_best=1)
-    tasks = [ctranslate2_tasks.Task(Request([5, 6, 7]), (0, 9)) for _ in range(count)]
+    tasks = [ctranslate2_tasks.Task(Request([5, 6, 7]), 0, 9) for _ in range(count)]
     batches = list(ctranslate2_tasks.batches(tasks, config, False, workers))
     shares = [0] * workers
     for rows in batches:  # whoever is free takes the next
