@@ -32,10 +32,7 @@ def making(bundle: Bundle, version: str = __version__) -> list[str]:
     """Paragraphs of every card: title, sizes, how it was trained, by which version of this code."""
     made, sizes = bundle.training, bundle.model.config
     config: Mapping[str, Any] = made.get("config", {})
-    direction = " to ".join(
-        LANGUAGES.get(name, name)
-        for name in config.get("cleaning", {}).get("languages", ("en", "fr"))
-    )
+    direction = " to ".join(LANGUAGES.get(name, name) for name in bundle.languages)
     data = config.get("data", {}).get("name", "unknown data")
     parameters = sum(p.numel() for p in bundle.model.parameters())
     source, target = (f"{size:,}" for size in bundle.model.vocab_sizes)

@@ -54,6 +54,13 @@ class Trained:
         return CleaningConfig(**known).steps(1) if "normalise" in known else list(self.normalise)
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """Codes of source and target."""
+        cleaning = self.training.get("config", {}).get("cleaning", {})
+        source, target = cleaning.get("languages", ("en", "fr"))
+        return source, target
+
+    @property
     def length_ratio(self) -> float:
         """Target tokens per source token in its training corpus; 1 if nobody knows."""
         return float(self.training.get("length_ratio", 1.0))

@@ -44,7 +44,7 @@ class TrainConfig(Checked):
     run_dir: str | None = setting(None, "folder of the run; null = runs/<data>-<model>-<time>")
     resume: str | None = setting(None, "folder of a run to continue")
     init_from: str | None = setting(
-        None, "run, bundle or shipped model (general) to fine-tune: its weights come first"
+        None, "run, bundle, general (shipped) or hf:OWNER/NAME to fine-tune: its weights come first"
     )
     dry_run: bool = setting(False, "build all of it, say what it would take, and stop")
 
@@ -107,7 +107,7 @@ class EvaluateConfig(Checked):
     scored (`hypothesis` and `reference`)."""
 
     bundle: str | None = setting(
-        None, "model that translates: folder of a run or of a bundle; or general, the shipped one"
+        None, "model that translates: folder of a run or bundle, general (shipped), hf:OWNER/NAME"
     )
     data: DataConfig = group(DataConfig)
     split: str = setting("test", "part of the corpus", choices=("train", "val", "test"))

@@ -66,7 +66,6 @@ class Translator:
         decode: DecodeConfig,
         normalise: Sequence[str] = (),
         normalise_target: Sequence[str] | None = None,
-        *,
         languages: tuple[str, str] = ("en", "fr"),
     ):
         self.engine, self.vocabularies, self.decode = engine, vocabularies, decode

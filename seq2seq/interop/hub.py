@@ -169,7 +169,7 @@ def hub_card(bundle: Bundle, license: str | None = None) -> str:
         if value is not None
     ]
     metadata = huggingface_hub.ModelCardData(
-        language=settings.get("cleaning", {}).get("languages", ["en", "fr"]),
+        language=list(bundle.languages),
         license=license,
         library_name="transformers",
         pipeline_tag="translation",

@@ -334,8 +334,7 @@ def write_huggingface(bundle: Bundle, folder: Path) -> None:
     safetensors.torch.save_file(
         _their_weights(bundle.model, config, orders), folder / "model.safetensors", {"format": "pt"}
     )
-    languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
-    write_vocabulary(vocabularies, orders, languages, folder)
+    write_vocabulary(vocabularies, orders, bundle.languages, folder)
 
 
 def _their_config(config: TransformerConfig, sizes: Sequence[int]) -> dict[str, Any]:

@@ -84,6 +84,7 @@ class Loaded(NamedTuple):
     decode: DecodeConfig
     normalise: list[str]
     normalise_target: list[str]
+    languages: tuple[str, str]
 
 
 def load_engine(

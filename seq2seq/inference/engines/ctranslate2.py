@@ -313,7 +313,12 @@ def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
     engine = CTranslate2Engine(exported(Path(paths[0])), device, precision)
     first = engine.bundle
     return Loaded(
-        engine, engine.vocabularies, first.decode, first.normalise, first.normalise_target
+        engine,
+        engine.vocabularies,
+        first.decode,
+        first.normalise,
+        first.normalise_target,
+        first.languages,
     )
 
 

@@ -105,6 +105,7 @@ def load(
         first.decode,
         first.normalise,
         first.normalise_target,
+        first.languages,
     )
 
 

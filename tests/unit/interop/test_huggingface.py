@@ -11,6 +11,7 @@ from marian import SIZES, marian, sentences
 from odd_strings import odd_strings
 from tiny import tiny_transformer
 
+from seq2seq import Translator
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate
@@ -293,6 +294,15 @@ def test_old_weights_are_read_without_running_code(tmp_path, capsys):
     with pytest.raises(BundleError, match="could run what somebody wrote"):
         read_huggingface(tmp_path)
     assert "run" not in capsys.readouterr().out
+
+
+def test_a_translator_follows_the_languages_of_its_model(tmp_path):
+    marian(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    described = json.loads(path.read_text()) | {"source_lang": "fr", "target_lang": "en"}
+    path.write_text(json.dumps(described))
+    read_huggingface(tmp_path).save(tmp_path / "bundle")
+    assert Translator.load(tmp_path / "bundle").languages == ("fr", "en")
 
 
 def test_an_imported_model_is_a_bundle_like_any_other(tmp_path):
