@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelCon
 from seq2seq.config.renames import REMOVED
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, UserError, nearest
+from seq2seq.files import checksum
 
 log = logging.getLogger(__name__)
 
@@ -167,12 +167,6 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"reads format {FORMAT}: install the version that wrote it ({config.get('seq2seq')})"
         )
     return config
-
-
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def require_checksums(folder: Path, config: BundleConfig) -> None:

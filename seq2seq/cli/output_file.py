@@ -24,7 +24,7 @@ from seq2seq.cli.options import flat
 from seq2seq.cli.records import Record
 from seq2seq.cli.translate_options import TranslateOptions
 from seq2seq.errors import DataError, RunError
-from seq2seq.files import alone, replace_text, sync
+from seq2seq.files import alone, checksum, replace_text, sync
 from seq2seq.lines import packer
 
 # Bytes, as most file systems allow; the longest is the description while it is written.
@@ -151,8 +151,7 @@ def _fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(bundle.glob("*")):
         if path.is_file():
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(checksum(path)))
     return digest.hexdigest()[:16]
 
 
