@@ -9,6 +9,7 @@ card that is written by hand.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from results import cell, keep, markdown, places_of, renamed, write_table
+from results import cell, keep, markdown, without_places, write_table
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.card import making
 from seq2seq.bundle.find import GENERAL, bundle_folder
@@ -65,8 +66,8 @@ def ship(run: Path, folder: Path, results: Path) -> int:
     _require_scored(found)
     notes = read_notes(results / "notes.md")
     bundle = load_bundle(run)
-    places = places_of(found, results.name, bundle.training)
-    bundle = replace(bundle, training=renamed(bundle.training, places))
+    training = json.dumps(bundle.training, ensure_ascii=False)
+    bundle = replace(bundle, training=json.loads(without_places(training, run, results.name)))
     card = shipped_card(found, bundle, notes)
     size = _size(bundle, card)
     if size > LIMIT:
