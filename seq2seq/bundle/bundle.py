@@ -32,7 +32,6 @@ from seq2seq.bundle.config import (
     Trained,
     read_config,
     require_checksums,
-    require_plausible,
 )
 from seq2seq.bundle.find import bundle_folder
 from seq2seq.config import DecodeConfig
@@ -205,7 +204,9 @@ def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
         with safe_open(path, "pt") as file:
             names = list(file.keys())
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-            require_plausible(config, shapes)
+            for name in ("encoder_layers", "decoder_layers"):  # a million of them take hours
+                if (layers := getattr(config.model, name, 0)) > len(shapes):
+                    raise ValueError(f"{name}={layers}, and the file has {len(shapes)} tensors")
             with torch.device("meta"), _Uninitialised():
                 _require_same_tensors(build_model(config.model, *config.vocab_sizes), shapes)
             with _Uninitialised():
