@@ -152,7 +152,7 @@ $ export
     what shall be exported? Name the format and the folder of a run or a bundle: seq2seq export
     ctranslate2 runs/demo
 $ export onnx runs/a
-    FORMAT onnx is not known: choose one of: ctranslate2
+    FORMAT onnx is not known: choose one of: ctranslate2, huggingface
 $ export ctranslate2
     what shall be exported? Name the format and the folder of a run or a bundle: seq2seq export
     ctranslate2 runs/demo
@@ -166,7 +166,7 @@ $ report runs/a --output
     --output: expected one argument
 $ export runs/demo
     2 settings cannot work:
-      - FORMAT runs/demo is not known: choose one of: ctranslate2
+      - FORMAT runs/demo is not known: choose one of: ctranslate2, huggingface
       - what shall be exported? Name the format and the folder of a run or a bundle: seq2seq
     export ctranslate2 runs/demo
 $ compare a b --score BLEU
