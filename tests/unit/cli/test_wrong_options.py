@@ -165,8 +165,8 @@ $ compare a b --score BLEU
       - BLEU is one argument too many: leave it out, or quote a text with spaces
 $ compare a b --scores
     --scores: expected at least one argument
-$ dashboard --report=yes
-    --report=yes: --report takes no value
+$ dashboard --dry-run=yes
+    --dry-run=yes: --dry-run takes no value
 $ seq2seq help
     help is no command of seq2seq: did you mean '--help'?
 $ seq2seq --print-completion
