@@ -14,11 +14,11 @@ from torch import Tensor
 from benchmarks.measuring import Line, in_own_process, median_seconds
 from benchmarks.settings import CompareConfig
 from seq2seq.config import KERNELS, ModelConfig, OptimConfig, RecurrentConfig, TransformerConfig
+from seq2seq.cores import keep_freed_memory
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.step import ModelStep
 from seq2seq.inference.engines.torch import choose_device
-from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import describe_device, peak_memory

@@ -70,7 +70,7 @@ class Bundle(Trained):
         Args:
             folder: of the bundle.
             dtype: of the weights in the file; None = as they are.
-            card: the README.md; None = `self.card()`.
+            card: the README.md; None = `model_card`.
 
         Raises:
             RunError: the disk is full, or the folder cannot be written; a weight is too large
@@ -82,7 +82,7 @@ class Bundle(Trained):
         partial, old = (folder.with_name(folder.name + end) for end in (".partial", ".old"))
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            self._write(partial, weights, self.card() if card is None else card)
+            self._write(partial, weights, model_card(self) if card is None else card)
             shutil.rmtree(old, ignore_errors=True)
             if folder.exists():
                 folder.rename(old)
@@ -121,10 +121,6 @@ class Bundle(Trained):
         (folder / "README.md").write_text(card, encoding="utf-8")
         for path in (*folder.iterdir(), folder):
             sync(path)
-
-    def card(self) -> str:
-        """The model card, in Markdown."""
-        return model_card(self)
 
 
 def unique_weights(model: TranslationModel) -> dict[str, torch.Tensor]:

@@ -18,6 +18,7 @@ from seq2seq import __version__
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
+from seq2seq.cores import keep_freed_memory
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
@@ -46,7 +47,6 @@ from seq2seq.evaluation.training_text import (
 from seq2seq.files import alone, checksum
 from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
 from seq2seq.inference.translator import Translator
-from seq2seq.malloc import keep_freed_memory
 
 log = logging.getLogger(__name__)
 
