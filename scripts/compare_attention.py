@@ -1,6 +1,6 @@
 """Compare attention variants: python scripts/compare_attention.py [model=base].
 
-Prints one JSON line for each variant; a table of all goes to the error output.
+Prints one JSON line for each variant; what is being measured goes to the error output.
 """
 
 import logging

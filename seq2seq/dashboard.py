@@ -114,21 +114,6 @@ def make_workspace(entity: str, project: str) -> Any:
     )
 
 
-def make_report(entity: str, project: str) -> Any:
-    """A page of the same sections below each other, to be given to others.
-
-    Raises:
-        UserError: the package is missing.
-    """
-    _, reports = _package()
-    blocks: list[Any] = [reports.TableOfContents()]
-    for name, panels in SECTIONS.items():
-        runs = reports.Runset(entity=entity, project=project)
-        grid = reports.PanelGrid(runsets=[runs], panels=list(map(_panel, panels)))
-        blocks += [reports.H1(name), grid]
-    return reports.Report(entity=entity, project=project, title=NAME, blocks=blocks)
-
-
 def _panel(panel: Panel) -> Any:
     _, reports = _package()
     if panel.kind == "table":

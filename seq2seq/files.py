@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import logging
 import os
 import secrets
@@ -41,6 +42,12 @@ def replace_text(path: Path, text: str) -> None:
     """Write a file as UTF-8, whole or not at all."""
     with atomic_write(path) as file:
         file.write(text.encode())
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def remove_leftovers(folder: Path) -> None:

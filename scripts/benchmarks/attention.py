@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -15,11 +14,11 @@ from torch import Tensor
 from benchmarks.measuring import Line, in_own_process, median_seconds
 from benchmarks.settings import CompareConfig
 from seq2seq.config import KERNELS, ModelConfig, OptimConfig, RecurrentConfig, TransformerConfig
+from seq2seq.cores import keep_freed_memory
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.step import ModelStep
 from seq2seq.inference.engines.torch import choose_device
-from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import describe_device, peak_memory
@@ -32,7 +31,7 @@ STEPS = 32  # of decoding; a multiple of the positions by which the cache grows
 
 
 def compare_attention(config: CompareConfig) -> None:
-    """Run `scripts/compare_attention.py`: print a JSON line for each model, and a table of all.
+    """Run `scripts/compare_attention.py`: print a JSON line for each model.
 
     Raises:
         UserError: memory runs out.
@@ -40,15 +39,12 @@ def compare_attention(config: CompareConfig) -> None:
     device = choose_device(config.device).type
     models = dict(variants(config))
     log.info("device      %s", describe_device("gpu" if device == "cuda" else "cpu"))
-    rows = []
     for number, ((name, kernel), model) in enumerate(models.items(), 1):
         log.info("measuring   %d of %d: %s", number, len(models), name)
         measured = in_own_process(
             *(measure, model, config, device), name=name, remedy="lower sentences= or length="
         )
-        rows.append({"variant": name, "kernel": kernel, **measured})
-        print(json.dumps(rows[-1]), flush=True)
-    log.info("\n%s", "\n".join(table(rows)))
+        print(json.dumps({"variant": name, "kernel": kernel, **measured}), flush=True)
 
 
 def variants(config: CompareConfig) -> Iterator[tuple[tuple[str, str], ModelConfig]]:
@@ -131,13 +127,3 @@ def _decode(model: TranslationModel, batch: Batch, repeats: int, device: str) ->
         "cache_bytes_per_token": round((state.bytes - source_bytes) / STEPS / sentences),
         "source_bytes_per_sentence": round(source_bytes / sentences),
     }
-
-
-def table(rows: list[Line]) -> Iterator[str]:
-    """The lines of a table, whose headings take several lines."""
-    heads = zip_longest(*(name.split("_") for name in rows[0]), fillvalue="")
-    values = ([f"{v:,}" if isinstance(v, int | float) else v for v in row.values()] for row in rows)
-    lines = [*heads, *values]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))

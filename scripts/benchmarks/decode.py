@@ -18,13 +18,13 @@ import torch
 from benchmarks.measuring import Line, print_medians
 from benchmarks.settings import DecodeBenchmarkConfig
 from seq2seq.config import DecodeConfig
+from seq2seq.cores import keep_freed_memory
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.cuda_graph import graph_step
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
 from seq2seq.inference.engines.torch import choose_device, choose_precision, prepared
-from seq2seq.malloc import keep_freed_memory
 from seq2seq.model.build import build_model
 from seq2seq.training.hardware import peak_memory
 

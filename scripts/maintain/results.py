@@ -10,10 +10,8 @@ python scripts/maintain/results.py runs/a runs/b            # of these; nothing 
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -78,7 +76,7 @@ def keep(run: Path, folder: Path, *, replace: bool = False) -> None:
     """Copy the small files of a run to a folder that is new, or of this very run.
 
     Where the run, its corpus and the like lie on this machine is nobody's business: of absolute
-    paths in its settings only the last part is kept, as in `PATH/corpus`.
+    paths only the last part is kept, as in `PATH/corpus`.
 
     Args:
         run: its folder.
@@ -94,12 +92,11 @@ def keep(run: Path, folder: Path, *, replace: bool = False) -> None:
             f"{run} was not evaluated: python scripts/evaluate.py model={run} first, as a result "
             "is a score"
         )
-    places = places_of(found, folder.name)
-    texts = {
-        file.relative_to(run): _kept_text(file, places)
-        for pattern in KEPT
-        for file in sorted(run.glob(pattern))
-    }
+    texts = {}
+    for file in chain.from_iterable(map(run.glob, KEPT)):
+        text = file.read_text(encoding="utf-8")
+        hides = file.suffix in (".json", ".yaml")
+        texts[file.relative_to(run)] = without_places(text, run, folder.name) if hides else text
     for own_file in map(Path, ("config.yaml", "origin.json")):
         if folder.exists() and not (replace or _holds(folder / own_file, texts.get(own_file))):
             raise RunError(f"{folder} holds another run: give another name, or remove it")
@@ -110,51 +107,13 @@ def keep(run: Path, folder: Path, *, replace: bool = False) -> None:
         replace_text(folder / name, text)
 
 
-def places_of(run: Run, name: str, *more: Any) -> dict[str, str]:
-    """What absolute paths of a run are called where it is shown under a name.
+def without_places(text: str, run: Path, name: str) -> str:
+    """A text in which a run lies in `runs/NAME`; of other absolute paths only the end is left.
 
-    Those of its settings, of its commands, of its test sets, and of `more` values of its files.
+    An address of the web, a tag such as `</b>` and a path of one part, `/dev`, stay.
     """
-    starts = run.origin.starts if run.origin else []
-    words = [word.partition("=")[2] or word for s in starts for word in shlex.split(s.command)]
-    tested = [(one.data, one.model) for one in run.evaluations.values()]
-    own = _absolute((str(run.folder.resolve()), run.settings.get("run_dir")))
-    known = own | _absolute((run.settings, [start.folder for start in starts], tested, more))
-    elsewhere = {w for w in _absolute(words) if not known.intersection(map(str, Path(w).parents))}
-    places = {path: f"PATH/{Path(path).name}" for path in known | elsewhere}
-    return places | dict.fromkeys(own, f"runs/{name}")
-
-
-def _absolute(value: Any) -> set[str]:
-    """All absolute paths among some settings."""
-    if isinstance(value, dict | list | tuple):
-        parts = value.values() if isinstance(value, dict) else value
-        return {path for part in parts for path in _absolute(part)}
-    return {value} if isinstance(value, str) and Path(value).is_absolute() else set()
-
-
-def _kept_text(file: Path, places: Mapping[str, str]) -> str:
-    """A file, in whose fields these places are called otherwise."""
-    text = file.read_text(encoding="utf-8")
-    if file.suffix == ".json":
-        return json.dumps(renamed(json.loads(text), places), indent=1, ensure_ascii=False) + "\n"
-    if file.suffix == ".yaml":
-        settings = renamed(yaml.safe_load(text), places)
-        return str(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
-    return text
-
-
-def renamed(value: Any, places: Mapping[str, str]) -> Any:
-    """A value of JSON in whose texts these places are called otherwise."""
-    if isinstance(value, dict):
-        return {key: renamed(part, places) for key, part in value.items()}
-    if isinstance(value, list):
-        return [renamed(part, places) for part in value]
-    if isinstance(value, str):
-        for place in sorted(places, key=len, reverse=True):  # whole paths, or the folders in them
-            whole = rf"(?<![\w./-]){re.escape(place)}(?![\w.-])"
-            value = re.sub(whole, places[place].replace("\\", r"\\"), value)
-    return value
+    text = re.sub(rf"{re.escape(str(run.resolve()))}(?![\w.-])", f"runs/{name}", text)
+    return re.sub(r"(?<![\w./:<])/(?:[\w.@+-]+/)+([\w.@+-]+)", r"PATH/\1", text)
 
 
 def _holds(file: Path, text: str | None) -> bool:

@@ -9,6 +9,7 @@ card that is written by hand.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +17,14 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from results import cell, keep, markdown, places_of, renamed, write_table
+from results import cell, keep, markdown, without_places, write_table
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.card import making
 from seq2seq.bundle.find import GENERAL, bundle_folder
 from seq2seq.cli.exits import run_command
 from seq2seq.errors import RunError
-from seq2seq.evaluation.evaluate import file_sha256
 from seq2seq.evaluation.record import Evaluation
+from seq2seq.files import checksum
 from seq2seq.report.facts import facts
 from seq2seq.report.run import Run, read_run
 
@@ -65,8 +66,8 @@ def ship(run: Path, folder: Path, results: Path) -> int:
     _require_scored(found)
     notes = read_notes(results / "notes.md")
     bundle = load_bundle(run)
-    places = places_of(found, results.name, bundle.training)
-    bundle = replace(bundle, training=renamed(bundle.training, places))
+    training = json.dumps(bundle.training, ensure_ascii=False)
+    bundle = replace(bundle, training=json.loads(without_places(training, run, results.name)))
     card = shipped_card(found, bundle, notes)
     size = _size(bundle, card)
     if size > LIMIT:
@@ -89,7 +90,7 @@ def _require_scored(run: Run) -> None:
     evaluate = f"python scripts/evaluate.py model={run.folder} data=NAME split=test"
     if not run.evaluations:
         raise RunError(f"{run.folder} was not evaluated: {evaluate} first, for its card")
-    weights = file_sha256(bundle_folder(run.folder) / "model.safetensors")
+    weights = checksum(bundle_folder(run.folder) / "model.safetensors")
     for place, one in run.evaluations.items():
         if (one.model or {}).get("sha256") != weights:
             raise RunError(

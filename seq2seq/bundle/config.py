@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelCon
 from seq2seq.config.renames import REMOVED
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, UserError, nearest
+from seq2seq.files import checksum
 
 log = logging.getLogger(__name__)
 
@@ -176,12 +176,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     return config
 
 
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def require_checksums(folder: Path, config: BundleConfig) -> None:
     """Raise DamagedBundle where a file is not the one that was saved."""
     for name, expected in config.checksums.items():
@@ -191,27 +185,3 @@ def require_checksums(folder: Path, config: BundleConfig) -> None:
                 "SHA-256): copy the bundle again, or, if you changed the file yourself, delete "
                 "the entry `sha256` in config.json"
             )
-
-
-Shape = tuple[int, ...]
-
-
-def require_plausible(config: BundleConfig, shapes: Mapping[str, Shape]) -> None:
-    """Raise ValueError where sizes have nothing to do with the weights of a file.
-
-    It is asked before the model is built, be it without memory: a million layers take hours.
-
-    Args:
-        config: of the bundle.
-        shapes: of the tensors in the file, by name.
-    """
-    sizes, widths = config.model, {size for shape in shapes.values() for size in shape}
-    for name in ("encoder_layers", "decoder_layers"):
-        if (value := getattr(sizes, name, 0)) > len(shapes):
-            raise ValueError(f"model.{name}={value}, and the file has {len(shapes)} tensors")
-    for name in ("d_model", "d_ff", "d_attention"):
-        if (value := getattr(sizes, name, None)) and value not in widths:
-            raise ValueError(f"model.{name}={value}, and no tensor of the file has this size")
-    heads = getattr(sizes, "n_heads", 1) * (getattr(sizes, "head_dim", None) or 0)
-    if heads and heads not in widths:
-        raise ValueError(f"heads of {heads} altogether, and no tensor of the file has this size")

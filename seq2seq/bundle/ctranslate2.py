@@ -18,6 +18,7 @@ from seq2seq.config import ModelConfig, TransformerConfig
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.data.vocabularies import JOINT, SEPARATE
 from seq2seq.errors import BundleError, RunError, UserError
+from seq2seq.files import checksum
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +84,8 @@ def exported(path: Path) -> Path:
     require_expressible(read_config(folder / "config.json").model, folder)
     digest = hashlib.sha256(f"{LAYOUT} {package.__version__}".encode())
     for name in (*FILES, JOINT, *SEPARATE):
-        with suppress(FileNotFoundError), open(folder / name, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        with suppress(FileNotFoundError):
+            digest.update(bytes.fromhex(checksum(folder / name)))
     output = cache_folder(None) / "ctranslate2" / digest.hexdigest()[:16]
     if not is_exported(output):
         log.warning("converting %s for ctranslate2, once: it is kept in %s", folder, output)

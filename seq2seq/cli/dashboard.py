@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
-from seq2seq.dashboard import make_report, make_workspace, outline
+from seq2seq.dashboard import make_workspace, outline
 from seq2seq.errors import UserError
 from seq2seq.trackers.wandb import unavailable
 
@@ -20,7 +20,6 @@ class DashboardOptions(Checked, section="option"):
     entity: str | None = option(
         None, "user or team; $WANDB_ENTITY if not given, or the key's own", "ENTITY"
     )
-    report: bool = option(False, "a report instead of a workspace")
     dry_run: bool = option(False, "only say what it would have")
 
     def rules(self) -> Iterator[str]:
@@ -34,7 +33,7 @@ COMMAND = Command(
     examples="""\
   seq2seq dashboard --dry-run               # what would it have?
   seq2seq dashboard --project seq2seq       # a view of the project's page
-  seq2seq dashboard --report                # a page to be given to others""",
+  seq2seq dashboard --entity my-team        # of a project of a team""",
     docs="docs/tracking.md",
 )
 
@@ -44,9 +43,8 @@ def main() -> None:
 
 
 def _run(options: DashboardOptions) -> None:
-    make = make_report if options.report else make_workspace
     entity = options.entity or os.environ.get("WANDB_ENTITY")
-    make(entity or "entity", options.project)  # all but sending it
+    make_workspace(entity or "entity", options.project)  # all but sending it
     if options.dry_run:
         print("\n".join(outline()))
         print("nothing was sent (--dry-run)")
@@ -63,7 +61,7 @@ def _run(options: DashboardOptions) -> None:
     try:
         entity = entity or wandb.Api().default_entity
         if entity is not None:
-            made = make(entity, options.project)
+            made = make_workspace(entity, options.project)
             made.save()
     except Exception as error:  # of the package, of W&B's client, of the network
         raise UserError(
@@ -73,7 +71,3 @@ def _run(options: DashboardOptions) -> None:
     if entity is None:
         raise UserError("this key stands for no user or team of its own: give --entity NAME")
     print(made.url)
-
-
-if __name__ == "__main__":
-    main()

@@ -24,7 +24,7 @@ from seq2seq.cli.options import flat
 from seq2seq.cli.records import Record
 from seq2seq.cli.translate_options import TranslateOptions
 from seq2seq.errors import DataError, RunError
-from seq2seq.files import alone, replace_text, sync
+from seq2seq.files import alone, checksum, replace_text, sync
 from seq2seq.lines import packer
 
 # Bytes, as most file systems allow; the longest is the description while it is written.
@@ -73,7 +73,7 @@ def require_place(flag: str, path: Path) -> None:
 
 
 def check_output(options: TranslateOptions) -> None:
-    """See to it that what was asked for can be written; asks before an output is replaced.
+    """See to it that what was asked for can be written.
 
     Raises:
         RunError: it cannot, or shall not.
@@ -104,7 +104,7 @@ def check_output(options: TranslateOptions) -> None:
             f"{beside(output)} is left from a translation that was interrupted: go on with "
             "--resume, or begin anew with --force"
         )
-    if output.exists() and not _may_replace(output, options):
+    if output.exists():
         raise RunError(f"{output} exists already: name another --output, or add --force")
 
 
@@ -114,13 +114,6 @@ def _is_input(output: Path, options: TranslateOptions) -> bool:
     if options.files.file:
         return output.samefile(options.files.file)
     return not options.texts and os.path.samestat(os.fstat(sys.stdin.fileno()), output.stat())
-
-
-def _may_replace(output: Path, options: TranslateOptions) -> bool:
-    if options.quiet or sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    print(f"{output} exists already. Replace it? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def made_with(
@@ -151,8 +144,7 @@ def _fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(bundle.glob("*")):
         if path.is_file():
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(checksum(path)))
     return digest.hexdigest()[:16]
 
 

@@ -26,7 +26,3 @@ def run(config: PrepareConfig) -> None:
     prepared = prepare(config.data, config.cleaning, config.tokenizer, engine=engine)
     print(report_text(prepared.report))
     print(f"the same with plots: {prepared.folder / 'report.html'}")
-
-
-if __name__ == "__main__":
-    main()

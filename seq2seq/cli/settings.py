@@ -91,7 +91,7 @@ def hydra_command(
         sys.argv[1:] = [*flags, *arguments]  # flags first, or Hydra reads no setting behind them
 
         def job(config: DictConfig, overrides: list[str]) -> object:
-            _log_to_output()
+            logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
             return run(_to_settings(config, overrides, schema))
 
         if several and hasattr(schema, "run_dir"):
@@ -138,10 +138,6 @@ def _compose(
         if acts and not isinstance(error, ConfigCompositionException):
             raise
         raise ConfigError([explain(error, schema)]) from error
-
-
-def _log_to_output() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
 
 
 def as_hydra_reads(argument: str, schema: type[Any], presets: Container[str]) -> str:

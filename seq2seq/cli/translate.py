@@ -26,11 +26,10 @@ from seq2seq.cli.translate_options import (
     keywords,
     only_torch,
 )
-from seq2seq.cores import set_up_libraries
+from seq2seq.cores import keep_freed_memory, set_up_libraries
 from seq2seq.errors import DataError, RunError, UserError
 from seq2seq.inference.engines import choose_engine
 from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
-from seq2seq.malloc import keep_freed_memory
 
 if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait for it
     from seq2seq.inference.translation import Translation

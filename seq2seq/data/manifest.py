@@ -6,7 +6,6 @@ The manifest is written last, so a folder that has one is complete. A start comp
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import logging
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from seq2seq.files import replace_text
+from seq2seq.files import checksum, replace_text
 
 log = logging.getLogger(__name__)
 
@@ -80,9 +79,6 @@ def _is_whole(folder: Path, said: File, verify: bool) -> bool:
     try:
         if path.stat().st_size != said["bytes"]:
             return False
-        if not verify:
-            return True
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == said["sha256"]
+        return not verify or checksum(path) == said["sha256"]
     except OSError:
         return False

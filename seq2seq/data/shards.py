@@ -6,7 +6,6 @@ a file that is there needs nothing beside it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from seq2seq.data.manifest import File
-from seq2seq.files import atomic_write
+from seq2seq.files import atomic_write, checksum
 
 FACTS = b"facts"  # in the metadata of a schema
 SPARE_FILES = 256  # that the rest of the process may open
@@ -40,9 +39,7 @@ def write_table(
 
 def file_entry(path: Path, name: str | None = None) -> File:
     """What a manifest says of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"file": name or path.name, "bytes": path.stat().st_size, "sha256": digest}
+    return {"file": name or path.name, "bytes": path.stat().st_size, "sha256": checksum(path)}
 
 
 def written_entry(path: Path) -> File | None:

@@ -16,6 +16,7 @@ from huggingface_hub.errors import (  # type: ignore[attr-defined]  # of HTTPErr
 )
 
 from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.card import model_card
 from seq2seq.bundle.export import export_folder, export_place
 from seq2seq.bundle.find import bundle_folder
 from seq2seq.data.fingerprint import cache_folder
@@ -176,7 +177,7 @@ def hub_card(bundle: Bundle, license: str | None = None) -> str:
         model_name=bundle.model.config.name,
         eval_results=results or None,
     )
-    return f"---\n{metadata.to_yaml()}\n---\n\n{bundle.card()}"
+    return f"---\n{metadata.to_yaml()}\n---\n\n{model_card(bundle)}"
 
 
 def push(folder: Path, name: str, private: bool = True) -> str:

@@ -14,7 +14,6 @@ Both are the transformer of this project with other names. `MarianMTModel` (OPUS
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
@@ -112,15 +111,6 @@ def _their_order(width: int) -> Tensor:
 
 
 # In
-
-
-def is_huggingface(folder: Path) -> bool:
-    """Whether a folder holds a model of the Transformers library."""
-    try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and "model_type" in content and "format" not in content
 
 
 def read_huggingface(folder: Path, name: str = "") -> Bundle:

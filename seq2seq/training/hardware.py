@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from seq2seq.config import DataConfig, ModelConfig, TrainConfig, TrainerConfig, TransformerConfig
+from seq2seq.cores import keep_freed_memory
 from seq2seq.data.collate import Batch
 from seq2seq.errors import ConfigError, RunError
 from seq2seq.inference.engines.torch import cpu_has
-from seq2seq.malloc import keep_freed_memory
 from seq2seq.model import masks
 from seq2seq.model.fused_attention import fused_backend
 

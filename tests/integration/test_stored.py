@@ -35,6 +35,7 @@ GONE: dict[tuple[str, str], str] = {
     ("yaml of compare_attention", "calls"): "benchmark.py train 'kernels=[sdpa,reference]'",
     ("yaml of compare_attention", "output"): "it prints JSON lines: > FILE",
     ("yaml of compare_attention", "runs"): "seq2seq compare and benchmark.py decode",
+    ("options of make_dashboard.py", "--report"): "seq2seq report writes a page to be given on",
     ("options of attention_figures.py", "--force"): "--output names a new folder",
     ("options of attention_figures.py", "--png"): "translate --attention FILE.png",
     **{

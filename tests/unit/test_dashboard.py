@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from seq2seq.cli import dashboard as command
-from seq2seq.dashboard import SECTIONS, make_report, make_workspace
+from seq2seq.dashboard import SECTIONS, make_workspace
 
 
 def test_the_workspace_has_the_sections_and_their_panels_in_order():
@@ -37,19 +37,6 @@ def assert_shows(panel: dict, expected) -> None:
         assert config["metricRegex"] == expected.pattern
         assert config["chartTitle"] == expected.title
         assert config["xAxis"] == "trainer/global_step"
-
-
-def test_the_report_has_the_same_sections():
-    report = make_report("me", "seq2seq")
-    heads = [block for block in report.blocks if type(block).__name__ == "H1"]
-    grids = [block for block in report.blocks if type(block).__name__ == "PanelGrid"]
-    assert [head.text for head in heads] == list(SECTIONS)
-    for grid, panels in zip(grids, SECTIONS.values(), strict=True):
-        assert len(grid.panels) == len(panels)
-        [runs] = grid.runsets
-        assert (runs.entity, runs.project) == ("me", "seq2seq")
-        for panel, expected in zip(grid.panels, panels, strict=True):
-            assert_shows(panel._to_model().model_dump(by_alias=True), expected)
 
 
 @pytest.fixture
@@ -93,13 +80,10 @@ def test_a_dry_run_says_what_there_would_be(run):
         ({"WANDB_BASE_URL": "http://x:99999"}, "WANDB_BASE_URL=http://x:99999 is no address"),
     ],
 )
-@pytest.mark.parametrize("kind", [(), ("--report",)])
-def test_without_w_and_b_it_says_why_and_what_it_would_have_made(
-    variables, why, kind, run, monkeypatch
-):
+def test_without_w_and_b_it_says_why_and_what_it_would_have_made(variables, why, run, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    code, printed, errors = run(*kind)
+    code, printed, errors = run()
     assert code == 1
     assert "Throughput\n" in printed
     assert errors.startswith(f"error: this dashboard was not made, since {why}")

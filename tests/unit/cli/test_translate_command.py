@@ -300,15 +300,6 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(command):
     assert_refused(command("one", "--output", "c.txt"), 1, "is a link that cannot be followed")
 
 
-@pytest.mark.parametrize(("said", "kept"), [("y\n", False), ("n\n", True), ("", True)])
-def test_at_a_terminal_it_is_asked_first(command, monkeypatch, said, kept):
-    Path("b.txt").write_text("old")
-    monkeypatch.setattr(sys, "stderr", stderr := Terminal())
-    code, _, _ = command("one", "--output", "b.txt", stdin=Terminal(said))
-    assert "b.txt exists already. Replace it? [y/N]" in stderr.getvalue()
-    assert (code, Path("b.txt").read_text()) == ((1, "old") if kept else (0, "ONE\n"))
-
-
 def test_an_interrupted_file_is_gone_on_with(command, capitals, large):
     lines = [f"line {number}" for number in range(1200)]
     Path("a.txt").write_text("\n".join(lines))

@@ -13,11 +13,10 @@ from conftest import ROOT
 from hydra.core.global_hydra import GlobalHydra
 
 from seq2seq.cli.explain import take_flags
-from seq2seq.cli.names import presets_of, resources, settings_of, unknown
+from seq2seq.cli.names import WORDS, presets_of, resources, settings_of, synonyms, unknown
 from seq2seq.cli.settings import as_hydra_reads
 from seq2seq.config import EvaluateConfig, TrainConfig
 from seq2seq.config.checked import groups_of
-from seq2seq.config.synonyms import WORDS, synonyms
 from seq2seq.errors import command_line
 
 SIZES = ", ".join(presets_of("train")["model"])

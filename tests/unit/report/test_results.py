@@ -15,6 +15,7 @@ from results import (
     kept_runs,
     results_table,
     with_table,
+    without_places,
 )
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.errors import RunError
@@ -122,21 +123,27 @@ def test_where_things_lay_is_not_kept(tmp_path):
     (run / "origin.json").write_text(json.dumps({"parameters": 1, "data": None, "starts": [start]}))
     keep(run, tmp_path / "kept")
     [again] = kept_runs(tmp_path)[:1]
-    assert again.origin.starts[0].command == "train.py data.path=PATH/corpus/en run_dir=runs/kept"
+    assert again.origin.starts[0].command == "train.py data.path=PATH/en run_dir=runs/kept"
     assert not [f for f in (tmp_path / "kept").rglob("*.*") if str(tmp_path) in f.read_text()]
 
 
-@pytest.mark.parametrize("path", [".", "un", "/un"])
-def test_only_whole_paths_are_called_otherwise(tmp_path, path):
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("data.path=/home/me/corpus/en", "data.path=PATH/en"),
+        ("see /runs/mine, /runs/mine/log.txt", "see runs/new, runs/new/log.txt"),
+        ("/runs/mine-2", "PATH/mine-2"),
+        *((same, same) for same in ("https://host/a/b", "1/2/3", "a/b/c", "<b>x</b>", "/dev", ".")),
+    ],
+)
+def test_of_absolute_paths_the_end_is_kept(text, kept):
+    assert without_places(text, Path("/runs/mine"), "new") == kept
+
+
+def test_translations_are_kept_as_they_are(tmp_path):
     run = evaluated(tmp_path / "run")
-    (run / "config.yaml").write_text(
-        f"model: {{}}\ndata: {{path: {path}}}\ntrainer: {{}}\nother: see /untouched/un\n"
-    )
     keep(run, tmp_path / "kept")
-    [again] = kept_runs(tmp_path)[:1]
-    assert again.settings["other"] == "see /untouched/un"
-    assert again.settings["data"]["path"] == ("PATH/un" if path == "/un" else path)
-    [(folder, one)] = again.evaluations.items()
+    [(folder, one)] = kept_runs(tmp_path)[0].evaluations.items()
     assert one.score("BLEU").value == 41.26
     assert (folder / "hypotheses.txt").read_text() == "un\ndeux\ntrois\n"
 
