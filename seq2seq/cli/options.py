@@ -15,9 +15,9 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -180,6 +180,7 @@ class Command(Generic[Settings]):
         docs: page to read on.
         notes: what else is worth knowing.
         flags: options that stand for settings of other names, for messages.
+        gone: options that were removed, and what to do instead.
     """
 
     name: str
@@ -188,6 +189,7 @@ class Command(Generic[Settings]):
     docs: str
     notes: str = ""
     flags: tuple[tuple[str, str], ...] = ()
+    gone: Mapping[str, str] = field(default_factory=dict)
 
     def fill(self, parser: argparse.ArgumentParser) -> list[tuple[Option, argparse.Action]]:
         """Add all options to a parser; returns which became what."""
@@ -248,7 +250,9 @@ class Command(Generic[Settings]):
         """What is wrong with arguments that no option takes."""
         for text in rest:
             name = text.partition("=")[0]
-            if name in switches:
+            if name in self.gone:
+                yield f"{name} is gone: {self.gone[name]}"
+            elif name in switches:
                 yield f"{text}: {name} takes no value"
             elif text.startswith("-") and text != "-":
                 yield f"the option {name} is not known: {nearest(name, flags)}"

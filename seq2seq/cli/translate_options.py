@@ -34,6 +34,13 @@ CLASHES = [
     ("--verbose", "--quiet", "one says more and the other less"),
     ("--use", "--model", "one is for later and the other for now"),
 ]
+# What there was, and what to do instead.
+GONE = {
+    "--coverage": "it made translations worse; --length-penalty favours longer ones",
+    **dict.fromkeys(("--diverse", "--diversity"),
+                    "--sample --n-best N gives translations that differ"),
+    **dict.fromkeys(("--mbr", "--samples"), "--beam N is better, and faster"),
+}  # fmt: skip
 # What CTranslate2 does not have, or not the same each time ...
 ONLY_TORCH = ("--min-p", "--repetition-penalty", "--seed", "--attention", "--cuda-graphs")
 # ... or has in another way, so that --engine auto takes torch for it.
@@ -245,6 +252,7 @@ COMMAND = Command(
     docs="docs/decoding.md",
     # Settings of a search that options of other names ask for.
     flags=(("max_extra", "--max-length"), ("strategy", "--sample")),
+    gone=GONE,
 )
 
 

@@ -43,6 +43,16 @@ $ translate --beam 2.5 x
     --beam 2.5 is no whole number
 $ translate --n-best 5 --beam 2 x
     --n-best 5 needs as many hypotheses (--beam 2)
+$ translate --diverse=2 --diversity=0.5 --n-best 2 x
+    2 settings cannot work:
+      - --diverse is gone: --sample --n-best N gives translations that differ
+      - --diversity is gone: --sample --n-best N gives translations that differ
+$ translate --coverage 0.1 x
+    --coverage is gone: it made translations worse; --length-penalty favours longer ones
+$ translate --mbr --samples 3 x
+    2 settings cannot work:
+      - --mbr is gone: --beam N is better, and faster
+      - --samples is gone: --beam N is better, and faster
 $ translate --top-p 2 --sample x
     --top-p 2.0 is too large: it must be at most 1
 $ translate --temperature 0 --sample x
