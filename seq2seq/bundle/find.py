@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.errors import BundleError, RunError, command_line
@@ -18,6 +19,8 @@ PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for 
 GENERAL = "general"  # the one that is taken where none is named
 HUB_NAME = re.compile(r"(hf:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # hf:OWNER/NAME@REVISION
 PARTS = ("config.json", "config.yaml", "bundle")  # one of them is in each bundle and run
+LEARNT = 1.0  # BLEU below which a run has learnt nothing
+FEW = 16  # validation pairs, of which no BLEU says anything
 
 NO_MODEL = """no model found: none was named or chosen, SEQ2SEQ_MODEL is not set, and the model of
 this package is not in {pretrained}. To get one:
@@ -33,11 +36,11 @@ class Found(NamedTuple):
     why: str
 
 
-def find_model(named: str | None) -> Found:
+def find_model(named: str | None, runs: Path = Path("runs")) -> Found:
     """The model to use.
 
     In this order: the one named, SEQ2SEQ_MODEL, the one chosen with `--use`, the shipped one. A
-    run is never taken for being there.
+    run is never taken for being there; if a finished one has learnt something, `why` tells it.
 
     Raises:
         BundleError: there is none, or not the one named; says how to get one.
@@ -62,7 +65,11 @@ def find_model(named: str | None) -> Found:
             ) from error
     if (shipped := shipped_model()) is None:
         raise BundleError(NO_MODEL.format(pretrained=PRETRAINED))
-    return Found(shipped, f"{GENERAL}, shipped with seq2seq")
+    why = f"{GENERAL}, shipped with seq2seq"
+    if newest := _newest_that_learnt(runs):
+        run, bleu = newest
+        why += f"; the run {run} has BLEU {bleu:.1f} on its data: --use {run}"
+    return Found(shipped, why)
 
 
 # Choosing
@@ -85,12 +92,13 @@ def choose_model(name: str) -> Path:
     """Have `find_model` take this model where none is named; returns its folder.
 
     Raises:
-        BundleError: it is none.
+        BundleError: it is none, was made by a `debug=` run, or has learnt nothing.
         RunError: the choice cannot be written.
     """
     folder = model_folder(name)
-    if not is_exported(folder):
-        bundle_folder(folder)
+    bundle = bundle_folder(folder) if not is_exported(folder) else folder
+    if why := _why_not(bundle):
+        raise BundleError(f"{name} {why}: it can be named (--model {name}), but not chosen")
     memory = _memory()
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
@@ -101,6 +109,42 @@ def choose_model(name: str) -> Path:
             f"the choice cannot be kept in {memory}: {error}. Set SEQ2SEQ_MODEL={name} instead"
         ) from error
     return folder
+
+
+def _training(bundle: Path) -> dict[str, Any]:
+    """How a model was trained, as far as it says so."""
+    try:
+        made = json.loads((bundle / "config.json").read_text(encoding="utf-8"))["training"]
+        return dict(made)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+def _bleu(bundle: Path) -> float | None:
+    score = _training(bundle).get("scores", {}).get("BLEU")
+    return float(score) if isinstance(score, int | float) else None
+
+
+def _why_not(bundle: Path) -> str:
+    """Why nobody would want a model to answer unasked; empty if somebody may."""
+    trainer = (_training(bundle).get("config") or {}).get("trainer") or {}
+    if trainer.get("val_on_train") or (trainer.get("val_pairs") or FEW) < FEW:
+        return "was made by a run for debugging (debug=), whose scores say nothing"
+    bleu = _bleu(bundle)
+    return f"has learnt nothing (BLEU {bleu:.1f})" if bleu is not None and bleu < LEARNT else ""
+
+
+def finished_runs(runs: Path) -> list[Path]:
+    """Finished runs below a folder, oldest first."""
+    return [f.parent for f in sorted(runs.glob("**/summary.json"), key=lambda f: f.stat().st_mtime)]
+
+
+def _newest_that_learnt(runs: Path) -> tuple[Path, float] | None:
+    for run in reversed(finished_runs(runs)):
+        bleu = _bleu(run / "bundle")
+        if bleu is not None and not _why_not(run / "bundle"):
+            return run, bleu
+    return None
 
 
 # Folders
