@@ -21,7 +21,3 @@ def run(config: AverageConfig) -> None:
     from seq2seq.bundle.averaging import average  # torch loads after the settings are checked
 
     average(config)
-
-
-if __name__ == "__main__":
-    main()

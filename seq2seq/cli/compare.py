@@ -103,7 +103,3 @@ def _require_output(output: Path, are_runs: bool) -> None:
     if output.exists():
         raise RunError(f"--output {output} exists already: name another file, or delete it")
     require_place("--output", output)
-
-
-if __name__ == "__main__":
-    main()

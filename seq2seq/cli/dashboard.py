@@ -73,7 +73,3 @@ def _run(options: DashboardOptions) -> None:
     if entity is None:
         raise UserError("this key stands for no user or team of its own: give --entity NAME")
     print(made.url)
-
-
-if __name__ == "__main__":
-    main()

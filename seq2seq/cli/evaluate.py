@@ -27,7 +27,3 @@ def run(config: EvaluateConfig) -> None:
     evaluate(config)
     if config.bundle is not None:
         refresh_report(Path(config.bundle))
-
-
-if __name__ == "__main__":
-    main()

@@ -98,7 +98,3 @@ def _export_huggingface(options: ExportOptions, model: Path) -> None:
         for path in sorted(folder.iterdir()):
             print(f"would send  {path.name} ({path.stat().st_size:,} bytes)")
         print(f"to          https://huggingface.co/{options.push}; to send it: --send --force")
-
-
-if __name__ == "__main__":
-    main()

@@ -76,7 +76,3 @@ def _run(options: ImportOptions) -> None:
     print(f"imported    {folder}")
     print(f"translate   {shlex.join(['translate', '--model', name, 'hello world'])}")
     print(f"fine-tune   {command_line('train', f'init_from={name}', 'data.path=FOLDER')}")
-
-
-if __name__ == "__main__":
-    main()

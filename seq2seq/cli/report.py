@@ -46,7 +46,3 @@ def _run(options: ReportOptions) -> None:
     output = options.output or default
     write_report(options.runs, output)
     print(f"{output} ({output.stat().st_size / 1000:,.0f} kB): open it in a browser")
-
-
-if __name__ == "__main__":
-    main()

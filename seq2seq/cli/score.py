@@ -181,7 +181,3 @@ def as_json(score: PairScore | None) -> str:
     for name in ("tokens", "token_scores"):
         fields[name] = getattr(score, name, [])
     return json.dumps(fields, ensure_ascii=False)
-
-
-if __name__ == "__main__":
-    main()
