@@ -120,11 +120,6 @@ def form_of(name: str, language: str) -> tuple[Callable[[str], str], str]:
     return getattr(moses, steps), f"{moses.signature(steps)}|"
 
 
-def sentence_chrf(hypothesis: str, reference: str) -> float:
-    """chrF2 of one sentence, from 0 to 100; fit for one sentence as BLEU is not."""
-    return float(CHRF().sentence_score(hypothesis, [reference]).score)
-
-
 def chrf_scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, list[float]]:
     """chrF2 of a corpus and of each of its sentences, in the time that the corpus takes alone."""
     _check_lengths(hypotheses, references)
