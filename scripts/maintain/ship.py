@@ -19,10 +19,10 @@ import torch
 from results import cell, keep, markdown, places_of, renamed, write_table
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.card import making
+from seq2seq.bundle.config import checksum
 from seq2seq.bundle.find import GENERAL, bundle_folder
 from seq2seq.cli.exits import run_command
 from seq2seq.errors import RunError
-from seq2seq.evaluation.evaluate import file_sha256
 from seq2seq.evaluation.record import Evaluation
 from seq2seq.report.facts import facts
 from seq2seq.report.run import Run, read_run
@@ -89,7 +89,7 @@ def _require_scored(run: Run) -> None:
     evaluate = f"python scripts/evaluate.py model={run.folder} data=NAME split=test"
     if not run.evaluations:
         raise RunError(f"{run.folder} was not evaluated: {evaluate} first, for its card")
-    weights = file_sha256(bundle_folder(run.folder) / "model.safetensors")
+    weights = checksum(bundle_folder(run.folder) / "model.safetensors")
     for place, one in run.evaluations.items():
         if (one.model or {}).get("sha256") != weights:
             raise RunError(

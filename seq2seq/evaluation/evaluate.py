@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import platform
 import time
@@ -17,6 +16,7 @@ from tqdm import tqdm
 
 from seq2seq import __version__
 from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.config import checksum
 from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
@@ -181,16 +181,10 @@ def _require_text(references: Sequence[str], name: str) -> None:
 def _describe(config: EvaluateConfig, bundle: Bundle) -> dict[str, Any]:
     return {
         "folder": str(config.bundle),
-        "sha256": file_sha256(bundle_folder(str(config.bundle)) / "model.safetensors"),
+        "sha256": checksum(bundle_folder(str(config.bundle)) / "model.safetensors"),
         "step": bundle.training.get("step"),
         "precision": config.precision or "float32",
     }
-
-
-def file_sha256(path: Path) -> str:
-    """The hash of a file, by which a record names the weights that it is of."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _name(config: EvaluateConfig) -> str:
@@ -272,7 +266,7 @@ def _finish(config: EvaluateConfig, made: _Made) -> Evaluation:
             kept = "" if path is None else f"\nEverything but COMET is kept in {path}"
             raise RunError(f"{error}{kept}") from error
         model = Path(config.comet)
-        score = comet.comet_score(values, f"model:{model.name}|sha256:{file_sha256(model)}")
+        score = comet.comet_score(values, f"model:{model.name}|sha256:{checksum(model)}")
         findings = replace(findings, scores=[*findings.scores, score])
         record, path = _write(config, made, findings, values)
     log.info(table(record))
