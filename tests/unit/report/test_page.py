@@ -147,8 +147,8 @@ def test_an_average_that_was_logged_after_the_end_belongs_to_the_last_update(own
 def test_all_runs_are_in_one_chart(both):
     loss = both.split("<figure")[1]
     drawn, legend = loss.split("</svg>", 1)
-    assert re.findall(r'style="stroke: (#\w+)', legend) == ["#0072b2"] * 2 + ["#c65600"] * 2
-    assert {"#0072b2", "#c65600"} <= set(re.findall(r"stroke: (#\w+)", drawn))
+    assert re.findall(r'style="stroke: var\((--\w+)', legend) == ["--c0"] * 2 + ["--c1"] * 2
+    assert {"--c0", "--c1"} <= set(re.findall(r"stroke: var\((--\w+)", drawn))
     assert "first val" in legend
     assert "second train" in legend
 
