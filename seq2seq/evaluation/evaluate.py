@@ -22,9 +22,8 @@ from seq2seq.config import EvaluateConfig
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
-from seq2seq.evaluation.findings import Texts, by_count, by_length, find, one_line
+from seq2seq.evaluation.findings import Texts, by_count, by_length, find, notes_on, one_line
 from seq2seq.evaluation.moses import require_language
-from seq2seq.evaluation.notes import notes_on
 from seq2seq.evaluation.record import NAME, Evaluation, Findings, TextFile, read_lines
 from seq2seq.evaluation.resampling import bootstrap_settings
 from seq2seq.evaluation.results import (
