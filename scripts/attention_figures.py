@@ -1,7 +1,7 @@
 """Draw the figures of docs/attention.md: python scripts/attention_figures.py --output FOLDER.
 
 Masks and the scale are drawn from the functions of `seq2seq.model`, the weights from a trained
-transformer that translates one sentence.
+transformer, the shipped `general`, that translates one sentence.
 """
 
 from __future__ import annotations
@@ -36,40 +36,34 @@ STYLE = {
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Draw the figures of docs/attention.md.")
-    parser.add_argument("--model", default="general", help="run, bundle or shipped (%(default)s)")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a new folder")
-    parser.add_argument("--sentence", default=SENTENCE, help="English sentence (%(default)s)")
     return parser
 
 
-def draw(options: argparse.Namespace) -> None:
+def draw(folder: Path) -> None:
     """Write one SVG file for each figure.
 
     Raises:
-        UserError: the model or the sentence does not do, or the folder cannot be made.
+        UserError: the folder cannot be made.
     """
-    translator = Translator.load(options.model, "cpu", precision="float32")
-    translation = translator.translate([options.sentence])[0].text
-    print(f"{options.sentence} -> {translation}")
-    pair = (translator.as_read(options.sentence), translation)
     try:
-        options.output.mkdir(parents=True)
+        folder.mkdir(parents=True)
     except OSError as error:
         why = f"{error.strerror}. Name a new folder"
-        raise UserError(f"--output {options.output}: {why}") from error
-    draw_attention(translator, [pair], options.output / "weights.svg")
+        raise UserError(f"--output {folder}: {why}") from error
+    translator = Translator.load("general", "cpu", precision="float32")
+    translation = translator.translate([SENTENCE])[0].text
+    print(f"{SENTENCE} -> {translation}")
+    pair = (translator.as_read(SENTENCE), translation)
+    draw_attention(translator, [pair], folder / "weights.svg")
     with matplotlib.rc_context(STYLE):
-        self_attention_figure(translator, *pair).savefig(options.output / "self_attention.svg")
-        scale_figure().savefig(options.output / "scale.svg")
-        masks_figure().savefig(options.output / "masks.svg")
+        self_attention_figure(translator, *pair).savefig(folder / "self_attention.svg")
+        scale_figure().savefig(folder / "scale.svg")
+        masks_figure().savefig(folder / "masks.svg")
 
 
 def self_attention_figure(translator: Translator, source: str, translation: str) -> Figure:
-    """Each head of the first encoder and the first decoder layer.
-
-    Raises:
-        UserError: the model is no transformer.
-    """
+    """Each head of the first encoder and the first decoder layer."""
     assert isinstance(translator.engine, TorchEngine)
     model, vocabularies = translator.engine.models[0], translator.vocabularies
     ids = vocabularies.source.encode([source])
@@ -78,15 +72,10 @@ def self_attention_figure(translator: Translator, source: str, translation: str)
     maps = attention_maps(model, batch.source, batch.source_real, batch.target_in)
     read = [*vocabularies.source.tokens(ids[0]), "</s>"]
     written = ["<s>", *vocabularies.target.tokens(target_ids[0])]
-    sentences = []
-    for side, tokens in (("encoder", read), ("decoder", written)):
-        weights_1HTS = maps.get(f"{side}.0.self_attention")
-        if weights_1HTS is None:
-            raise UserError(
-                f"the figures show self-attention, which a {model.config.architecture} model "
-                "lacks: give a transformer"
-            )
-        sentences.append(Sentence([weights_1HTS[0].numpy()], tokens, tokens))
+    sentences = [
+        Sentence([maps[f"{side}.0.self_attention"][0].numpy()], tokens, tokens)
+        for side, tokens in (("encoder", read), ("decoder", written))
+    ]
     caption = """\
 Above: the encoder, which sees the whole sentence. Below: the decoder, which sees no later token.
 Rows: tokens whose queries read. Columns: tokens that are read. Each row sums to 1."""
@@ -144,4 +133,4 @@ def scale_figure(keys: int = 32) -> Figure:
 
 
 if __name__ == "__main__":
-    run_command(lambda: draw(parser().parse_args()))
+    run_command(lambda: draw(parser().parse_args().output))

@@ -12,10 +12,9 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -40,36 +39,18 @@ KEPT = (
 METRICS = ("BLEU", "chrF2", "BLEU-tok")
 
 
-@dataclass(frozen=True)
-class Published:
-    """A line of `published.yaml`.
+class Published(NamedTuple):
+    """A line of `published.yaml`: a score of somebody's system, and who says so."""
 
-    Attributes:
-        fingerprint: of the test set, as in `evaluation.json`.
-        metric: name of the score.
-        value: of it.
-        system: what had it, and who says so.
-    """
-
-    fingerprint: str
+    fingerprint: str  # of the test set, as in `evaluation.json`
     metric: str
     value: float
     system: str
 
-    @classmethod
-    def read(cls, path: Path) -> list[Published]:
-        """All lines of a file.
 
-        Raises:
-            RunError: it is missing or damaged.
-        """
-        try:
-            lines = [cls(**line) for line in yaml.safe_load(path.read_text(encoding="utf-8"))]
-            if unknown := {line.metric for line in lines}.difference(METRICS):
-                raise ValueError(f"{unknown.pop()} is none of {', '.join(METRICS)}")
-            return lines
-        except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
-            raise RunError(f"{path} cannot be read ({error}): restore it") from error
+def read_published(results: Path) -> list[Published]:
+    text = (results / "published.yaml").read_text(encoding="utf-8")
+    return [Published(**line) for line in yaml.safe_load(text)]
 
 
 def keep(run: Path, folder: Path, *, replace: bool = False) -> None:
@@ -153,7 +134,8 @@ def _row(run: Run, one: Evaluation) -> tuple[str, ...]:
         return known[name][0] if name in known else ""
 
     parameters = fact("parameters")
-    system = run.name + (f", {_rounded(int(parameters.replace(',', '')))}" if parameters else "")
+    size = int(parameters.replace(",", "") or 0)
+    system = run.name + (f", {size / 1e6:.1f} M parameters" if size else "")
     updates = fact("updates") and f"{fact('updates')} updates"
     earlier = "after earlier stages" if run.settings.get("init_from") else ""
     training = ", ".join(filter(None, (updates, fact("time of updates"), earlier)))
@@ -165,10 +147,6 @@ def _row(run: Run, one: Evaluation) -> tuple[str, ...]:
         training,
         *map(cell, scores),
     )
-
-
-def _rounded(parameters: int) -> str:
-    return f"{parameters / 1e6:.1f} M parameters"
 
 
 def _search(decode: dict[str, Any] | None) -> str:
@@ -191,7 +169,7 @@ def _published_row(line: Published, label: str) -> tuple[str, ...]:
 def write_table(root: Path) -> str:
     """Write the table of the runs under `results/` into `README.md`; returns it."""
     results, readme = root / "results", root / "README.md"
-    table = results_table(kept_runs(results), Published.read(results / "published.yaml"))
+    table = results_table(kept_runs(results), read_published(results))
     replace_text(readme, with_table(readme.read_text(encoding="utf-8"), table))
     return table
 
@@ -221,8 +199,7 @@ def main() -> None:
     if options.keep and (len(options.runs) != 1 or Path(options.keep).name != options.keep):
         parser.error("--keep takes a name without slashes and exactly one RUN")
     if options.runs and not options.keep:
-        published = Published.read(ROOT / "results" / "published.yaml")
-        print(results_table(read_runs(options.runs), published))
+        print(results_table(read_runs(options.runs), read_published(ROOT / "results")))
         return
     if options.keep:
         keep(options.runs[0], ROOT / "results" / options.keep)

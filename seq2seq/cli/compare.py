@@ -65,9 +65,9 @@ def _run(options: CompareOptions) -> None:
     output = options.output
     if output is not None:
         _require_output(output, are_runs)
-    from seq2seq.evaluation.compare import compare, in_words
+    from seq2seq.evaluation.compare import compare, in_words, test_rows
     from seq2seq.report import comparison
-    from seq2seq.report.page import write_report
+    from seq2seq.report.page import report_page, write_report
     from seq2seq.report.run import read_runs
 
     found, text = None, ""
@@ -84,7 +84,8 @@ def _run(options: CompareOptions) -> None:
     if output is None:
         return
     if output.suffix == ".html":
-        write_report(folders, output, lambda runs: comparison.comparison_page(runs, found))
+        tests = test_rows(found) if found else None
+        write_report(folders, output, lambda r: report_page(r, comparison.trade_off(r), tests))
         return
     if output.suffix == ".json" and found is not None:
         text = json.dumps(found.as_json(), indent=2, ensure_ascii=False) + "\n"

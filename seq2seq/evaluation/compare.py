@@ -11,7 +11,7 @@ import numpy as np
 
 from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.findings import Texts, stored_texts
-from seq2seq.evaluation.metrics import KINDS, form_of, scorer, sentence_chrf, statistics
+from seq2seq.evaluation.metrics import KINDS, chrf_scores, form_of, scorer, statistics
 from seq2seq.evaluation.record import NAME, Evaluation, records_of
 from seq2seq.evaluation.resampling import Array, Scorer, bootstrap, bootstrap_p, randomisation_p
 
@@ -111,7 +111,7 @@ def compare(
     systems = _named(places, _choose([_records(Path(place)) for place in places], places))
     _require_comparable(systems, scores)
     texts = [system.texts for system in systems]
-    chrf_SN = np.array([list(map(sentence_chrf, own.hypotheses, own.references)) for own in texts])
+    chrf_SN = np.array([chrf_scores(own.hypotheses, own.references)[1] for own in texts])
     sources = next((own.sources for own in texts if own.sources is not None), None)
     spread_N = chrf_SN.max(axis=0) - chrf_SN.min(axis=0)
     rows = [int(row) for row in np.argsort(-spread_N, kind="stable")[:shown] if spread_N[row] > 0]

@@ -16,15 +16,15 @@ from tqdm import tqdm
 
 from seq2seq import __version__
 from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.config import checksum
 from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.cores import keep_freed_memory
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
-from seq2seq.evaluation.findings import Texts, by_count, by_length, find, one_line
+from seq2seq.evaluation.findings import Texts, by_count, by_length, find, notes_on, one_line
 from seq2seq.evaluation.moses import require_language
-from seq2seq.evaluation.notes import notes_on
 from seq2seq.evaluation.record import NAME, Evaluation, Findings, TextFile, read_lines
 from seq2seq.evaluation.resampling import bootstrap_settings
 from seq2seq.evaluation.results import (

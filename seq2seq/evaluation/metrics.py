@@ -27,7 +27,7 @@ class Kind:
     """A score: its metric and the form of the text that it is computed on.
 
     Attributes:
-        make: a fresh metric. What looks tokenised is told by `notes.py`, not by sacrebleu.
+        make: a fresh metric. What looks tokenised is told by `findings.py`, not by sacrebleu.
         form: a method of `Moses` that makes it; None = the text as it is.
     """
 
@@ -118,11 +118,6 @@ def form_of(name: str, language: str) -> tuple[Callable[[str], str], str]:
 
     moses = Moses(language)
     return getattr(moses, steps), f"{moses.signature(steps)}|"
-
-
-def sentence_chrf(hypothesis: str, reference: str) -> float:
-    """chrF2 of one sentence, from 0 to 100; fit for one sentence as BLEU is not."""
-    return float(CHRF().sentence_score(hypothesis, [reference]).score)
 
 
 def chrf_scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, list[float]]:

@@ -1,7 +1,6 @@
 """Charts for pages, drawn by matplotlib: curves and histograms as SVG that scales and prints.
 
-A drawing has the colours of the light page, so that it is whole on its own. `page.css` knows each
-colour of `PALETTE`, and replaces it where the page is dark.
+Each colour of a drawing is a variable of `page.css`, which is another one where the page is dark.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from seq2seq.html_page import visible
 COLOURS = ("#0072b2", "#c65600", "#00785a", "#a0447e", "#6b5b00", "#1d2329")
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))  # 12 looks, all different
 INK, DIM, GRID = COLOURS[5], "#5b6570", "#dde1e6"
-PALETTE = {*COLOURS, DIM, GRID}
+VARIABLES = {c: f"--c{look}" for look, c in enumerate(COLOURS)} | {DIM: "--dim", GRID: "--line"}
 SIZE = (5.2, 2.7)  # inches
 STYLE: Any = {
     "svg.fonttype": "none",  # text stays text, in the font of the page
@@ -74,6 +73,11 @@ class Line:
     @property
     def dash(self) -> Any:
         return DASHES[self.look % len(DASHES)]
+
+    @property
+    def themed(self) -> str:
+        """The colour as the page has it."""
+        return _themed(self.colour)
 
     @property
     def last(self) -> str:
@@ -164,10 +168,16 @@ def svg(draw: Callable[[Axes], None], label: str, size: tuple[float, float] = SI
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     text = file.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda found: _themed(found[0]), text)
     own = zlib.crc32(text.encode())
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>c{own:x}-", text)
     head = f'<svg role="img" aria-label="{escape(visible(label))}"'
     return Markup(text.replace("<svg", head, 1))
+
+
+def _themed(colour: str) -> str:
+    """A colour as the page has it, light or dark; black and white are those of every page."""
+    return f"var({VARIABLES[colour]})" if colour in VARIABLES else colour
 
 
 def thinned(points: Points, most: int) -> Points:

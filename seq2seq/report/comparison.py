@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seq2seq.evaluation.compare import Comparison, markdown_table, test_rows
+from seq2seq.evaluation.compare import markdown_table
 from seq2seq.report.curves import hours, tokens
 from seq2seq.report.facts import facts, main_score
-from seq2seq.report.page import LACKING, differences, report_page
+from seq2seq.report.page import LACKING, settings_table
 from seq2seq.report.run import Run
 
 Rows = list[list[str]]
@@ -47,14 +47,8 @@ def trade_off(runs: Sequence[Run]) -> Rows:
     return rows
 
 
-def settings_table(runs: Sequence[Run]) -> Rows:
-    """The settings that differ between runs."""
-    found = differences([run.settings for run in runs])
-    return [["", *(run.name for run in runs)], *([name, *each] for name, each in found.items())]
-
-
 def _of_all(runs: Sequence[Run]) -> Rows:
-    """The same without settings that some runs lack, as they are of other kinds or versions."""
+    """Settings that differ, without those that some runs lack: these are of other kinds."""
     head, *rows = settings_table(runs)
     kept = [row for row in rows if LACKING not in row]
     others = len(rows) - len(kept)
@@ -67,8 +61,3 @@ def in_words(runs: Sequence[Run]) -> str:
              "", "\\* = no other run is both better and faster", "", "## Settings that differ", "",
              *markdown_table(_of_all(runs))]  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def comparison_page(runs: Sequence[Run], found: Comparison | None) -> str:
-    """The report of these runs, with the tests of their scores."""
-    return report_page(runs, trade_off=trade_off(runs), tests=test_rows(found) if found else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from string import Template
 from typing import Any
 
 import yaml
@@ -25,15 +26,15 @@ from seq2seq.report.run import Run
 FILES = 100  # that are listed
 RARE = 10  # a token that occurs fewer times is rare
 
-# What each filter drops; names in braces are settings of the cleaning.
+# What each filter drops; names behind $ are settings of the cleaning.
 MEANINGS = {
     "empty": "a side holds no text",
     "damaged": "broken encoding, such as Ã© instead of é",
-    "too_long": "more than {max_words} words or {max_characters} characters on a side",
-    "length_ratio": "one side has more than {max_ratio} times the characters of the other",
+    "too_long": "more than $max_words words or $max_characters characters on a side",
+    "length_ratio": "one side has more than $max_ratio times the characters of the other",
     "identical": "both sides are the same text: nothing was translated",
     "markup": "tags, entities or templates rather than plain text",
-    "symbols": "mostly digits and symbols: the share of letters is below {min_letters}",
+    "symbols": "mostly digits and symbols: the share of letters is below $min_letters",
     "wrong_language": "a side is not in its language",
     "quotation": "speech is marked on one side only",
     "leakage": "a side also stands in the validation or test text, which must stay unseen",
@@ -96,13 +97,6 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
         yield f"{side} tokens", f"{tokens:,}", per_word
 
 
-class _Named(dict[str, str]):
-    """Settings by name; one that is not there stays a name."""
-
-    def __missing__(self, name: str) -> str:
-        return name
-
-
 def _dropped(report: Report) -> Iterator[dict[str, Any]]:
     """Each filter: what it drops, how much that was, examples."""
     most = max(report.dropped.values(), default=0)
@@ -111,7 +105,7 @@ def _dropped(report: Report) -> Iterator[dict[str, Any]]:
     for reason, count in report.dropped.items():
         yield {
             "name": reason,
-            "meaning": MEANINGS.get(reason, "").format_map(_Named(numbers)),
+            "meaning": Template(MEANINGS.get(reason, "")).safe_substitute(numbers),
             "count": count,
             "share": percent(count, report.read),
             "width": max(100 * count / max(most, 1), 0.5),

@@ -124,8 +124,7 @@ def report_page(
         attention=attention(runs),
         corpora=corpora(runs),
         no_data=[run.name for run in runs if not run.data],
-        differences=[["", *(run.name for run in runs)],
-                     *([n, *v] for n, v in differences([r.settings for r in runs]).items())],
+        differences=settings_table(runs),
         settings=whole,
         no_settings=[run.name for run in runs if run not in [one for one, _ in whole]],
         origins=[(run, *_origin(run.origin)) for run in runs],
@@ -143,16 +142,16 @@ def _settings(runs: Sequence[Run]) -> Iterator[tuple[Run, str]]:
             yield run, text
 
 
-def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Settings that are not the same in all runs, by name, with the value in each.
+def settings_table(runs: Sequence[Run]) -> list[list[str]]:
+    """The settings that differ between runs, with the value in each.
 
     Those that a run of another kind or version lacks stand last.
     """
-    flat = [dict(_flat(one)) for one in settings]
+    flat = [dict(_flat(run.settings)) for run in runs]
     names = [n for n in dict.fromkeys(n for one in flat for n in one) if n not in PLACES]
-    values = {name: [one.get(name, LACKING) for one in flat] for name in names}
-    found = {name: each for name, each in values.items() if len(set(each)) > 1}
-    return dict(sorted(found.items(), key=lambda item: LACKING in item[1]))
+    rows = [[name, *(one.get(name, LACKING) for one in flat)] for name in names]
+    differing = sorted((row for row in rows if len(set(row[1:])) > 1), key=lambda r: LACKING in r)
+    return [["", *(run.name for run in runs)], *differing]
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,8 +15,8 @@ from seq2seq.callbacks.samples import NAME as SAMPLES
 from seq2seq.callbacks.samples import read_samples
 from seq2seq.config import migrated
 from seq2seq.data.report import Report
-from seq2seq.errors import RunError, UserError
-from seq2seq.evaluation.record import NAME, Evaluation, Score
+from seq2seq.errors import RunError
+from seq2seq.evaluation.record import Evaluation, records_of
 from seq2seq.trackers.csv import METRICS, Points, read_curves
 from seq2seq.training.findings import Finding, Record, findings
 from seq2seq.training.provenance import DATA_REPORT, Provenance
@@ -35,7 +34,7 @@ class Run:
         settings: as in `config.yaml`.
         summary: as in `summary.json`; empty while the run is not finished.
         curves: by name, (updates made, value) in the order of the updates.
-        evaluations: of its test sets, by the folder of the record.
+        evaluations: of its test sets, by the folder of the record; none of other versions.
         samples: lines of `samples.jsonl`, the first validation first.
         data: the report of its data; None if there is none.
         origin: command, code and machine; None if unknown.
@@ -102,7 +101,7 @@ def read_run(folder: Path, name: str) -> Run:
         settings=settings,
         summary=_read(folder / "summary.json", _summary, dict) or {},
         curves=_curves(folder / METRICS),
-        evaluations={f.parent: _evaluation(f) for f in sorted(folder.glob(f"evaluation/*/{NAME}"))},
+        evaluations={path.parent: one for path, one in records_of(folder).items()},
         samples=_samples(folder),
         data=_read(folder / DATA_REPORT, _data, Report),
         origin=Provenance.read(folder),
@@ -161,32 +160,3 @@ def _samples(folder: Path) -> list[dict[str, Any]]:
     except (KeyError, TypeError) as error:
         raise RunError(f"{folder / SAMPLES} is damaged ({error!r}): {REMEDY}") from error
     return found
-
-
-def _evaluation(path: Path) -> Evaluation:
-    """A record of any version: of older ones the scores, which have no intervals."""
-    try:
-        old = json.loads(path.read_text(encoding="utf-8"))
-        if "format" in old:
-            return Evaluation.read(path)
-        return Evaluation(
-            scores=[Score(n, v, old["signatures"][n]) for n, v in old["scores"].items()],
-            intervals=None,
-            sentences=old["sentences"],
-            length_ratio=math.nan,
-            exact_matches=-1,
-            degenerate={},
-            breakdowns=[],
-            overlap={},
-            notes=["from an older version, without intervals and details: evaluate again"],
-            data={"name": old["data"]["name"], "split": old["split"], "fingerprint": ""},
-            model={"step": old["step"]},
-            decode=old["decode"],
-            seconds=old["seconds"],
-            versions={"seq2seq": old["seq2seq"]},
-            files={},
-        )
-    except UserError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{path} is damaged ({error!r}): evaluate again, or delete it") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,15 +14,12 @@ Found = list[tuple[Run, Evaluation]]  # evaluations of one test set
 
 
 def by_test_set(runs: Sequence[Run]) -> list[Found]:
-    """Evaluations whose scores can be compared: the same text, and not only the same name.
-
-    Of those of older versions only the name is known; they stand last.
-    """
+    """Evaluations whose scores can be compared: the same text, and not only the same name."""
     sets: dict[tuple[str, str], Found] = {}
     for run in runs:
         for one in run.evaluations.values():
             sets.setdefault((one.label, one.data["fingerprint"]), []).append((run, one))
-    return sorted(sets.values(), key=lambda found: not found[0][1].data["fingerprint"])
+    return list(sets.values())
 
 
 def score_table(found: Found) -> dict[str, Any]:
@@ -64,8 +60,8 @@ def _row(
         "how": _how(one),
         "whisker": bleu and _whisker(bleu, low, high),
         "scores": [(f"{s.value:.2f}", interval(s)) if s else ("-", "") for s in scores],
-        "length_ratio": "-" if math.isnan(one.length_ratio) else f"{one.length_ratio:.3f}",
-        "exact": "-" if one.exact_matches < 0 else f"{one.exact_matches:,}",
+        "length_ratio": f"{one.length_ratio:.3f}",
+        "exact": f"{one.exact_matches:,}",
     }
 
 

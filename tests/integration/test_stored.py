@@ -37,7 +37,8 @@ GONE: dict[tuple[str, str], str] = {
     ("yaml of compare_attention", "runs"): "seq2seq compare and benchmark.py decode",
     ("options of make_dashboard.py", "--report"): "seq2seq report writes a page to be given on",
     ("options of attention_figures.py", "--force"): "--output names a new folder",
-    ("options of attention_figures.py", "--png"): "translate --attention FILE.png",
+    **{("options of attention_figures.py", name): "translate --attention FILE"
+       for name in ("--model", "--png", "--sentence")},
     **{
         ("yaml of benchmark_data", name): "the corpus is prepared once, whole, as it is in training"
         for name in ("pairs", "max_length", "repeats", "seed")

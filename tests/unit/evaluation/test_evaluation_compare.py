@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sacrebleu
 from tiny_evaluation import tiny_evaluation, write_lines
 
 from seq2seq.cli import compare as command
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.errors import RunError
 from seq2seq.evaluation.compare import compare, in_words
-from seq2seq.evaluation.metrics import sentence_chrf
 from seq2seq.evaluation.record import NAME, Evaluation, Score, TextFile
 
 WORDS = ["un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix"]
@@ -95,8 +95,10 @@ def test_comet_is_compared_by_its_stored_sentences(tmp_path):
 
 
 def test_wins_and_differences_are_by_chrf(compared):
-    chrf = [[sentence_chrf(*pair) for pair in zip(own, REFERENCES, strict=True)]
-            for own in (GOOD, BAD)]  # fmt: skip
+    chrf = [
+        [sacrebleu.sentence_chrf(*pair).score for pair in zip(own, zip(REFERENCES), strict=True)]
+        for own in (GOOD, BAD)
+    ]
     better = [sum(a > b for a, b in zip(x, y, strict=True)) for x, y in (chrf, chrf[::-1])]
     assert compared.wins == [[0, better[0]], [better[1], 0]]
     assert better[0] > better[1] > 0

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from seq2seq.report.charts import PALETTE, Line, draw_lines, line_chart, number, short, thinned
+from seq2seq.html_page import TEMPLATES
+from seq2seq.report.charts import Line, draw_lines, line_chart, number, short, thinned
 
 
 def drawn(*lines: Line, **how: bool):
@@ -57,10 +58,15 @@ def test_many_lines_of_a_chart_look_different():
     assert len({(line.colour, str(line.dash)) for line in lines}) == 12
 
 
-def test_every_colour_is_one_that_the_page_replaces():
+def test_every_colour_is_a_variable_of_the_page():
     kinds = ("line", "faint", "dots", "stairs")
     lines = [Line("a", [(0, 1), (1, 2), (2, 3)], look, kinds[look % 4]) for look in range(12)]
-    assert set(re.findall(r"#[0-9a-f]{6}\b", line_chart("a", "", lines).svg)) <= PALETTE
+    chart = line_chart("a", "", lines)
+    used = {name for _, name in re.findall(r"(stroke|fill): var\((--\w+)\)", chart.svg)}
+    assert used == {f"--c{look}" for look in range(6)} | {"--dim", "--line"}
+    assert not re.findall(r"#[0-9a-f]{6}\b", chart.svg)
+    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
+    assert all(style.count(f"{name}: #") == 3 for name in used)  # light, dark, print
 
 
 def test_two_charts_of_a_page_share_no_id_and_each_is_the_same_every_time():
