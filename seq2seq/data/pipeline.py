@@ -37,12 +37,7 @@ from seq2seq.data.mixture import mixture_figures
 from seq2seq.data.report import Report, read_report, write_report
 from seq2seq.data.shards import Shards, read_facts, read_keys, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
-from seq2seq.data.stats import (
-    cleaning_figures,
-    overlap,
-    token_figures,
-    vocabulary_figures,
-)
+from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, sample_pairs, tokenise_part
 from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError
@@ -283,13 +278,9 @@ class Preparation:
         write_report(report, folder)
         for name, dropped in report.dropped.items():
             if dropped > report.read / 2:
-                page = folder / "report.html"
                 log.warning(
                     "the filter %s dropped %d of %d pairs: look at its examples in %s",
-                    name,
-                    dropped,
-                    report.read,
-                    page,
+                    *(name, dropped, report.read, folder / "report.html"),
                 )
         write_manifest(folder, [*shards, *lengths], said)
         return self._prepared(folder, vocabularies, said, report)
@@ -319,23 +310,15 @@ class Preparation:
             [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
         )
         read: Counter[int] = Counter()
-        leaked: Counter[int] = Counter()
         for file, path in zip(parts, paths, strict=True):
-            facts = read_facts(path)
-            read[file["source"]] += facts["read"]
-            leaked[file["source"]] += facts["dropped"].get("leakage", 0)
+            read[file["source"]] += read_facts(path)["read"]
         duplicates = self.repeated_file if "duplicate" in self.cleaning.filters else None
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],
             settings=said["settings"],
             files=[
-                {
-                    "member": source.member,
-                    "file": source.name,
-                    "pairs": read[number],
-                    "leakage": leaked[number],
-                }
+                {"member": source.member, "file": source.name, "pairs": read[number]}
                 for number, source in enumerate(self.sources)
             ],
             **cleaning_figures(paths, duplicates, self.cleaning),
