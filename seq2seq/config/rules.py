@@ -73,6 +73,15 @@ def lengths_are_known(lengths: Mapping[str, Any], data: DataConfig) -> Iterator[
             )
 
 
+def first_pairs_are_prepared(trainer: TrainerConfig, data: DataConfig) -> Iterator[str]:
+    """A stream does not know its usable pairs before it reads them."""
+    if data.streaming and (trainer.train_pairs is not None or trainer.val_on_train):
+        yield (
+            "trainer.train_pairs and trainer.val_on_train choose among prepared pairs: set "
+            "data.streaming=false, and of a large corpus name a part, such as data.train=FILE"
+        )
+
+
 def schedule_fits_run(
     optim: OptimConfig, trainer: TrainerConfig, data: DataConfig
 ) -> Iterator[str]:

@@ -85,13 +85,6 @@ def token_batches(
     return batches
 
 
-def padding_share(lengths: np.ndarray, batches: Sequence[np.ndarray], multiple: int = 1) -> float:
-    """Share of positions of both sides that hold no real token."""
-    budget = Budget(0, multiple=multiple)
-    positions = sum(len(b) * int(budget.padded(lengths[b].max(axis=0)).sum()) for b in batches)
-    return 1 - sum(int(lengths[batch].sum()) for batch in batches) / max(positions, 1)
-
-
 @dataclass(frozen=True)
 class BatchKey:
     """One batch to be made: pair numbers, in which epoch."""

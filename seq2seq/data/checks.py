@@ -92,15 +92,12 @@ class Losses:
         )
 
 
-def check_members(
-    data: DataConfig, sources: Sequence[Source], kept: Mapping[str, int], without: str
-) -> None:
+def check_members(data: DataConfig, sources: Sequence[Source], kept: Mapping[str, int]) -> None:
     """Refuse a corpus, or a member of a mixture, of which nothing is left.
 
     Args:
         data, sources: what is prepared.
         kept: pairs of each member.
-        without: why a member may have none.
 
     Raises:
         DataError: names the member.
@@ -115,4 +112,7 @@ def check_members(
         )
     for member, pairs in kept.items():
         if pairs == 0:
-            raise DataError(f"data.members.{member} is empty: {without}. Leave it out")
+            raise DataError(
+                f"data.members.{member} is empty: all that cleaning= keeps of it stands in members "
+                "before it. Look at its files, or leave it out"
+            )

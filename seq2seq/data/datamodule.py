@@ -106,8 +106,6 @@ class TranslationData:
             self.streamed = StreamedBatches.open(
                 self.data, self.cleaning, self.tokenizer, vocabularies, self.max_length, self.seed
             )
-            if self.most_train is not None:
-                self.streamed.keep(self.most_train)
             self.vocabularies = self.streamed.vocabularies
         else:
             self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
@@ -116,7 +114,7 @@ class TranslationData:
         if self.val_on_train:
             most = self.most_val or self.most_train
             assert most is not None  # by the rules between the settings
-            self.val_pairs = self.first_pairs(most)
+            self.val_pairs = self._first_pairs(most)
         self._tokenise_val()
 
     @property
@@ -139,10 +137,8 @@ class TranslationData:
         source, target = self.shards[0].lengths[self.usable].sum(axis=0, dtype=np.int64).tolist()
         return float(round(target / source, 4))
 
-    def first_pairs(self, count: int) -> list[Pair]:
-        """The first training pairs as text; of prepared ones, what their ids say."""
-        if self.prepared is None:
-            return self.streamed.first(count)
+    def _first_pairs(self, count: int) -> list[Pair]:
+        """The first training pairs as text: what their ids say."""
         source, target = self.shards[0].ids(self.usable[:count].astype(np.int64))
         both = (self.vocabularies.source.decode(source), self.vocabularies.target.decode(target))
         return list(zip(*both, strict=True))

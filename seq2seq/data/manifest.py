@@ -30,7 +30,6 @@ class File(TypedDict):
     bytes: int
     sha256: str
     source: NotRequired[int]  # whose cleaned text it holds
-    variant: NotRequired[int]  # the segmentation that it holds
 
 
 def write_manifest(folder: Path, files: Sequence[File], facts: dict[str, Any]) -> None:

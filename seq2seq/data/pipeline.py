@@ -16,7 +16,7 @@ import functools
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -35,19 +35,9 @@ from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
 from seq2seq.data.manifest import File, read_manifest, write_manifest
 from seq2seq.data.mixture import mixture_figures
 from seq2seq.data.report import Report, read_report, write_report
-from seq2seq.data.shards import (
-    Shards,
-    read_facts,
-    write_lengths,
-)
+from seq2seq.data.shards import Shards, read_facts, read_keys, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
-from seq2seq.data.stats import (
-    cleaning_figures,
-    overlap,
-    random_pairs,
-    token_figures,
-    vocabulary_figures,
-)
+from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, sample_pairs, tokenise_part
 from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError
@@ -57,6 +47,7 @@ log = logging.getLogger(__name__)
 
 ALGORITHM = 1  # of what decides the ids; part of the fingerprint
 VOCABULARY = "vocabulary"  # folder beside the ids
+SAMPLES = 10  # pairs in the report, about
 
 
 @dataclass
@@ -147,7 +138,7 @@ class Preparation:
         }
         self.text_fingerprint = fingerprint(text)
         name = f"{data.name}-{self.text_fingerprint}"
-        self.folder, self.older = cache / "corpora" / name, cache / "prepared" / name
+        self.folder = cache / "corpora" / name
         self.text = self.folder / "text"
         self.repeated_file = self.text / "duplicates.arrow"
         self.given = vocabularies or given_vocabularies(tokenizer)
@@ -167,8 +158,7 @@ class Preparation:
             report = read_report(folder)
         except (OSError, ValueError, TypeError):
             return None
-        members = [(str(name), first, last) for name, first, last in said["members"]]
-        mixture = mixture_figures(self.data, members)
+        mixture = mixture_figures(self.data, said["members"])
         if report.mixture != mixture:  # other weights than last time
             report.mixture, report.settings = mixture, self._settings()
             with suppress(OSError):  # the folder may be someone else's
@@ -178,30 +168,20 @@ class Preparation:
     def run(self, engine: Engine) -> Prepared:
         """Do what is left to do."""
         log.info("preparing   %s in %s", self.data.name, self.folder)
-        if self.older.is_dir():
-            log.info(
-                "an older version of seq2seq prepared it in another form, which is not read any "
-                "more; delete %s unless that version still needs it",
-                self.older,
-            )
         self.text.mkdir(exist_ok=True)
         with self._timed("clean"):
             files = self._clean(engine)
         parts = [self.text / file["file"] for file in files]
-        kept = Counter({source.member: 0 for source in self.sources})
-        for file, path in zip(files, parts, strict=True):
-            facts = read_facts(path)
-            kept[self.sources[file["source"]].member] += facts["read"] - sum(
-                facts["dropped"].values()
-            )
-        no_text = "its files hold no pair that cleaning= keeps; look at them"
-        check_members(self.data, self.sources, kept, no_text)
         with self._timed("duplicates"):
             repeated = [np.zeros(0, np.int64)] * len(parts)
             if "duplicate" in self.cleaning.filters:
                 repeated = mark_duplicates(parts, self.repeated_file, self.data.processes)
         if read_manifest(self.text) is None:
             write_manifest(self.text, files, {"settings": self._settings()})
+        kept = Counter({source.member: 0 for source in self.sources})
+        for file, path, left_out in zip(files, parts, repeated, strict=True):
+            kept[self.sources[file["source"]].member] += len(read_keys(path)) - len(left_out)
+        check_members(self.data, self.sources, kept)
         with self._timed("tokenizer"):
             vocabularies = self._vocabularies()
             if vocabularies is None:
@@ -212,7 +192,7 @@ class Preparation:
         vocabularies.save(folder / VOCABULARY)
         with self._timed("tokenise"):
             shards = self._tokenise(engine, parts, repeated, folder)
-        return self._finish(files, repeated, vocabularies, shards)
+        return self._finish(files, repeated, vocabularies, shards, kept)
 
     def _clean(self, engine: Engine) -> list[File]:
         """Entries of the parts of cleaned text, in the order of the corpus."""
@@ -271,6 +251,7 @@ class Preparation:
         repeated: Sequence[np.ndarray],
         vocabularies: Vocabularies,
         shards: Sequence[File],
+        kept: Mapping[str, int],
     ) -> Prepared:
         """Write the lengths, the report and last the manifest."""
         folder = self._ids_folder(vocabularies)
@@ -282,13 +263,8 @@ class Preparation:
             write_lengths(folder / f"{number:03d}-lengths.npy", [folder / name for name in names])
             for number, names in enumerate(variants)
         ]
-        sizes = Counter({source.member: 0 for source in self.sources})
-        for part, name in zip(parts, variants[0], strict=True):
-            sizes[self.sources[part["source"]].member] += read_facts(folder / name)["pairs"]
-        no_text = "all of its pairs stand in a member before it, too"
-        check_members(self.data, self.sources, sizes, no_text)
-        ends = np.cumsum([0, *sizes.values()]).tolist()
-        members = list(zip(sizes, ends[:-1], ends[1:], strict=True))
+        ends = np.cumsum([0, *kept.values()]).tolist()
+        members = list(zip(kept, ends[:-1], ends[1:], strict=True))
         said = {
             "fingerprint": f"{self.text_fingerprint}-{folder.name[4:]}",
             "vocabulary": vocabularies.content_hash(),
@@ -302,13 +278,9 @@ class Preparation:
         write_report(report, folder)
         for name, dropped in report.dropped.items():
             if dropped > report.read / 2:
-                page = folder / "report.html"
                 log.warning(
                     "the filter %s dropped %d of %d pairs: look at its examples in %s",
-                    name,
-                    dropped,
-                    report.read,
-                    page,
+                    *(name, dropped, report.read, folder / "report.html"),
                 )
         write_manifest(folder, [*shards, *lengths], said)
         return self._prepared(folder, vocabularies, said, report)
@@ -338,30 +310,22 @@ class Preparation:
             [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
         )
         read: Counter[int] = Counter()
-        leaked: Counter[int] = Counter()
         for file, path in zip(parts, paths, strict=True):
-            facts = read_facts(path)
-            read[file["source"]] += facts["read"]
-            leaked[file["source"]] += facts["dropped"].get("leakage", 0)
+            read[file["source"]] += read_facts(path)["read"]
         duplicates = self.repeated_file if "duplicate" in self.cleaning.filters else None
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],
             settings=said["settings"],
             files=[
-                {
-                    "member": source.member,
-                    "file": source.name,
-                    "pairs": read[number],
-                    "leakage": leaked[number],
-                }
+                {"member": source.member, "file": source.name, "pairs": read[number]}
                 for number, source in enumerate(self.sources)
             ],
             **cleaning_figures(paths, duplicates, self.cleaning),
             **token_figures(shards),
             vocabulary=vocabulary_figures(shards, vocabularies),
             overlap=overlap(paths, self.evaluation, self.cleaner),
-            samples=[list(pair) for pair in random_pairs(paths, repeated)],
+            samples=[list(pair) for pair in sample_pairs(paths, repeated, SAMPLES)],
             mixture=mixture_figures(self.data, said["members"]),
             seconds=self.seconds,
         )

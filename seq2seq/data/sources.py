@@ -95,24 +95,6 @@ class HubSource:
         return [self.name, self.corpus.hub_revision]
 
 
-@dataclass(frozen=True)
-class PairsSource:
-    """A few pairs that were read before."""
-
-    member: str
-    kept: list[Pair]
-
-    @property
-    def name(self) -> str:
-        return f"{len(self.kept)} pairs"
-
-    def pairs(self, streaming: bool = False) -> Iterator[Pair]:
-        return iter(self.kept)
-
-    def looks(self) -> list[Any]:
-        return [self.kept]
-
-
 Source = FileSource | HubSource | VariedSource
 
 

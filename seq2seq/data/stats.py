@@ -13,13 +13,12 @@ import numpy as np
 from seq2seq.config import CleaningConfig
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.corpus import Pair
-from seq2seq.data.shards import Shards, read_facts, read_keys, read_texts
+from seq2seq.data.shards import Shards, read_facts
 from seq2seq.data.steps import EXAMPLES
 from seq2seq.data.vocabularies import Vocabularies
 
 RARE = 10  # a token seen fewer times is learned badly
 POINTS = 200  # of a curve
-SAMPLES = 10
 CHUNK = 2**22  # pairs that are counted at once
 LONGEST_BIN = 512  # of the histograms of lengths: so many tokens or more
 
@@ -122,16 +121,3 @@ def _use(name: str, counts: np.ndarray) -> dict[str, Any]:
         "rare": int((counts < RARE).sum()),
         "counts": [[int(rank), int(descending[rank - 1])] for rank in ranks],
     }
-
-
-def random_pairs(parts: Sequence[Path], repeated: Sequence[np.ndarray]) -> list[Pair]:
-    """The pairs with the smallest keys: as good as drawn at random, and the same each time."""
-    smallest: list[tuple[int, int, int]] = []  # key, part, row
-    for number, (path, left_out) in enumerate(zip(parts, repeated, strict=True)):
-        keys = read_keys(path).copy()
-        keys[left_out] = 2**64 - 1
-        rows = np.argpartition(keys, SAMPLES)[:SAMPLES] if len(keys) > SAMPLES else range(len(keys))
-        smallest = sorted([*smallest, *((int(keys[row]), number, int(row)) for row in rows)])
-        smallest = smallest[:SAMPLES]
-    found = [read_texts(parts[part], np.array([row])) for _, part, row in smallest]
-    return [(source[0], target[0]) for source, target in found]

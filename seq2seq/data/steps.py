@@ -178,7 +178,6 @@ def tokenise_part(
             "characters": [sum(map(len, side)) for side in texts],
         }
         entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
-    entry["variant"] = variant
     return entry
 
 

@@ -23,13 +23,7 @@ from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.fingerprint import fingerprint
-from seq2seq.data.sources import (
-    PairsSource,
-    Source,
-    check_chosen,
-    evaluation_pairs,
-    find_sources,
-)
+from seq2seq.data.sources import Source, check_chosen, evaluation_pairs, find_sources
 from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.errors import ConfigError, DataError
 
@@ -38,7 +32,6 @@ log = logging.getLogger(__name__)
 POOL = 32_768  # pairs that are sorted and shuffled together
 OPEN = 16  # sources that are read at the same time
 TURN = 64  # pairs that are taken from one before the next
-NOTHING = "the stream has no usable pair: cleaning= and model.max_length leave nothing"
 
 
 @dataclass
@@ -75,7 +68,7 @@ class StreamedBatches(IterableDataset[Batch]):
         dropout: float = 0.0,
         pool: int = POOL,
     ):
-        self.sources: list[Source | PairsSource] = list(sources)
+        self.sources = list(sources)
         self.cleaner, self.vocabularies = cleaner, vocabularies
         self.budget, self.max_length, self.seed = budget, max_length, seed
         self.dropout, self.pool = dropout, pool
@@ -116,28 +109,6 @@ class StreamedBatches(IterableDataset[Batch]):
             vocabularies = Vocabularies.train(sample, tokenizer)
         budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
         return cls(sources, cleaner, vocabularies, budget, max_length, seed, tokenizer.dropout)
-
-    def first(self, count: int) -> list[Pair]:
-        """The first usable pairs, cleaned, in the order of the text.
-
-        Raises:
-            DataError: there is none.
-        """
-        text = chain.from_iterable(source.pairs(streaming=True) for source in self.sources)
-        usable = (pair for pair in _clean(text, self.cleaner) if self._fits(pair))
-        found = list(islice(usable, count))
-        if not found:
-            raise DataError(NOTHING)
-        return found
-
-    def _fits(self, pair: Pair) -> bool:
-        sides = zip(pair, (self.vocabularies.source, self.vocabularies.target), strict=True)
-        lengths = [len(tokenizer.encode([text])[0]) + 1 for text, tokenizer in sides]
-        return min(lengths) > 1 and max(lengths) <= self.max_length
-
-    def keep(self, count: int) -> None:
-        """From now on, stream the first usable pairs only."""
-        self.sources = [PairsSource("first", self.first(count))]
 
     @property
     def fingerprint(self) -> str:
@@ -197,7 +168,9 @@ class StreamedBatches(IterableDataset[Batch]):
                 if pool.batches:
                     yield pool
             if not usable and not self.start["row"]:
-                raise DataError(NOTHING)
+                raise DataError(
+                    "the stream has no usable pair: cleaning= and model.max_length leave nothing"
+                )
             epoch, row = epoch + 1, 0
 
     def _pool(self, epoch: int, row: int, raw: list[Pair]) -> Pool:
@@ -238,9 +211,7 @@ def _clean(pairs: Iterator[Pair], cleaner: Cleaner) -> Iterator[Pair]:
             yield source, target
 
 
-def _interleaved(
-    sources: Sequence[Source | PairsSource], rng: np.random.Generator
-) -> Iterator[Pair]:
+def _interleaved(sources: Sequence[Source], rng: np.random.Generator) -> Iterator[Pair]:
     """The pairs of all sources, some at a time from one of those that are open."""
     waiting = [sources[index] for index in rng.permutation(len(sources))]
     opened: list[Iterator[Pair]] = []

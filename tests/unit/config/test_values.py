@@ -245,6 +245,11 @@ def test_members_may_take_the_folder_of_the_mixture():
         ),
         (
             TrainConfig,
+            {"data": DataConfig(streaming=True), "trainer": TrainerConfig(train_pairs=64)},
+            r"trainer\.train_pairs and .* choose among prepared pairs: set data\.streaming=false",
+        ),
+        (
+            TrainConfig,
             {"optim": OptimConfig(ema=0.9), "trainer": TrainerConfig(strategy="fsdp", devices=2)},
             r"optim\.ema needs whole weights.* use trainer\.strategy=ddp",
         ),

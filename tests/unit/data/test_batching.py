@@ -13,7 +13,6 @@ from seq2seq.data.batching import (
     Budget,
     TrainingBatches,
     padded_lengths,
-    padding_share,
     token_batches,
 )
 from seq2seq.data.mixture import Member
@@ -125,7 +124,6 @@ def test_at_most_six_percent_padding_on_lengths_like_those_of_real_text(count, s
     batches = token_batches(lengths, Budget(8192))
     positions = sum(naive_positions(lengths, batch, 1) for batch in batches)
     share = 1 - int(lengths.astype(int).sum()) / positions
-    assert padding_share(lengths, batches) == pytest.approx(share)
     assert share <= 0.06
 
 
@@ -141,7 +139,8 @@ def test_few_shapes_are_few_and_cost_little():
         longest = [budget.padded(lengths[batch].max(axis=0)) for batch in batches]
         sizes = [len(b) * int(n) for b, of in zip(batches, longest, strict=True) for n in of]
         rows[multiple] = len(set(sizes))
-        padding[multiple] = padding_share(lengths, batches, multiple)
+        positions = sum(naive_positions(lengths, batch, multiple) for batch in batches)
+        padding[multiple] = 1 - int(lengths.astype(int).sum()) / positions
     assert rows[0] < rows[1] / 3  # of the matrices that a step multiplies
     assert padding[0] < padding[1] + 0.03
 
@@ -151,10 +150,6 @@ def test_lengths_are_rounded_up(multiple):
     lengths = np.arange(1, 300, dtype=np.uint16)
     wanted = [naive_length(length, multiple) for length in lengths.tolist()]
     assert padded_lengths(lengths, multiple).tolist() == wanted
-
-
-def test_the_padding_share_counts_rounded_lengths():
-    assert padding_share(np.array([[3, 5]]), [np.array([0])], multiple=8) == pytest.approx(0.5)
 
 
 def test_the_stream_depends_on_the_seed_alone(lengths):

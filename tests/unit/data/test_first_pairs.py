@@ -1,4 +1,4 @@
-"""Training and validating on the first pairs only, prepared or streamed."""
+"""Training and validating on the first pairs only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.errors import ConfigError, DataError, RunError
+from seq2seq.errors import ConfigError, RunError
 
 TRAIN = [(f"I see {n} big houses", f"je vois {n} grandes maisons") for n in range(40)]
 TRAIN.insert(2, ("much too long " * 50, "trop long " * 50))
@@ -57,18 +57,16 @@ def texts_of_an_epoch(data: TranslationData, pairs: int):
     raise AssertionError("never so many")
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_an_epoch_has_the_first_usable_pairs_once(streaming, tmp_path):
+def test_an_epoch_has_the_first_usable_pairs_once(tmp_path):
     write(tmp_path, {"train": TRAIN, "val": VAL})
-    data = opened(tmp_path, data={"path": str(tmp_path), "streaming": streaming}, train_pairs=7)
+    data = opened(tmp_path, data={"path": str(tmp_path)}, train_pairs=7)
     assert sorted(texts_of_an_epoch(data, 7)) == sorted(FIRST[:7])
     assert len(data.val_pairs) == len(VAL)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_validation_can_be_on_the_training_pairs(streaming, tmp_path):
+def test_validation_can_be_on_the_training_pairs(tmp_path):
     write(tmp_path, {"train": TRAIN})  # no validation text is needed
-    corpus = {"path": str(tmp_path), "val": None, "streaming": streaming}
+    corpus = {"path": str(tmp_path), "val": None}
     data = opened(tmp_path, data=corpus, train_pairs=7, val_on_train=True)
     assert data.val_pairs == FIRST[:7]
     assert sum(batch.source.size(0) for batch in data.val_dataloader()) == 7
@@ -98,12 +96,6 @@ def test_the_weights_of_a_mixture_play_no_part(tmp_path):
 
 def test_more_than_there_are_is_all(tmp_path):
     assert len(opened(tmp_path, train_pairs=1000).usable) == len(FIRST)
-
-
-def test_a_stream_without_a_usable_pair_says_so(tmp_path):
-    write(tmp_path, {"train": TRAIN[2:3], "val": VAL})
-    with pytest.raises(DataError, match="no usable pair"):
-        opened(tmp_path, data={"path": str(tmp_path), "streaming": True}, train_pairs=3)
 
 
 @pytest.mark.parametrize("limit", [{"train_pairs": 8}, {"val_pairs": 2}, {}])
