@@ -28,6 +28,8 @@ class DataBenchmarkConfig(PrepareConfig):
     """All settings of `scripts/benchmark.py data`."""
 
     copies: int = setting(1, "times that the corpus comes, with other sentences", at_least=1)
+    keys: int | None = setting(None, "find duplicates among so many keys, nothing else", at_least=1)
+    set_pairs: int | None = setting(None, "start on a prepared set of so many pairs", at_least=1)
 
 
 class TrainBenchmarkConfig(Checked):

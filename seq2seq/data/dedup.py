@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from seq2seq.data.steps import EXAMPLES
 
 MEMORY = "768MiB"  # of one search; what is more goes to the disk
 SCHEMA = pa.schema({"key": pa.uint64(), "place": pa.int64()})
+Keys = Callable[[Path], np.ndarray]
 
 
 def mark_duplicates(parts: Sequence[Path], file: Path, threads: int | None) -> list[np.ndarray]:
@@ -23,7 +24,7 @@ def mark_duplicates(parts: Sequence[Path], file: Path, threads: int | None) -> l
     with suppress(OSError, ValueError):
         if read_facts(file)["parts"] == len(parts):
             return [np.asarray(row.values) for row in read_table(file)["row"]]
-    found = repeated_rows(parts, file.parent, threads)
+    found = repeated_rows(parts, file.parent, threads=threads)
     examples: list[Pair] = []
     for path, rows in zip(parts, found, strict=True):
         if len(rows) and len(examples) < EXAMPLES:
@@ -34,7 +35,9 @@ def mark_duplicates(parts: Sequence[Path], file: Path, threads: int | None) -> l
     return found
 
 
-def repeated_rows(parts: Sequence[Path], spill: Path, threads: int | None) -> list[np.ndarray]:
+def repeated_rows(
+    parts: Sequence[Path], spill: Path, keys: Keys = read_keys, threads: int | None = None
+) -> list[np.ndarray]:
     """For each part, the rows whose pair stands before, in it or in an earlier part.
 
     Equal pairs have equal keys (of 64 bits: among 40 million different pairs, the chance that
@@ -43,19 +46,20 @@ def repeated_rows(parts: Sequence[Path], spill: Path, threads: int | None) -> li
     Args:
         parts: files of cleaned text, in the order of the corpus.
         spill: folder for what does not fit into MEMORY.
+        keys: reads the keys of a part.
         threads: None = one for each core.
     """
-    starts = np.cumsum([0, *(len(read_keys(path)) for path in parts)])
+    starts = np.cumsum([0, *(len(keys(path)) for path in parts)])
     with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(spill)}) as database:
         if threads is not None:
             database.execute(f"SET threads = {threads}")
         database.execute("SET preserve_insertion_order = false")
-        pairs = _reader(parts, starts)
+        pairs = _reader(parts, starts, keys)
         database.execute(
             "CREATE TEMP TABLE repeated AS "
             "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
         )
-        pairs = _reader(parts, starts)  # noqa: F841  DuckDB finds it by its name
+        pairs = _reader(parts, starts, keys)  # noqa: F841  DuckDB finds it by its name
         places = database.execute(
             "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first ORDER BY place"
         ).fetchnumpy()["place"]
@@ -66,10 +70,10 @@ def repeated_rows(parts: Sequence[Path], spill: Path, threads: int | None) -> li
     ]
 
 
-def _reader(parts: Sequence[Path], starts: np.ndarray) -> pa.RecordBatchReader:
+def _reader(parts: Sequence[Path], starts: np.ndarray, keys: Keys) -> pa.RecordBatchReader:
     def batches() -> Iterator[pa.RecordBatch]:
         for path, start in zip(parts, starts[:-1], strict=True):
-            own = read_keys(path)
+            own = keys(path)
             yield pa.record_batch([own, np.arange(start, start + len(own))], schema=SCHEMA)
 
     return pa.RecordBatchReader.from_batches(SCHEMA, batches())

@@ -31,4 +31,4 @@ def test_rows_that_stood_before(parts, tmp_path_factory):
         keys = pa.array(np.array(keys, np.uint64))
         table = pa.table({"source": texts, "target": texts, "key": keys})
         write_table(paths[-1], table, {}, compression="zstd")
-    assert [rows.tolist() for rows in repeated_rows(paths, folder, None)] == naive(parts)
+    assert [rows.tolist() for rows in repeated_rows(paths, folder)] == naive(parts)
