@@ -20,7 +20,6 @@ import torch
 from results import cell, keep, markdown, without_places, write_table
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.card import making
-from seq2seq.bundle.config import checksum
 from seq2seq.bundle.find import GENERAL, bundle_folder
 from seq2seq.cli.exits import run_command
 from seq2seq.errors import RunError

@@ -60,7 +60,7 @@ def _run(options: ImportOptions) -> None:
         raise RunError(f"{output} exists already: choose another folder with --output")
     named = hub_name(given)
     if named is not None:
-        folder, name = import_from_hub(*named, output), given
+        folder = import_from_hub(*named, output)
     else:
         if not Path(given).is_dir():
             raise BundleError(

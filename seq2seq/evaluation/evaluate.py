@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from seq2seq import __version__
 from seq2seq.bundle.bundle import Bundle, load_bundle
-from seq2seq.bundle.config import checksum
 from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.cores import keep_freed_memory
