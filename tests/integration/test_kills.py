@@ -168,10 +168,14 @@ def test_killed_at_any_moment_of_its_life_it_ends_the_same(toy_corpus, tmp_path,
     whole, log = tmp_path / "whole", tmp_path / "log"
     command = [*SETTINGS, *SHORT, f"data.path={toy_corpus}"]
     ended(begin(log, *command, f"run_dir={tmp_path / 'first'}"), log)  # prepares the data
-    process = begin(log, *command, f"run_dir={whole}")
-    began = appeared(whole)
-    life = appeared(whole / "report.html") - began  # the last file; leaving takes as long again
-    ended(process, log)
+    lives = []
+    for _ in range(3):  # up to the last file; to leave takes as long again
+        shutil.rmtree(whole, ignore_errors=True)
+        process = begin(log, *command, f"run_dir={whole}")
+        began = appeared(whole)
+        lives.append(appeared(whole / "report.html") - began)
+        ended(process, log)
+    life = min(lives)
     expected = end_of(whole, steps=40)
     files = {path.name for path in whole.iterdir()}
     draw = random.Random(int(os.environ.get("SEED", "0")))
@@ -183,7 +187,7 @@ def test_killed_at_any_moment_of_its_life_it_ends_the_same(toy_corpus, tmp_path,
         time.sleep(draw.uniform(0, life))
         process.kill()
         process.join(60)
-        killed += process.exitcode == -signal.SIGKILL
+        killed += process.exitcode == -signal.SIGKILL and not (run_dir / "report.html").exists()
         before = {path.name for path in run_dir.iterdir()} if run_dir.is_dir() else set()
         going_on, saved = "config.yaml" in before, any(run_dir.glob("checkpoints/*.ckpt"))
         given = [f"resume={run_dir}"] if going_on else [*command, f"run_dir={run_dir}"]
