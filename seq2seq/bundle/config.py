@@ -22,7 +22,7 @@ FORMAT = 1
 WEIGHTS = "model.safetensors"
 FILES = ("config.json", WEIGHTS)  # and vocabularies
 # Search settings that no model was validated with: a slip, or somebody who wants all memory.
-MOST = {"beam": 1000, "n_best": 1000, "max_extra": 10**5, "max_ratio": 1000, "min_ratio": 1000,
+MOST = {"n_best": 1000, "max_extra": 10**5, "max_ratio": 1000, "min_ratio": 1000,
         "min_length": 10**5, "batch_tokens": 2**24}  # fmt: skip
 
 

@@ -60,6 +60,7 @@ def test_an_imported_model_translates(bundle):
     assert "Made of the model `theirs` of Hugging Face" in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_fine_tuned_model_says_the_same_there_and_here(beam, tuned, folders):
     texts = [text for text in sentences(0)[:60] if not any(map(str.isdigit, text))]
@@ -81,6 +82,7 @@ def test_a_fine_tuned_model_says_the_same_there_and_here(beam, tuned, folders):
         assert own == their or not end
 
 
+@pytest.mark.slow
 def test_ctranslate2_converts_what_was_exported(tuned, folders):
     ctranslate2 = pytest.importorskip("ctranslate2")
     seq2seq("export", "huggingface", tuned, "--output", folders / "hf", "--force")
@@ -102,6 +104,7 @@ def test_ctranslate2_converts_what_was_exported(tuned, folders):
         assert sum(same) > 20
 
 
+@pytest.mark.slow
 def test_a_card_has_what_the_hub_reads_and_a_push_is_told_first(tuned, folders):
     import huggingface_hub
 

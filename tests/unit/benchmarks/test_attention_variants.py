@@ -1,6 +1,6 @@
 """The comparison of attention variants measures models as they are used."""
 
-from benchmarks.attention import measure, table
+from benchmarks.attention import measure
 from benchmarks.settings import CompareConfig
 
 from seq2seq.config import TransformerConfig
@@ -10,17 +10,6 @@ TINY = TransformerConfig(
     d_model=16, n_heads=1, d_ff=16, encoder_layers=1, decoder_layers=1, max_length=32
 )
 SMALL = CompareConfig(sentences=2, length=4, repeats=1)
-
-
-def test_a_table_has_short_headings():
-    rows = [("a b", 1234.5), ("-", 0)]
-    assert list(table([{"variant": a, "tokens_per_second": b} for a, b in rows])) == [
-        "variant   tokens",
-        "             per",
-        "          second",
-        "    a b  1,234.5",
-        "      -        0",
-    ]
 
 
 def test_decoding_is_measured_without_dropout_and_training_with(monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from seq2seq.bundle import bundle as module
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.config import FILES
 from seq2seq.bundle.find import bundle_folder
@@ -259,7 +260,7 @@ def test_a_save_that_fails_leaves_the_old_bundle_whole(step, vocabularies, folde
     owner, name = {
         "weights": (safetensors.torch, "save_file"),
         "tokenizer": (Tokenizer, "save"),
-        "card": (Bundle, "card"),
+        "card": (module, "model_card"),
     }[step]
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, full)
@@ -442,7 +443,7 @@ def test_absurd_sizes_are_refused_before_they_take_memory_or_time(sizes, folder)
 @pytest.mark.parametrize(
     ("decode", "said"),
     [
-        ({"beam": 10**9}, "decode.beam=1000000000 is absurd: it is 1000 at most"),
+        ({"beam": 10**9}, "decode.beam=1000000000 is too large: it must be at most 1000"),
         ({"max_extra": 10**12}, "decode.max_extra=1000000000000 is absurd"),
         ({"max_ratio": 1e300}, "is absurd"),
         ({"max_ratio": float("inf")}, "is"),
