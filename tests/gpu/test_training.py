@@ -81,6 +81,7 @@ def two_processes(way: str, device: str) -> list[dict]:
     return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.slow
 def test_shards_need_less_memory_than_copies_and_learn_the_same(two_devices):
     copies, shards = two_processes("ddp", two_devices), two_processes("fsdp", two_devices)
     assert shards[0]["nll"] == pytest.approx(copies[0]["nll"], abs=0.05)

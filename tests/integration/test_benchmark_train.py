@@ -1,11 +1,14 @@
 import json
 
+import pytest
+
 from seq2seq.training.timing import PARTS
 
 SMALL = ("model=tiny", "model.d_model=16", "model.d_ff=32", "model.max_length=40", "data=files",
          "data.max_tokens=512", "cleaning=none", "tokenizer.vocab_size=300")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_setting_gets_one_line(script, toy_corpus):
     result = script("benchmark", "train", *SMALL, f"data.path={toy_corpus}", "warmup_steps=1",
                     "steps=2", "repeats=1", "precisions=[32-true]", "threads=[1]")  # fmt: skip

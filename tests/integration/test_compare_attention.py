@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
+
 SMALL = (
     "model=tiny", "model.d_model=32", "model.n_heads=2", "sentences=3", "length=8", "repeats=1",
     "vocab_size=50",
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_variants_are_measured_side_by_side(script):
     result = script("compare_attention", *SMALL)
     assert result.returncode == 0, result.stderr

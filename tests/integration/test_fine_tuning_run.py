@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import pytest
 from conftest import TOY
 from safetensors.torch import load_file
 
@@ -18,6 +19,7 @@ def curves(run_dir, name):
         return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_where_the_model_ended(script, toy_run, toy_corpus, tmp_path):
     settings = [*FREE, f"init_from={toy_run}", f"data.path={toy_corpus}", "logger=csv"]
     best = json.loads((toy_run / "summary.json").read_text())["best_val_bleu"]

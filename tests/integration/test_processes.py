@@ -83,6 +83,7 @@ def alone(script, toy_corpus, tmp_path_factory):
     return train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "accumulate", "strategy"), [(4, 1, "ddp"), (2, 2, "fsdp")]
 )
@@ -143,6 +144,7 @@ def test_shards_go_on_where_one_process_was_and_back(script, alone, toy_corpus, 
             torch.testing.assert_close(ours[number][name], value, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_processes_translate_the_validation_set_as_one(toy_run, toy_corpus):
     """Each its share; all know the translations of all, in order, and the same BLEU."""
     command = (SCORE_TOGETHER, toy_run, toy_corpus / "val.tsv")
@@ -250,6 +252,7 @@ def test_torchrun_with_another_number_of_processes_is_refused(monkeypatch):
         check_processes(TrainerConfig(devices=4, num_nodes=2), "32-true")
 
 
+@pytest.mark.slow
 def test_one_process_goes_on_where_two_were_stopped(script, alone, toy_corpus, tmp_path):
     """From the same place in the data: together they use the batches of one that never stopped."""
     two, common = tmp_path / "two", (*SETTINGS, f"data.path={toy_corpus}")

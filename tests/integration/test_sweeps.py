@@ -18,6 +18,7 @@ def summary(run_dir):
     return json.loads((run_dir / "summary.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_sweep_trains_each_combination_and_goes_on_after_a_mistake(script, toy_corpus, tmp_path):
     sweep = tmp_path / "sweep"
     command = ("-m", *TOY, *SHORT, f"data.path={toy_corpus}", f"run_dir={sweep}")

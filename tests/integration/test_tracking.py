@@ -284,6 +284,7 @@ def test_tensorboard_has_the_curves_of_the_csv_file(script, toy_corpus, tmp_path
         assert found == {step: pytest.approx(v, rel=1e-5) for step, v in theirs.items()}, key
 
 
+@pytest.mark.slow
 def test_runs_of_a_sweep_stand_in_one_group(script, toy_corpus, tmp_path):
     result = script("train", "-m", *TOY, f"data.path={toy_corpus}", f"run_dir={tmp_path / 'two'}",
                     "seed=1,2", "logger=wandb", "decode=greedy", "trainer.max_steps=2")

@@ -13,6 +13,7 @@ from conftest import ENVIRONMENT, ROOT, TOY
 OFFLINE = "W&B is offline; to upload: wandb sync"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [

@@ -543,6 +543,7 @@ def test_the_page_stays_small_whatever_the_run_is(own_dir):
     assert 500_000 < len(report_page(read_runs([own_dir])).encode()) < 2_000_000
 
 
+@pytest.mark.slow
 def test_the_page_of_many_runs_stays_small_too(run_dir):
     """Though each of them has long curves, of many names, and all else."""
     [run] = read_runs([run_dir])
