@@ -71,7 +71,8 @@ def completion(
     for name, what in commands.items():
         parser = add(name, help=what, description=what)
         if name in SETTINGS:
-            parser.add_argument("-m", "--multirun", action="store_true", help="several runs")
+            if name == "train":
+                parser.add_argument("-m", "--multirun", action="store_true", help="several runs")
             settings: Any = parser.add_argument("setting", nargs="*", help="NAME=VALUE")
             settings.complete = _function(name, shell)
             continue

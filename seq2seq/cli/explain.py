@@ -103,9 +103,8 @@ def check_arguments(
         if override.is_sweep_override():
             if not {*SEVERAL} & {*flags}:
                 in_list = "" if key in presets else f"; a list stands in brackets, {key}=[A,B]"
-                problems.append(
-                    f"{argument} gives several values: choose one, or train with each, -m{in_list}"
-                )
+                each = ", or train with each, -m" if hasattr(schema, "run_dir") else ""
+                problems.append(f"{argument} gives several values: choose one{each}{in_list}")
         elif key in presets and override.package is None:
             if not {"-cd", "--config-dir"} & {*flags}:
                 problems += _wrong_preset(argument, presets)

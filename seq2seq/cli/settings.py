@@ -85,6 +85,9 @@ def hydra_command(
         if topic is not None:  # help is for one run
             flags = [flag for flag in flags if flag not in SEVERAL]
         several = {*SEVERAL} & {*flags}
+        if several and not hasattr(schema, "run_dir"):
+            once = f"{several.pop()} trains several runs: give this command once for each"
+            raise ConfigError([once])
         if not several:  # else a comma parts several values
             arguments = [as_hydra_reads(argument, schema, presets) for argument in arguments]
         check_arguments(arguments, schema, presets, flags)
@@ -94,10 +97,8 @@ def hydra_command(
             logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
             return run(_to_settings(config, overrides, schema))
 
-        if several and hasattr(schema, "run_dir"):
+        if several:
             Sweep.asked(given).train(partial(_compose, config_name, schema), job)
-        elif several:  # which a launcher may start in other processes
-            _compose(config_name, schema, lambda *found: run_command(lambda: job(*found)))
         else:
             composed: list[tuple[DictConfig, list[str]]] = []  # none if Hydra prints it (--cfg)
             _compose(config_name, schema, lambda *found: composed.append(found))

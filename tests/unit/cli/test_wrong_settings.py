@@ -100,6 +100,9 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train +data.weights.a=x": "data.weights.a=x: give a number",
     "train trainer.max_steps=10k": "trainer.max_steps=10k is no length: give a number of steps, "
     "such as 4000, or 2epochs, or 50Mtokens",
+    "evaluate -m bundle=general,run": "-m trains several runs: give this command once for each",
+    "evaluate split=test,val": "split=test,val gives several values: choose one; a list stands in "
+    "brackets, split=[A,B]",
     "train seed=1,2": "seed=1,2 gives several values: choose one, or train with each, -m; a list "
     "stands in brackets, seed=[A,B]",
     "train trainer.devices=${nowhere}": "trainer.devices: Interpolation key 'nowhere' not found",
