@@ -6,10 +6,13 @@ import os
 import random
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import forked
 import hypothesis
 import pytest
+from filelock import FileLock
 
 # The same examples each time, so that what passed before a change passes after it; `make test-all`
 # draws others.
@@ -82,39 +85,57 @@ def toy_settings(*overrides: str):
     return build(TrainConfig, values)
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Path:
+    """A folder for what all processes of pytest share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory) -> Path:
+def cache(shared, tmp_path_factory) -> Path:
     """Prepared corpora of all tests go here, and never to the user's cache."""
-    folder = tmp_path_factory.mktemp("cache")
+    folder = shared / "cache"
     os.environ["SEQ2SEQ_CACHE"] = ENVIRONMENT["SEQ2SEQ_CACHE"] = str(folder)
     ENVIRONMENT["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))  # no model was chosen
     return folder
 
 
+def run_program(
+    program: Path, *arguments: object, cwd: Path = ROOT, stdin: str | bytes = b"", **variables: str
+):
+    """The same for a Python program; without other variables it is forked, which is faster."""
+    if variables:
+        return run_command(sys.executable, program, *arguments, cwd=cwd, stdin=stdin, **variables)
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    return forked.run(program, *arguments, cwd=cwd, env=ENVIRONMENT, stdin=data)
+
+
 @pytest.fixture(scope="session")
 def script():
     """Runs `scripts/NAME.py` with settings; `script("train", "model=tiny")`."""
-
-    def run(name: str, *settings: object, **options):
-        return run_command(sys.executable, ROOT / "scripts" / f"{name}.py", *settings, **options)
-
-    return run
+    return lambda name, *rest, **options: run_program(
+        ROOT / "scripts" / f"{name}.py", *rest, **options
+    )
 
 
 @pytest.fixture(scope="session")
 def translate():
     """Runs the installed `translate` command."""
-
-    def run(*arguments: object, **options):
-        return run_command(Path(sys.executable).with_name("translate"), *arguments, **options)
-
-    return run
+    return partial(run_program, Path(sys.executable).with_name("translate"))
 
 
 @pytest.fixture(scope="session")
-def toy_corpus(tmp_path_factory) -> Path:
+def toy_corpus(shared) -> Path:
     """A folder of train.tsv, val.tsv and test.tsv: number words, each translated by one word."""
-    folder = tmp_path_factory.mktemp("corpus")
+    with FileLock(shared / "corpus.lock"):
+        if not (folder := shared / "corpus").exists():
+            write_toy_corpus(folder)
+    return folder
+
+
+def write_toy_corpus(folder: Path) -> None:
+    folder.mkdir()
     rng = random.Random(0)
     for split, size in (("train", 1500), ("val", 40), ("test", 40)):
         lines = ["en\tfr"]
@@ -122,19 +143,21 @@ def toy_corpus(tmp_path_factory) -> Path:
             words = rng.choices(list(WORDS), k=rng.randint(1, 8))
             lines.append(" ".join(words) + "\t" + " ".join(WORDS[word] for word in words))
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return folder
 
 
 @pytest.fixture(scope="session")
-def toy_run(script, toy_corpus, tmp_path_factory) -> Path:
+def toy_run(script, toy_corpus, shared) -> Path:
     """A finished run on the toy corpus, made by the real command."""
-    run_dir = tmp_path_factory.mktemp("runs") / "toy"
-    result = script(
-        "train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=wandb",
-        "trainer.max_steps=1000", "trainer.val_every_n_steps=500",
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    run_dir.with_suffix(".log").write_text(result.stdout + result.stderr, encoding="utf-8")
+    run_dir = shared / "runs" / "toy"
+    log = run_dir.with_suffix(".log")
+    with FileLock(shared / "toy.lock"):
+        if not log.exists():
+            result = script(
+                "train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=wandb",
+                "trainer.max_steps=1000", "trainer.val_every_n_steps=500",
+            )
+            assert result.returncode == 0, result.stdout + result.stderr
+            log.write_text(result.stdout + result.stderr, encoding="utf-8")
     return run_dir
 
 

@@ -27,6 +27,7 @@ DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))  # 12 look
 INK, DIM, GRID = COLOURS[5], "#5b6570", "#dde1e6"
 VARIABLES = {c: f"--c{look}" for look, c in enumerate(COLOURS)} | {DIM: "--dim", GRID: "--line"}
 SIZE = (5.2, 2.7)  # inches
+BOX = (0.14, 0.17, 0.84, 0.79)  # of the axes in a drawing: room for numbers and one name below
 STYLE: Any = {
     "svg.fonttype": "none",  # text stays text, in the font of the page
     "svg.hashsalt": "report",  # else ids would change each time
@@ -121,7 +122,7 @@ def line_chart(
         draw_lines(axes, lines, log=log, zero=zero)
         axes.set_xlabel(x_name)
 
-    return Chart(title, note, svg(draw, spoken), lines)
+    return Chart(title, note, svg(draw, spoken, box=BOX), lines)
 
 
 def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bool = False) -> None:
@@ -153,18 +154,24 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bo
     axes.xaxis.set_major_formatter(short)
 
 
-def svg(draw: Callable[[Axes], None], label: str, size: tuple[float, float] = SIZE) -> Markup:
+def svg(
+    draw: Callable[[Axes], None],
+    label: str,
+    *,
+    box: tuple[float, float, float, float] | None = None,
+) -> Markup:
     """A drawing as an element of a page, with ids that no other drawing of the page has.
 
     Args:
         draw: draws on axes.
         label: says what there is to see to those who cannot.
-        size: in inches; the page scales it.
+        box: left, bottom, width and height of the axes, as shares of the drawing; None finds out
+            what the labels need, which takes twice as long.
     """
     file = io.StringIO()
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.add_subplot())
+        figure = Figure(figsize=SIZE, layout=None if box else "constrained")
+        draw(figure.add_axes(box) if box else figure.add_subplot())
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     text = file.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import multiprocessing
 import os
 import random
 import shutil
@@ -21,11 +20,11 @@ from collections import Counter
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 from conftest import ENVIRONMENT, ROOT, TOY
 
-from seq2seq.cli import train
 from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
 KILLS = int(os.environ.get("KILLS", "20"))
@@ -118,31 +117,13 @@ SHORT = ("trainer.max_steps=40", "trainer.val_every_n_steps=20", "checkpoint.eve
          "trainer.val_pairs=8", "data.num_workers=0")  # fmt: skip
 
 
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(
-    ["seq2seq.cli.train", "seq2seq.training.train", "seq2seq.report.page", "pandas"]
-)
-
-
-def run_train(arguments: list[str], log: Path) -> None:
-    """`seq2seq train` in this process."""
-    with log.open("wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    os.chdir(ROOT)
-    sys.argv = [str(ROOT / "scripts" / "train.py"), *arguments]
-    train.main()
-
-
 def begin(log: Path, *arguments: object) -> BaseProcess:
-    """The same as `start`, without two seconds in which torch is imported.
-
-    A server that has imported all and done nothing forks it: a process of its own, whose files and
-    locks nobody shares, so a kill leaves of it what a kill leaves of any other.
-    """
-    process = FORKED.Process(target=run_train, args=([*map(str, arguments)], log))
-    process.start()
-    return process
+    """`scripts/train.py` as `start` starts it, without the seconds in which torch is imported."""
+    log.unlink(missing_ok=True)
+    script = ROOT / "scripts" / "train.py"
+    return forked.begin(
+        script, *arguments, cwd=ROOT, env=ENVIRONMENT, streams=[Path(os.devnull), log, log]
+    )
 
 
 def appeared(path: Path) -> float:
@@ -161,10 +142,8 @@ def ended(process: BaseProcess, log: Path) -> str:
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_of_its_life_it_ends_the_same(toy_corpus, tmp_path, monkeypatch):
+def test_killed_at_any_moment_of_its_life_it_ends_the_same(toy_corpus, tmp_path):
     """From the first file to the report: `resume=` goes on; without settings the command begins."""
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
     whole, log = tmp_path / "whole", tmp_path / "log"
     command = [*SETTINGS, *SHORT, f"data.path={toy_corpus}"]
     ended(begin(log, *command, f"run_dir={tmp_path / 'first'}"), log)  # prepares the data
