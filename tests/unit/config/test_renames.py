@@ -97,6 +97,9 @@ def test_an_interrupted_run_goes_on_with_its_values(stored, tmp_path):
     found["optim"]["final_lr_ratio"] = 0.0
     with pytest.raises(RunError, match=r"optim\.final_lr_ratio was 0\.2, and is 0\.0 now"):
         check_settings(tmp_path, stored, found)
+    found["optim"]["final_lr_ratio"], found["data"]["weights"] = 0.2, {"a": 3}
+    with pytest.raises(RunError, match=r"data\.weights was {}, and is {'data\.weights\.a': 3} now"):
+        check_settings(tmp_path, stored, found)
 
 
 def test_a_report_and_a_bundle_know_them_by_the_names_of_today(stored, tmp_path):

@@ -26,7 +26,7 @@ from seq2seq.config import (
     TrainerConfig,
     TransformerConfig,
 )
-from seq2seq.config.checked import groups_of
+from seq2seq.config.checked import flat, groups_of
 from seq2seq.errors import ConfigError
 
 MIXED: dict[str, Any] = {
@@ -314,3 +314,10 @@ def test_problems_of_all_sections_are_reported_together():
 def test_problems_of_the_whole_are_reported_with_those_of_sections():
     with pytest.raises(ConfigError, match=r"(?s)model\.norm=x.*seed=-1"):
         composed("model.norm=x", "seed=-1")
+
+
+def test_flat_settings_have_dotted_names_and_keep_empty_groups():
+    nested = {"seed": 1, "data": {"path": None, "weights": {}, "where": {"en.x": ["a"]}}}
+    assert flat(nested) == {
+        "seed": 1, "data.path": None, "data.weights": {}, "data.where.en.x": ["a"]
+    }  # fmt: skip
