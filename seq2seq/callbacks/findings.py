@@ -29,10 +29,10 @@ class Findings(Callback):
 
     Args:
         samples: sentences of the last validation.
-        data: the report of the prepared data; None = it was streamed.
+        data: the report of the prepared data.
     """
 
-    def __init__(self, samples: Samples, data: Report | None):
+    def __init__(self, samples: Samples, data: Report):
         self.samples, self.data = samples, data
         self._told: set[str] = set()
 
@@ -73,7 +73,7 @@ def leakage(trainer: Trainer) -> dict[str, float]:
     Of large corpora nobody knows: reading them takes minutes.
     """
     data = trainer.data
-    if data.prepared is None or "leakage" in data.cleaning.filters or not data.val_pairs:
+    if "leakage" in data.cleaning.filters or not data.val_pairs:
         return {}
     if data.prepared.report.kept > LARGE:
         return {}

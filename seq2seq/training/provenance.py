@@ -40,7 +40,7 @@ class LaunchRecord:
         processes: that trained together.
         folder: the current one, from which the paths in the command lead; notes of older versions
             lack it.
-        data: fingerprint of the prepared data; None if it was streamed, and in older notes.
+        data: fingerprint of the prepared data; None in older notes.
     """
 
     time: str
@@ -59,7 +59,7 @@ class Provenance:
 
     Attributes:
         parameters: of the model.
-        data: fingerprint of the data of the last start; None if it is streamed.
+        data: fingerprint of the data of the last start; None in older notes.
         starts: the first one first.
     """
 
@@ -88,11 +88,9 @@ class Provenance:
 
 
 def note_start(
-    run_dir: Path, parameters: int, device: str, processes: int, report: Report | None
+    run_dir: Path, parameters: int, device: str, processes: int, report: Report
 ) -> None:
-    """Add this start to `origin.json`, and keep the report of its data.
-    """
-    data = report.fingerprint if report else None
+    """Add this start to `origin.json`, and keep the report of its data."""
     start = LaunchRecord(
         time=datetime.now().isoformat(" ", "seconds"),
         command=command_line("train", *sys.argv[1:]),
@@ -101,23 +99,19 @@ def note_start(
         device=device,
         processes=processes,
         folder=str(Path.cwd()),
-        data=data,
+        data=report.fingerprint,
     )
     try:
         earlier = Provenance.read(run_dir)
     except RunError:
         earlier = None  # a damaged note is no reason not to train
     starts = [*(earlier.starts if earlier else ()), start]
-    _write(run_dir / NAME, asdict(Provenance(parameters, data, starts)))
-    if report is None:
-        (run_dir / DATA_REPORT).unlink(missing_ok=True)  # of an earlier start
-    else:
-        _write(run_dir / DATA_REPORT, asdict(report))
+    _write(run_dir / NAME, asdict(Provenance(parameters, report.fingerprint, starts)))
+    _write(run_dir / DATA_REPORT, asdict(report))
 
 
 def facts(run_dir: Path, attention: str) -> dict[str, Any]:
-    """What trackers show beside the settings; none if the last start did not note itself.
-    """
+    """What trackers show beside the settings; none if the last start did not note itself."""
     known = Provenance.read(run_dir)
     if known is None:
         return {}

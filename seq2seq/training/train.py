@@ -216,9 +216,8 @@ def note_beginning(
         data.vocabularies.save(folder)
         for name in ("summary.json", "report.html"):  # a run that goes on is unfinished
             (folder / name).unlink(missing_ok=True)
-        report = data.prepared.report if data.prepared else None
         processes = config.trainer.devices * config.trainer.num_nodes
-        note_start(folder, count_parameters(model), device, processes, report)
+        note_start(folder, count_parameters(model), device, processes, data.prepared.report)
 
 
 def make_validation(config: TrainConfig, run: Run, data: TranslationData) -> Validation:
@@ -250,9 +249,10 @@ def make_callbacks(
         callbacks.append(Profile(run.folder / "profile"))
     if config.logger.kind != "none":
         norms = GradientNorms()  # which forgets its figures at the end of a validation
-        report = data.prepared.folder / "report.html" if data.prepared else None
-        known = data.prepared.report if data.prepared else None
-        callbacks += [Media(samples, norms, report), norms, Findings(samples, known)]
+        report = data.prepared.folder / "report.html"
+        callbacks += [
+            Media(samples, norms, report), norms, Findings(samples, data.prepared.report)
+        ]
     return callbacks
 
 

@@ -269,20 +269,6 @@ def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script
     ]
 
 
-@pytest.mark.slow
-def test_streams_of_varied_segmentations_go_on_exactly_too(script, toy_corpus, tmp_path):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    data = ("data.streaming=true", "tokenizer.dropout=0.2")
-    common = (*TOY, *STEPS, *data, f"data.path={toy_corpus}")
-    result = script("train", *common, f"run_dir={whole}", "trainer.max_steps=40")
-    assert result.returncode == 0, result.stdout + result.stderr
-    result = script("train", *common, f"run_dir={parts}", "trainer.max_steps=20")
-    assert result.returncode == 0, result.stdout + result.stderr
-    result = script("train", f"resume={parts}", "trainer.max_steps=40")
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert_same_end(parts, whole)
-
-
 def test_changed_training_data_are_noticed(unbroken, script, toy_corpus, tmp_path):
     run_dir, corpus = tmp_path / "run", tmp_path / "corpus"
     shutil.copytree(unbroken, run_dir)

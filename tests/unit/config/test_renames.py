@@ -31,6 +31,7 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "trainer.spike": 7.5,
     "trainer.split": 4,
     "trainer.halve_on_oom": True,
+    "data.streaming": False,
     "optim.r_drop": 0.0,
     "decode.coverage": 0.0,
     "decode.groups": 1,
@@ -38,8 +39,8 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "decode.samples": 8,
     "logger.upload_bundle": True,
 }
-GROUPS = ("optim", "trainer", "decode", "logger")  # of the settings above
-IN_USE = {"optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3}
+GROUPS = ("optim", "trainer", "decode", "logger", "data")  # of the settings above
+IN_USE = {"data.streaming": True, "optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3}
 
 
 def as_before(settings: TrainConfig) -> dict[str, Any]:

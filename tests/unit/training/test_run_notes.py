@@ -72,7 +72,7 @@ def test_a_lengthened_run_has_no_report_of_its_shorter_self(tmp_path, monkeypatc
         (tmp_path / name).touch()
     monkeypatch.setattr(train, "note_start", lambda *_: None)
     nothing = SimpleNamespace(parameters=list, save=lambda folder: None)
-    data = SimpleNamespace(vocabularies=nothing, prepared=None)
+    data = SimpleNamespace(vocabularies=nothing, prepared=SimpleNamespace(report=None))
     note_beginning(toy_settings(), tmp_path, data, nothing, "CPU")
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
@@ -122,6 +122,6 @@ def test_what_killed_processes_left_goes_and_what_a_person_wrote_stays(tmp_path)
 @pytest.mark.parametrize(("kind", "wanted"), [("none", False), ("csv", True)])
 def test_gradient_norms_are_wanted_where_they_are_logged(tmp_path, kind, wanted):
     settings = toy_settings(f"logger={kind}")
-    run, data = SimpleNamespace(folder=tmp_path), SimpleNamespace(prepared=None)
-    found = make_callbacks(settings, run, data, VALIDATION)
+    run, prepared = SimpleNamespace(folder=tmp_path), SimpleNamespace(folder=tmp_path, report=None)
+    found = make_callbacks(settings, run, SimpleNamespace(prepared=prepared), VALIDATION)
     assert any(isinstance(one, GradientNorms) for one in found) == wanted
