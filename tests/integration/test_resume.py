@@ -228,8 +228,9 @@ def test_a_run_killed_before_it_had_settings_leaves_a_folder_that_can_be_taken(
     script, toy_corpus, tmp_path
 ):
     run_dir = tmp_path / "run"
-    (run_dir / "checkpoints").mkdir(parents=True)
-    (run_dir / "config.yaml.partial").write_text("model:")
+    run_dir.mkdir()
+    (run_dir / ".lock").touch()
+    (run_dir / "config.yaml.0123abcd.partial").write_text("model:")
     result = script("train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=none",
                     "trainer.max_steps=1", "decode=greedy")
     assert result.returncode == 0, result.stdout + result.stderr
