@@ -143,6 +143,7 @@ class Preparation:
         self.repeated_file = self.text / "duplicates.arrow"
         self.given = vocabularies or given_vocabularies(tokenizer)
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
+        self.losses = Losses(cleaning, self.sources)
         self.seconds: dict[str, float] = {}
 
     def find(self, discard: bool = False) -> Prepared | None:
@@ -195,18 +196,21 @@ class Preparation:
         return self._finish(files, repeated, vocabularies, shards, kept)
 
     def _clean(self, engine: Engine) -> list[File]:
-        """Entries of the parts of cleaned text, in the order of the corpus."""
+        """Entries of the parts of cleaned text, in the order of the corpus; counts the losses."""
+        found: list[File] = []
         if said := read_manifest(self.text, self.data.verify, discard=True):
-            files: list[File] = said["files"]
-            return files
-        losses, found = Losses(self.cleaning, self.sources), []
+            found = said["files"]
+            for file in found:
+                self.losses.add(file["source"], read_facts(self.text / file["file"]))
+            return found
         step = functools.partial(clean_block, self.cleaner, self.text)
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
-            for cleaned in engine.blocks(step, self.sources):
-                losses.add(cleaned)
-                found.append(cleaned.file)
-                bar.update(cleaned.read)
-        losses.check()
+            for file, facts in engine.blocks(step, self.sources):
+                self.losses.add(file["source"], facts)
+                self.losses.check_language(file["source"])
+                found.append(file)
+                bar.update(facts["read"])
+        self.losses.check()
         return found
 
     def _vocabularies(self) -> Vocabularies | None:
@@ -309,22 +313,19 @@ class Preparation:
         shards = Shards(
             [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
         )
-        read: Counter[int] = Counter()
-        for file, path in zip(parts, paths, strict=True):
-            read[file["source"]] += read_facts(path)["read"]
         duplicates = self.repeated_file if "duplicate" in self.cleaning.filters else None
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],
             settings=said["settings"],
             files=[
-                {"member": source.member, "file": source.name, "pairs": read[number]}
-                for number, source in enumerate(self.sources)
+                {"member": source.member, "file": source.name, "pairs": read}
+                for source, read in zip(self.sources, self.losses.read, strict=True)
             ],
-            **cleaning_figures(paths, duplicates, self.cleaning),
+            **cleaning_figures(self.losses, duplicates),
             **token_figures(shards),
             vocabulary=vocabulary_figures(shards, vocabularies),
-            overlap=overlap(paths, self.evaluation, self.cleaner),
+            overlap=overlap(self.losses.leaked, self.evaluation, self.cleaner),
             samples=[list(pair) for pair in sample_pairs(paths, repeated, SAMPLES)],
             mixture=mixture_figures(self.data, said["members"]),
             seconds=self.seconds,
