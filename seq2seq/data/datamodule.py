@@ -254,16 +254,20 @@ class TranslationData:
         return first, typical, largest
 
     def state_dict(self, step: int) -> dict[str, Any]:
-        """The place in the data after a step, the same for any number of processes."""
+        """The place in the data after a step, and what the data are."""
         if self._batches is None:
             return {}
-        return {"place": self._place_after(step), "data": self.fingerprint}
+        return {"place": self.place(step), "data": self.fingerprint}
 
     def epochs_done(self, step: int) -> int:
         """How many times the data were read as a whole after a step."""
-        return int(self._place_after(step)["epoch"])
+        return int(self.place(step)["epoch"])
 
-    def _place_after(self, step: int) -> dict[str, Any]:
+    def place(self, step: int) -> dict[str, Any]:
+        """The place in the data after a step, in batches of all processes together.
+
+        The seed makes the same batches from there on, for any number of processes.
+        """
         assert self._batches is not None  # training has begun
         consumer = self.consumer
         used = (step - consumer.first_step) * consumer.accumulate * consumer.world_size

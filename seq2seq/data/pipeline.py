@@ -29,13 +29,14 @@ from tqdm import tqdm
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
-from seq2seq.data.dedup import mark_duplicates
+from seq2seq.data.corpus import Pair
+from seq2seq.data.dedup import mark_duplicates, read_duplicates
 from seq2seq.data.engines import Engine, LocalEngine
 from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
 from seq2seq.data.manifest import File, read_manifest, write_manifest
 from seq2seq.data.mixture import mixture_figures
 from seq2seq.data.report import Report, read_report, write_report
-from seq2seq.data.shards import Shards, read_facts, read_keys, write_lengths
+from seq2seq.data.shards import Shards, read_facts, read_keys, read_texts, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, sample_pairs, tokenise_part
@@ -47,6 +48,7 @@ log = logging.getLogger(__name__)
 
 ALGORITHM = 1  # of what decides the ids; part of the fingerprint
 VOCABULARY = "vocabulary"  # folder beside the ids
+TEXT, DUPLICATES = "text", "duplicates.arrow"
 SAMPLES = 10  # pairs in the report, about
 
 
@@ -76,6 +78,24 @@ class Prepared:
         """The ids of each segmentation."""
         both = zip(self.variants, self.lengths, strict=True)
         return [Shards(paths, lengths) for paths, lengths in both]
+
+
+def prepared_pairs(folder: Path) -> Iterator[Pair]:
+    """The text of prepared pairs, each that training reads once in an epoch.
+
+    Args:
+        folder: of their ids, as in `Prepared`.
+    """
+    parts = sorted((folder.parent / TEXT).glob("[0-9]*.arrow"))
+    repeated = [np.zeros(0, np.int64)] * len(parts)
+    file = folder.parent / TEXT / DUPLICATES
+    if file.is_file():
+        repeated = read_duplicates(file)
+    for path, left_out in zip(parts, repeated, strict=True):
+        rows = set(left_out.tolist())
+        for row, pair in enumerate(zip(*read_texts(path), strict=True)):
+            if row not in rows:
+                yield pair
 
 
 def prepare(
@@ -139,8 +159,8 @@ class Preparation:
         self.text_fingerprint = fingerprint(text)
         name = f"{data.name}-{self.text_fingerprint}"
         self.folder = cache / "corpora" / name
-        self.text = self.folder / "text"
-        self.repeated_file = self.text / "duplicates.arrow"
+        self.text = self.folder / TEXT
+        self.repeated_file = self.text / DUPLICATES
         self.given = vocabularies or given_vocabularies(tokenizer)
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
         self.losses = Losses(cleaning, self.sources)

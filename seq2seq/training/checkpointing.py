@@ -92,8 +92,7 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
 
 
 class SaveTimer:
-    """When the state is saved beside validations: every N steps, or after so many minutes.
-    """
+    """When the state is saved beside validations: every N steps, or after so many minutes."""
 
     def __init__(self, every_n_steps: int, every_minutes: float | None = None):
         self.every_n_steps, self.every_minutes = every_n_steps, every_minutes

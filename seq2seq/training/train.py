@@ -138,7 +138,7 @@ def train(config: TrainConfig) -> float:
             fabric,
             run,
             validation=validation,
-            skipped_steps=SkippedSteps(run, t, data.vocabularies),
+            skipped_steps=SkippedSteps(run, t, data),
             checkpoints=SaveTimer(config.checkpoint.every_n_steps, config.checkpoint.every_minutes),
             callbacks=make_callbacks(config, run, data, validation),
             trackers=trackers,
