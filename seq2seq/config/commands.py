@@ -54,16 +54,6 @@ class TrainConfig(Checked):
         yield from sharded_weights_suffice(self.trainer, self.optim, self.checkpoint)
         yield from headings_are_english(self.data, self.cleaning)
 
-    def lengths(self) -> dict[str, Any]:
-        """All lengths of training that are set, by name."""
-        names = {
-            "trainer.max_steps": self.trainer.max_steps,
-            "trainer.val_every_n_steps": self.trainer.val_every_n_steps,
-            "optim.warmup_steps": self.optim.warmup_steps,
-            "optim.decay_steps": self.optim.decay_steps,
-        }
-        return {name: value for name, value in names.items() if value is not None}
-
 
 class PrepareConfig(Checked):
     """All settings of `prepare`."""

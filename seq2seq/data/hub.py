@@ -206,8 +206,6 @@ def _explained(name: str) -> Iterator[None]:
     """Say what failed in the words of the library, and what to look at."""
     try:
         yield
-    except DataError:
-        raise
     except Exception as error:  # kinds of many libraries below `datasets`
         raise DataError(
             f"data.hub={name} cannot be read: {type(error).__name__}: "

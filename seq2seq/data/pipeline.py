@@ -86,16 +86,13 @@ def prepared_pairs(folder: Path) -> Iterator[Pair]:
     Args:
         folder: of their ids, as in `Prepared`.
     """
-    parts = sorted((folder.parent / TEXT).glob("[0-9]*.arrow"))
-    repeated = [np.zeros(0, np.int64)] * len(parts)
-    file = folder.parent / TEXT / DUPLICATES
-    if file.is_file():
-        repeated = read_duplicates(file)
+    text = folder.parent / TEXT
+    parts, file = sorted(text.glob("[0-9]*.arrow")), text / DUPLICATES
+    repeated = read_duplicates(file) if file.is_file() else [np.zeros(0, np.int64)] * len(parts)
     for path, left_out in zip(parts, repeated, strict=True):
         rows = set(left_out.tolist())
-        for row, pair in enumerate(zip(*read_texts(path), strict=True)):
-            if row not in rows:
-                yield pair
+        pairs = enumerate(zip(*read_texts(path), strict=True))
+        yield from (pair for row, pair in pairs if row not in rows)
 
 
 def prepare(
@@ -262,12 +259,8 @@ class Preparation:
             for variant, name in enumerate(names)
             for part, left_out in zip(parts, repeated, strict=True)
         ]
-        with tqdm(total=len(jobs), desc="tokenising", unit="part", disable=None) as bar:
-            found = []
-            for file in engine.each(tokenise_part, jobs):
-                found.append(file)
-                bar.update()
-        return found
+        files = engine.each(tokenise_part, jobs)
+        return list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
 
     def _finish(
         self,

@@ -86,10 +86,23 @@ class Provenance:
                 f"cannot read {path} ({error!r}): restore it, or delete it to do without"
             ) from error
 
+    def facts(self, attention: str) -> dict[str, Any]:
+        """What trackers show of the last start beside the settings."""
+        start = self.starts[-1]
+        return {
+            "revision": start.revision,
+            "versions": start.versions,
+            "command": start.command,
+            "device": start.device,
+            "attention": attention,
+            "parameters": self.parameters,
+            "data_fingerprint": self.data,
+        }
+
 
 def note_start(
     run_dir: Path, parameters: int, device: str, processes: int, report: Report
-) -> None:
+) -> Provenance:
     """Add this start to `origin.json`, and keep the report of its data."""
     start = LaunchRecord(
         time=datetime.now().isoformat(" ", "seconds"),
@@ -106,29 +119,11 @@ def note_start(
     except RunError:
         earlier = None  # a damaged note is no reason not to train
     starts = [*(earlier.starts if earlier else ()), start]
-    _write(run_dir / NAME, asdict(Provenance(parameters, report.fingerprint, starts)))
-    _write(run_dir / DATA_REPORT, asdict(report))
-
-
-def facts(run_dir: Path, attention: str) -> dict[str, Any]:
-    """What trackers show beside the settings; none if the last start did not note itself."""
-    known = Provenance.read(run_dir)
-    if known is None:
-        return {}
-    start = known.starts[-1]
-    return {
-        "revision": start.revision,
-        "versions": start.versions,
-        "command": start.command,
-        "device": start.device,
-        "attention": attention,
-        "parameters": known.parameters,
-        "data_fingerprint": known.data,
-    }
-
-
-def _write(path: Path, value: Any) -> None:
-    replace_text(path, json.dumps(value, indent=1, ensure_ascii=True) + "\n")
+    origin = Provenance(parameters, report.fingerprint, starts)
+    for name, content in ((NAME, origin), (DATA_REPORT, report)):
+        text = json.dumps(asdict(content), indent=1, ensure_ascii=True)
+        replace_text(run_dir / name, f"{text}\n")
+    return origin
 
 
 def library_versions() -> dict[str, str]:

@@ -53,7 +53,7 @@ from seq2seq.training.hardware import (
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
-from seq2seq.training.provenance import facts, note_start
+from seq2seq.training.provenance import Provenance, note_start
 from seq2seq.training.run_folder import (
     LogFile,
     Run,
@@ -119,8 +119,7 @@ def train(config: TrainConfig) -> float:
             if first:
                 dry_run(config, data, model, accelerator, precision)
             return math.nan
-        if first:
-            note_beginning(given, folder, data, model, device)
+        origin = note_beginning(given, folder, data, model, device) if first else None
 
         # The processes, and training
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
@@ -128,8 +127,8 @@ def train(config: TrainConfig) -> float:
         run = Run(folder, settings, precision)
         step, validated = (0, True) if state is None else (state["step"], state["validated"])
         trackers = []
-        if first:
-            known = {**settings, "run": facts(folder, attention)}
+        if origin is not None:
+            known = {**settings, "run": origin.facts(attention)}
             trackers = make_trackers(config.logger, folder, known, step, validated=validated)
         validation = make_validation(config, run, data)
         trainer = make_trainer(
@@ -209,7 +208,7 @@ def make_model(
 
 def note_beginning(
     config: TrainConfig, folder: Path, data: TranslationData, model: nn.Module, device: str
-) -> None:
+) -> Provenance:
     """Write settings, vocabulary and provenance; from now on they are those of the run."""
     with plain_disk_errors(folder):
         write_settings(config, folder)
@@ -217,7 +216,8 @@ def note_beginning(
         for name in ("summary.json", "report.html"):  # a run that goes on is unfinished
             (folder / name).unlink(missing_ok=True)
         processes = config.trainer.devices * config.trainer.num_nodes
-        note_start(folder, count_parameters(model), device, processes, data.prepared.report)
+        parameters, report = count_parameters(model), data.prepared.report
+        return note_start(folder, parameters, device, processes, report)
 
 
 def make_validation(config: TrainConfig, run: Run, data: TranslationData) -> Validation:
