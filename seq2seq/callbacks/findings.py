@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from seq2seq.callbacks import Callback
 from seq2seq.callbacks.samples import Samples
+from seq2seq.data.pipeline import prepared_pairs
 from seq2seq.data.report import Report
-from seq2seq.evaluation.training_text import TrainingText, compare
+from seq2seq.evaluation.training_text import compare
 from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
 from seq2seq.training.findings import Finding, Record, findings
@@ -29,10 +30,10 @@ class Findings(Callback):
 
     Args:
         samples: sentences of the last validation.
-        data: the report of the prepared data; None = it was streamed.
+        data: the report of the prepared data.
     """
 
-    def __init__(self, samples: Samples, data: Report | None):
+    def __init__(self, samples: Samples, data: Report):
         self.samples, self.data = samples, data
         self._told: set[str] = set()
 
@@ -73,11 +74,10 @@ def leakage(trainer: Trainer) -> dict[str, float]:
     Of large corpora nobody knows: reading them takes minutes.
     """
     data = trainer.data
-    if data.prepared is None or "leakage" in data.cleaning.filters or not data.val_pairs:
+    if "leakage" in data.cleaning.filters or not data.val_pairs:
         return {}
     if data.prepared.report.kept > LARGE:
         return {}
-    text = data.prepared.folder.parent / "text"
-    training = TrainingText(text.parent.name, None, sorted(text.glob("[0-9]*.arrow")))
-    found = compare(training.read(), *zip(*data.val_pairs, strict=True))
+    training = prepared_pairs(data.prepared.folder)
+    found = compare(training, *zip(*data.val_pairs, strict=True))
     return {"data/val_in_training_share": sum(found.pairs) / len(found.pairs)}

@@ -15,9 +15,7 @@ from seq2seq.config.logger import LoggerConfig
 from seq2seq.config.model import ModelConfig, TransformerConfig
 from seq2seq.config.optim import OptimConfig
 from seq2seq.config.rules import (
-    first_pairs_are_prepared,
     headings_are_english,
-    lengths_are_known,
     schedule_fits_run,
     sentences_fit_batches,
     sharded_weights_suffice,
@@ -52,21 +50,9 @@ class TrainConfig(Checked):
     def rules(self) -> Iterator[str]:
         yield from sentences_fit_batches(self.data, self.model)
         yield from vocabularies_fit_embeddings(self.tokenizer, self.model)
-        yield from lengths_are_known(self.lengths(), self.data)
-        yield from first_pairs_are_prepared(self.trainer, self.data)
         yield from schedule_fits_run(self.optim, self.trainer, self.data)
         yield from sharded_weights_suffice(self.trainer, self.optim, self.checkpoint)
         yield from headings_are_english(self.data, self.cleaning)
-
-    def lengths(self) -> dict[str, Any]:
-        """All lengths of training that are set, by name."""
-        names = {
-            "trainer.max_steps": self.trainer.max_steps,
-            "trainer.val_every_n_steps": self.trainer.val_every_n_steps,
-            "optim.warmup_steps": self.optim.warmup_steps,
-            "optim.decay_steps": self.optim.decay_steps,
-        }
-        return {name: value for name, value in names.items() if value is not None}
 
 
 class PrepareConfig(Checked):
@@ -78,8 +64,6 @@ class PrepareConfig(Checked):
     prepare: EngineConfig = group(EngineConfig)
 
     def rules(self) -> Iterator[str]:
-        if self.data.streaming:
-            yield "data.streaming=true needs no preparation: leave it out here"
         yield from headings_are_english(self.data, self.cleaning)
 
 

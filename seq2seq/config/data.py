@@ -13,8 +13,6 @@ VARIANTS = (
     *("placeholders", "tags", "terms"),
 )
 LEFT_OUT = "; to leave a member out, mix without it (docs/data.md)"
-# A stream knows no lengths before training starts, and tokenises in threads of its own.
-PREPARED: dict[str, Any] = {"only_with": ("streaming", (False,))}
 
 
 class CorpusConfig(Checked, section="data"):
@@ -83,7 +81,6 @@ class DataConfig(CorpusConfig):
     temperature: float = setting(
         1.0, "share of a member ~ size ** (1 / this)", at_least=1, only_with=("members", ())
     )
-    streaming: bool = setting(False, "read while training instead of preparing first")
     cache: str | None = setting(
         None, "folder of prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq"
     )
@@ -97,12 +94,8 @@ class DataConfig(CorpusConfig):
         "bf16 on a CPU, which makes a kernel for each new shape",
         at_least=0,
     )
-    longest_first: bool = setting(
-        False, "largest batch first: shows too little memory at once", **PREPARED
-    )
-    num_workers: int = setting(
-        0, "processes that make batches beside the training", at_least=0, **PREPARED
-    )
+    longest_first: bool = setting(False, "largest batch first: shows too little memory at once")
+    num_workers: int = setting(0, "processes that make batches beside the training", at_least=0)
 
     def corpora(self) -> dict[str, CorpusConfig]:
         """The members of the mixture, even while they are dicts that are still to be checked."""
@@ -162,12 +155,6 @@ class DataConfig(CorpusConfig):
             yield (
                 f"data.final_steps={self.final_steps} does nothing without other weights for these "
                 "updates: give them, +data.final_weights.NAME=NUMBER, or set data.final_steps=0"
-            )
-        if self.streaming:
-            yield (
-                f"data.final_steps={self.final_steps} does not go with data.streaming=true, which "
-                "reads its members by one set of weights: set data.final_steps=0, or leave "
-                "streaming out"
             )
 
 

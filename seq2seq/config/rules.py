@@ -5,11 +5,10 @@ Each rule yields a sentence for each combination that cannot work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fnmatch import fnmatch
-from typing import Any
 
-from seq2seq.config.checked import length_of, steps_of
+from seq2seq.config.checked import steps_of
 from seq2seq.config.checkpoint import CheckpointConfig
 from seq2seq.config.cleaning import CleaningConfig
 from seq2seq.config.data import DataConfig
@@ -54,31 +53,6 @@ def vocabularies_fit_embeddings(tokenizer: TokenizerConfig, model: ModelConfig) 
         yield (
             "tokenizer.joint=false makes two vocabularies, which cannot share the embeddings "
             "of model.tie_embeddings=all: set model.tie_embeddings=decoder"
-        )
-
-
-def lengths_are_known(lengths: Mapping[str, Any], data: DataConfig) -> Iterator[str]:
-    """A stream has no known epoch to count in.
-
-    Args:
-        lengths: of training, by name, such as `trainer.max_steps`.
-        data: the text.
-    """
-    for name, value in lengths.items() if data.streaming else ():
-        found = length_of(value)
-        if found is not None and found.unit != "steps":
-            yield (
-                f"{name}={value}: with data.streaming=true nobody knows how long an epoch "
-                "is: give a number of steps, or leave data.streaming out"
-            )
-
-
-def first_pairs_are_prepared(trainer: TrainerConfig, data: DataConfig) -> Iterator[str]:
-    """A stream does not know its usable pairs before it reads them."""
-    if data.streaming and (trainer.train_pairs is not None or trainer.val_on_train):
-        yield (
-            "trainer.train_pairs and trainer.val_on_train choose among prepared pairs: set "
-            "data.streaming=false, and of a large corpus name a part, such as data.train=FILE"
         )
 
 

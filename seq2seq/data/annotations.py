@@ -80,10 +80,10 @@ def placeholders(source: str, target: str, draw: random.Random, links: WordLinks
     chosen = _apart(phrases, draw, draw.choice((1, 1, 1, 2, 2, 3, 4)))
     if 2 * sum(end - start for start, end in (one.source for one in chosen)) > len(source):
         chosen = chosen[:1]  # some words should be left to translate
-    numbers = _numbers(len(chosen), draw)
+    marks = list(zip(chosen, _numbers(len(chosen), draw), strict=True))
     return (
-        _replaced(source, [(one.source, mark) for one, mark in zip(chosen, numbers, strict=True)]),
-        _replaced(target, [(one.target, mark) for one, mark in zip(chosen, numbers, strict=True)]),
+        _replaced(source, [(one.source, mark) for one, mark in marks]),
+        _replaced(target, [(one.target, mark) for one, mark in marks]),
     )
 
 
@@ -92,14 +92,10 @@ def tags(source: str, target: str, draw: random.Random, links: WordLinks) -> Pai
     phrases = links.phrases(source, target) + shared_spans(source, target)
     chosen = _apart(phrases, draw, draw.choice((1, 1, 1, 2)))
     numbers = iter(_numbers(2 * len(chosen), draw))
-    marks = [(one, next(numbers), next(numbers)) for one in chosen]
+    marks = [(one, f"{next(numbers)}{{}}{next(numbers)}") for one in chosen]
     return (
-        _replaced(
-            source, [(_with_space(source, one.source), f"{a}{{}}{b}") for one, a, b in marks]
-        ),
-        _replaced(
-            target, [(_with_space(target, one.target), f"{a}{{}}{b}") for one, a, b in marks]
-        ),
+        _replaced(source, [(_with_space(source, one.source), mark) for one, mark in marks]),
+        _replaced(target, [(_with_space(target, one.target), mark) for one, mark in marks]),
     )
 
 

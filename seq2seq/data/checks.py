@@ -5,37 +5,49 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from seq2seq.config import CleaningConfig, DataConfig
 from seq2seq.data.cleaning import Cleaner, language_of
-from seq2seq.data.corpus import Pair
 from seq2seq.data.sources import Source, check_chosen
-from seq2seq.data.steps import Cleaned
+from seq2seq.data.steps import EXAMPLES
 from seq2seq.errors import DataError, command_line
 
 JUDGED = 100  # pairs of a source below which its losses say nothing
 
 
 class Losses:
-    """Adds up what cleaning drops of each source, and asks when that can hardly be meant."""
+    """Adds up what cleaning drops of each source, and asks when that can hardly be meant.
+
+    Attributes:
+        read: pairs of each source.
+        dropped: pairs of each source, by reason.
+        examples: a few of these pairs.
+        leaked: keys that dropped pairs share with evaluation text.
+    """
 
     def __init__(self, cleaning: CleaningConfig, sources: Sequence[Source]):
         self.cleaning, self.sources = cleaning, sources
         self.read = [0] * len(sources)
         self.dropped: list[Counter[str]] = [Counter() for _ in sources]
-        self.examples: list[dict[str, list[Pair]]] = [{} for _ in sources]
+        self.examples: list[dict[str, list[list[str]]]] = [{} for _ in sources]
+        self.leaked: set[int] = set()
 
-    def add(self, cleaned: Cleaned) -> None:
-        """Count a block.
+    def add(self, source: int, facts: Mapping[str, Any]) -> None:
+        """Count a block of a source; `facts` are those of `clean_rows`."""
+        self.read[source] += facts["read"]
+        self.dropped[source].update(facts["dropped"])
+        for reason, pairs in facts["examples"].items():
+            own = self.examples[source].setdefault(reason, [])
+            own += pairs[: EXAMPLES - len(own)]
+        self.leaked.update(facts["leaked"])
+
+    def check_language(self, source: int) -> None:
+        """Judge what was read of a source until now.
 
         Raises:
-            DataError: nearly all that was read of its source until now is in other languages.
+            DataError: nearly all of it is in other languages.
         """
-        source = cleaned.file["source"]
-        self.read[source] += cleaned.read
-        self.dropped[source].update(cleaned.dropped)
-        for reason, pairs in cleaned.examples.items():
-            self.examples[source].setdefault(reason, []).extend(pairs)
         if self._is_too_much(source, self.dropped[source]["wrong_language"]):
             raise DataError(self._question_of_language(source))
 

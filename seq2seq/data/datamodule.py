@@ -1,4 +1,4 @@
-"""The datamodule: prepared or streamed pairs -> batches for training and validation."""
+"""The datamodule: prepared pairs -> batches for training and validation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from seq2seq.data.mixture import Member, weigh_members
 from seq2seq.data.pipeline import Prepared, prepare
 from seq2seq.data.shards import LONGEST, Shards
 from seq2seq.data.sources import load_pairs
-from seq2seq.data.streaming import StreamedBatches
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import DataError, RunError
 from seq2seq.text import normaliser
@@ -29,7 +29,6 @@ from seq2seq.text import normaliser
 log = logging.getLogger(__name__)
 
 CHUNK = 2**22  # pairs that are judged at once
-STREAMED_EXAMPLES = 100  # batches of a stream that `examples` chooses from
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class TranslationData:
     """
 
     vocabularies: Vocabularies
-    prepared: Prepared | None = None  # None while streaming
+    prepared: Prepared
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class TranslationData:
         self.budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
         self.most_train, self.most_val, self.val_on_train = train_pairs, val_pairs, val_on_train
         self.val_pairs: list[Pair] = []
-        self._batches: TrainingBatches | MainThenFinal | StreamedBatches | None = None
+        self._batches: TrainingBatches | MainThenFinal | None = None
         self.consumer = Consumer()
         self._place: dict[str, Any] | None = None  # in a checkpoint
 
@@ -102,38 +101,29 @@ class TranslationData:
         """
         if not self.val_on_train:  # before the long work, so that faults in it show at once
             self.val_pairs = load_pairs(self.data, "val")[: self.most_val]
-        if self.data.streaming:
-            self.streamed = StreamedBatches.open(
-                self.data, self.cleaning, self.tokenizer, vocabularies, self.max_length, self.seed
-            )
-            self.vocabularies = self.streamed.vocabularies
-        else:
-            self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
-            self.vocabularies = self.prepared.vocabularies
-            self._open_shards(self.prepared)
+        self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
+        self.vocabularies = self.prepared.vocabularies
+        self._open_shards()
         if self.val_on_train:
             most = self.most_val or self.most_train
             assert most is not None  # by the rules between the settings
             self.val_pairs = self._first_pairs(most)
         self._tokenise_val()
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Of everything that decides the pairs of training and validation."""
-        corpus = self.prepared.fingerprint if self.prepared else self.streamed.fingerprint
         limits = {
             "train_pairs": self.most_train,
             "val_pairs": self.most_val,
             "val_on_train": self.val_on_train or None,
         }
         parts = [f"{name}={value}" for name, value in limits.items() if value is not None]
-        return " ".join([corpus, *parts])
+        return " ".join([self.prepared.fingerprint, *parts])
 
     @property
     def length_ratio(self) -> float:
-        """Target tokens per source token, end marks included; 1 while streaming."""
-        if self.prepared is None:
-            return 1.0
+        """Target tokens per source token, end marks included."""
         source, target = self.shards[0].lengths[self.usable].sum(axis=0, dtype=np.int64).tolist()
         return float(round(target / source, 4))
 
@@ -145,20 +135,18 @@ class TranslationData:
 
     def summary(self) -> str:
         """Numbers of pairs in words."""
-        train = "streamed"
-        if self.prepared is not None:
-            train = f"{sum(member.size for member in self.mixture):,}"
-        return f"{train} training and {len(self.val_lengths):,} validation pairs"
+        train = sum(member.size for member in self.mixture)
+        return f"{train:,} training and {len(self.val_lengths):,} validation pairs"
 
-    def _open_shards(self, prepared: Prepared) -> None:
-        self.shards = prepared.shards()
+    def _open_shards(self) -> None:
+        self.shards = self.prepared.shards()
         lengths = [shards.lengths for shards in self.shards]
         self.usable = self._usable(lengths, "train")[: self.most_train]
         if self.most_train is not None:  # then the members and their weights play no part
             self.mixture: list[Member] = [Member(self.data.name, 0, len(self.usable))]
             return
         members = []
-        for name, first, last in prepared.members:
+        for name, first, last in self.prepared.members:
             first, last = np.searchsorted(self.usable, [first, last]).tolist()
             if first == last:
                 raise DataError(
@@ -213,9 +201,6 @@ class TranslationData:
                 "the checkpoint does not say where in the data the run stood: it was written by "
                 "an older version. Start a new run"
             )
-        if self.data.streaming:
-            self._batches = self.streamed.at(self._place, rank, world)
-            return DataLoader(self._batches, batch_size=None, pin_memory=consumer.pin_memory)
         self._batches = self._training_batches(rank, world)
         if consumer.max_steps and self.data.final_steps and self.most_train is None:
             left = max(0, consumer.max_steps - self.data.final_steps - consumer.first_step)
@@ -247,8 +232,7 @@ class TranslationData:
     def epoch(self) -> tuple[int, int]:
         """Batches of the first epoch for all processes together, and their real target tokens.
 
-        Later epochs differ by a batch or so. Only prepared data know; it takes as long as the
-        first batch of an epoch.
+        Later epochs differ by a batch or so. It takes as long as the first batch of an epoch.
         """
         lengths = self.shards[0].lengths
         batches = tokens = 0
@@ -258,14 +242,7 @@ class TranslationData:
         return batches, tokens
 
     def examples(self) -> tuple[Batch, Batch, Batch]:
-        """The first batch of training, one of median size, and the largest of the first epoch.
-
-        A stream is judged by its first batches.
-        """
-        if self.prepared is None:
-            batches = list(islice(self.streamed, STREAMED_EXAMPLES))
-            by_size = sorted(batches, key=lambda batch: batch.source.numel() + batch.labels.numel())
-            return batches[0], by_size[len(by_size) // 2], by_size[-1]
+        """The first batch of training, one of median size, and the largest of the first epoch."""
         lengths = self.shards[0].lengths
         epoch = list(chain.from_iterable(self._training_batches().epoch(0)))
         sizes = [len(of) * int(self.budget.padded(lengths[of].max(axis=0)).sum()) for of in epoch]
@@ -277,16 +254,24 @@ class TranslationData:
         return first, typical, largest
 
     def state_dict(self, step: int) -> dict[str, Any]:
-        """The place in the data after a step, the same for any number of processes."""
+        """The place in the data after a step, and what the data are."""
         if self._batches is None:
             return {}
-        consumer = self.consumer
-        used = (step - consumer.first_step) * consumer.accumulate * consumer.world_size
-        return {"place": self._batches.place(used), "data": self.fingerprint}
+        return {"place": self.place(step), "data": self.fingerprint}
 
     def epochs_done(self, step: int) -> int:
         """How many times the data were read as a whole after a step."""
-        return int(self.state_dict(step)["place"]["epoch"])
+        return int(self.place(step)["epoch"])
+
+    def place(self, step: int) -> dict[str, Any]:
+        """The place in the data after a step, in batches of all processes together.
+
+        The seed makes the same batches from there on, for any number of processes.
+        """
+        assert self._batches is not None  # training has begun
+        consumer = self.consumer
+        used = (step - consumer.first_step) * consumer.accumulate * consumer.world_size
+        return self._batches.place(used)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._place = state_dict.get("place")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -23,7 +22,7 @@ def mark_duplicates(parts: Sequence[Path], file: Path, threads: int | None) -> l
     """For each part, the rows whose pair stands before; read from `file`, or found and written."""
     with suppress(OSError, ValueError):
         if read_facts(file)["parts"] == len(parts):
-            return [np.asarray(row.values) for row in read_table(file)["row"]]
+            return read_duplicates(file)
     found = repeated_rows(parts, file.parent, threads=threads)
     examples: list[Pair] = []
     for path, rows in zip(parts, found, strict=True):
@@ -33,6 +32,11 @@ def mark_duplicates(parts: Sequence[Path], file: Path, threads: int | None) -> l
     facts = {"parts": len(parts), "pairs": pairs, "examples": examples[:EXAMPLES]}
     write_table(file, pa.table({"row": pa.array(found, pa.list_(pa.int64()))}), facts)
     return found
+
+
+def read_duplicates(file: Path) -> list[np.ndarray]:
+    """The rows of each part that `mark_duplicates` wrote."""
+    return [np.asarray(row.values) for row in read_table(file)["row"]]
 
 
 def repeated_rows(
@@ -49,6 +53,8 @@ def repeated_rows(
         keys: reads the keys of a part.
         threads: None = one for each core.
     """
+    import duckdb  # takes a while, and most runs find their data prepared
+
     starts = np.cumsum([0, *(len(keys(path)) for path in parts)])
     with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(spill)}) as database:
         if threads is not None:

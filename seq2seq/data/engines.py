@@ -6,6 +6,7 @@ corpus must be one that all machines share.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import multiprocessing
 import os
@@ -78,14 +79,9 @@ class LocalEngine:
         # Not forked: the threads of other libraries would not survive it.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.processes, context, _prepare_worker) as pool:
-            running: deque[Future[Result]] = deque()
+            submit = functools.partial(pool.submit, function)
             try:
-                for job in jobs:
-                    running.append(pool.submit(function, *job))
-                    if len(running) > self.processes + 1:
-                        yield running.popleft().result()
-                while running:
-                    yield running.popleft().result()
+                yield from _in_order(submit, Future.result, jobs, most=self.processes + 2)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -137,7 +133,7 @@ class RayEngine:
     def each(
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
     ) -> Iterator[Result]:
-        return _bounded(self.ray, function, jobs, self._get)
+        return _tasks(self.ray, function, jobs, self._get)
 
     def blocks(
         self, function: Callable[[Block], Result], sources: Sequence[Source]
@@ -166,21 +162,32 @@ def engine_of(config: EngineConfig, processes: int | None) -> Engine:
 def _blocks_of(function: Callable[[Block], Result], source: Source, index: int) -> Iterator[Result]:
     """Run by Ray: read a source, and have its blocks worked on."""
     ray = importlib.import_module("ray")
-    yield from _bounded(ray, function, ((block,) for block in read_blocks(source, index)), ray.get)
+    yield from _tasks(ray, function, ((block,) for block in read_blocks(source, index)), ray.get)
 
 
-def _bounded(
+def _tasks(
     ray: Any,
     function: Callable[..., Result],
     jobs: Iterable[tuple[Any, ...]],
     get: Callable[[Any], Result],
 ) -> Iterator[Result]:
-    """Results of tasks of Ray in order, with a bounded number of them under way."""
-    remote, shared = ray.remote(max_retries=-1)(_call), ray.put(function)
+    """Results of tasks of Ray."""
+    remote = ray.remote(max_retries=-1)(_call)
+    submit = functools.partial(remote.remote, ray.put(function))
     most = IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    return _in_order(submit, get, jobs, most)
+
+
+def _in_order(
+    submit: Callable[..., Any],
+    get: Callable[[Any], Result],
+    jobs: Iterable[tuple[Any, ...]],
+    most: int,
+) -> Iterator[Result]:
+    """Results in the order of their jobs, of which at most so many are under way."""
     running: deque[Any] = deque()
     for job in jobs:
-        running.append(remote.remote(shared, *job))
+        running.append(submit(*job))
         if len(running) >= most:
             yield get(running.popleft())
     while running:

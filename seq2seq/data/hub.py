@@ -13,11 +13,10 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import datasets
 import huggingface_hub
-import pyarrow as pa
 from datasets.packaged_modules.cache.cache import Cache
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -35,16 +34,14 @@ log = logging.getLogger(__name__)
 PATIENCE = 5.0  # seconds that the hub has to answer
 WORDS = 500  # characters of what a library says
 BATCH = 1000  # rows in memory at once
-Opened: TypeAlias = datasets.Dataset | datasets.IterableDataset
 
 
-def open_split(corpus: CorpusConfig, split: object, streaming: bool = False) -> Opened:
+def open_split(corpus: CorpusConfig, split: object) -> datasets.Dataset:
     """Open a split of `corpus.hub`.
 
     Args:
         corpus: names the data set.
         split: a split, or an expression of splits that `datasets` knows, such as `train[:1%]`.
-        streaming: read while iterating instead of downloading first.
 
     Raises:
         DataError: the data set, its configuration or the split does not exist, may not be read,
@@ -60,35 +57,28 @@ def open_split(corpus: CorpusConfig, split: object, streaming: bool = False) -> 
                 f"data.hub={corpus.hub} has no split {name!r}; it has: "
                 f"{', '.join(map(repr, known))}. Set data.train, data.val and data.test"
             )
-    if streaming and "[" in str(split):
-        raise DataError(
-            f"data.hub={corpus.hub}, split {split}: slices cannot be streamed; name whole splits, "
-            "or set data.streaming=false"
-        )
     with _explained(str(corpus.hub)):
-        if streaming:
-            return builder.as_streaming_dataset(split=str(split))
         builder.download_and_prepare()
         return builder.as_dataset(split=str(split))
 
 
-def read_hub(dataset: Opened, columns: tuple[str, str], name: str) -> Iterator[Pair]:
+def read_hub(dataset: datasets.Dataset, columns: tuple[str, str], name: str) -> Iterator[Pair]:
     """Yield (source, target), spaces at the ends removed, nothing left out.
 
     Args:
-        dataset: what `open_split` gave.
+        dataset: what `open_split` gave; its rows are mapped from files, not read at once.
         columns: names of the two columns; inside a struct `translation.en`, or just `en`.
         name: what errors call the data set.
 
     Raises:
-        DataError: a column is missing or holds no text, or the hub fails while streaming.
+        DataError: a column is missing or holds no text.
     """
-    row = 1
-    for table in _tables(dataset, name):
+    rows = dataset.with_format("arrow")
+    for first in range(0, len(dataset), BATCH):
+        table = rows[first : first + BATCH]
         places = find_columns(table.schema, columns, (), name)
-        for source, target in arrow_rows(table, places, columns, name, row):
+        for source, target in arrow_rows(table, places, columns, name, first + 1):
             yield source.strip(), target.strip()
-        row += len(table)
 
 
 def fingerprint(dataset: datasets.Dataset) -> str:
@@ -216,8 +206,6 @@ def _explained(name: str) -> Iterator[None]:
     """Say what failed in the words of the library, and what to look at."""
     try:
         yield
-    except DataError:
-        raise
     except Exception as error:  # kinds of many libraries below `datasets`
         raise DataError(
             f"data.hub={name} cannot be read: {type(error).__name__}: "
@@ -241,14 +229,3 @@ def _hush() -> None:
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
         disable_progress_bars()
-
-
-def _tables(dataset: Opened, name: str) -> Iterator[pa.Table]:
-    """The rows as Arrow tables; those of a `Dataset` are mapped from its files, not read."""
-    rows = dataset.with_format("arrow")
-    if isinstance(dataset, datasets.Dataset):
-        for begin in range(0, len(dataset), BATCH):
-            yield rows[begin : min(begin + BATCH, len(dataset))]
-        return
-    with _explained(name):
-        yield from rows.iter(batch_size=BATCH)

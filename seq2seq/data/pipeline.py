@@ -29,13 +29,14 @@ from tqdm import tqdm
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
-from seq2seq.data.dedup import mark_duplicates
+from seq2seq.data.corpus import Pair
+from seq2seq.data.dedup import mark_duplicates, read_duplicates
 from seq2seq.data.engines import Engine, LocalEngine
 from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
 from seq2seq.data.manifest import File, read_manifest, write_manifest
 from seq2seq.data.mixture import mixture_figures
 from seq2seq.data.report import Report, read_report, write_report
-from seq2seq.data.shards import Shards, read_facts, read_keys, write_lengths
+from seq2seq.data.shards import Shards, read_facts, read_keys, read_texts, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, sample_pairs, tokenise_part
@@ -47,6 +48,7 @@ log = logging.getLogger(__name__)
 
 ALGORITHM = 1  # of what decides the ids; part of the fingerprint
 VOCABULARY = "vocabulary"  # folder beside the ids
+TEXT, DUPLICATES = "text", "duplicates.arrow"
 SAMPLES = 10  # pairs in the report, about
 
 
@@ -76,6 +78,21 @@ class Prepared:
         """The ids of each segmentation."""
         both = zip(self.variants, self.lengths, strict=True)
         return [Shards(paths, lengths) for paths, lengths in both]
+
+
+def prepared_pairs(folder: Path) -> Iterator[Pair]:
+    """The text of prepared pairs, each that training reads once in an epoch.
+
+    Args:
+        folder: of their ids, as in `Prepared`.
+    """
+    text = folder.parent / TEXT
+    parts, file = sorted(text.glob("[0-9]*.arrow")), text / DUPLICATES
+    repeated = read_duplicates(file) if file.is_file() else [np.zeros(0, np.int64)] * len(parts)
+    for path, left_out in zip(parts, repeated, strict=True):
+        rows = set(left_out.tolist())
+        pairs = enumerate(zip(*read_texts(path), strict=True))
+        yield from (pair for row, pair in pairs if row not in rows)
 
 
 def prepare(
@@ -139,10 +156,11 @@ class Preparation:
         self.text_fingerprint = fingerprint(text)
         name = f"{data.name}-{self.text_fingerprint}"
         self.folder = cache / "corpora" / name
-        self.text = self.folder / "text"
-        self.repeated_file = self.text / "duplicates.arrow"
+        self.text = self.folder / TEXT
+        self.repeated_file = self.text / DUPLICATES
         self.given = vocabularies or given_vocabularies(tokenizer)
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
+        self.losses = Losses(cleaning, self.sources)
         self.seconds: dict[str, float] = {}
 
     def find(self, discard: bool = False) -> Prepared | None:
@@ -195,18 +213,21 @@ class Preparation:
         return self._finish(files, repeated, vocabularies, shards, kept)
 
     def _clean(self, engine: Engine) -> list[File]:
-        """Entries of the parts of cleaned text, in the order of the corpus."""
+        """Entries of the parts of cleaned text, in the order of the corpus; counts the losses."""
+        found: list[File] = []
         if said := read_manifest(self.text, self.data.verify, discard=True):
-            files: list[File] = said["files"]
-            return files
-        losses, found = Losses(self.cleaning, self.sources), []
+            found = said["files"]
+            for file in found:
+                self.losses.add(file["source"], read_facts(self.text / file["file"]))
+            return found
         step = functools.partial(clean_block, self.cleaner, self.text)
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
-            for cleaned in engine.blocks(step, self.sources):
-                losses.add(cleaned)
-                found.append(cleaned.file)
-                bar.update(cleaned.read)
-        losses.check()
+            for file, facts in engine.blocks(step, self.sources):
+                self.losses.add(file["source"], facts)
+                self.losses.check_language(file["source"])
+                found.append(file)
+                bar.update(facts["read"])
+        self.losses.check()
         return found
 
     def _vocabularies(self) -> Vocabularies | None:
@@ -238,12 +259,8 @@ class Preparation:
             for variant, name in enumerate(names)
             for part, left_out in zip(parts, repeated, strict=True)
         ]
-        with tqdm(total=len(jobs), desc="tokenising", unit="part", disable=None) as bar:
-            found = []
-            for file in engine.each(tokenise_part, jobs):
-                found.append(file)
-                bar.update()
-        return found
+        files = engine.each(tokenise_part, jobs)
+        return list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
 
     def _finish(
         self,
@@ -309,22 +326,19 @@ class Preparation:
         shards = Shards(
             [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
         )
-        read: Counter[int] = Counter()
-        for file, path in zip(parts, paths, strict=True):
-            read[file["source"]] += read_facts(path)["read"]
         duplicates = self.repeated_file if "duplicate" in self.cleaning.filters else None
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],
             settings=said["settings"],
             files=[
-                {"member": source.member, "file": source.name, "pairs": read[number]}
-                for number, source in enumerate(self.sources)
+                {"member": source.member, "file": source.name, "pairs": read}
+                for source, read in zip(self.sources, self.losses.read, strict=True)
             ],
-            **cleaning_figures(paths, duplicates, self.cleaning),
+            **cleaning_figures(self.losses, duplicates),
             **token_figures(shards),
             vocabulary=vocabulary_figures(shards, vocabularies),
-            overlap=overlap(paths, self.evaluation, self.cleaner),
+            overlap=overlap(self.losses.leaked, self.evaluation, self.cleaner),
             samples=[list(pair) for pair in sample_pairs(paths, repeated, SAMPLES)],
             mixture=mixture_figures(self.data, said["members"]),
             seconds=self.seconds,

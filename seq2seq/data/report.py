@@ -111,6 +111,11 @@ def percent(part: float, whole: float) -> str:
     return "<0.01%" if 0 < part / whole < 0.00005 else f"{part / whole:.2%}"
 
 
+def _counted(part: int, whole: int) -> list[str]:
+    """A number, and its share of another."""
+    return [f"{part:,}", percent(part, whole)]
+
+
 def duration(seconds: float) -> str:
     if seconds < 59.95:
         return f"{seconds:.1f} s"
@@ -152,16 +157,10 @@ def sides_table(report: Report) -> Table:
 
 def vocabulary_table(report: Report) -> Table:
     rows = [
-        [
-            each["name"],
-            f"{each['size']:,}",
-            f"{each['used']:,}",
-            percent(each["used"], each["size"]),
-            f"{each['rare']:,}",
-            percent(each["rare"], each["size"]),
-        ]
-        for each in report.vocabulary
-    ]
+        [one["name"], f"{one['size']:,}", *_counted(one["used"], one["size"]),
+         *_counted(one["rare"], one["size"])]
+        for one in report.vocabulary
+    ]  # fmt: skip
     note = (
         "Used tokens occur in the kept text. Rare ones occur in it fewer than 10 times, or never: "
         "a model learns little about them. Where many are rare, take a smaller vocabulary."
@@ -171,13 +170,8 @@ def vocabulary_table(report: Report) -> Table:
 
 def overlap_table(report: Report) -> Table:
     rows = [
-        [
-            each["split"],
-            f"{each['pairs']:,}",
-            f"{each['in_training']:,}",
-            percent(each["in_training"], each["pairs"]),
-        ]
-        for each in report.overlap
+        [one["split"], f"{one['pairs']:,}", *_counted(one["in_training"], one["pairs"])]
+        for one in report.overlap
     ]
     note = (
         "Pairs with a side that stood in the training text. The leakage filter dropped those "
@@ -206,14 +200,10 @@ def time_table(report: Report) -> Table:
 
 def report_text(report: Report) -> str:
     """The report as lines of at most 80 characters, unless names are very long."""
-    dropped = [
-        [reason, f"{count:,}", percent(count, report.read)]
-        for reason, count in report.dropped.items()
-    ]
-    lost = report.read - report.kept
-    total = ["all", f"{lost:,}", percent(lost, report.read)]
+    counts = {**report.dropped, "all": report.read - report.kept}
+    dropped = [[reason, *_counted(count, report.read)] for reason, count in counts.items()]
     tables = [
-        Table("Dropped", [["", "pairs", "of all read"], *dropped, total]),
+        Table("Dropped", [["", "pairs", "of all read"], *dropped]),
         sides_table(report),
         vocabulary_table(report),
     ]

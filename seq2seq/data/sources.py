@@ -38,20 +38,14 @@ class FileSource:
     def name(self) -> str:
         return " + ".join(str(path) for path in self.files)
 
-    def pairs(self, streaming: bool = False) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[Pair]:
         return read_pairs(list(self.files), self.columns, self.where)
 
     def identity(self, memory: Path) -> list[Any]:
         """What decides the pairs, as JSON."""
         files = (file_fingerprint(path, memory) for path in self.files)
-        return [list(self.columns), *self._chosen(), *files]
-
-    def looks(self) -> list[Any]:
-        """What can be known of the text without reading it, as JSON."""
-        return [*([path.name, path.stat().st_size] for path in self.files), *self._chosen()]
-
-    def _chosen(self) -> list[Any]:
-        return [dict(self.where)] if self.where else []
+        chosen = [dict(self.where)] if self.where else []
+        return [list(self.columns), *chosen, *files]
 
     def unmatched(self) -> str | None:
         """Why `where` chooses no row of the file; None if it does."""
@@ -78,21 +72,17 @@ class HubSource:
         known = " ".join(filter(None, (self.corpus.hub, self.corpus.hub_config)))
         return f"{known} ({self.split})"
 
-    def pairs(self, streaming: bool = False) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[Pair]:
         from seq2seq.data import hub  # slow to import, and few corpora need it
 
         columns = (self.corpus.source_column, self.corpus.target_column)
-        opened = hub.open_split(self.corpus, self.split, streaming=streaming)
-        return hub.read_hub(opened, columns, self.name)
+        return hub.read_hub(hub.open_split(self.corpus, self.split), columns, self.name)
 
     def identity(self, memory: Path) -> list[Any]:
         from seq2seq.data import hub
 
         columns = [self.corpus.source_column, self.corpus.target_column]
         return [columns, hub.fingerprint(hub.open_split(self.corpus, self.split))]
-
-    def looks(self) -> list[Any]:
-        return [self.name, self.corpus.hub_revision]
 
 
 Source = FileSource | HubSource | VariedSource

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.config import CleaningConfig
+from seq2seq.data.checks import Losses
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.corpus import Pair
 from seq2seq.data.shards import Shards, read_facts
@@ -23,22 +23,25 @@ CHUNK = 2**22  # pairs that are counted at once
 LONGEST_BIN = 512  # of the histograms of lengths: so many tokens or more
 
 
-def cleaning_figures(
-    parts: Sequence[Path], repeated: Path | None, cleaning: CleaningConfig
-) -> dict[str, Any]:
-    """Pairs read and kept, and those dropped with examples, by reason in the order of filters."""
-    facts = [read_facts(path) for path in parts]
-    dropped = Counter(dict.fromkeys(cleaning.filters, 0))
-    examples: dict[str, list[Pair]] = {name: [] for name in cleaning.filters}
-    for part in facts:
-        dropped.update(part["dropped"])
-        for name, found in part["examples"].items():
-            examples[name] = [*examples[name], *found][:EXAMPLES]
+def cleaning_figures(losses: Losses, repeated: Path | None) -> dict[str, Any]:
+    """Pairs read and kept, and those dropped with examples, by reason in the order of filters.
+
+    Args:
+        losses: of all sources.
+        repeated: the file of duplicates; None = they are kept.
+    """
+    filters, read = losses.cleaning.filters, sum(losses.read)
+    dropped = Counter(dict.fromkeys(filters, 0))
+    for own in losses.dropped:
+        dropped.update(own)
+    examples = {
+        name: list(chain.from_iterable(own.get(name, ()) for own in losses.examples))[:EXAMPLES]
+        for name in filters
+    }
     if repeated is not None:
         duplicates = read_facts(repeated)
         dropped["duplicate"] = duplicates["pairs"]
         examples["duplicate"] = duplicates["examples"]
-    read = sum(part["read"] for part in facts)
     return {
         "read": read,
         "kept": read - dropped.total(),
@@ -48,10 +51,15 @@ def cleaning_figures(
 
 
 def overlap(
-    parts: Sequence[Path], evaluation: Mapping[str, Sequence[Pair]], cleaner: Cleaner
+    leaked: set[int], evaluation: Mapping[str, Sequence[Pair]], cleaner: Cleaner
 ) -> list[dict[str, Any]]:
-    """How many pairs of each evaluation split training pairs were dropped for."""
-    leaked = set(chain.from_iterable(read_facts(path)["leaked"] for path in parts))
+    """How many pairs of each evaluation split training pairs were dropped for.
+
+    Args:
+        leaked: keys that the dropped pairs share with evaluation text.
+        evaluation: pairs of each split.
+        cleaner: that knows the pairs by their keys.
+    """
     return [
         {
             "split": split,

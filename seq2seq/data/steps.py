@@ -57,21 +57,6 @@ class Block:
         return f"{self.source:05d}-{self.number:06d}.arrow"
 
 
-@dataclass(frozen=True)
-class Cleaned:
-    """What became of a block.
-
-    Attributes:
-        file: the part that was written.
-        read, dropped, examples: pairs, and those dropped by reason.
-    """
-
-    file: File
-    read: int
-    dropped: dict[str, int]
-    examples: dict[str, list[Pair]]
-
-
 def read_blocks(source: Source, index: int) -> Iterator[Block]:
     """Cut a source into blocks."""
     number = characters = 0
@@ -104,7 +89,7 @@ def clean_rows(cleaner: Cleaner, pairs: pa.Table) -> tuple[pa.Table, dict[str, A
     targets: list[str] = []
     keys: list[int] = []
     dropped: Counter[str] = Counter()
-    examples: dict[str, list[Pair]] = {}
+    examples: dict[str, list[list[str]]] = {}
     leaked: set[int] = set()
     for raw in zip(pairs["source"].to_pylist(), pairs["target"].to_pylist(), strict=True):
         source, target, reason = cleaner(*raw)
@@ -115,7 +100,7 @@ def clean_rows(cleaner: Cleaner, pairs: pa.Table) -> tuple[pa.Table, dict[str, A
             continue
         dropped[reason] += 1
         if len(shown := examples.setdefault(reason, [])) < EXAMPLES:
-            shown.append((raw[0][:SHOWN], raw[1][:SHOWN]))
+            shown.append([text[:SHOWN] for text in raw])
         if reason == "leakage":
             leaked |= cleaner.leaked(source, target)
     column = pa.array(np.array(keys, np.uint64))
@@ -129,15 +114,21 @@ def clean_rows(cleaner: Cleaner, pairs: pa.Table) -> tuple[pa.Table, dict[str, A
     return table, facts
 
 
-def clean_block(cleaner: Cleaner, folder: Path, block: Block) -> Cleaned:
-    """Clean a block and write it as a part, unless it is there."""
+def clean_block(cleaner: Cleaner, folder: Path, block: Block) -> tuple[File, dict[str, Any]]:
+    """Clean a block and write it as a part, unless it is there.
+
+    Returns:
+        The entry of the part, and the facts of `clean_rows`.
+    """
     path = folder / block.file
     entry = written_entry(path)
     if entry is None:
-        entry = write_table(path, *clean_rows(cleaner, block.pairs), compression="zstd")
-    facts = read_facts(path)
+        table, facts = clean_rows(cleaner, block.pairs)
+        entry = write_table(path, table, facts, compression="zstd")
+    else:
+        facts = read_facts(path)
     entry["source"] = block.source
-    return Cleaned(entry, facts["read"], facts["dropped"], facts["examples"])
+    return entry, facts
 
 
 def sample_pairs(

@@ -96,11 +96,11 @@ class VariedSource:
     def name(self) -> str:
         return self.source.name
 
-    def pairs(self, streaming: bool = False) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[Pair]:
         shares = {name: share for name, share in self.shares.items() if share}
         links = self.links.learned if any(name in _LINKED for name in shares) else None
         before = ("", "")
-        for pair in self.source.pairs(streaming):
+        for pair in self.source.pairs():
             yield pair
             for name, share in shares.items():
                 if (key := pair_key(*pair, salt=name)) < share * 2**64:
@@ -111,6 +111,3 @@ class VariedSource:
 
     def identity(self, memory: Path) -> list[Any]:
         return [*self.source.identity(memory), dict(self.shares)]
-
-    def looks(self) -> list[Any]:
-        return [*self.source.looks(), dict(self.shares)]

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from seq2seq.bundle.bundle import Bundle
@@ -19,7 +19,7 @@ from seq2seq.data.cleaning import text_key
 from seq2seq.data.corpus import Pair, find_files, read_pairs
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.data.manifest import read_manifest
-from seq2seq.data.shards import read_table, read_texts
+from seq2seq.data.pipeline import prepared_pairs
 from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -95,25 +95,12 @@ class TrainingText:
     Attributes:
         name: of where it is.
         pairs: how many; None if nobody counted.
-        files: corpora as they were given, or prepared parts.
-        columns: of corpora; None = the files are prepared parts.
+        read: gives all pairs that training reads once in an epoch.
     """
 
     name: str
     pairs: int | None
-    files: list[Path]
-    columns: tuple[str, str] | None = None
-
-    def read(self) -> Iterator[Pair]:
-        """All pairs that training reads once in an epoch."""
-        if self.columns is not None:
-            yield from read_pairs(self.files, self.columns)
-            return
-        repeated = _repeated(self.files)
-        for path, left_out in zip(self.files, repeated, strict=True):
-            for row, pair in enumerate(zip(*read_texts(path), strict=True)):
-                if row not in left_out:
-                    yield pair
+    read: Callable[[], Iterable[Pair]]
 
 
 def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:
@@ -126,7 +113,7 @@ def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:
         files = find_files(spec, None, columns)
     except DataError as error:
         raise DataError(f"training_text: {error}") from error
-    return TrainingText(" + ".join(map(str, files)), None, files, columns)
+    return TrainingText(" + ".join(map(str, files)), None, partial(read_pairs, files, columns))
 
 
 def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | str:
@@ -148,22 +135,13 @@ def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | s
             for path in sorted(prepared.glob(f"{name}-*/ids-*/report.json"))
             if (read_manifest(path.parent) or {}).get("vocabulary") == same
         ]
-    texts = {report.parents[1] / "text": report for report in reports}
-    if len(texts) != 1:
+    corpora = {report.parents[1]: report for report in reports}
+    if len(corpora) != 1:
         place = "the cache (data.cache, or $SEQ2SEQ_CACHE)"  # no folder: records travel
-        return f"{place} holds several that it may be" if texts else f"it is not in {place}"
-    (text, report), *_ = texts.items()
+        return f"{place} holds several that it may be" if corpora else f"it is not in {place}"
+    ((corpus, report),) = corpora.items()
     try:
         pairs = int(json.loads(report.read_text(encoding="utf-8"))["kept"])
     except (OSError, ValueError, KeyError, TypeError):
         return f"it is damaged in the cache ({report.relative_to(prepared)})"
-    return TrainingText(text.parent.name, pairs, sorted(text.glob("[0-9]*.arrow")))
-
-
-def _repeated(parts: Sequence[Path]) -> list[set[int]]:
-    """The rows of each part that stood before."""
-    file = parts[0].with_name("duplicates.arrow") if parts else Path()
-    if not file.is_file():
-        return [set() for _ in parts]
-    rows = [np.asarray(row.values).tolist() for row in read_table(file)["row"]]
-    return [set(own) for own in rows]
+    return TrainingText(corpus.name, pairs, partial(prepared_pairs, report.parent))

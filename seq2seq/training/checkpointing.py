@@ -52,7 +52,7 @@ import torch
 from torch.distributed.checkpoint.api import CheckpointException
 
 from seq2seq import __version__
-from seq2seq.config import may_change, migrated
+from seq2seq.config import flat, may_change, migrated
 from seq2seq.data.fingerprint import fingerprint
 from seq2seq.errors import RunError, command_line
 from seq2seq.files import atomic_write
@@ -92,8 +92,7 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
 
 
 class SaveTimer:
-    """When the state is saved beside validations: every N steps, or after so many minutes.
-    """
+    """When the state is saved beside validations: every N steps, or after so many minutes."""
 
     def __init__(self, every_n_steps: int, every_minutes: float | None = None):
         self.every_n_steps, self.every_minutes = every_n_steps, every_minutes
@@ -286,15 +285,15 @@ def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> Non
 
 
 def _changes(
-    then: dict[str, Any], now: dict[str, Any], prefix: str = ""
+    then: dict[str, Any], now: dict[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:
     """Dotted name, old and new value of each setting that was there and is another now."""
-    for key, old in then.items():
-        new = now.get(key, "gone")
-        if old and isinstance(old, dict) and isinstance(new, dict):
-            yield from _changes(old, new, f"{prefix}{key}.")
-        elif new != old:
-            yield f"{prefix}{key}", old, new
+    after = flat(now)
+    for key, old in flat(then).items():
+        inside = {name: value for name, value in after.items() if name.startswith(f"{key}.")}
+        new = after.get(key, inside or "gone")
+        if new != old:
+            yield key, old, new
 
 
 # Going on

@@ -29,8 +29,7 @@ TIMEOUT = timedelta(hours=2)  # one process may validate for long while the othe
 def make_fabric(
     accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1, strategy: str = "auto"
 ) -> Fabric:
-    """Fabric, which starts processes, places tensors and knows the precision.
-    """
+    """Fabric, which starts processes, places tensors and knows the precision."""
     chosen: str | Strategy = strategy
     if strategy == "fsdp":
         chosen = sharded_strategy(devices * num_nodes, bf16=precision == "bf16-mixed")

@@ -35,7 +35,7 @@ def announce(
     processes, final = t.devices * t.num_nodes, config.data.final_steps
     lines = [
         f"data        {config.data.name}: {data.summary()}, {sizes} subwords",
-        *([f"prepared    {data.prepared.folder / 'report.html'}"] if data.prepared else []),
+        f"prepared    {data.prepared.folder / 'report.html'}",
         f"model       {config.model.name}: {count_parameters(model):,} parameters; "
         f"{config.model.summary()}",
         *([f"weights     of {config.init_from}"] if config.init_from else []),
@@ -72,11 +72,10 @@ def dry_run(
     accelerator: str,
     precision: str,
 ) -> None:
-    """Say how large everything is and how long training would take; make a few steps to find out.
-    """
+    """Say how large everything is and how long training takes, by making a few steps."""
     _, typical, largest = data.examples()
     _tell("parameters", _sizes(model))
-    _tell("length", _lengths(config, data, typical))
+    _tell("length", _lengths(config, data))
     one_batch = replace(config, trainer=replace(config.trainer, accumulate=1))
     trainer = trainer_alone(one_batch, model, accelerator, precision)
     trainer.batch = largest  # the one to name when memory runs out
@@ -115,19 +114,15 @@ def _sizes(model: TranslationModel) -> Iterator[str]:
         yield f"{part:16}{count:>14,} {count * 4 / MIB:>10.1f} MiB"
 
 
-def _lengths(config: TrainConfig, data: TranslationData, typical: Batch) -> Iterator[str]:
+def _lengths(config: TrainConfig, data: TranslationData) -> Iterator[str]:
     t = config.trainer
     processes = t.devices * t.num_nodes
     per_step = processes * t.accumulate
-    if data.prepared is None:
-        tokens = float(typical.target_tokens)
-        yield "streaming    nobody knows how long an epoch is"
-    else:
-        batches, target_tokens = data.epoch()
-        tokens = target_tokens / batches
-        steps = batches / per_step
-        yield f"epoch        {batches:,} batches, {target_tokens:,} target tokens"
-        yield f"epochs       {t.max_steps / steps:,.1f} of {steps:,.1f} steps"
+    batches, target_tokens = data.epoch()
+    tokens = target_tokens / batches
+    steps = batches / per_step
+    yield f"epoch        {batches:,} batches, {target_tokens:,} target tokens"
+    yield f"epochs       {t.max_steps / steps:,.1f} of {steps:,.1f} steps"
     made_of = f" ({t.accumulate} batches each of {processes} processes)" if per_step > 1 else ""
     yield f"step         {tokens * per_step:,.0f} target tokens{made_of}"
     yield f"steps        {t.max_steps:,}"

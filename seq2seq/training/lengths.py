@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.length import Length
 
 log = logging.getLogger(__name__)
+
+LENGTHS = {"trainer": ("max_steps", "val_every_n_steps"), "optim": ("warmup_steps", "decay_steps")}
 
 
 def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
@@ -21,29 +24,27 @@ def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
     Raises:
         ConfigError: the schedule does not fit into the run.
     """
-    lengths = {name: Length.parse(value) for name, value in config.lengths().items()}
+    given = {
+        (group, name): value
+        for group, names in LENGTHS.items()
+        for name in names
+        if (value := getattr(getattr(config, group), name)) is not None
+    }
+    lengths = {key: Length.parse(value) for key, value in given.items()}
     steps_per_epoch, tokens_per_step = 1.0, 1.0
     if any(length.unit != "steps" for length in lengths.values()):
         batches, tokens = data.epoch()
         t = config.trainer
         steps_per_epoch = batches / (t.devices * t.num_nodes * t.accumulate)
         tokens_per_step = tokens / steps_per_epoch
-    found = {
-        name: length.in_steps(steps_per_epoch, tokens_per_step) for name, length in lengths.items()
-    }
-    for name, value in config.lengths().items():
-        if lengths[name].unit != "steps":
-            log.info("length      %s=%s is %s steps", name, value, f"{found[name]:,}")
+    found: dict[str, dict[str, Any]] = {group: {} for group in LENGTHS}
+    for (group, name), length in lengths.items():
+        steps = found[group][name] = length.in_steps(steps_per_epoch, tokens_per_step)
+        if length.unit != "steps":
+            log.info("length      %s.%s=%s is %s steps", group, name, given[group, name],
+                     f"{steps:,}")
     return replace(
         config,
-        trainer=replace(
-            config.trainer,
-            max_steps=found["trainer.max_steps"],
-            val_every_n_steps=found["trainer.val_every_n_steps"],
-        ),
-        optim=replace(
-            config.optim,
-            warmup_steps=found["optim.warmup_steps"],
-            decay_steps=found.get("optim.decay_steps"),
-        ),
+        trainer=replace(config.trainer, **found["trainer"]),
+        optim=replace(config.optim, **found["optim"]),
     )

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
-import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from seq2seq.config import TrainerConfig
-from seq2seq.data.collate import Batch
-from seq2seq.data.tokenizer import PAD
-from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError, command_line
 from seq2seq.training.run_folder import Run
+
+if TYPE_CHECKING:
+    from seq2seq.data.datamodule import TranslationData
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +113,7 @@ class LossSpikes:
 
 
 class SkippedSteps:
-    """Says which steps were skipped and why; the sentences go to `<run>/bad_steps/step-N.json`.
+    """Says which steps were skipped, why, and where in the data their batches are.
 
     Args:
         config: `max_loss_spike`; `on_loss_spike`, whether the first skipped step ends the run or
@@ -124,17 +123,17 @@ class SkippedSteps:
         error: what ends the run once its state is saved; None = it goes on.
     """
 
-    def __init__(self, run: Run, config: TrainerConfig, vocabularies: Vocabularies):
-        self.run, self.config, self.vocabularies = run, config, vocabularies
+    def __init__(self, run: Run, config: TrainerConfig, data: TranslationData):
+        self.run, self.config, self.data = run, config, data
         self.error: RunError | None = None
 
-    def report(self, step: int, batches: list[Batch], verdict: Verdict) -> None:
-        """Log a skipped step, counted from 1, or set `error`; `batches` are this process's."""
-        reason = verdict.reason(self.config.max_loss_spike)
+    def report(self, step: int, verdict: Verdict) -> None:
+        """Log a skipped step, counted from 1, or set `error`."""
+        reason, place = verdict.reason(self.config.max_loss_spike), self.data.place(step - 1)
         what = (
             f"step {step} was left out: {reason} ({verdict.nll:.3g} nats per token, recent average "
-            f"{verdict.average:.3g}, gradient norm {verdict.norm:.3g}). "
-            f"{self._write(step, reason, verdict, batches)}"
+            f"{verdict.average:.3g}, gradient norm {verdict.norm:.3g}). Its batches begin at "
+            f"{json.dumps(place)}"
         )
         if verdict.in_a_row >= MOST_IN_A_ROW:
             self.error = RunError(
@@ -145,41 +144,8 @@ class SkippedSteps:
         elif self.config.on_loss_spike == "stop":
             resume = f"resume={self.run.folder}"
             self.error = RunError(
-                f"{what}. The state before it is saved. To go on behind these sentences: "
+                f"{what}. The state before it is saved. To go on behind these batches: "
                 f"{command_line('train', resume, 'trainer.on_loss_spike=skip')}"
             )
-        else:
+        elif self.run.processes.rank == 0:
             log.warning("%s", what)
-
-    def _write(self, step: int, reason: str, verdict: Verdict, batches: list[Batch]) -> str:
-        """Keep the sentences of this process; says where they are."""
-        rank = self.run.processes.rank
-        name = f"step-{step:08d}-rank{rank}.json" if rank else f"step-{step:08d}.json"
-        path = self.run.folder / "bad_steps" / name
-        figures = {"nll": verdict.nll, "average": verdict.average, "gradient_norm": verdict.norm}
-        content = {
-            "step": step,
-            "reason": reason,
-            # JSON knows neither NaN nor infinity.
-            **{name: x if math.isfinite(x) else str(x) for name, x in figures.items()},
-            "batches": [self._sentences(batch) for batch in batches],
-        }
-        try:
-            path.parent.mkdir(exist_ok=True)
-            text = json.dumps(content, ensure_ascii=False, indent=1)
-            path.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            return f"Its sentences could not be written: {error}"
-        return f"Its sentences are in {path}"
-
-    def _sentences(self, batch: Batch) -> list[dict[str, Any]]:
-        sides = {
-            "source": (self.vocabularies.source, batch.source.tolist()),
-            "target": (self.vocabularies.target, batch.labels.tolist()),
-        }
-        rows: list[dict[str, Any]] = [{} for _ in batch.source]
-        for side, (tokenizer, padded) in sides.items():
-            ids = [[token for token in row if token != PAD] for row in padded]
-            for row, text, one in zip(rows, tokenizer.decode(ids), ids, strict=True):
-                row[side], row[f"{side}_ids"] = text, str(one)  # as text, they stand in one line
-        return rows

@@ -40,7 +40,7 @@ class LaunchRecord:
         processes: that trained together.
         folder: the current one, from which the paths in the command lead; notes of older versions
             lack it.
-        data: fingerprint of the prepared data; None if it was streamed, and in older notes.
+        data: fingerprint of the prepared data; None in older notes.
     """
 
     time: str
@@ -59,7 +59,7 @@ class Provenance:
 
     Attributes:
         parameters: of the model.
-        data: fingerprint of the data of the last start; None if it is streamed.
+        data: fingerprint of the data of the last start; None in older notes.
         starts: the first one first.
     """
 
@@ -86,13 +86,24 @@ class Provenance:
                 f"cannot read {path} ({error!r}): restore it, or delete it to do without"
             ) from error
 
+    def facts(self, attention: str) -> dict[str, Any]:
+        """What trackers show of the last start beside the settings."""
+        start = self.starts[-1]
+        return {
+            "revision": start.revision,
+            "versions": start.versions,
+            "command": start.command,
+            "device": start.device,
+            "attention": attention,
+            "parameters": self.parameters,
+            "data_fingerprint": self.data,
+        }
+
 
 def note_start(
-    run_dir: Path, parameters: int, device: str, processes: int, report: Report | None
-) -> None:
-    """Add this start to `origin.json`, and keep the report of its data.
-    """
-    data = report.fingerprint if report else None
+    run_dir: Path, parameters: int, device: str, processes: int, report: Report
+) -> Provenance:
+    """Add this start to `origin.json`, and keep the report of its data."""
     start = LaunchRecord(
         time=datetime.now().isoformat(" ", "seconds"),
         command=command_line("train", *sys.argv[1:]),
@@ -101,40 +112,18 @@ def note_start(
         device=device,
         processes=processes,
         folder=str(Path.cwd()),
-        data=data,
+        data=report.fingerprint,
     )
     try:
         earlier = Provenance.read(run_dir)
     except RunError:
         earlier = None  # a damaged note is no reason not to train
     starts = [*(earlier.starts if earlier else ()), start]
-    _write(run_dir / NAME, asdict(Provenance(parameters, data, starts)))
-    if report is None:
-        (run_dir / DATA_REPORT).unlink(missing_ok=True)  # of an earlier start
-    else:
-        _write(run_dir / DATA_REPORT, asdict(report))
-
-
-def facts(run_dir: Path, attention: str) -> dict[str, Any]:
-    """What trackers show beside the settings; none if the last start did not note itself.
-    """
-    known = Provenance.read(run_dir)
-    if known is None:
-        return {}
-    start = known.starts[-1]
-    return {
-        "revision": start.revision,
-        "versions": start.versions,
-        "command": start.command,
-        "device": start.device,
-        "attention": attention,
-        "parameters": known.parameters,
-        "data_fingerprint": known.data,
-    }
-
-
-def _write(path: Path, value: Any) -> None:
-    replace_text(path, json.dumps(value, indent=1, ensure_ascii=True) + "\n")
+    origin = Provenance(parameters, report.fingerprint, starts)
+    for name, content in ((NAME, origin), (DATA_REPORT, report)):
+        text = json.dumps(asdict(content), indent=1, ensure_ascii=True)
+        replace_text(run_dir / name, f"{text}\n")
+    return origin
 
 
 def library_versions() -> dict[str, str]:

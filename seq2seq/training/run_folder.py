@@ -6,7 +6,6 @@
 <run>/data_report.json what preparing the data did (data/report.py)
 <run>/checkpoints/     states to resume from
 <run>/snapshots/       weights to average, if asked for
-<run>/bad_steps/       sentences of updates that were left out, if any were
 <run>/bundle/          the best model by validation BLEU
 <run>/samples.jsonl    translations of each validation (callbacks/samples.py)
 <run>/metrics/         curves as CSV; W&B or TensorBoard files beside it
@@ -26,7 +25,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +40,7 @@ from seq2seq.training.stopping import StopRequest
 log = logging.getLogger(__name__)
 
 LOCK = ".lock"
-# What a run makes before its first checkpoint. Without one there is nothing to lose: a command
-# that is given again begins anew.
-BEGUN = (LOCK, "config.yaml", "train.log", "tokenizer*.json", "origin.json", "data_report.json",
-         "metrics", "wandb*", "tensorboard", "checkpoints", "config.yaml*.partial")  # fmt: skip
+RESULTS = ("checkpoints/*.ckpt", "bundle", "summary.json")  # what a new run must not overwrite
 # With an older filelock, data workers of a killed process hold its lock until they miss it: 5 s.
 LOCK_SECONDS = 10
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
@@ -112,11 +107,12 @@ def begin_run(config: TrainConfig, run_dir: Path) -> None:
 
 
 def _require_new(run_dir: Path) -> None:
-    """Raise RunError if a folder holds more than a run leaves that was killed very soon."""
-    begun = BEGUN if (run_dir / LOCK).exists() else BEGUN[-2:]
-    found = [path.name for path in run_dir.glob("*")]
-    saved = next(run_dir.glob("checkpoints/*.ckpt"), None)
-    if saved or not all(any(fnmatch(name, pattern) for pattern in begun) for name in found):
+    """Raise RunError unless a folder is empty, or of a run that was killed before it saved.
+
+    Such a run has a lock and no results: the same command begins anew in its folder.
+    """
+    kept = RESULTS if (run_dir / LOCK).exists() else ("*",)
+    if any(path for pattern in kept for path in run_dir.glob(pattern)):
         state = "a finished run" if (run_dir / "summary.json").exists() else "files"
         raise RunError(
             f"run_dir={run_dir} already holds {state}, which training would overwrite: "
@@ -177,12 +173,18 @@ def locked(run_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def forget_empty_run(run_dir: Path, new: bool) -> Iterator[None]:
-    """If what runs inside fails, leave no folder of a new run behind: nothing was made yet."""
+    """If what runs inside fails, leave no new run behind: nothing was made yet but its settings.
+
+    What else is in the folder, of an earlier start or of the user, stays there.
+    """
     try:
         yield
     except BaseException:
         if new:
-            shutil.rmtree(run_dir)
+            for name in ("config.yaml", "train.log"):
+                (run_dir / name).unlink(missing_ok=True)
+            if {path.name for path in run_dir.iterdir()} <= {LOCK}:
+                shutil.rmtree(run_dir)
         raise
 
 

@@ -12,8 +12,7 @@ from seq2seq.training.loss import translation_loss
 
 
 class TranslationTask(nn.Module):
-    """Maps a batch to sums of its losses; `trainer.py` divides them by the number of tokens.
-    """
+    """Maps a batch to sums of its losses; `trainer.py` divides them by the number of tokens."""
 
     def __init__(self, model: TranslationModel, optim: OptimConfig):
         super().__init__()

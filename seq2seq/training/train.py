@@ -53,7 +53,7 @@ from seq2seq.training.hardware import (
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
-from seq2seq.training.provenance import facts, note_start
+from seq2seq.training.provenance import Provenance, note_start
 from seq2seq.training.run_folder import (
     LogFile,
     Run,
@@ -119,8 +119,7 @@ def train(config: TrainConfig) -> float:
             if first:
                 dry_run(config, data, model, accelerator, precision)
             return math.nan
-        if first:
-            note_beginning(given, folder, data, model, device)
+        origin = note_beginning(given, folder, data, model, device) if first else None
 
         # The processes, and training
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
@@ -128,8 +127,8 @@ def train(config: TrainConfig) -> float:
         run = Run(folder, settings, precision)
         step, validated = (0, True) if state is None else (state["step"], state["validated"])
         trackers = []
-        if first:
-            known = {**settings, "run": facts(folder, attention)}
+        if origin is not None:
+            known = {**settings, "run": origin.facts(attention)}
             trackers = make_trackers(config.logger, folder, known, step, validated=validated)
         validation = make_validation(config, run, data)
         trainer = make_trainer(
@@ -138,7 +137,7 @@ def train(config: TrainConfig) -> float:
             fabric,
             run,
             validation=validation,
-            skipped_steps=SkippedSteps(run, t, data.vocabularies),
+            skipped_steps=SkippedSteps(run, t, data),
             checkpoints=SaveTimer(config.checkpoint.every_n_steps, config.checkpoint.every_minutes),
             callbacks=make_callbacks(config, run, data, validation),
             trackers=trackers,
@@ -209,16 +208,16 @@ def make_model(
 
 def note_beginning(
     config: TrainConfig, folder: Path, data: TranslationData, model: nn.Module, device: str
-) -> None:
+) -> Provenance:
     """Write settings, vocabulary and provenance; from now on they are those of the run."""
     with plain_disk_errors(folder):
         write_settings(config, folder)
         data.vocabularies.save(folder)
         for name in ("summary.json", "report.html"):  # a run that goes on is unfinished
             (folder / name).unlink(missing_ok=True)
-        report = data.prepared.report if data.prepared else None
         processes = config.trainer.devices * config.trainer.num_nodes
-        note_start(folder, count_parameters(model), device, processes, report)
+        parameters, report = count_parameters(model), data.prepared.report
+        return note_start(folder, parameters, device, processes, report)
 
 
 def make_validation(config: TrainConfig, run: Run, data: TranslationData) -> Validation:
@@ -250,9 +249,10 @@ def make_callbacks(
         callbacks.append(Profile(run.folder / "profile"))
     if config.logger.kind != "none":
         norms = GradientNorms()  # which forgets its figures at the end of a validation
-        report = data.prepared.folder / "report.html" if data.prepared else None
-        known = data.prepared.report if data.prepared else None
-        callbacks += [Media(samples, norms, report), norms, Findings(samples, known)]
+        report = data.prepared.folder / "report.html"
+        callbacks += [
+            Media(samples, norms, report), norms, Findings(samples, data.prepared.report)
+        ]
     return callbacks
 
 

@@ -115,7 +115,7 @@ class Trainer:
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
         self._row: dict[str, Any] = {}
-        self._judged: tuple[int, list[Batch]] = (0, [])  # step, and what it was made of
+        self._judged = 0  # the step whose verdict is to be read
         self.shards_step: int | None = None  # whose shards are on the disk
 
         self.module = fabric.setup_module(task)
@@ -253,7 +253,7 @@ class Trainer:
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}
         self.metrics["optim/lr"] = self.optimizer.param_groups[0]["lr"]
-        self._step_unless_bad(nll, norm, used)
+        self._step_unless_bad(nll, norm)
         self.schedule.step()
 
     def sum_over_processes(self, values: Tensor) -> Tensor:
@@ -262,13 +262,13 @@ class Trainer:
             return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="sum"))
         return values
 
-    def _step_unless_bad(self, nll: Tensor, norm: Tensor, used: list[Batch]) -> None:
+    def _step_unless_bad(self, nll: Tensor, norm: Tensor) -> None:
         if self._overflowed(nll, norm):
             self.skipped = torch.ones_like(self.skipped)  # the scaler skips it, and scales less
         else:
             self._report_last_verdict()
             self.skipped = self.spikes.judge(nll, norm)
-            self._judged = (self.step + 1, used)
+            self._judged = self.step + 1
             if self.skips_on_device:
                 # The protocol of torch's GradScaler: a fused AdamW updates nothing where it is 1.
                 setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
@@ -291,7 +291,7 @@ class Trainer:
         """Read the verdict on the step that was judged last; if it was skipped, say why."""
         verdict = self.spikes.read()
         if verdict is not None and verdict.fault != GOOD and self.skipped_steps is not None:
-            self.skipped_steps.report(*self._judged, verdict)
+            self.skipped_steps.report(self._judged, verdict)
 
     # Between two steps
 

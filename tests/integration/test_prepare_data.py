@@ -175,21 +175,12 @@ def test_a_broken_file_is_named_with_its_line(script, corpus, tmp_path, name, co
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_odd_bytes_in_a_file_are_data_and_not_errors(script, corpus, tmp_path, streaming):
+def test_odd_bytes_in_a_file_are_data_and_not_errors(script, corpus, tmp_path):
     """A byte order mark, Windows line ends, NUL, a megabyte in a line, other scripts."""
     long = "long " * 200_000
     lines = ["en\tfr", "one two\tun deux", "nul \0 here\tnul \0 ici", f"{long}\t{long}",
              "Москва is big\tMoscou est grande", "東京\t東京", "a\u2028b\tc\x0cd"]
     (corpus / "train.tsv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
-    if streaming:
-        result = script(
-            "train", *TOY, f"data.path={corpus}", "data.test=null", "data.streaming=true",
-            f"data.cache={tmp_path}", f"run_dir={tmp_path / 'run'}", "trainer.max_steps=1",
-            "decode=greedy", "logger=none",
-        )  # fmt: skip
-        assert result.returncode == 0, result.stderr
-        return
     result = script("prepare_data", *settings(corpus, tmp_path / "cache"))
     assert result.returncode == 0, result.stderr
     assert "6 pairs read" in result.stdout

@@ -86,10 +86,10 @@ class KeptFaults:
     error = None
 
     def __init__(self) -> None:
-        self.skipped: list[tuple[int, Verdict, list[Batch]]] = []
+        self.skipped: list[tuple[int, Verdict]] = []
 
-    def report(self, step: int, batches: list[Batch], verdict: Verdict) -> None:
-        self.skipped.append((step, verdict, batches))
+    def report(self, step: int, verdict: Verdict) -> None:
+        self.skipped.append((step, verdict))
 
 
 def tiny_task(optim: OptimConfig | None = None, **model: Any):
@@ -174,5 +174,5 @@ class Recorder(Callback):
         states = trainer.optimizer.state.values()
         self.moments.append([value.clone() for state in states for value in state.values()])
         self.skipped.append(bool(trainer.skipped))
-        known = {step: verdict.reason(5.0) for step, verdict, _ in trainer.skipped_steps.skipped}
+        known = {step: verdict.reason(5.0) for step, verdict in trainer.skipped_steps.skipped}
         self.faults.append(known.get(trainer.step))

@@ -31,6 +31,7 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "trainer.spike": 7.5,
     "trainer.split": 4,
     "trainer.halve_on_oom": True,
+    "data.streaming": False,
     "optim.r_drop": 0.0,
     "decode.coverage": 0.0,
     "decode.groups": 1,
@@ -38,8 +39,8 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "decode.samples": 8,
     "logger.upload_bundle": True,
 }
-GROUPS = ("optim", "trainer", "decode", "logger")  # of the settings above
-IN_USE = {"optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3}
+GROUPS = ("optim", "trainer", "decode", "logger", "data")  # of the settings above
+IN_USE = {"data.streaming": True, "optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3}
 
 
 def as_before(settings: TrainConfig) -> dict[str, Any]:
@@ -96,6 +97,9 @@ def test_an_interrupted_run_goes_on_with_its_values(stored, tmp_path):
     check_settings(tmp_path, stored, found | {"resume": None})
     found["optim"]["final_lr_ratio"] = 0.0
     with pytest.raises(RunError, match=r"optim\.final_lr_ratio was 0\.2, and is 0\.0 now"):
+        check_settings(tmp_path, stored, found)
+    found["optim"]["final_lr_ratio"], found["data"]["weights"] = 0.2, {"a": 3}
+    with pytest.raises(RunError, match=r"data\.weights was {}, and is {'data\.weights\.a': 3} now"):
         check_settings(tmp_path, stored, found)
 
 

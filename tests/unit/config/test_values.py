@@ -26,7 +26,7 @@ from seq2seq.config import (
     TrainerConfig,
     TransformerConfig,
 )
-from seq2seq.config.checked import groups_of
+from seq2seq.config.checked import flat, groups_of
 from seq2seq.errors import ConfigError
 
 MIXED: dict[str, Any] = {
@@ -87,7 +87,6 @@ def test_members_may_take_the_folder_of_the_mixture():
         (CleaningConfig, {"languages": ["en", "en"]}, r"languages=.* must be two codes"),
         (CleaningConfig, {"max_ratio": 0.5}, r"max_ratio=0\.5 is too small"),
         (DataConfig, {"hub": "a/b", "urls": ["http://x/y"]}, r"data\.hub and data\.urls all say"),
-        (DataConfig, {"streaming": True, "num_workers": 2}, r"num_workers=2 belongs to"),
         (DataConfig, {"members": {"a": CorpusConfig()}}, r"data\.train=train and data\.members"),
         (
             DataConfig,
@@ -142,7 +141,6 @@ def test_members_may_take_the_folder_of_the_mixture():
             r"muon makes whole matrices orthogonal, .*fsdp.* use trainer\.strategy=ddp",
         ),
         (DataConfig, {"temperature": 5}, r"temperature=5 does nothing without data\.members"),
-        (DataConfig, {"streaming": True, "longest_first": True}, r"longest_first=True belongs to"),
         (TokenizerConfig, {"symbols": ["<a>", "<a>"]}, r"symbols names one of them twice"),
         (TrainConfig, {"data": DataConfig(length_multiple=7)}, r"length_multiple=7 would pad"),
         (
@@ -164,11 +162,6 @@ def test_members_may_take_the_folder_of_the_mixture():
         (DataConfig, {**MIXED, "final_weights": {"a": 2}}, r"say in how many, such as"),
         (DataConfig, {"final_steps": 9}, r"final_steps=9 does nothing without other weights"),
         (DataConfig, {"final_steps": -1}, r"data\.final_steps=-1 is too small"),
-        (
-            DataConfig,
-            {**MIXED, "final_weights": {"a": 2}, "final_steps": 9, "streaming": True},
-            r"final_steps=9 does not go with data\.streaming=true",
-        ),
         (
             TrainConfig,
             {
@@ -198,7 +191,6 @@ def test_members_may_take_the_folder_of_the_mixture():
             {"train": None, "members": {"a": {"source_column": "x", "target_column": "x"}}},
             r"data\.members\.a\.source_column and data\.members\.a\.target_column are both",
         ),
-        (PrepareConfig, {"data": DataConfig(streaming=True)}, r"needs no preparation"),
         (OptimConfig, {"lr": 0.0}, r"optim\.lr=0\.0 is too small: it must be above 0, or null"),
         (OptimConfig, {"lr": float("nan")}, r"optim\.lr=nan is too small"),
         (OptimConfig, {"warmup_steps": 0}, r"optim\.warmup_steps=0 is no length"),
@@ -234,19 +226,6 @@ def test_members_may_take_the_folder_of_the_mixture():
             TrainConfig,
             {"optim": OptimConfig(schedule="wsd", warmup_steps=8001)},
             r"wsd needs 8001 steps of warm-up and 2000 of decay",
-        ),
-        (
-            TrainConfig,
-            {
-                "data": DataConfig(streaming=True),
-                "trainer": TrainerConfig(max_steps="3epochs"),
-            },
-            r"trainer\.max_steps=3epochs: with data\.streaming=true nobody knows how long",
-        ),
-        (
-            TrainConfig,
-            {"data": DataConfig(streaming=True), "trainer": TrainerConfig(train_pairs=64)},
-            r"trainer\.train_pairs and .* choose among prepared pairs: set data\.streaming=false",
         ),
         (
             TrainConfig,
@@ -314,3 +293,10 @@ def test_problems_of_all_sections_are_reported_together():
 def test_problems_of_the_whole_are_reported_with_those_of_sections():
     with pytest.raises(ConfigError, match=r"(?s)model\.norm=x.*seed=-1"):
         composed("model.norm=x", "seed=-1")
+
+
+def test_flat_settings_have_dotted_names_and_keep_empty_groups():
+    nested = {"seed": 1, "data": {"path": None, "weights": {}, "where": {"en.x": ["a"]}}}
+    assert flat(nested) == {
+        "seed": 1, "data.path": None, "data.weights": {}, "data.where.en.x": ["a"]
+    }  # fmt: skip

@@ -95,9 +95,8 @@ def test_batches_hold_the_sentences_of_the_files(tmp_path):
     assert sorted(texts) == sorted(TRAIN)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_each_vocabulary_encodes_its_own_side(tmp_path, streaming):
-    data = prepared(tmp_path, tokenizer={"joint": False}, streaming=streaming)
+def test_each_vocabulary_encodes_its_own_side(tmp_path):
+    data = prepared(tmp_path, tokenizer={"joint": False})
     assert data.vocabularies.source is not data.vocabularies.target
     found = {pair for batch in islice(data.train_dataloader(), 9) for pair in pairs_of(data, batch)}
     assert found
@@ -190,7 +189,6 @@ def test_worker_processes_change_nothing(tmp_path, options):
 OPTIONS = [
     {},
     {"num_workers": 2},
-    {"streaming": True},
     {"tokenizer": {"dropout": 0.2, "dropout_variants": 3}},
 ]
 

@@ -94,15 +94,13 @@ def opened(table: dict[str, Any]) -> datasets.Dataset:
 # The presets
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_reads_every_split_of_its_set(name, streaming, tmp_path):
+def test_a_preset_reads_every_split_of_its_set(name, tmp_path):
     corpus = preset(name, write_set(tmp_path / "set", *PRESETS[name]))
     splits = [split for split in (corpus.train, corpus.val, corpus.test) if split]
     assert set(splits) == set(PRESETS[name][2])
     for split in splits:
-        dataset = open_split(corpus, split, streaming)
-        assert isinstance(dataset, datasets.IterableDataset) == streaming
+        dataset = open_split(corpus, split)
         assert list(read_hub(dataset, columns(corpus), name)) == pairs(corpus.hub_config, split)
 
 
@@ -130,16 +128,10 @@ def test_parts_and_sums_of_splits_can_be_read(small):
         assert list(read_hub(open_split(small, split), ("en", "fr"), "x")) == expected
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("split", ["dev", "train+dev", "dev[:2]"])
-def test_an_unknown_split_names_those_there_are(split, streaming, small):
+def test_an_unknown_split_names_those_there_are(split, small):
     with pytest.raises(DataError, match=r"no split 'dev'; it has: .*'train'.*Set data\.train"):
-        open_split(small, split, streaming)
-
-
-def test_a_part_of_a_split_cannot_be_streamed(small):
-    with pytest.raises(DataError, match=r"split train\[:2\]: slices cannot be streamed"):
-        open_split(small, "train[:2]", streaming=True)
+        open_split(small, split)
 
 
 @pytest.mark.parametrize("config", ["en-de", "fr", None, ""])
@@ -222,11 +214,10 @@ def test_a_column_of_something_else_is_refused(column):
 # Batches
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("batch", [1, 7, 25, 100])
-def test_all_rows_are_read_in_batches_of_any_size(batch, streaming, small, monkeypatch):
+def test_all_rows_are_read_in_batches_of_any_size(batch, small, monkeypatch):
     monkeypatch.setattr(hub, "BATCH", batch)
-    dataset = open_split(small, "train", streaming)
+    dataset = open_split(small, "train")
     assert list(read_hub(dataset, ("en", "fr"), "x")) == pairs("en-fr", "train")
 
 
@@ -331,12 +322,11 @@ from seq2seq.errors import DataError
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="LOG %(message)s")
 before = time.monotonic()
 for given in sys.argv[1:]:
-    hub, config, revision, split, streaming = given.split(",")
+    hub, config, revision, split = given.split(",")
     corpus = CorpusConfig(hub=hub, hub_config=config or None, hub_revision=revision or None)
     try:
-        dataset = open_split(corpus, split, bool(streaming))
-        print("READ", list(read_hub(dataset, ("en", "fr"), hub))[:2], end=" ")
-        print("" if streaming else fingerprint(dataset))
+        dataset = open_split(corpus, split)
+        print("READ", list(read_hub(dataset, ("en", "fr"), hub))[:2], fingerprint(dataset))
     except DataError as error:
         print("ERROR", error)
 print(round(time.monotonic() - before, 1))
@@ -360,7 +350,7 @@ def run(code: str, *arguments: str, **variables: str) -> subprocess.CompletedPro
 
 
 def tried(*given: str, **variables: str) -> list[str]:
-    """What each `hub,config,revision,split,streaming` gave, and the seconds that all took."""
+    """What each `hub,config,revision,split` gave, and the seconds that all took."""
     return run(TRY, *given, **variables).stdout.splitlines()
 
 
@@ -388,30 +378,26 @@ def online(sets, tmp_path):
     end()
 
 
-def test_a_set_of_the_hub_is_read_streamed_and_found_again_without_it(online):
+def test_a_set_of_the_hub_is_read_and_found_again_without_it(online):
     variables, end = online
-    streamed, read, _ = tried("Own/Set-1,en-fr,,test,x", "Own/Set-1,en-fr,,test,", **variables)
+    read, _ = tried("Own/Set-1,en-fr,,test", **variables)
     assert read.startswith(f"READ {pairs('en-fr', 'test')[:2]} ")
-    assert read.startswith(streamed)
     end()
-    warning, again, other, stream, _ = tried(
-        *("Own/Set-1,en-fr,,test,", "Own/Set-1,,main,test,", "Own/Set-1,en-fr,,test,x"), **variables
-    )
+    warning, again, other, _ = tried("Own/Set-1,en-fr,,test", "Own/Set-1,,main,test", **variables)
     assert warning.startswith("LOG The hub cannot be used (ConnectError")
     assert "reading the copy of Own/Set-1 downloaded before" in warning
     assert again == other == read
-    assert stream == streamed
-    warning, again, _ = tried("Own/Set-1,en-fr,,test,", **variables, HF_HUB_OFFLINE="1")
+    warning, again, _ = tried("Own/Set-1,en-fr,,test", **variables, HF_HUB_OFFLINE="1")
     assert warning.startswith("LOG The hub cannot be used (HF_HUB_OFFLINE is set)")
     assert again == read
 
 
 def test_only_the_copy_that_was_asked_for_is_used_without_the_hub(online):
     variables, end = online
-    tried("Own/Set-1,en-fr,,test,", **variables)
+    tried("Own/Set-1,en-fr,,test", **variables)
     end()
     revision, config, _, split, _ = tried(
-        "Own/Set-1,en-fr,v2,test,", "Own/Set-1,af-en,,test,", "Own/Set-1,en-fr,,dev,", **variables
+        "Own/Set-1,en-fr,v2,test", "Own/Set-1,af-en,,test", "Own/Set-1,en-fr,,dev", **variables
     )
     assert "ERROR the hub cannot be reached" in revision
     assert "the copy is not of data.hub_revision=v2" in revision
@@ -423,12 +409,12 @@ def test_only_the_copy_that_was_asked_for_is_used_without_the_hub(online):
 def test_what_the_hub_refuses_is_explained(online):
     variables, _ = online
     unknown, config, split, revision, script, gated, _ = tried(
-        "Own/nothing,,,train,",
-        "Own/Set-1,en-rf,,train,",
-        "Own/Set-1,en-fr,,dev,",
-        "Own/Set-1,en-fr,v2,train,",
-        "Own/script,en-fr,,train,",
-        "Own/gated,,,train,",
+        "Own/nothing,,,train",
+        "Own/Set-1,en-rf,,train",
+        "Own/Set-1,en-fr,,dev",
+        "Own/Set-1,en-fr,v2,train",
+        "Own/script,en-fr,,train",
+        "Own/gated,,,train",
         **variables,
     )
     assert "data.hub=Own/nothing is no data set of the hub, or a private one" in unknown
@@ -440,11 +426,8 @@ def test_what_the_hub_refuses_is_explained(online):
     assert "Own/gated is gated: accept its terms" in gated
 
 
-@pytest.mark.parametrize("streaming", ["", "x"])
-def test_offline_without_a_copy_the_way_out_is_named(streaming, tmp_path):
-    error, seconds = tried(
-        f"Own/Set-1,en-fr,,train,{streaming}", HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path)
-    )
+def test_offline_without_a_copy_the_way_out_is_named(tmp_path):
+    error, seconds = tried("Own/Set-1,en-fr,,train", HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
     assert "the hub cannot be reached (HF_HUB_OFFLINE is set)" in error
     assert "no copy of Own/Set-1, en-fr downloaded before, which would be used" in error
     assert "data.path=FOLDER" in error
@@ -455,7 +438,7 @@ def test_a_hub_that_never_answers_is_given_up_soon_and_once(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         *errors, seconds = tried(
-            *["Own/Set-1,en-fr,,train,"] * 3, HF_ENDPOINT=endpoint, HF_HOME=str(tmp_path)
+            *["Own/Set-1,en-fr,,train"] * 3, HF_ENDPOINT=endpoint, HF_HOME=str(tmp_path)
         )
     assert all("the hub cannot be reached (ReadTimeout" in error for error in errors)
     assert len(errors) == 3

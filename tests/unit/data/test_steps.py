@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from seq2seq.config import CleaningConfig
 from seq2seq.data import steps as module
+from seq2seq.data.checks import Losses
 from seq2seq.data.cleaning import Cleaner, pair_key, text_key
 from seq2seq.data.engines import LocalEngine
-from seq2seq.data.shards import read_facts, read_keys, read_texts
+from seq2seq.data.manifest import File
+from seq2seq.data.shards import read_keys, read_texts
 from seq2seq.data.sources import FileSource
-from seq2seq.data.steps import Cleaned, clean_block
+from seq2seq.data.steps import EXAMPLES, clean_block
 
 PAIRS = [(f"sentence number {n}", f"phrase numéro {n}") for n in range(95)]
 ODD = {7: ("", "vide"), 40: ("empty", ""), 41: ("bad \ufffd", "mauvais"), 94: (" ", "x")}
@@ -45,14 +48,14 @@ def folder(tmp_path) -> Path:
     return made
 
 
-def clean(sources, folder, cleaner=None, processes=1) -> list[Cleaned]:
+def clean(sources, folder, cleaner=None, processes=1) -> list[tuple[File, dict[str, Any]]]:
     step = functools.partial(clean_block, cleaner or Cleaner(CLEANING), folder)
     return list(LocalEngine(processes).blocks(step, sources))
 
 
 def texts(parts, folder) -> list[tuple[str, str]]:
-    return [pair for part in parts
-            for pair in zip(*read_texts(folder / part.file["file"]), strict=True)]
+    return [pair for file, _ in parts
+            for pair in zip(*read_texts(folder / file["file"]), strict=True)]
 
 
 KEPT = [pair for number, pair in enumerate(PAIRS) if number not in ODD]
@@ -61,18 +64,18 @@ KEPT = [pair for number, pair in enumerate(PAIRS) if number not in ODD]
 @pytest.mark.parametrize("processes", [1, 2])
 def test_all_pairs_are_kept_in_order_but_those_that_are_dropped(sources, folder, processes):
     parts = clean(sources, folder, processes=processes)
-    assert [part.file["source"] for part in parts] == [0] * 6 + [1] * 4
+    assert [file["source"] for file, _ in parts] == [0] * 6 + [1] * 4
     assert texts(parts, folder) == KEPT
-    assert sum(part.read for part in parts) == len(PAIRS)
-    dropped = [(name, n) for part in parts for name, n in part.dropped.items()]
+    assert sum(facts["read"] for _, facts in parts) == len(PAIRS)
+    dropped = [(name, n) for _, facts in parts for name, n in facts["dropped"].items()]
     assert sorted(dropped) == [("damaged", 1), ("empty", 1), ("empty", 1), ("empty", 1)]
-    examples = [pair for part in parts for pair in part.examples.get("empty", [])]
+    examples = [pair for _, facts in parts for pair in facts["examples"].get("empty", [])]
     assert examples == [["", "vide"], ["empty", ""], ["", "x"]]
 
 
 def test_keys_are_those_of_the_pairs(sources, folder):
-    for part in clean(sources, folder):
-        path = folder / part.file["file"]
+    for file, _ in clean(sources, folder):
+        path = folder / file["file"]
         pairs = zip(*read_texts(path), strict=True)
         assert read_keys(path).tolist() == [pair_key(*pair) for pair in pairs]
 
@@ -86,11 +89,13 @@ def test_a_block_ends_where_its_text_gets_too_long(sources, folder, monkeypatch)
 
 def test_what_is_there_is_not_made_again_and_what_cannot_be_read_is(sources, folder):
     parts = clean(sources, folder)
-    paths = [folder / part.file["file"] for part in parts]
+    paths = [folder / file["file"] for file, _ in parts]
     before = {path: path.stat().st_mtime_ns for path in paths}
     paths[2].write_bytes(paths[2].read_bytes()[:-9])
     paths[7].unlink()
-    assert texts(clean(sources, folder), folder) == KEPT
+    again = clean(sources, folder)
+    assert again == parts  # the same facts, read or made
+    assert texts(again, folder) == KEPT
     changed = [path for path in before if path.stat().st_mtime_ns != before[path]]
     assert changed == [paths[2], paths[7]]
 
@@ -99,9 +104,18 @@ def test_leaked_sentences_are_dropped_and_named(sources, folder):
     cleaner = Cleaner(CLEANING, [("Sentence number 3!", "autre"), ("other", "phrase numéro 80")])
     parts = clean(sources, folder, cleaner)
     assert texts(parts, folder) == [pair for pair in KEPT if pair not in (PAIRS[3], PAIRS[80])]
-    leaked = [key for part in parts for key in read_facts(folder / part.file["file"])["leaked"]]
+    leaked = [key for _, facts in parts for key in facts["leaked"]]
     assert leaked == [text_key(PAIRS[3][0]), text_key(PAIRS[80][1])]
 
 
 def test_an_empty_source_has_no_parts(tmp_path, folder):
     assert clean([write(tmp_path, "none.tsv", [])], folder) == []
+
+
+def test_of_any_number_of_blocks_all_losses_are_counted_and_a_few_are_kept(tmp_path, folder):
+    source = write(tmp_path, "many.tsv", [("", f"vide {n}") for n in range(95)])
+    losses = Losses(CLEANING, [source])
+    for file, facts in clean([source], folder):
+        losses.add(file["source"], facts)
+    assert (losses.read, losses.dropped) == ([95], [{"empty": 95}])
+    assert losses.examples == [{"empty": [["", f"vide {n}"] for n in range(EXAMPLES)]}]

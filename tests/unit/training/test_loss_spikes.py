@@ -106,13 +106,12 @@ def test_a_first_step_may_be_bad_and_one_of_accumulated_batches_spoils_the_updat
     assert recorder.moments[1]
 
 
-def test_a_skipped_step_names_its_batches_and_figures():
+def test_a_skipped_step_has_its_number_and_figures():
     recorder, kept = Recorder(), KeptFaults()
     task = poison(tiny_task(), "gradient", math.inf, 3)
     tiny_fit(task, [recorder], 3, accumulate=2, skipped_steps=kept)
-    [(step, verdict, batches)] = kept.skipped
+    [(step, verdict)] = kept.skipped
     assert step == 2  # of batches 2 and 3
-    assert len(batches) == 2
     assert verdict.norm == math.inf
     assert verdict.nll == pytest.approx(recorder.nll[1])
     assert verdict.average == pytest.approx(recorder.nll[0])
@@ -185,7 +184,7 @@ def test_a_bad_step_ends_a_run_that_a_signal_would_end_too(tmp_path):
     """On a GPU, whose verdict on a step is read after it."""
 
     class Stops(KeptFaults):
-        def report(self, step, batches, verdict):
+        def report(self, step, verdict):
             self.error = RunError(f"step {step} was bad")
 
     class Signal(Callback):

@@ -67,13 +67,6 @@ def test_each_start_knows_its_data(tmp_path):
     assert ([start.data for start in found.starts], found.data) == (["one", "two"], "two")
 
 
-def test_streamed_data_have_no_report_nor_that_of_an_earlier_start(tmp_path):
-    note_start(tmp_path, 1, "CPU", 1, data_report())
-    note_start(tmp_path, 1, "CPU", 1, None)
-    assert Provenance.read(tmp_path).data is None
-    assert not (tmp_path / DATA_REPORT).exists()
-
-
 START = {"time": "t", "command": "c", "revision": None, "versions": {}, "device": "d",
          "processes": 1}  # fmt: skip
 
@@ -87,7 +80,7 @@ def test_a_note_of_an_older_version_and_one_without_starts_can_be_read(tmp_path)
     assert Provenance.read(tmp_path).starts == [LaunchRecord(**START)]
     (tmp_path / NAME).write_text('{"parameters": 1, "data": null, "starts": []}')
     assert Provenance.read(tmp_path) == Provenance(1, None, [])
-    note_start(tmp_path, 1, "CPU", 1, None)
+    note_start(tmp_path, 1, "CPU", 1, data_report())
     assert len(Provenance.read(tmp_path).starts) == 1
 
 
@@ -99,7 +92,7 @@ def test_a_damaged_note_is_one_message_and_no_reason_not_to_train(tmp_path, text
     (tmp_path / NAME).write_text(text)
     with pytest.raises(RunError, match=f"cannot read .*{NAME}.*restore it, or delete it"):
         Provenance.read(tmp_path)
-    note_start(tmp_path, 1, "CPU", 1, None)
+    note_start(tmp_path, 1, "CPU", 1, data_report())
     assert len(Provenance.read(tmp_path).starts) == 1
 
 

@@ -18,7 +18,7 @@ from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.training import run_folder, train
-from seq2seq.training.run_folder import locked
+from seq2seq.training.run_folder import begin_run, forget_empty_run, locked
 from seq2seq.training.train import (
     finish,
     known_vocabularies,
@@ -72,7 +72,7 @@ def test_a_lengthened_run_has_no_report_of_its_shorter_self(tmp_path, monkeypatc
         (tmp_path / name).touch()
     monkeypatch.setattr(train, "note_start", lambda *_: None)
     nothing = SimpleNamespace(parameters=list, save=lambda folder: None)
-    data = SimpleNamespace(vocabularies=nothing, prepared=None)
+    data = SimpleNamespace(vocabularies=nothing, prepared=SimpleNamespace(report=None))
     note_beginning(toy_settings(), tmp_path, data, nothing, "CPU")
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
@@ -86,6 +86,46 @@ def test_a_run_killed_between_two_vocabularies_makes_both_again(tmp_path):
     assert found.content_hash() == both.content_hash()
     (tmp_path / "tokenizer.target.json").unlink()
     assert known_vocabularies(config, tmp_path, None) is None
+
+
+# Folders that a new run may take
+
+
+@pytest.mark.parametrize(
+    "made", ["metrics/version_0/metrics.csv", "mlflow/meta.yaml", "mlflow_id", "trackio_id",
+             "wandb-id", "profile/trace.json", "samples.jsonl", "checkpoints/a.partial"],
+)  # fmt: skip
+def test_a_run_that_was_killed_before_it_saved_is_begun_anew(made, tmp_path):
+    """Whatever it had made by then; where no run was, the same file is somebody's."""
+    path = tmp_path / made
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    with pytest.raises(RunError, match="already holds files"):
+        begin_run(toy_settings(), tmp_path)
+    (tmp_path / ".lock").touch()
+    begin_run(toy_settings(), tmp_path)
+    assert (tmp_path / "config.yaml").is_file()
+
+
+@pytest.mark.parametrize("made", ["checkpoints/step-00000001.ckpt", "bundle/x", "summary.json"])
+def test_what_a_run_has_saved_is_not_overwritten(made, tmp_path):
+    for path in (tmp_path / ".lock", tmp_path / made):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    with pytest.raises(RunError, match=r"already holds .*, which training would overwrite"):
+        begin_run(toy_settings(), tmp_path)
+
+
+@pytest.mark.parametrize("others", [[], ["notes.txt"]])
+def test_a_start_that_fails_takes_nothing_with_it(others, tmp_path):
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    for name in (".lock", "config.yaml", "train.log", *others):
+        (run_dir / name).touch()
+    with pytest.raises(KeyError), forget_empty_run(run_dir, new=True):
+        raise KeyError
+    assert run_dir.exists() == bool(others)
+    assert sorted(path.name for path in run_dir.glob("*")) == ([".lock", *others] if others else [])
 
 
 # The lock
@@ -122,6 +162,6 @@ def test_what_killed_processes_left_goes_and_what_a_person_wrote_stays(tmp_path)
 @pytest.mark.parametrize(("kind", "wanted"), [("none", False), ("csv", True)])
 def test_gradient_norms_are_wanted_where_they_are_logged(tmp_path, kind, wanted):
     settings = toy_settings(f"logger={kind}")
-    run, data = SimpleNamespace(folder=tmp_path), SimpleNamespace(prepared=None)
-    found = make_callbacks(settings, run, data, VALIDATION)
+    run, prepared = SimpleNamespace(folder=tmp_path), SimpleNamespace(folder=tmp_path, report=None)
+    found = make_callbacks(settings, run, SimpleNamespace(prepared=prepared), VALIDATION)
     assert any(isinstance(one, GradientNorms) for one in found) == wanted
