@@ -6,7 +6,7 @@ dataclasses are the schema of the YAML files in `configs/` (Hydra merges the fil
 an unknown key or a wrong type fails at once) and what all code below the entry points receives.
 """
 
-from seq2seq.config.checked import Checked, unchecked
+from seq2seq.config.checked import Checked, flat, unchecked
 from seq2seq.config.checkpoint import CheckpointConfig
 from seq2seq.config.cleaning import FILTERS, NORMALISATIONS, CleaningConfig
 from seq2seq.config.commands import AverageConfig, EvaluateConfig, PrepareConfig, TrainConfig
@@ -33,5 +33,5 @@ __all__ = [
     "CleaningConfig", "CorpusConfig", "DataConfig", "DecodeChanges", "DecodeConfig",
     "EvaluateConfig", "LoggerConfig", "ModelConfig", "OptimConfig", "PrepareConfig",
     "RecurrentConfig", "TokenizerConfig", "TrainConfig", "TrainerConfig", "TransformerConfig",
-    "may_change", "migrated", "unchecked",
+    "flat", "may_change", "migrated", "unchecked",
 ]  # fmt: skip

@@ -172,6 +172,17 @@ def changes_of(schema: type[Settings]) -> type[Any]:
     return type(f"{schema.__name__}Changes", (Checked,), body)
 
 
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by dotted names, such as `data.path`; an empty group is a value, too."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
 def length_of(value: Any) -> Length | None:
     """A length, such as 4000 or 2epochs; None for what is none."""
     try:

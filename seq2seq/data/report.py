@@ -13,6 +13,7 @@ import numpy as np
 from seq2seq.files import atomic_write
 
 WIDTH = 80  # of the text
+RARE = 10  # a token seen fewer times is learned badly
 
 STAGES = {
     "clean": "reading and filtering",
@@ -37,7 +38,7 @@ class Report:
         lengths: for each side, how many pairs have n tokens, n = 0, 1, ...; the last: n or more.
         ratios: pairs by log2(target tokens / source tokens), 41 bins around -2.0, -1.9, ..., 2.0;
             the outer ones hold what is beyond.
-        vocabulary: "name", "size", "used" (tokens seen), "rare" (seen fewer than 10 times) and
+        vocabulary: "name", "size", "used" (tokens seen), "rare" (seen fewer than RARE times) and
             "counts", some [rank, count] of the tokens by falling count; of each vocabulary.
         overlap: "split", "pairs" and "in_training", pairs with a side that stood in the training
             text before the leakage filter; of each evaluation split.

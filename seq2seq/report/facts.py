@@ -31,7 +31,8 @@ def _bleu(run: Run) -> Fact | None:
         evaluation, score = main
         ends = interval(score)
         return f"{score.value:.1f}", f"{evaluation.label}" + (f", 95 %: {ends}" if ends else "")
-    if best := max((value for _, value in run.curves.get("val/bleu", ())), default=None):
+    best = max((value for _, value in run.curves.get("val/bleu", ())), default=None)
+    if best is not None:
         return f"{best:.1f}", "validation, best"
     return None
 

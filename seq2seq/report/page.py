@@ -12,6 +12,7 @@ import yaml
 from seq2seq.errors import RunError
 from seq2seq.files import replace_text
 from seq2seq.html_page import render
+from seq2seq.provenance import Provenance
 from seq2seq.report.attention import attention
 from seq2seq.report.charts import Line
 from seq2seq.report.curves import curves
@@ -20,7 +21,6 @@ from seq2seq.report.facts import facts
 from seq2seq.report.run import Run, read_runs
 from seq2seq.report.scores import by_test_set, score_table
 from seq2seq.report.translations import evaluated, samples
-from seq2seq.training.provenance import Provenance
 
 log = logging.getLogger(__name__)
 

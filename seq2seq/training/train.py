@@ -31,6 +31,7 @@ from seq2seq.errors import command_line
 from seq2seq.files import replace_text
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.provenance import facts, note_start
 from seq2seq.trackers import make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import (
@@ -53,7 +54,6 @@ from seq2seq.training.hardware import (
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
-from seq2seq.training.provenance import facts, note_start
 from seq2seq.training.run_folder import (
     LogFile,
     Run,
@@ -248,12 +248,10 @@ def make_callbacks(
     ]
     if config.trainer.profile:
         callbacks.append(Profile(run.folder / "profile"))
-    if config.logger.kind != "none":
-        norms = GradientNorms()  # which forgets its figures at the end of a validation
-        report = data.prepared.folder / "report.html" if data.prepared else None
-        known = data.prepared.report if data.prepared else None
-        callbacks += [Media(samples, norms, report), norms, Findings(samples, known)]
-    return callbacks
+    norms = GradientNorms()  # which forgets its figures at the end of a validation
+    page = data.prepared.folder / "report.html" if data.prepared else None
+    known = data.prepared.report if data.prepared else None
+    return [*callbacks, Media(samples, norms, page), norms, Findings(samples, known)]
 
 
 def finish(config: TrainConfig, trainer: Trainer, validation: Validation, seconds: float) -> None:

@@ -111,6 +111,13 @@ def test_numbers_of_the_head(page):
         assert number in page.text, number
 
 
+def test_a_best_score_of_nothing_is_a_score(run_dir):
+    """Of a run whose validations got nothing right."""
+    [run] = read_runs([run_dir])
+    run = replace(run, evaluations={}, curves={"val/bleu": [(10.0, 0.0)]})
+    assert facts(run)["BLEU"] == ("0.0", "validation, best")
+
+
 def test_pictures_are_described(text, page):
     pictures = [tag for tag in re.findall(r"<[a-z][^>]*>", text) if 'role="img"' in tag]
     assert len(pictures) > 7
