@@ -56,7 +56,7 @@ class GradientNorms(Callback):
 @torch.no_grad()
 def block_norms(model: TranslationModel) -> dict[str, Tensor]:
     """The norm of the gradient of each block, 0 without one; every process must call it."""
-    gradients = defaultdict(list)
+    gradients: defaultdict[str, list[Tensor]] = defaultdict(list)
     for name, parameter in model.named_parameters():  # each once: a shared one where it is first
         gradients[block(name)] += [] if parameter.grad is None else [parameter.grad]
     none = torch.zeros((), device=parameter.device)

@@ -6,7 +6,6 @@ import logging
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,16 +18,16 @@ from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.cores import keep_freed_memory
+from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
-from seq2seq.evaluation.findings import Texts, by_count, by_length, find, notes_on, one_line
 from seq2seq.evaluation.moses import require_language
-from seq2seq.evaluation.record import NAME, Evaluation, Findings, TextFile, read_lines
+from seq2seq.evaluation.record import NAME, Evaluation, Figures, TextFile, identity_of, read_lines
 from seq2seq.evaluation.resampling import bootstrap_settings
 from seq2seq.evaluation.results import (
-    Identity,
-    free_folder,
+    OPTIONAL,
+    ROLES,
     name_files,
     require_place,
     require_writable,
@@ -36,6 +35,7 @@ from seq2seq.evaluation.results import (
     texts_by_role,
     write,
 )
+from seq2seq.evaluation.scores import Texts, by_count, by_length, notes_on, one_line, score_texts
 from seq2seq.evaluation.training_text import (
     MANY,
     TrainingText,
@@ -43,7 +43,7 @@ from seq2seq.evaluation.training_text import (
     given_text,
     text_of,
 )
-from seq2seq.files import alone, checksum
+from seq2seq.files import checksum
 from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
 from seq2seq.inference.translator import Translator
 
@@ -60,7 +60,7 @@ class _Made:
         texts: what is scored.
         language: of the translations.
         data: what the record says of the test set.
-        identity: what it may replace.
+        path: of the record; None if it is not written.
         files: those of the texts that are not to be written, with their paths.
         overlap: what is known of the training text.
         about: how the translations were made.
@@ -70,7 +70,7 @@ class _Made:
     language: str
     data: dict[str, Any]
     overlap: dict[str, Any]
-    identity: Identity
+    path: Path | None
     files: Mapping[str, Path] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -78,8 +78,8 @@ class _Made:
 def evaluate(config: EvaluateConfig) -> Evaluation:
     """Run `scripts/evaluate.py`: score, write, log a table, return what was written.
 
-    For a model, `evaluation.json` and the texts go to `<model>/evaluation/<data>-<split>`, or to
-    the folder `config.output`; `<model>` is `runs/pretrained/<name>` for a shipped one. Given
+    For a model, `evaluation.json` and the texts go to a folder in `<model>/evaluation`, or
+    to `config.output`; `<model>` is `runs/pretrained/<name>` for a shipped one. Given
     translations are scored where they are, and `config.output` is the file of the record; without
     it, nothing is written.
 
@@ -123,9 +123,9 @@ def _score_files(config: EvaluateConfig) -> _Made:
     training = "no training_text= was given" if _is_word(spec) else given_text(spec, columns)
     texts, overlap = _with_groups(texts, {}, training)
     data = {"name": files["references"].name, "split": "", "settings": None}
-    identity = Identity(texts.fingerprint, hypotheses=files["hypotheses"])
-    _place(config, identity)
-    return _Made(texts, config.language or "fr", data, overlap, identity, files)
+    given = text_fingerprint(texts.hypotheses)
+    path = _place(config, identity_of(texts.fingerprint, hypotheses=given))
+    return _Made(texts, config.language or "fr", data, overlap, path, files)
 
 
 def _translate(config: EvaluateConfig) -> _Made:
@@ -138,8 +138,7 @@ def _translate(config: EvaluateConfig) -> _Made:
     about: dict[str, Any] = {"model": _describe(config, bundle), "decode": asdict(decode)}
     data = {"name": _name(config), "split": config.split, "settings": asdict(config.data)}
     texts = Texts([], references, sources, {})
-    identity = Identity(texts.fingerprint, **about)
-    _place(config, identity)  # said before anything is translated
+    path = _place(config, identity_of(texts.fingerprint, **about))  # before anything is translated
     training = _training_text(config, bundle)
     groups = {"corpus": corpora} if len(set(corpora)) > 1 else {}
     texts, overlap = _with_groups(texts, groups, training)
@@ -153,7 +152,7 @@ def _translate(config: EvaluateConfig) -> _Made:
     texts = replace(texts, hypotheses=[one_line(str(translation)) for translation in found])
     languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
     language = config.language or languages[1]
-    return _Made(texts, language, data, overlap, identity, about=about)
+    return _Made(texts, language, data, overlap, path, about=about)
 
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
@@ -228,19 +227,22 @@ def _with_groups(
     return replace(texts, groups=groups), shared.record(training.name, texts.sources)
 
 
-def _place(config: EvaluateConfig, identity: Identity) -> Path | None:
-    """Where the record may be written, as things stand now; None if nobody wants it.
+def _place(config: EvaluateConfig, identity: str) -> Path | None:
+    """Where the record goes; None if nobody wants it.
+
+    By default the folder has the identity in its name, so that only the same evaluation stands
+    there.
 
     Raises:
         RunError: something else is there, or nothing can be written.
     """
-    if config.output is None and config.bundle is None:
-        return None
     if config.output is not None:
         path = Path(config.output) / NAME if config.bundle else Path(config.output)
-        require_place(path, identity)
+        require_place(path, identity, ROLES if config.bundle else OPTIONAL)
+    elif config.bundle is not None:
+        path = _folder(config) / f"{_name(config)}-{config.split}-{identity}" / NAME
     else:
-        path = free_folder(_folder(config) / f"{_name(config)}-{config.split}", identity) / NAME
+        return None
     require_writable(path)
     return path
 
@@ -255,51 +257,39 @@ def _folder(config: EvaluateConfig) -> Path:
 
 def _finish(config: EvaluateConfig, made: _Made) -> Evaluation:
     """Score, write and show; what COMET adds is written last, since its command may fail."""
-    findings = find(made.texts, made.language)
-    record, path = _write(config, made, findings)
+    figures = score_texts(made.texts, made.language)
+    record = _write(made, figures)
     if config.comet is not None:
         try:
             values = comet.comet_scores(made.texts, config.comet, config.comet_command)
         except RunError as error:
-            kept = "" if path is None else f"\nEverything but COMET is kept in {path}"
+            kept = "" if made.path is None else f"\nEverything but COMET is kept in {made.path}"
             raise RunError(f"{error}{kept}") from error
         model = Path(config.comet)
         score = comet.comet_score(values, f"model:{model.name}|sha256:{checksum(model)}")
-        findings = replace(findings, scores=[*findings.scores, score])
-        record, path = _write(config, made, findings, values)
+        record = _write(made, replace(figures, scores=[*figures.scores, score]), values)
     log.info(table(record))
     for note in record.notes:
         log.warning("note: %s", note)
-    if path is not None:
-        log.info("results in  %s", path)
+    if made.path is not None:
+        log.info("results in  %s", made.path)
     return record
 
 
-def _write(
-    config: EvaluateConfig, made: _Made, findings: Findings, comet_values: list[float] | None = None
-) -> tuple[Evaluation, Path | None]:
-    """The record, and where it was written."""
+def _write(made: _Made, figures: Figures, comet_values: list[float] | None = None) -> Evaluation:
+    """The record, written if it has a place."""
     contents = texts_by_role(made.texts, comet_values)
-    with _alone(config):
-        path = _place(config, made.identity)  # again: others may have written in the meantime
-        record = _record(made, findings, name_files(contents, made.files, path))
-        if path is not None:
-            write(record, {role: contents[role] for role in contents.keys() - made.files}, path)
-    return record, path
+    record = _record(made, figures, name_files(contents, made.files, made.path))
+    if made.path is not None:
+        write(record, {role: contents[role] for role in contents.keys() - made.files}, made.path)
+    return record
 
 
-def _alone(config: EvaluateConfig) -> AbstractContextManager[object]:
-    """While no other evaluation of the run chooses its folder; with `output` there is no choice."""
-    if config.bundle is None or config.output is not None:
-        return nullcontext()
-    return alone(_folder(config) / ".lock")
-
-
-def _record(made: _Made, findings: Findings, files: dict[str, TextFile]) -> Evaluation:
+def _record(made: _Made, figures: Figures, files: dict[str, TextFile]) -> Evaluation:
     return Evaluation(
-        **vars(findings),
+        **vars(figures),
         overlap=made.overlap,
-        notes=notes_on(made.texts, findings, made.overlap, made.language),
+        notes=notes_on(made.texts, figures, made.overlap, made.language),
         data={**made.data, "language": made.language, "fingerprint": made.texts.fingerprint},
         model=made.about.get("model"),
         decode=made.about.get("decode"),

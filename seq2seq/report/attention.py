@@ -19,7 +19,7 @@ from seq2seq.html_page import visible
 from seq2seq.lines import lines_of
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.report.run import Run
-from seq2seq.text import normaliser
+from seq2seq.text import evenly, normaliser
 
 SENTENCES, WORDS = 6, 30  # of a run; of the longest of them
 BYTES = 500_000  # of weights on a page, before they are written in base64
@@ -79,9 +79,7 @@ def sentences(run: Run) -> tuple[list[tuple[str, str]], Any]:
          if pair[0].strip() and pair[1].strip() and max(len(s.split()) for s in pair) <= WORDS),
         key=lambda pair: len(pair[0].split()),
     )  # fmt: skip
-    count = min(SENTENCES, len(fitting))
-    chosen = [fitting[(2 * part + 1) * len(fitting) // (2 * count)] for part in range(count)]
-    return chosen, step
+    return evenly(fitting, SENTENCES), step
 
 
 def _evaluated(run: Run) -> tuple[list[tuple[str, str]], Any]:
@@ -102,12 +100,8 @@ def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int)
         pairs: sources and translations.
         limit: bytes of weights; sentences for which there is no room are left out.
     """
-    model, normalise = bundle.model, normaliser(bundle.normalise)
-    source, target = bundle.vocabularies.source, bundle.vocabularies.target
-    encoded = [
-        (source.encode([normalise(one).strip()])[0], target.encode([other.strip()])[0])
-        for one, other in pairs
-    ]
+    model, source, target = bundle.model, bundle.vocabularies.source, bundle.vocabularies.target
+    encoded = bundle.vocabularies.encode_pairs(pairs, normaliser(bundle.normalise))
     rows = [row for row, sides in enumerate(encoded)
             if all(sides) and max(map(len, sides)) < model.config.max_length]  # fmt: skip
     texts, ids = [pairs[row][0] for row in rows], [encoded[row] for row in rows]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from seq2seq.data.report import duration
 from seq2seq.evaluation.record import Evaluation, Score
 from seq2seq.report.curves import hours
+from seq2seq.report.data import duration
 from seq2seq.report.run import Run
 
 Fact = tuple[str, str]  # a number, and what else there is to say of it

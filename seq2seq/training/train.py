@@ -104,6 +104,8 @@ def train(config: TrainConfig) -> float:
             bundle = initial_bundle(config) if config.init_from and state is None else None
             torch.manual_seed(config.seed)
             data = open_data(config, known_vocabularies(config, folder, bundle))
+            if first and data.prepared is not None:
+                draw_data(data.prepared.folder)
             given, config = config, in_steps(config, data)
             if state is not None:
                 require_unfinished(folder, state, config.trainer)
@@ -193,6 +195,18 @@ def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> 
     )
     data.prepare(vocabularies)
     return data
+
+
+def draw_data(folder: Path) -> None:
+    """Write the page of prepared data, if there is none; training goes on without it."""
+    if (folder / "report.html").exists():
+        return
+    from seq2seq.report.data import write_page  # matplotlib takes a second to load
+
+    try:
+        write_page(folder)
+    except OSError as error:  # the folder may be someone else's
+        log.warning("the page of the prepared data was not written: %s", error)
 
 
 def make_model(
