@@ -6,7 +6,7 @@ import logging
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
 from seq2seq.evaluation.moses import require_language
-from seq2seq.evaluation.record import NAME, Evaluation, Figures, TextFile, identity_of, read_lines
+from seq2seq.evaluation.record import NAME, Evaluation, Figures, identity_of, read_lines
 from seq2seq.evaluation.resampling import bootstrap_settings
 from seq2seq.evaluation.results import (
     OPTIONAL,
@@ -59,20 +59,16 @@ class _Made:
     Attributes:
         texts: what is scored.
         language: of the translations.
-        data: what the record says of the test set.
         path: of the record; None if it is not written.
-        files: those of the texts that are not to be written, with their paths.
-        overlap: what is known of the training text.
-        about: how the translations were made.
+        given: files of texts that are there, by role, and are not to be written.
+        about: what the record says of the test set, the training text and the model.
     """
 
     texts: Texts
     language: str
-    data: dict[str, Any]
-    overlap: dict[str, Any]
     path: Path | None
-    files: Mapping[str, Path] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Path]
+    about: dict[str, Any]
 
 
 def evaluate(config: EvaluateConfig) -> Evaluation:
@@ -123,9 +119,10 @@ def _score_files(config: EvaluateConfig) -> _Made:
     training = "no training_text= was given" if _is_word(spec) else given_text(spec, columns)
     texts, overlap = _with_groups(texts, {}, training)
     data = {"name": files["references"].name, "split": "", "settings": None}
-    given = text_fingerprint(texts.hypotheses)
-    path = _place(config, identity_of(texts.fingerprint, hypotheses=given))
-    return _Made(texts, config.language or "fr", data, overlap, path, files)
+    about = {"data": data, "overlap": overlap, "model": None, "decode": None, "seconds": None}
+    own = text_fingerprint(texts.hypotheses)
+    path = _place(config, identity_of(texts.fingerprint, hypotheses=own))
+    return _Made(texts, config.language or "fr", path, files, about)
 
 
 def _translate(config: EvaluateConfig) -> _Made:
@@ -135,24 +132,35 @@ def _translate(config: EvaluateConfig) -> _Made:
     changes = {name: value for name, value in asdict(config.decode).items() if value is not None}
     decode = replace(bundle.decode, **changes)
     sources, references, corpora = _test_set(config)
-    about: dict[str, Any] = {"model": _describe(config, bundle), "decode": asdict(decode)}
-    data = {"name": _name(config), "split": config.split, "settings": asdict(config.data)}
+    model = {
+        "folder": str(config.bundle),
+        "sha256": checksum(bundle_folder(str(config.bundle)) / "model.safetensors"),
+        "step": bundle.training.get("step"),
+        "precision": config.precision or "float32",
+    }
     texts = Texts([], references, sources, {})
-    path = _place(config, identity_of(texts.fingerprint, **about))  # before anything is translated
+    # Before anything is translated.
+    path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
     training = _training_text(config, bundle)
     groups = {"corpus": corpora} if len(set(corpora)) > 1 else {}
     texts, overlap = _with_groups(texts, groups, training)
-    model = prepared(bundle.model, config.precision) if config.precision else bundle.model
-    engine = TorchEngine([model], bundle.length_ratio)
+    weights = prepared(bundle.model, config.precision) if config.precision else bundle.model
+    engine = TorchEngine([weights], bundle.length_ratio)
     translator = Translator(engine, bundle.vocabularies, decode, bundle.normalise)
     started = time.perf_counter()
     with tqdm(total=len(sources), desc="translating", unit="sentence", disable=None) as bar:
         found = translator.translate_corpus(sources, progress=bar.update)
-    about["seconds"] = round(time.perf_counter() - started, 2)
+    about = {
+        "data": {"name": _name(config), "split": config.split, "settings": asdict(config.data)},
+        "overlap": overlap,
+        "model": model,
+        "decode": asdict(decode),
+        "seconds": round(time.perf_counter() - started, 2),
+    }
     texts = replace(texts, hypotheses=[one_line(str(translation)) for translation in found])
     languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
     language = config.language or languages[1]
-    return _Made(texts, language, data, overlap, path, about=about)
+    return _Made(texts, language, path, {}, about)
 
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
@@ -173,15 +181,6 @@ def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
 def _require_text(references: Sequence[str], name: str) -> None:
     if not any(references):
         raise DataError(f"{name} holds no reference to compare with: name another file or split")
-
-
-def _describe(config: EvaluateConfig, bundle: Bundle) -> dict[str, Any]:
-    return {
-        "folder": str(config.bundle),
-        "sha256": checksum(bundle_folder(str(config.bundle)) / "model.safetensors"),
-        "step": bundle.training.get("step"),
-        "precision": config.precision or "float32",
-    }
 
 
 def _name(config: EvaluateConfig) -> str:
@@ -279,22 +278,15 @@ def _finish(config: EvaluateConfig, made: _Made) -> Evaluation:
 def _write(made: _Made, figures: Figures, comet_values: list[float] | None = None) -> Evaluation:
     """The record, written if it has a place."""
     contents = texts_by_role(made.texts, comet_values)
-    record = _record(made, figures, name_files(contents, made.files, made.path))
-    if made.path is not None:
-        write(record, {role: contents[role] for role in contents.keys() - made.files}, made.path)
-    return record
-
-
-def _record(made: _Made, figures: Figures, files: dict[str, TextFile]) -> Evaluation:
-    return Evaluation(
+    own = {"language": made.language, "fingerprint": made.texts.fingerprint}
+    record = Evaluation(
         **vars(figures),
-        overlap=made.overlap,
-        notes=notes_on(made.texts, figures, made.overlap, made.language),
-        data={**made.data, "language": made.language, "fingerprint": made.texts.fingerprint},
-        model=made.about.get("model"),
-        decode=made.about.get("decode"),
-        seconds=made.about.get("seconds"),
+        **made.about | {"data": made.about["data"] | own},
+        notes=notes_on(made.texts, figures, made.about["overlap"], made.language),
         versions={"python": platform.python_version(), "seq2seq": __version__,
                   **{name: version(name) for name in LIBRARIES}},
-        files=files,
+        files=name_files(contents, made.given, made.path),
     )  # fmt: skip
+    if made.path is not None:
+        write(record, {role: contents[role] for role in contents.keys() - made.given}, made.path)
+    return record

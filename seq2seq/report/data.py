@@ -25,12 +25,6 @@ MEANINGS = {  # what each filter drops
        for name, drops in FILTERS.items()},
     "duplicate": "The same pair was there before.",
 }  # fmt: skip
-STAGES = {
-    "clean": "reading and filtering",
-    "duplicates": "finding duplicates",
-    "tokenizer": "learning the vocabulary",
-    "tokenise": "cutting into tokens",
-}
 
 
 @dataclass(frozen=True)
@@ -136,7 +130,7 @@ def mixture_table(report: Report) -> Table:
 
 
 def time_table(report: Report) -> Table:
-    rows = [[STAGES.get(name, name), duration(time)] for name, time in report.seconds.items()]
+    rows = [[name, duration(time)] for name, time in report.seconds.items()]
     total = ["all", duration(sum(report.seconds.values()))]
     note = f"{report.pairs_per_second:,.0f} pairs read per second."
     return Table("Time", [["", "wall time"], *rows, total], note)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
 from seq2seq.files import replace_text
 from seq2seq.html_page import render
 from seq2seq.provenance import Provenance
@@ -52,20 +52,27 @@ def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) 
 
 
 def refresh_report(run: Path) -> None:
-    """Write the report of a run anew, if it has one; what is wrong with that is only said.
+    """Write the report of a run anew, if it has one.
 
     Args:
         run: its folder, or that of its bundle.
     """
     run = run if (run / "config.yaml").is_file() else run.parent
+    if (run / "config.yaml").is_file() and (run / "report.html").is_file():
+        try_report(run)
+
+
+def try_report(run: Path) -> None:
+    """Write the report of a run; what is wrong with that is only said."""
     output = run / "report.html"
-    if not (run / "config.yaml").is_file() or not output.is_file():
-        return
     try:
         write_report([run], output)
         log.info("look        %s", output)
     except Exception as error:
-        log.warning("%s was not written anew: %s", output, error or type(error).__name__)
+        log.warning(
+            "%s was not written: %s. To try again: %s",
+            *(output, error or type(error).__name__, command_line("report", run)),
+        )
 
 
 def require_report(output: Path) -> None:

@@ -305,13 +305,6 @@ def make_up_for_report(run_dir: Path) -> None:
 
 def write_run_report(run_dir: Path) -> None:
     """Write `<run>/report.html`; whatever is wrong with it, the run is finished."""
-    from seq2seq.report.page import write_report
+    from seq2seq.report.page import try_report  # matplotlib takes a second to load
 
-    try:
-        write_report([run_dir], run_dir / "report.html")
-        log.info("look        %s", run_dir / "report.html")
-    except Exception as error:
-        log.warning(
-            "the run is whole, but its report was not written: %s. To try again: %s",
-            *(error or type(error).__name__, command_line("report", run_dir)),
-        )
+    try_report(run_dir)
