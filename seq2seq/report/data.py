@@ -166,13 +166,14 @@ def in_words(report: Report) -> str:
 
 
 def write_page(folder: Path) -> Path:
-    """Write the page of a prepared corpus beside its `report.json`; returns its path.
+    """The page of a prepared corpus, drawn if it is not yet beside its `report.json`.
 
     Raises:
         OSError: it cannot be read or written.
     """
     page = folder / "report.html"
-    replace_text(page, report_page(read_report(folder)))
+    if not page.exists():
+        replace_text(page, report_page(read_report(folder)))
     return page
 
 

@@ -88,7 +88,9 @@ def test_files_are_written_whole_and_read_again(report, tmp_path):
     assert read_report(tmp_path / "new") == report
     page = write_page(tmp_path / "new")
     assert page.read_text(encoding="utf-8") == report_page(report)
-    write_report(report, tmp_path / "new")  # a page of other figures would stay
+    page.write_text("drawn once", encoding="utf-8")
+    assert write_page(tmp_path / "new").read_text(encoding="utf-8") == "drawn once"
+    write_report(report, tmp_path / "new")  # the page may be of other figures
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["report.json"]
 
 
