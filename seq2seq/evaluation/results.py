@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from seq2seq.data.fingerprint import text_fingerprint
@@ -62,7 +62,9 @@ def write(record: Evaluation, contents: Mapping[str, Sequence[str]], path: Path)
     Raises:
         RunError: they cannot be written.
     """
-    before = Evaluation.read(path).files if path.exists() else {}
+    before: Mapping[str, TextFile] = {}
+    with suppress(RunError):  # there is none, or it is damaged
+        before = Evaluation.read(path).files
     with _writing(path):
         for role, lines in contents.items():
             text = "".join(f"{line}\n" for line in lines)
