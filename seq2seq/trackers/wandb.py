@@ -211,7 +211,7 @@ def unavailable() -> str | None:
         return None  # only the proxy knows; W&B's own time-out decides
     try:
         socket.create_connection(place, timeout=5).close()
-    except OSError:
+    except (OSError, ValueError):  # the latter of a name that cannot be one of a host
         return f"{server().netloc} cannot be reached"
     return None
 
