@@ -1,15 +1,19 @@
 """Normalisation of text: what is done to every text before it is cut into subwords.
 
 Each step can be applied again without further change, and costs about a microsecond where there is
-nothing to do. `normaliser` joins the steps that `cleaning.normalise` names.
+nothing to do. `normaliser` joins the steps that `cleaning.normalise` names. At the end: how tables
+and a few of many items are shown.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 # Bytes 80 to 9F of Windows-1252 that were read as Latin-1: browsers show what was meant, and so do
 # we ("c\x9cur" is "cœur"). It also keeps "â\x80\x99" visible as "â€™" to the filter `damaged`.
@@ -130,3 +134,17 @@ def _apply(steps: tuple[Callable[[str], str], ...], text: str) -> str:
     for step in steps:
         text = step(text)
     return text
+
+
+def evenly(items: Sequence[Item], count: int) -> list[Item]:
+    """So many of the items (all, if there are fewer): the middles of as many equal parts."""
+    count = min(count, len(items))
+    return [items[(2 * part + 1) * len(items) // (2 * count)] for part in range(count)]
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of a table whose head comes first, its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in (rows[0], ["-" * width for width in widths], *rows[1:]):
+        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
+        yield f"| {' | '.join(cells)} |"

@@ -11,9 +11,9 @@ from seq2seq.callbacks.samples import Samples
 from seq2seq.data.pipeline import prepared_pairs
 from seq2seq.data.report import Report
 from seq2seq.evaluation.training_text import compare
+from seq2seq.findings import Finding, Record, findings
 from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
-from seq2seq.training.findings import Finding, Record, findings
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
@@ -40,7 +40,10 @@ class Findings(Callback):
     def on_train_start(self, trainer: Trainer) -> None:
         if trainer.run.processes.rank == 0:
             if trainer.step == 0:
-                trainer.log(leakage(trainer))
+                try:
+                    trainer.log(leakage(trainer))
+                except Exception as error:
+                    log.warning("whether validation text is trained on is not known: %r", error)
             self._record = Record(trainer.run.settings, data=self.data)
             self._tell(trainer)
 

@@ -55,15 +55,16 @@ class GradientNorms(Callback):
 
 @torch.no_grad()
 def block_norms(model: TranslationModel) -> dict[str, Tensor]:
-    """The norm of the gradient of each block; every process must call it."""
-    gradients = defaultdict(list)
+    """The norm of the gradient of each block, 0 without one; every process must call it."""
+    gradients: defaultdict[str, list[Tensor]] = defaultdict(list)
     for name, parameter in model.named_parameters():  # each once: a shared one where it is first
-        if parameter.grad is not None:
-            gradients[block(name)].append(parameter.grad)
+        gradients[block(name)] += [] if parameter.grad is None else [parameter.grad]
+    none = torch.zeros((), device=parameter.device)
     return {
         name: full_tensor(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
+        if grads else none
         for name, grads in gradients.items()
-    }
+    }  # fmt: skip
 
 
 def block(parameter: str) -> str:

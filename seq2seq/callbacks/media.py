@@ -16,7 +16,7 @@ from seq2seq.callbacks.samples import Samples
 from seq2seq.decoding.forced import forced_attention
 from seq2seq.html_page import render, visible
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.text import normaliser
+from seq2seq.text import evenly, normaliser
 from seq2seq.trackers import Histogram, Picture, Table
 
 if TYPE_CHECKING:
@@ -113,16 +113,12 @@ class Media(Callback):
         found: list[Picture | None] = [None] * len(sentences)
         if isinstance(model, FSDPModule):  # it would have to be gathered
             return found
-        read = normaliser(validation.normalise)
         source, target = validation.vocabularies.source, validation.vocabularies.target
-        ids = list(zip(
-            source.encode([read(one["source"]).strip() for one in sentences]),
-            target.encode([one["hypothesis"] for one in sentences]),
-            strict=True,
-        ))  # fmt: skip
+        pairs = [(one["source"], one["hypothesis"]) for one in sentences]
+        ids = validation.vocabularies.encode_pairs(pairs, normaliser(validation.normalise))
         limit = model.config.max_length
         rows = [i for i, both in enumerate(ids) if all(0 < len(side) < limit for side in both)]
-        rows = rows[:: math.ceil(len(rows) / PICTURES) or 1]
+        rows = evenly(rows, PICTURES)
         weights = forced_attention(model, [ids[i] for i in rows], validation.head)
         for i, weights_TS in zip(rows, weights, strict=True):
             labels = ([*v.tokens(side), "</s>"]

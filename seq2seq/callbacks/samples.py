@@ -30,6 +30,7 @@ from seq2seq.evaluation.metrics import chrf_scores, length_ratio
 from seq2seq.files import replace_text
 from seq2seq.inference.text.fallback import degenerate
 from seq2seq.inference.translation import Translation
+from seq2seq.text import evenly
 
 if TYPE_CHECKING:
     from seq2seq.callbacks.validation import Validation
@@ -58,7 +59,8 @@ class Samples(Callback):
 
     def __init__(self, run_dir: Path, count: int, validation: Validation):
         self.run_dir, self.count, self.validation = run_dir, count, validation
-        self.rows = spread(validation.pairs, count)
+        words = [len(source.split()) for source, _ in validation.pairs]
+        self.rows = evenly(sorted(range(len(words)), key=words.__getitem__), count)
         self.lines: list[dict[str, Any]] = []
 
     def on_validation_end(self, trainer: Trainer) -> None:
@@ -114,16 +116,6 @@ def read_samples(run_dir: Path) -> list[dict[str, Any]]:
         if whole:
             found.append(entry)
     return found
-
-
-def spread(pairs: Sequence[Pair], count: int) -> list[int]:
-    """Rows of `count` pairs (all, if there are fewer) from the shortest source to the longest.
-
-    They are the middles of as many equal parts of all sources, ordered by words.
-    """
-    rows = sorted(range(len(pairs)), key=lambda row: (len(pairs[row][0].split()), row))
-    count = min(count, len(rows))
-    return [rows[(2 * part + 1) * len(rows) // (2 * count)] for part in range(count)]
 
 
 def sentence(row: int, pair: Pair, found: Translation, chrf: float) -> dict[str, Any]:

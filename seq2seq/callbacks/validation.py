@@ -211,19 +211,14 @@ class Validation:
         with self.run.processes.failing_together():
             if self.run.processes.rank == 0:
                 bundle = Bundle(model, self.vocabularies, self.decode, training, self.normalise)
-                self.head = bundle.alignment = choose_head(model, self._ids(bundle))
+                sides = normaliser(bundle.normalise), normaliser(bundle.normalise_target)
+                ids = self.vocabularies.encode_pairs(self.pairs, *sides)
+                self.head = bundle.alignment = choose_head(model, ids)
                 try:
                     bundle.save(self.bundle_dir)
                 except RunError as error:
                     go_on = command_line("train", f"resume={self.run.folder}")
                     raise RunError(f"{error}, then go on: {go_on}") from error
-
-    def _ids(self, bundle: Bundle) -> list[tuple[list[int], list[int]]]:
-        """The validation pairs as the model reads them."""
-        read, written = normaliser(bundle.normalise), normaliser(bundle.normalise_target)
-        sources = self.vocabularies.source.encode(read(source) for source, _ in self.pairs)
-        targets = self.vocabularies.target.encode(written(target) for _, target in self.pairs)
-        return list(zip(sources, targets, strict=True))
 
     def score_average(self, trainer: Trainer) -> None:
         """At the end, score the average of snapshots, and ship it if it is better; collective."""

@@ -65,10 +65,10 @@ def _run(options: CompareOptions) -> None:
     output = options.output
     if output is not None:
         _require_output(output, are_runs)
-    from seq2seq.evaluation.compare import compare, in_words, test_rows
+    from seq2seq.evaluation.compare import compare, in_words, score_rows
     from seq2seq.report import comparison
-    from seq2seq.report.page import report_page, write_report
-    from seq2seq.report.run import read_runs
+    from seq2seq.report.page import write_report
+    from seq2seq.report.run import damage_named, read_runs
 
     found, text = None, ""
     try:
@@ -79,13 +79,13 @@ def _run(options: CompareOptions) -> None:
             raise
         text = f"No scores: {error}\n"
     if are_runs:
-        text += comparison.in_words(read_runs(folders))
+        with damage_named(folders):
+            text += comparison.in_words(read_runs(folders))
     print(text, end="", flush=True)  # before the file, which may fail
     if output is None:
         return
     if output.suffix == ".html":
-        tests = test_rows(found) if found else None
-        write_report(folders, output, lambda r: report_page(r, comparison.trade_off(r), tests))
+        write_report(folders, output, score_rows(found) if found else None)
         return
     if output.suffix == ".json" and found is not None:
         text = json.dumps(found.as_json(), indent=2, ensure_ascii=False) + "\n"

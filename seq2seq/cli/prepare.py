@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from seq2seq.cli.settings import hydra_command
 from seq2seq.config import PrepareConfig
+from seq2seq.errors import DataError
 
 
 def main() -> None:
@@ -20,9 +21,14 @@ def main() -> None:
 def run(config: PrepareConfig) -> None:
     from seq2seq.data.engines import engine_of
     from seq2seq.data.pipeline import prepare
-    from seq2seq.data.report import report_text
+    from seq2seq.report.data import in_words, write_page
 
     engine = engine_of(config.prepare, config.data.processes)
     prepared = prepare(config.data, config.cleaning, config.tokenizer, engine=engine)
-    print(report_text(prepared.report))
-    print(f"the same with plots: {prepared.folder / 'report.html'}")
+    print(in_words(prepared.report), flush=True)
+    try:
+        print(f"the same with plots: {write_page(prepared.folder)}")
+    except OSError as error:
+        raise DataError(
+            f"the corpus is prepared, but not its page: {error}. Make room or mend the folder"
+        ) from error

@@ -9,7 +9,7 @@ class LoggerConfig(Checked, section="logger"):
     """Where curves go, beside `<run>/metrics`; what is kept of each validation."""
 
     kind: str = setting(
-        "wandb", "where to: wandb, trackio, mlflow, tensorboard, csv, or none",
+        "wandb", "where to: wandb, trackio, mlflow, tensorboard; csv or none: to the folder alone",
         choices=("wandb", "trackio", "mlflow", "tensorboard", "csv", "none"),
     )  # fmt: skip
     project: str = setting("seq2seq", "project of W&B or Trackio, experiment of MLflow")

@@ -3,7 +3,7 @@
     <cache>/corpora/<name>-<fingerprint>/
       text/           cleaned pairs in parts, and which of them are duplicates
       vocabulary-*/   tokenizer.json
-      ids-*/          token ids in shards, their lengths; report.txt, .json and .html
+      ids-*/          token ids in shards, their lengths; report.json, and its page .html
 
 The fingerprint covers the content of every input and every setting that decides the text; the
 names of the other folders those that decide the vocabulary and the ids. Folders that are complete

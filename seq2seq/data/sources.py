@@ -207,9 +207,9 @@ def _plain_sources(
         return [HubSource(member, corpus, str(spec))]
     columns = (corpus.source_column, corpus.target_column)
     if corpus.path is None and corpus.sacrebleu:
-        from seq2seq.data.test_sets import test_set_files
+        from seq2seq.data.test_sets import sacrebleu_files
 
-        return [FileSource(member, test_set_files(spec, columns), columns)]
+        return [FileSource(member, sacrebleu_files(spec, columns), columns)]
     folder = corpus.path
     if folder is None and corpus.urls:
         from seq2seq.data.download import fetch

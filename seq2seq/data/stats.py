@@ -13,11 +13,11 @@ import numpy as np
 from seq2seq.data.checks import Losses
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.corpus import Pair
+from seq2seq.data.report import RARE
 from seq2seq.data.shards import Shards, read_facts
 from seq2seq.data.steps import EXAMPLES
 from seq2seq.data.vocabularies import Vocabularies
 
-RARE = 10  # a token seen fewer times is learned badly
 POINTS = 200  # of a curve
 CHUNK = 2**22  # pairs that are counted at once
 LONGEST_BIN = 512  # of the histograms of lengths: so many tokens or more

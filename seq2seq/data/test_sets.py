@@ -10,7 +10,7 @@ from seq2seq.errors import DataError, nearest
 PATIENCE = 15.0  # seconds without an answer; sacrebleu itself would wait for ever
 
 
-def test_set_files(name: object, languages: tuple[str, str]) -> tuple[Path, Path]:
+def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Path]:
     """Source and reference of a test set, as files of lines.
 
     Raises:

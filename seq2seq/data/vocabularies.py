@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -77,6 +77,22 @@ class Vocabularies:
             tokenizer.save(folder / name)
         for name in {JOINT, *SEPARATE} - self._files().keys():
             (folder / name).unlink(missing_ok=True)
+
+    def encode_pairs(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        read: Callable[[str], str] = str,
+        written: Callable[[str], str] = str,
+    ) -> list[tuple[list[int], list[int]]]:
+        """The ids of pairs as a model reads them, without outer space.
+
+        Args:
+            pairs: source and target.
+            read, written: normalise a source and a target.
+        """
+        sources = self.source.encode(read(source).strip() for source, _ in pairs)
+        targets = self.target.encode(written(target).strip() for _, target in pairs)
+        return list(zip(sources, targets, strict=True))
 
     @property
     def joint(self) -> bool:

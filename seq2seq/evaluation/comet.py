@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from sacrebleu.significance import estimate_ci
 
 from seq2seq.errors import RunError
-from seq2seq.evaluation.findings import Texts
 from seq2seq.evaluation.record import Score
 from seq2seq.evaluation.resampling import resamples
+from seq2seq.evaluation.scores import Texts
 
 LINES = 15  # of what the command printed last that an error shows
 
@@ -87,8 +88,5 @@ def _scores_in(output: Path) -> list[float]:
 def comet_score(values: Sequence[float], signature: str) -> Score:
     """The mean of sentences and its interval, as the other scores have it."""
     each = np.array(values)
-    means = np.sort([each[chosen].mean() for chosen in resamples(len(each))])
-    cut = len(means) // 40
-    half = (means[-cut - 1] - means[cut]) / 2
-    middle = means.mean()
+    middle, half = estimate_ci(np.array([each[rows].mean() for rows in resamples(len(each))]))
     return Score("COMET", float(each.mean()), signature, float(middle - half), float(middle + half))

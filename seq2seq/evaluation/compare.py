@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from seq2seq.errors import RunError, command_line
-from seq2seq.evaluation.findings import Texts, stored_texts
 from seq2seq.evaluation.metrics import KINDS, chrf_scores, form_of, scorer, statistics
 from seq2seq.evaluation.record import NAME, Evaluation, records_of
 from seq2seq.evaluation.resampling import Array, Scorer, bootstrap, bootstrap_p, randomisation_p
+from seq2seq.evaluation.scores import Texts, stored_texts
+from seq2seq.text import markdown_table
 
 SIGNIFICANT = 0.05
 
@@ -29,7 +30,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Test:
+class SystemScore:
     """A score of a system beside that of the first one.
 
     Attributes:
@@ -86,7 +87,7 @@ class Comparison:
     sentences: int
     systems: list[str]
     folders: list[str]
-    tests: list[Test]
+    tests: list[SystemScore]
     wins: list[list[int]]
     differences: list[Sentence]
 
@@ -226,12 +227,12 @@ def _signature(system: System, name: str) -> str:
     return score.signature
 
 
-def _tests(systems: Sequence[System], name: str) -> Iterator[Test]:
+def _tests(systems: Sequence[System], name: str) -> Iterator[SystemScore]:
     """One score of all systems, each but the first tested against the first."""
     score, stats_SNK = _statistics(systems, name)
     first, *others = bootstrap(score, stats_SNK)
     base, *values = (float(score(sums_K)) for sums_K in stats_SNK.sum(axis=1))
-    yield Test(systems[0].name, name, base)
+    yield SystemScore(systems[0].name, name, base)
     for number, (value, resampled) in enumerate(zip(values, others, strict=True), 1):
         difference, p_values = value - base, (1.0, 1.0)  # any difference is as large as none
         if difference:
@@ -239,7 +240,7 @@ def _tests(systems: Sequence[System], name: str) -> Iterator[Test]:
                 bootstrap_p((first, resampled), difference),
                 randomisation_p(score, stats_SNK[[0, number]]),
             )
-        yield Test(systems[number].name, name, value, difference, *p_values)
+        yield SystemScore(systems[number].name, name, value, difference, *p_values)
 
 
 def _statistics(systems: Sequence[System], name: str) -> tuple[Scorer, Array]:
@@ -267,7 +268,7 @@ def _lines(found: Comparison) -> Iterator[str]:
     yield f"Each against {first}: the difference, and how likely one as large is by chance, by"
     yield f"paired bootstrap and by approximate randomisation; * = below {SIGNIFICANT} by both."
     yield ""
-    yield from markdown_table(test_rows(found))
+    yield from markdown_table(score_rows(found))
     yield ""
     yield "Sentences that the system of the row translates better than that of the column (chrF2):"
     yield ""
@@ -290,13 +291,13 @@ def _lines(found: Comparison) -> Iterator[str]:
         yield from (f"    {name:{width}}  {chrf:5.1f}  {text}" for name, chrf, text in each)
 
 
-def test_rows(found: Comparison) -> list[list[str]]:
+def score_rows(found: Comparison) -> list[list[str]]:
     """The table of the tests, its head first."""
     head = ["score", "system", "value", "difference", "p bootstrap", "p randomisation", ""]
     return [head, *map(_row, found.tests)]
 
 
-def _row(test: Test) -> list[str]:
+def _row(test: SystemScore) -> list[str]:
     digits = 4 if test.score == "COMET" else 2  # from 0 to 1
     value = f"{test.value:.{digits}f}"
     if test.difference is None:
@@ -304,11 +305,3 @@ def _row(test: Test) -> list[str]:
     values = [value, f"{test.difference:+.{digits}f}", f"{test.p_bootstrap:.4f}",
               f"{test.p_randomisation:.4f}"]  # fmt: skip
     return [test.score, test.system, *values, "*" if test.significant else ""]
-
-
-def markdown_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table whose head comes first, its columns aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in (rows[0], ["-" * width for width in widths], *rows[1:]):
-        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
-        yield f"| {' | '.join(cells)} |"

@@ -6,8 +6,7 @@ import logging
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,16 @@ from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.cores import keep_freed_memory
+from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
-from seq2seq.evaluation.findings import Texts, by_count, by_length, find, notes_on, one_line
 from seq2seq.evaluation.moses import require_language
-from seq2seq.evaluation.record import NAME, Evaluation, Findings, TextFile, read_lines
+from seq2seq.evaluation.record import NAME, Evaluation, Figures, identity_of, read_lines
 from seq2seq.evaluation.resampling import bootstrap_settings
 from seq2seq.evaluation.results import (
-    Identity,
-    free_folder,
+    OPTIONAL,
+    ROLES,
     name_files,
     require_place,
     require_writable,
@@ -36,6 +35,7 @@ from seq2seq.evaluation.results import (
     texts_by_role,
     write,
 )
+from seq2seq.evaluation.scores import Texts, by_count, by_length, notes_on, one_line, score_texts
 from seq2seq.evaluation.training_text import (
     MANY,
     TrainingText,
@@ -43,7 +43,7 @@ from seq2seq.evaluation.training_text import (
     given_text,
     text_of,
 )
-from seq2seq.files import alone, checksum
+from seq2seq.files import checksum
 from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
 from seq2seq.inference.translator import Translator
 
@@ -59,27 +59,23 @@ class _Made:
     Attributes:
         texts: what is scored.
         language: of the translations.
-        data: what the record says of the test set.
-        identity: what it may replace.
-        files: those of the texts that are not to be written, with their paths.
-        overlap: what is known of the training text.
-        about: how the translations were made.
+        path: of the record; None if it is not written.
+        given: files of texts that are there, by role, and are not to be written.
+        about: what the record says of the test set, the training text and the model.
     """
 
     texts: Texts
     language: str
-    data: dict[str, Any]
-    overlap: dict[str, Any]
-    identity: Identity
-    files: Mapping[str, Path] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None
+    given: Mapping[str, Path]
+    about: dict[str, Any]
 
 
 def evaluate(config: EvaluateConfig) -> Evaluation:
     """Run `scripts/evaluate.py`: score, write, log a table, return what was written.
 
-    For a model, `evaluation.json` and the texts go to `<model>/evaluation/<data>-<split>`, or to
-    the folder `config.output`; `<model>` is `runs/pretrained/<name>` for a shipped one. Given
+    For a model, `evaluation.json` and the texts go to a folder in `<model>/evaluation`, or
+    to `config.output`; `<model>` is `runs/pretrained/<name>` for a shipped one. Given
     translations are scored where they are, and `config.output` is the file of the record; without
     it, nothing is written.
 
@@ -123,9 +119,10 @@ def _score_files(config: EvaluateConfig) -> _Made:
     training = "no training_text= was given" if _is_word(spec) else given_text(spec, columns)
     texts, overlap = _with_groups(texts, {}, training)
     data = {"name": files["references"].name, "split": "", "settings": None}
-    identity = Identity(texts.fingerprint, hypotheses=files["hypotheses"])
-    _place(config, identity)
-    return _Made(texts, config.language or "fr", data, overlap, identity, files)
+    about = {"data": data, "overlap": overlap, "model": None, "decode": None, "seconds": None}
+    own = text_fingerprint(texts.hypotheses)
+    path = _place(config, identity_of(texts.fingerprint, hypotheses=own))
+    return _Made(texts, config.language or "fr", path, files, about)
 
 
 def _translate(config: EvaluateConfig) -> _Made:
@@ -135,25 +132,35 @@ def _translate(config: EvaluateConfig) -> _Made:
     changes = {name: value for name, value in asdict(config.decode).items() if value is not None}
     decode = replace(bundle.decode, **changes)
     sources, references, corpora = _test_set(config)
-    about: dict[str, Any] = {"model": _describe(config, bundle), "decode": asdict(decode)}
-    data = {"name": _name(config), "split": config.split, "settings": asdict(config.data)}
+    model = {
+        "folder": str(config.bundle),
+        "sha256": checksum(bundle_folder(str(config.bundle)) / "model.safetensors"),
+        "step": bundle.training.get("step"),
+        "precision": config.precision or "float32",
+    }
     texts = Texts([], references, sources, {})
-    identity = Identity(texts.fingerprint, **about)
-    _place(config, identity)  # said before anything is translated
+    # Before anything is translated.
+    path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
     training = _training_text(config, bundle)
     groups = {"corpus": corpora} if len(set(corpora)) > 1 else {}
     texts, overlap = _with_groups(texts, groups, training)
-    model = prepared(bundle.model, config.precision) if config.precision else bundle.model
-    engine = TorchEngine([model], bundle.length_ratio)
+    weights = prepared(bundle.model, config.precision) if config.precision else bundle.model
+    engine = TorchEngine([weights], bundle.length_ratio)
     translator = Translator(engine, bundle.vocabularies, decode, bundle.normalise)
     started = time.perf_counter()
     with tqdm(total=len(sources), desc="translating", unit="sentence", disable=None) as bar:
         found = translator.translate_corpus(sources, progress=bar.update)
-    about["seconds"] = round(time.perf_counter() - started, 2)
+    about = {
+        "data": {"name": _name(config), "split": config.split, "settings": asdict(config.data)},
+        "overlap": overlap,
+        "model": model,
+        "decode": asdict(decode),
+        "seconds": round(time.perf_counter() - started, 2),
+    }
     texts = replace(texts, hypotheses=[one_line(str(translation)) for translation in found])
     languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
     language = config.language or languages[1]
-    return _Made(texts, language, data, overlap, identity, about=about)
+    return _Made(texts, language, path, {}, about)
 
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
@@ -174,15 +181,6 @@ def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
 def _require_text(references: Sequence[str], name: str) -> None:
     if not any(references):
         raise DataError(f"{name} holds no reference to compare with: name another file or split")
-
-
-def _describe(config: EvaluateConfig, bundle: Bundle) -> dict[str, Any]:
-    return {
-        "folder": str(config.bundle),
-        "sha256": checksum(bundle_folder(str(config.bundle)) / "model.safetensors"),
-        "step": bundle.training.get("step"),
-        "precision": config.precision or "float32",
-    }
 
 
 def _name(config: EvaluateConfig) -> str:
@@ -228,19 +226,22 @@ def _with_groups(
     return replace(texts, groups=groups), shared.record(training.name, texts.sources)
 
 
-def _place(config: EvaluateConfig, identity: Identity) -> Path | None:
-    """Where the record may be written, as things stand now; None if nobody wants it.
+def _place(config: EvaluateConfig, identity: str) -> Path | None:
+    """Where the record goes; None if nobody wants it.
+
+    By default the folder has the identity in its name, so that only the same evaluation stands
+    there.
 
     Raises:
         RunError: something else is there, or nothing can be written.
     """
-    if config.output is None and config.bundle is None:
-        return None
     if config.output is not None:
         path = Path(config.output) / NAME if config.bundle else Path(config.output)
-        require_place(path, identity)
+        require_place(path, identity, ROLES if config.bundle else OPTIONAL)
+    elif config.bundle is not None:
+        path = _folder(config) / f"{_name(config)}-{config.split}-{identity}" / NAME
     else:
-        path = free_folder(_folder(config) / f"{_name(config)}-{config.split}", identity) / NAME
+        return None
     require_writable(path)
     return path
 
@@ -255,56 +256,37 @@ def _folder(config: EvaluateConfig) -> Path:
 
 def _finish(config: EvaluateConfig, made: _Made) -> Evaluation:
     """Score, write and show; what COMET adds is written last, since its command may fail."""
-    findings = find(made.texts, made.language)
-    record, path = _write(config, made, findings)
+    figures = score_texts(made.texts, made.language)
+    record = _write(made, figures)
     if config.comet is not None:
         try:
             values = comet.comet_scores(made.texts, config.comet, config.comet_command)
         except RunError as error:
-            kept = "" if path is None else f"\nEverything but COMET is kept in {path}"
+            kept = "" if made.path is None else f"\nEverything but COMET is kept in {made.path}"
             raise RunError(f"{error}{kept}") from error
         model = Path(config.comet)
         score = comet.comet_score(values, f"model:{model.name}|sha256:{checksum(model)}")
-        findings = replace(findings, scores=[*findings.scores, score])
-        record, path = _write(config, made, findings, values)
+        record = _write(made, replace(figures, scores=[*figures.scores, score]), values)
     log.info(table(record))
     for note in record.notes:
         log.warning("note: %s", note)
-    if path is not None:
-        log.info("results in  %s", path)
+    if made.path is not None:
+        log.info("results in  %s", made.path)
     return record
 
 
-def _write(
-    config: EvaluateConfig, made: _Made, findings: Findings, comet_values: list[float] | None = None
-) -> tuple[Evaluation, Path | None]:
-    """The record, and where it was written."""
+def _write(made: _Made, figures: Figures, comet_values: list[float] | None = None) -> Evaluation:
+    """The record, written if it has a place."""
     contents = texts_by_role(made.texts, comet_values)
-    with _alone(config):
-        path = _place(config, made.identity)  # again: others may have written in the meantime
-        record = _record(made, findings, name_files(contents, made.files, path))
-        if path is not None:
-            write(record, {role: contents[role] for role in contents.keys() - made.files}, path)
-    return record, path
-
-
-def _alone(config: EvaluateConfig) -> AbstractContextManager[object]:
-    """While no other evaluation of the run chooses its folder; with `output` there is no choice."""
-    if config.bundle is None or config.output is not None:
-        return nullcontext()
-    return alone(_folder(config) / ".lock")
-
-
-def _record(made: _Made, findings: Findings, files: dict[str, TextFile]) -> Evaluation:
-    return Evaluation(
-        **vars(findings),
-        overlap=made.overlap,
-        notes=notes_on(made.texts, findings, made.overlap, made.language),
-        data={**made.data, "language": made.language, "fingerprint": made.texts.fingerprint},
-        model=made.about.get("model"),
-        decode=made.about.get("decode"),
-        seconds=made.about.get("seconds"),
+    own = {"language": made.language, "fingerprint": made.texts.fingerprint}
+    record = Evaluation(
+        **vars(figures),
+        **made.about | {"data": made.about["data"] | own},
+        notes=notes_on(made.texts, figures, made.about["overlap"], made.language),
         versions={"python": platform.python_version(), "seq2seq": __version__,
                   **{name: version(name) for name in LIBRARIES}},
-        files=files,
+        files=name_files(contents, made.given, made.path),
     )  # fmt: skip
+    if made.path is not None:
+        write(record, {role: contents[role] for role in contents.keys() - made.given}, made.path)
+    return record

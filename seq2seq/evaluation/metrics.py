@@ -27,7 +27,7 @@ class Kind:
     """A score: its metric and the form of the text that it is computed on.
 
     Attributes:
-        make: a fresh metric. What looks tokenised is told by `findings.py`, not by sacrebleu.
+        make: a fresh metric. What looks tokenised is told by `scores.py`, not by sacrebleu.
         form: a method of `Moses` that makes it; None = the text as it is.
     """
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2seq.data.fingerprint import text_fingerprint
+from seq2seq.data.fingerprint import fingerprint, text_fingerprint
 from seq2seq.errors import RunError, command_line
 from seq2seq.files import replace_text
 from seq2seq.lines import lines_of
@@ -76,7 +77,7 @@ class TextFile:
 
 
 @dataclass(frozen=True)
-class Findings:
+class Figures:
     """What follows from the texts alone, so that it can be computed again from them.
 
     Attributes:
@@ -100,7 +101,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Evaluation(Findings):
+class Evaluation(Figures):
     """All of `evaluation.json`.
 
     Attributes:
@@ -122,6 +123,12 @@ class Evaluation(Findings):
     seconds: float | None
     versions: dict[str, str]
     files: dict[str, TextFile]
+
+    @property
+    def identity(self) -> str:
+        """See `identity_of`."""
+        given = self.files["hypotheses"].fingerprint if self.model is None else None
+        return identity_of(self.data["fingerprint"], self.model, self.decode, given)
 
     def score(self, name: str) -> Score | None:
         """The score of this name, if it was computed."""
@@ -204,6 +211,23 @@ class Evaluation(Findings):
         return read_lines(folder / self.files[role].path, self.files[role].fingerprint)
 
 
+def identity_of(
+    test_set: str,
+    model: Mapping[str, Any] | None = None,
+    decode: Mapping[str, Any] | None = None,
+    hypotheses: str | None = None,
+) -> str:
+    """Eight digits that are those of the same weights, search and texts only.
+
+    Args:
+        test_set: fingerprint of sources and references.
+        model, decode: as in the record.
+        hypotheses: fingerprint of translations that were given.
+    """
+    weights = model and [model["sha256"], model["precision"]]
+    return fingerprint([weights, decode, test_set, hypotheses])[:8]
+
+
 def _require(value: object, kinds: type | tuple[type, ...], name: str) -> None:
     """Raise TypeError if a value of a record is of another type."""
     if not isinstance(value, kinds):
@@ -225,15 +249,19 @@ def records_of(run: Path) -> dict[Path, Evaluation]:
     return found
 
 
-def read_lines(path: Path, fingerprint: str | None = None) -> list[str]:
+def read_lines(path: Path, expected: str | None = None) -> list[str]:
     """Lines of a text, without spaces at their ends, which no metric sees.
+
+    Args:
+        path: of the file.
+        expected: its fingerprint.
 
     Raises:
         DataError: it cannot be read.
         RunError: it is not the one that was fingerprinted.
     """
     lines = [line.rstrip() for line in lines_of(path)]
-    if fingerprint is not None and text_fingerprint(lines) != fingerprint:
+    if expected is not None and text_fingerprint(lines) != expected:
         raise RunError(
             f"{path} was changed after it was scored, so its scores are those of another text: "
             "evaluate again, or restore it"

@@ -2,78 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.errors import RunError
-from seq2seq.evaluation.findings import Texts, group_lines
 from seq2seq.evaluation.record import NAME, Breakdown, Evaluation, TextFile
+from seq2seq.evaluation.scores import Texts, group_lines
 from seq2seq.files import replace_text
 
 OPTIONAL = ("groups", "comet")  # files that an evaluation writes or not, whatever it is of
 ROLES = ("hypotheses", "references", "sources", *OPTIONAL)
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What makes two evaluations one, so that the later may replace the earlier.
-
-    Attributes:
-        fingerprint: of the test set.
-        model, decode: as in the record; None for given translations.
-        hypotheses: the file of given translations; None if a model makes them.
-    """
-
-    fingerprint: str
-    model: Mapping[str, Any] | None = None
-    decode: Mapping[str, Any] | None = None
-    hypotheses: Path | None = None
-
-    def is_of(self, record: Evaluation, folder: Path) -> bool:
-        """Whether the record in this folder is the same evaluation."""
-        if self.hypotheses is not None:
-            stored = folder / record.files["hypotheses"].path
-            same = record.model is None and stored.resolve() == self.hypotheses.resolve()
-        else:
-            weights = [
-                model and [model["sha256"], model["precision"]]
-                for model in (self.model, record.model)
-            ]
-            same = weights[0] == weights[1] and self.decode == record.decode
-        return same and self.fingerprint == record.data["fingerprint"]
-
-
-def _is_free(path: Path, identity: Identity) -> bool:
-    """Whether a record may be written: nothing is there but this very evaluation."""
-    if not path.exists():  # of given translations, only the other files are written
-        roles = ROLES if identity.hypotheses is None else OPTIONAL
-        return not any((path.parent / _file_name(role, path)).exists() for role in roles)
-    try:
-        return identity.is_of(Evaluation.read(path), path.parent)
-    except RunError:  # whatever it is, it is not ours to replace
-        return False
-
-
-def require_place(path: Path, identity: Identity) -> None:
-    """Raise RunError if writing a record to `path` would overwrite something else."""
-    if not _is_free(path, identity):
-        raise RunError(
-            f"{path} or files beside it are of another evaluation, or damaged, and would be "
-            "overwritten: name another place, output="
-        )
-
-
-def free_folder(folder: Path, identity: Identity) -> Path:
-    """The folder of this name, or with a number, that may be written."""
-    numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
-    return next(f for f in itertools.chain([folder], numbered) if _is_free(f / NAME, identity))
 
 
 def texts_by_role(texts: Texts, comet: Sequence[float] | None) -> dict[str, list[str]]:
@@ -120,7 +62,9 @@ def write(record: Evaluation, contents: Mapping[str, Sequence[str]], path: Path)
     Raises:
         RunError: they cannot be written.
     """
-    before = Evaluation.read(path).files if path.exists() else {}
+    before: Mapping[str, TextFile] = {}
+    with suppress(RunError):  # there is none, or it is damaged
+        before = Evaluation.read(path).files
     with _writing(path):
         for role, lines in contents.items():
             text = "".join(f"{line}\n" for line in lines)
@@ -129,6 +73,28 @@ def write(record: Evaluation, contents: Mapping[str, Sequence[str]], path: Path)
         for role in OPTIONAL:
             if role in before and role not in record.files:
                 (path.parent / _file_name(role, path)).unlink(missing_ok=True)
+
+
+def require_place(path: Path, identity: str, roles: Sequence[str]) -> None:
+    """Raise RunError if a record would overwrite anything but that of the same evaluation.
+
+    Args:
+        path: of the record, which the user chose.
+        identity: of the evaluation.
+        roles: of the files that are written beside it.
+    """
+    if path.exists():
+        try:
+            free = Evaluation.read(path).identity == identity
+        except RunError:  # whatever it is, it is not ours to replace
+            free = False
+    else:
+        free = not any((path.parent / _file_name(role, path)).exists() for role in roles)
+    if not free:
+        raise RunError(
+            f"{path} or files beside it are of another evaluation, or damaged, and would be "
+            "overwritten: name another place, output="
+        )
 
 
 def require_writable(path: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,10 @@ from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError
 from seq2seq.html_page import visible
-from seq2seq.lines import lines_of
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.report.run import Run
-from seq2seq.text import normaliser
+from seq2seq.report.translations import scored_texts
+from seq2seq.text import evenly, normaliser
 
 SENTENCES, WORDS = 6, 30  # of a run; of the longest of them
 BYTES = 500_000  # of weights on a page, before they are written in base64
@@ -68,30 +67,24 @@ def _caption(bundle: Bundle, step: Any) -> str:
 
 def sentences(run: Run) -> tuple[list[tuple[str, str]], Any]:
     """A few sources and their translations, from short to long, and their step if it is known."""
+    found: list[tuple[str, str]] = []
+    step = None
     if run.samples:
         last = run.samples[-1]
         found = [(one["source"], one["hypothesis"]) for one in last["sentences"]]
         step = last["step"]
-    else:
-        found, step = _evaluated(run)
+    else:  # of the first evaluation that kept both
+        for folder, one in run.evaluations.items():
+            texts = scored_texts(one, folder)
+            if not found and texts is not None and texts.sources is not None:
+                found = list(zip(texts.sources, texts.hypotheses, strict=True))
+                step = (one.model or {}).get("step")
     fitting = sorted(
         (pair for pair in found
          if pair[0].strip() and pair[1].strip() and max(len(s.split()) for s in pair) <= WORDS),
         key=lambda pair: len(pair[0].split()),
     )  # fmt: skip
-    count = min(SENTENCES, len(fitting))
-    chosen = [fitting[(2 * part + 1) * len(fitting) // (2 * count)] for part in range(count)]
-    return chosen, step
-
-
-def _evaluated(run: Run) -> tuple[list[tuple[str, str]], Any]:
-    """Sources and translations of an evaluation, if it kept both, and the step of its model."""
-    for folder, one in run.evaluations.items():
-        paths = [folder / one.files[role].path for role in ("sources", "hypotheses")
-                 if role in one.files]  # fmt: skip
-        if len(paths) == 2 and all(map(Path.is_file, paths)):
-            return list(zip(*map(lines_of, paths), strict=False)), (one.model or {}).get("step")
-    return [], None
+    return evenly(fitting, SENTENCES), step
 
 
 def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int) -> dict[str, Any]:
@@ -102,12 +95,8 @@ def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int)
         pairs: sources and translations.
         limit: bytes of weights; sentences for which there is no room are left out.
     """
-    model, normalise = bundle.model, normaliser(bundle.normalise)
-    source, target = bundle.vocabularies.source, bundle.vocabularies.target
-    encoded = [
-        (source.encode([normalise(one).strip()])[0], target.encode([other.strip()])[0])
-        for one, other in pairs
-    ]
+    model, source, target = bundle.model, bundle.vocabularies.source, bundle.vocabularies.target
+    encoded = bundle.vocabularies.encode_pairs(pairs, normaliser(bundle.normalise))
     rows = [row for row, sides in enumerate(encoded)
             if all(sides) and max(map(len, sides)) < model.config.max_length]  # fmt: skip
     texts, ids = [pairs[row][0] for row in rows], [encoded[row] for row in rows]

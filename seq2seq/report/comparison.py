@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seq2seq.evaluation.compare import markdown_table
+import yaml
+
+from seq2seq.config import flat
 from seq2seq.report.curves import hours, tokens
 from seq2seq.report.facts import facts, main_score
-from seq2seq.report.page import LACKING, settings_table
 from seq2seq.report.run import Run
+from seq2seq.text import markdown_table
 
 Rows = list[list[str]]
+LACKING = "–"
+PLACES = ("run_dir", "resume", "dry_run", "logger.project")  # which make no difference
 
 
 def trade_off(runs: Sequence[Run]) -> Rows:
@@ -45,6 +49,24 @@ def trade_off(runs: Sequence[Run]) -> Rows:
             "" if beaten else "*",
         ])  # fmt: skip
     return rows
+
+
+def settings_table(runs: Sequence[Run]) -> Rows:
+    """The settings that differ between runs, with the value in each.
+
+    Those that a run of another kind or version lacks stand last.
+    """
+    each = [{n: _short(value) for n, value in flat(run.settings).items()} for run in runs]
+    names = [n for n in dict.fromkeys(n for one in each for n in one) if n not in PLACES]
+    rows = [[name, *(one.get(name, LACKING) for one in each)] for name in names]
+    differing = sorted((row for row in rows if len(set(row[1:])) > 1), key=lambda r: LACKING in r)
+    return [["", *(run.name for run in runs)], *differing]
+
+
+def _short(value: object) -> str:
+    """A value of a setting, as it would be typed."""
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+    return text.removesuffix("...\n").strip()
 
 
 def _of_all(runs: Sequence[Run]) -> Rows:

@@ -1,60 +1,192 @@
-"""The data that runs were trained on: the page of a prepared corpus, and what a run shows of it."""
+"""What preparing a corpus did: in words, as a page with plots, and in the report of runs."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
-from string import Template
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 from matplotlib.axes import Axes
 
-from seq2seq.data.report import (
-    Report,
-    Table,
-    mixture_table,
-    overlap_table,
-    percent,
-    sides_table,
-    time_table,
-    vocabulary_table,
-)
+from seq2seq.data.cleaning import FILTERS
+from seq2seq.data.report import RARE, Report, read_report
+from seq2seq.files import replace_text
 from seq2seq.html_page import render
 from seq2seq.report.charts import INK, Chart, Line, draw_lines, line_chart, svg
 from seq2seq.report.run import Run
+from seq2seq.text import markdown_table
 
 FILES = 100  # that are listed
-RARE = 10  # a token that occurs fewer times is rare
+MEANINGS = {  # what each filter drops
+    **{name: " ".join((inspect.getdoc(drops) or "").partition("\n\n")[0].split())
+       for name, drops in FILTERS.items()},
+    "duplicate": "The same pair was there before.",
+}  # fmt: skip
 
-# What each filter drops; names behind $ are settings of the cleaning.
-MEANINGS = {
-    "empty": "a side holds no text",
-    "damaged": "broken encoding, such as Ã© instead of é",
-    "too_long": "more than $max_words words or $max_characters characters on a side",
-    "length_ratio": "one side has more than $max_ratio times the characters of the other",
-    "identical": "both sides are the same text: nothing was translated",
-    "markup": "tags, entities or templates rather than plain text",
-    "symbols": "mostly digits and symbols: the share of letters is below $min_letters",
-    "wrong_language": "a side is not in its language",
-    "quotation": "speech is marked on one side only",
-    "leakage": "a side also stands in the validation or test text, which must stay unseen",
-    "duplicate": "the same pair was there before",
-}
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers as they are shown, on the terminal as on a page."""
+
+    title: str
+    rows: list[list[str]]  # the first holds the names of the columns
+    note: str = ""
+
+
+def percent(part: float, whole: float) -> str:
+    if not whole:
+        return "-"
+    return "<0.01%" if 0 < part / whole < 0.00005 else f"{part / whole:.2%}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
+def sides_table(report: Report) -> Table:
+    """How much text was kept, and how it was cut into tokens."""
+
+    def quotient(name: str, above: list[int], below: list[int]) -> list[str]:
+        pairs = zip(above, below, strict=True)
+        return [name, *(f"{a / b:.2f}" if b else "-" for a, b in pairs)]
+
+    def length(name: str, share: float) -> list[str]:
+        found = [report.length(side, share) for side in (0, 1)]
+        ends = [len(histogram) - 1 for histogram in report.lengths]
+        # The last bin of a histogram also holds what is longer.
+        return [name, *(f"{n:,}{'+' * (n == end > 0)}" for n, end in zip(found, ends, strict=True))]
+
+    rows = [
+        ["", "source", "target"],
+        ["words", *(f"{n:,}" for n in report.words)],
+        ["characters", *(f"{n:,}" for n in report.characters)],
+        ["tokens", *(f"{n:,}" for n in report.tokens)],
+        quotient("tokens per word", report.tokens, report.words),
+        quotient("characters per token", report.characters, report.tokens),
+        length("sentence length: median", 0.5),
+        length("sentence length: 95% up to", 0.95),
+        length("sentence length: longest", 1.0),
+    ]
+    note = (
+        "Words stand between spaces, tokens are subwords. Lengths are in tokens; + means: or more."
+    )
+    return Table("Kept text", rows, note)
+
+
+def vocabulary_table(report: Report) -> Table:
+    rows = [
+        [
+            each["name"],
+            f"{each['size']:,}",
+            f"{each['used']:,}",
+            percent(each["used"], each["size"]),
+            f"{each['rare']:,}",
+            percent(each["rare"], each["size"]),
+        ]
+        for each in report.vocabulary
+    ]
+    note = (
+        "Used tokens occur in the kept text. Rare ones occur in it fewer than "
+        f"{RARE} times, or never: a model learns little about them. Where many are rare, take a "
+        "smaller vocabulary."
+    )
+    return Table("Vocabulary", [["", "tokens", "used", "share", "rare", "share"], *rows], note)
+
+
+def overlap_table(report: Report) -> Table:
+    rows = [
+        [
+            each["split"],
+            f"{each['pairs']:,}",
+            f"{each['in_training']:,}",
+            percent(each["in_training"], each["pairs"]),
+        ]
+        for each in report.overlap
+    ]
+    note = (
+        "Pairs with a side that stood in the training text. The leakage filter dropped those "
+        "training pairs."
+    )
+    return Table(
+        "Evaluation text found in training", [["", "pairs", "found", "share"], *rows], note
+    )
+
+
+def mixture_table(report: Report) -> Table:
+    rows = [
+        [each["member"], f"{each['pairs']:,}", f"{each['weight']:.3g}", percent(each["share"], 1)]
+        for each in report.mixture
+    ]
+    note = "The weight says how often each pair is seen in an epoch."
+    return Table("Mixture", [["", "pairs", "weight", "share of an epoch"], *rows], note)
+
+
+def time_table(report: Report) -> Table:
+    rows = [[name, duration(time)] for name, time in report.seconds.items()]
+    total = ["all", duration(sum(report.seconds.values()))]
+    note = f"{report.pairs_per_second:,.0f} pairs read per second."
+    return Table("Time", [["", "wall time"], *rows, total], note)
+
+
+def figures(report: Report) -> Iterator[Table]:
+    """All that is counted, but for what each filter dropped and for times."""
+    yield sides_table(report)
+    yield vocabulary_table(report)
+    if report.overlap:
+        yield overlap_table(report)
+    if len(report.mixture) > 1:
+        yield mixture_table(report)
+
+
+def dropped_table(report: Report) -> Table:
+    lost = report.read - report.kept
+    counts = [*report.dropped.items(), ("all", lost)]
+    rows = [[reason, f"{count:,}", percent(count, report.read)] for reason, count in counts]
+    return Table("Dropped", [["", "pairs", "of all read"], *rows])
+
+
+def in_words(report: Report) -> str:
+    """The report as Markdown that also reads well on a terminal."""
+    lines = [
+        f"# {report.name}: {report.read:,} pairs read, {report.kept:,} kept "
+        f"({percent(report.kept, report.read)})"
+    ]
+    for table in (dropped_table(report), *figures(report), time_table(report)):
+        lines += ["", f"## {table.title}", "", *markdown_table(table.rows)]
+        lines += ["", table.note] if table.note else []
+    return "\n".join([*lines, "", f"fingerprint {report.fingerprint}"])
+
+
+def write_page(folder: Path) -> Path:
+    """The page of a prepared corpus, drawn if it is not yet beside its `report.json`.
+
+    Raises:
+        OSError: it cannot be read or written.
+    """
+    page = folder / "report.html"
+    if not page.exists():
+        replace_text(page, report_page(read_report(folder)))
+    return page
 
 
 def report_page(report: Report) -> str:
     """The page of a prepared corpus."""
-    tables = [sides_table(report), vocabulary_table(report)]
-    tables += [overlap_table(report)] if report.overlap else []
-    tables += [mixture_table(report)] if len(report.mixture) > 1 else []
     return render(
         "data.html",
         title=f"{report.name}: prepared data",
         report=report,
         tiles=_tiles(report),
         dropped=list(_dropped(report)),
-        charts=[length_chart(report), ratio_chart(report), rank_chart(report)],
-        tables=tables,
+        charts=[length_chart(report), ratio_chart(report)],
+        tables=list(figures(report)),
         last_tables=[time_table(report), _files(report)],
         settings=yaml.safe_dump(report.settings, sort_keys=False, allow_unicode=True),
     )
@@ -72,17 +204,10 @@ def corpora(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "used_by": names,
             "share": percent(report.kept, report.read),
             "charts": [length_chart(report), ratio_chart(report)],
-            "tables": [sides_table(report), vocabulary_table(report), *_lost(report)],
+            "tables": [sides_table(report), vocabulary_table(report), dropped_table(report)],
         }
         for report, names in found.values()
     ]
-
-
-def _lost(report: Report) -> Iterator[Table]:
-    rows = [[reason, f"{count:,}", percent(count, report.read)]
-            for reason, count in report.dropped.items() if count]  # fmt: skip
-    if rows:
-        yield Table("Dropped", [["", "pairs", "of all read"], *rows])
 
 
 def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
@@ -99,16 +224,12 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
 
 def _dropped(report: Report) -> Iterator[dict[str, Any]]:
     """Each filter: what it drops, how much that was, examples."""
-    most = max(report.dropped.values(), default=0)
-    cleaning = report.settings.get("cleaning", {})
-    numbers = {name: f"{n:,g}" for name, n in cleaning.items() if isinstance(n, int | float)}
     for reason, count in report.dropped.items():
         yield {
             "name": reason,
-            "meaning": Template(MEANINGS.get(reason, "")).safe_substitute(numbers),
+            "meaning": MEANINGS.get(reason, ""),
             "count": count,
             "share": percent(count, report.read),
-            "width": max(100 * count / max(most, 1), 0.5),
             "examples": report.examples.get(reason, []),
         }
 
@@ -151,25 +272,3 @@ def ratio_chart(report: Report) -> Chart:
     label = f"Length ratios: most pairs, {most[1]:,}, at {2 ** ((most[0] - 20) / 10):.2f}"
     note = "pairs by target tokens for each source token; the outer bars hold what is beyond"
     return Chart("Length ratios", note, svg(draw, label))
-
-
-def rank_chart(report: Report) -> Chart:
-    """Frequency of tokens by their rank."""
-    lines = [
-        Line(each["name"], seen, look)
-        for look, each in enumerate(report.vocabulary)
-        if (seen := [(rank, count) for rank, count in each["counts"] if count])
-    ]
-    title, note = "Token frequencies", (
-        "how often each token occurs, from the most frequent (rank 1) to the rarest; those below "
-        f"the dotted line occur fewer than {RARE} times"
-    )  # fmt: skip
-
-    def draw(axes: Axes) -> None:
-        for line in lines:
-            axes.plot(*zip(*line.points, strict=True), color=line.colour, linestyle=line.dash)
-        axes.axhline(RARE, color=INK, linewidth=1.2, linestyle=":")
-        axes.set(xscale="log", yscale="log", xlabel="rank of the token", ylabel="times it occurs")
-        axes.set_ylim(0.7, 1.5 * max([RARE, *(y for line in lines for _, y in line.points)]))
-
-    return Chart(title, note, svg(draw, f"{title}: {note}"), lines)

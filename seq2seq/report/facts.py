@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from seq2seq.data.report import duration
 from seq2seq.evaluation.record import Evaluation, Score
 from seq2seq.report.curves import hours
+from seq2seq.report.data import duration
 from seq2seq.report.run import Run
 
 Fact = tuple[str, str]  # a number, and what else there is to say of it
@@ -31,7 +31,8 @@ def _bleu(run: Run) -> Fact | None:
         evaluation, score = main
         ends = interval(score)
         return f"{score.value:.1f}", f"{evaluation.label}" + (f", 95 %: {ends}" if ends else "")
-    if best := max((value for _, value in run.curves.get("val/bleu", ())), default=None):
+    best = max((value for _, value in run.curves.get("val/bleu", ())), default=None)
+    if best is not None:
         return f"{best:.1f}", "validation, best"
     return None
 

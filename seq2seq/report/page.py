@@ -3,49 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, command_line
 from seq2seq.files import replace_text
 from seq2seq.html_page import render
+from seq2seq.provenance import Provenance
 from seq2seq.report.attention import attention
 from seq2seq.report.charts import Line
+from seq2seq.report.comparison import LACKING, Rows, settings_table, trade_off
 from seq2seq.report.curves import curves
 from seq2seq.report.data import corpora
 from seq2seq.report.facts import facts
-from seq2seq.report.run import Run, read_runs
+from seq2seq.report.run import Run, damage_named, read_runs
 from seq2seq.report.scores import by_test_set, score_table
 from seq2seq.report.translations import evaluated, samples
-from seq2seq.training.provenance import Provenance
 
 log = logging.getLogger(__name__)
 
 SECTIONS = ("Curves", "Scores", "Translations", "Attention", "Data", "Settings", "Make it again")
 MARK = "<!-- report of seq2seq runs -->"  # by which a file is known that may be replaced
-LACKING = "–"
 BYTES = 100_000  # of whole settings on a page
-PLACES = ("run_dir", "resume", "dry_run", "logger.project")  # which make no difference
 
 
-def write_report(
-    runs: Sequence[Path], output: Path, make: Callable[[Sequence[Run]], str] | None = None
-) -> None:
+def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) -> None:
     """Write the page of one or several runs, whole or not at all.
 
     Args:
         runs: their folders.
         output: the file; an earlier report there is replaced.
-        make: the page; `report_page` if not given.
+        tests: see `report_page`.
 
     Raises:
         RunError: a folder is no run, or damaged; the file is something else, or cannot be written.
     """
     require_report(output)
-    page = (make or report_page)(read_runs(runs))
+    with damage_named(runs):
+        page = report_page(read_runs(runs), tests)
     try:
         replace_text(output, page)
     except OSError as error:
@@ -55,20 +52,27 @@ def write_report(
 
 
 def refresh_report(run: Path) -> None:
-    """Write the report of a run anew, if it has one; what is wrong with that is only said.
+    """Write the report of a run anew, if it has one.
 
     Args:
         run: its folder, or that of its bundle.
     """
     run = run if (run / "config.yaml").is_file() else run.parent
+    if (run / "config.yaml").is_file() and (run / "report.html").is_file():
+        try_report(run)
+
+
+def try_report(run: Path) -> None:
+    """Write the report of a run; what is wrong with that is only said."""
     output = run / "report.html"
-    if not (run / "config.yaml").is_file() or not output.is_file():
-        return
     try:
         write_report([run], output)
         log.info("look        %s", output)
     except Exception as error:
-        log.warning("%s was not written anew: %s", output, error or type(error).__name__)
+        log.warning(
+            "%s was not written: %s. To try again: %s",
+            *(output, error or type(error).__name__, command_line("report", run)),
+        )
 
 
 def require_report(output: Path) -> None:
@@ -85,16 +89,11 @@ def require_report(output: Path) -> None:
         raise RunError(f"{output} cannot be written: {error.strerror}. Name a file") from error
 
 
-def report_page(
-    runs: Sequence[Run],
-    trade_off: list[list[str]] | None = None,
-    tests: list[list[str]] | None = None,
-) -> str:
+def report_page(runs: Sequence[Run], tests: Rows | None = None) -> str:
     """The whole page.
 
     Args:
         runs: that it is about.
-        trade_off: a table of quality and effort.
         tests: a table of the significance of the scores, which all runs have on one test set.
     """
     name = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
@@ -113,7 +112,7 @@ def report_page(
         ],
         legend=[Line(run.name, [(0, 0)], look) for look, run in enumerate(runs)],
         findings=[(run, wrong) for run in runs if (wrong := run.findings)],
-        trade_off=trade_off,
+        trade_off=trade_off(runs) if len(runs) > 1 else None,
         tests=tests,
         curves=curves(runs),
         test_sets=[score_table(one) for one in by_test_set(runs)],
@@ -140,27 +139,6 @@ def _settings(runs: Sequence[Run]) -> Iterator[tuple[Run, str]]:
         room -= len(text)
         if room >= 0:
             yield run, text
-
-
-def settings_table(runs: Sequence[Run]) -> list[list[str]]:
-    """The settings that differ between runs, with the value in each.
-
-    Those that a run of another kind or version lacks stand last.
-    """
-    flat = [dict(_flat(run.settings)) for run in runs]
-    names = [n for n in dict.fromkeys(n for one in flat for n in one) if n not in PLACES]
-    rows = [[name, *(one.get(name, LACKING) for one in flat)] for name in names]
-    differing = sorted((row for row in rows if len(set(row[1:])) > 1), key=lambda r: LACKING in r)
-    return [["", *(run.name for run in runs)], *differing]
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
-            yield f"{prefix}{name}", text.removesuffix("...\n").strip()
 
 
 def _origin(origin: Provenance | None) -> tuple[list[str], list[str]]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
+from jinja2 import TemplateError
 
-from seq2seq.callbacks.samples import NAME as SAMPLES
 from seq2seq.callbacks.samples import read_samples
 from seq2seq.config import migrated
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError
 from seq2seq.evaluation.record import Evaluation, records_of
+from seq2seq.findings import Finding, Record, findings
+from seq2seq.provenance import DATA_REPORT, Provenance
 from seq2seq.trackers.csv import METRICS, Points, read_curves
-from seq2seq.training.findings import Finding, Record, findings
-from seq2seq.training.provenance import DATA_REPORT, Provenance
 
 REMEDY = "restore it, or delete it to do without"
 
@@ -99,11 +99,11 @@ def read_run(folder: Path, name: str) -> Run:
         folder=folder,
         name=name,
         settings=settings,
-        summary=_read(folder / "summary.json", _summary, dict) or {},
+        summary=_read(folder / "summary.json", json.loads, dict) or {},
         curves=_curves(folder / METRICS),
         evaluations={path.parent: one for path, one in records_of(folder).items()},
-        samples=_samples(folder),
-        data=_read(folder / DATA_REPORT, _data, Report),
+        samples=read_samples(folder),
+        data=_read(folder / DATA_REPORT, lambda text: Report(**json.loads(text)), Report),
         origin=Provenance.read(folder),
     )
 
@@ -122,26 +122,6 @@ def _read(path: Path, parse: Any, kind: type) -> Any:
     return found
 
 
-def _summary(text: str) -> Any:
-    """A summary whose steps, as far as it has them, are numbers."""
-    found = json.loads(text)
-    _ = [found[name] + 0 for name in ("steps", "best_step") if name in found]
-    return found
-
-
-def _data(text: str) -> Report:
-    """A report whose figures are numbers, of two sides, and whose names are texts."""
-    found = Report(**json.loads(text))
-    sides = (found.words, found.characters, found.tokens, found.lengths)
-    if any(len(side) != 2 for side in sides):
-        raise ValueError("a figure has not two sides")
-    kinds = [kind[name] for kind in found.vocabulary for name in ("size", "used", "rare")]
-    _ = sum(chain([found.read, found.kept], found.dropped.values(), *sides[:3], *found.lengths,
-                  found.ratios, kinds))  # fmt: skip
-    _ = "".join([found.name, found.fingerprint, *(kind["name"] for kind in found.vocabulary)])
-    return found
-
-
 def _curves(path: Path) -> dict[str, Points]:
     try:
         return read_curves(path)
@@ -149,14 +129,16 @@ def _curves(path: Path) -> dict[str, Points]:
         raise RunError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from error
 
 
-def _samples(folder: Path) -> list[dict[str, Any]]:
-    """The validations that `samples.jsonl` holds, less what was torn when the run was stopped."""
-    found = read_samples(folder)
+@contextmanager
+def damage_named(folders: Sequence[Path]) -> Iterator[None]:
+    """While runs are read and shown, say of values that cannot be shown that they are damaged.
+
+    Raises:
+        RunError: a file of one of the runs holds other values than training writes.
+    """
     try:
-        for one in found:
-            for each in (*one["sentences"], *one["worst"]):
-                _ = each["source"] + each["reference"] + each["hypothesis"], each["chrf"] + 0
-            _ = one["step"] + 0, one["bleu"] + 0
-    except (KeyError, TypeError) as error:
-        raise RunError(f"{folder / SAMPLES} is damaged ({error!r}): {REMEDY}") from error
-    return found
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, TemplateError) as error:
+        raise RunError(
+            f"a file of {' or '.join(map(str, folders))} is damaged ({error!r}): {REMEDY}"
+        ) from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from seq2seq.data.report import Table
 from seq2seq.evaluation.record import Evaluation, Score
+from seq2seq.report.data import Table
 from seq2seq.report.facts import interval
 from seq2seq.report.run import Run
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from seq2seq.callbacks.samples import Sample
 from seq2seq.errors import UserError
-from seq2seq.evaluation.findings import Texts, stored_texts
 from seq2seq.evaluation.metrics import chrf_scores
 from seq2seq.evaluation.record import Evaluation
+from seq2seq.evaluation.scores import Texts, stored_texts
 from seq2seq.report.run import Run
+from seq2seq.text import evenly
 
 SENTENCES = 240  # of all evaluations of a page
 WORDS = 60  # of a sentence that are compared and shown
@@ -30,12 +31,12 @@ def evaluated(runs: Sequence[Run]) -> list[dict[str, Any]]:
         (f"{run.name}: {one.label}" if len(runs) > 1 else one.label, texts)
         for run in runs
         for folder, one in run.evaluations.items()
-        if (texts := _texts(one, folder)) is not None
+        if (texts := scored_texts(one, folder)) is not None
     ]
     return [_sentences(title, texts, max(4, SENTENCES // len(found))) for title, texts in found]
 
 
-def _texts(record: Evaluation, folder: Path) -> Texts | None:
+def scored_texts(record: Evaluation, folder: Path) -> Texts | None:
     """What was scored; None if it is not kept, or is another text by now."""
     try:
         return stored_texts(record, folder)
@@ -85,8 +86,9 @@ def samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def _samples(run: Run, runs: int) -> dict[str, Any]:
     sizes = [sum(len(each.get("tokens") or []) for each in _all(one)) for one in run.samples]
     room = TOKENS // runs // max(1, *sizes)
-    shown = evenly(run.samples, max(1, min(room, VALIDATIONS // runs)))
-    last = shown[-1]["sentences"]
+    *earlier, latest = run.samples
+    shown = [*evenly(earlier, min(room, VALIDATIONS // runs) - 1), latest]
+    last = latest["sentences"]
     steps = [f"{one['step']:,}" for one in shown]
     return {
         "name": run.name,
@@ -108,14 +110,6 @@ def _samples(run: Run, runs: int) -> dict[str, Any]:
 
 def _all(validation: Sample) -> list[Sample]:
     return [*validation["sentences"], *validation["worst"]]
-
-
-def evenly(items: Sequence[Any], most: int) -> list[Any]:
-    """At most so many of them, the last and, if there is room, the first included."""
-    if len(items) <= most:
-        return list(items)
-    last = len(items) - 1
-    return [items[round(i * last / (most - 1))] for i in range(most)] if most > 1 else [items[last]]
 
 
 def marked(one: Sample) -> Sample:

@@ -146,7 +146,7 @@ def make_trackers(
     step: int = 0,
     validated: bool = True,
 ) -> list[Tracker]:
-    """The chosen tracker and, unless it is `none`, `<run>/metrics/version_0/metrics.csv`.
+    """`<run>/metrics/version_0/metrics.csv`, and the chosen tracker beside it.
 
     For the first process; the others have none.
 
@@ -159,10 +159,8 @@ def make_trackers(
     """
     from seq2seq.trackers.csv import METRICS, CsvTracker
 
-    if config.kind == "none":
-        return []
     trackers: list[Tracker] = [CsvTracker(run_dir / METRICS, step, validated)]
-    if config.kind != "csv":
+    if config.kind not in ("csv", "none"):
         module = import_module(f"seq2seq.trackers.{config.kind}")
         try:
             tracker: Tracker | None = module.open_tracker(config, run_dir, settings, step)

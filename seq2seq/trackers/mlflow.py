@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from seq2seq.config import LoggerConfig
+from seq2seq.config import LoggerConfig, flat
 from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker, own_id
 
-LONGEST = 6000  # characters of a parameter
+LONGEST = 6000  # characters of a tag
 NAME = "seq2seq.run"  # the tag by which a run that goes on is found
 
 
 class MlflowTracker(Tracker):
-    """Curves as metrics, settings as parameters, everything else as files beside the run.
+    """Curves as metrics, settings as tags, everything else as files beside the run.
 
     Args:
         client: of MLflow.
@@ -83,6 +83,7 @@ def open_tracker(
 ) -> Tracker:
     logging.getLogger("mlflow").setLevel(logging.WARNING)  # it tells of each table it makes
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    from mlflow.entities import RunTag
     from mlflow.tracking import MlflowClient
 
     folder = (run_dir / "mlflow").absolute()
@@ -104,14 +105,6 @@ def open_tracker(
         else client.create_run(experiment, run_name=run_dir.name, tags={NAME: own}).info.run_id
     )
     client.update_run(run_id, "RUNNING")
-    for name, value in _flat(settings):
-        client.set_tag(run_id, name, value[:LONGEST])
+    tags = [RunTag(name, str(value)[:LONGEST]) for name, value in flat(settings).items()]
+    client.log_batch(run_id, tags=tags)
     return MlflowTracker(client, run_id)
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", str(value)

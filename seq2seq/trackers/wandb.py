@@ -192,7 +192,7 @@ def _choose_mode() -> str:
         return "online"
     if wanted == "online" or has_key():  # else nobody asked for W&B
         log.warning("%s: this run is logged offline", why)
-    if fault() is not None:
+    if address() is None:
         os.environ.pop("WANDB_BASE_URL", None)  # W&B would stumble over it, offline too
     return "offline"
 
@@ -202,13 +202,29 @@ def unavailable() -> str | None:
     mode = os.environ.get("WANDB_MODE")
     if mode in OFF:
         return f"WANDB_MODE={mode} keeps all from being sent"
-    if (why := fault()) is not None:
-        return why
+    if (place := address()) is None:
+        url = server().geturl()
+        return f"WANDB_BASE_URL={url} is no address (https://HOST or http://HOST:PORT)"
     if not has_key():
         return "no key is configured (WANDB_API_KEY, wandb login)"
-    if not reachable():
+    if os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"):
+        return None  # only the proxy knows; W&B's own time-out decides
+    try:
+        socket.create_connection(place, timeout=5).close()
+    except (OSError, ValueError):  # the latter of a name that cannot be one of a host
         return f"{server().netloc} cannot be reached"
     return None
+
+
+def address() -> tuple[str, int] | None:
+    """Host and port of the server; None if its address is none."""
+    url = server()
+    try:
+        usual = {"https": 443, "http": 80}[url.scheme]
+        port = usual if url.port is None else url.port
+    except (KeyError, ValueError):  # another scheme; a port that cannot be
+        return None
+    return (url.hostname, port) if url.hostname and port else None
 
 
 def server() -> ParseResult:
@@ -241,27 +257,3 @@ def has_key() -> bool:
         if any(known.authenticators(host) for host in hosts if host):
             return True
     return False
-
-
-def fault() -> str | None:
-    """What is wrong with the address of the server; None if nothing."""
-    url = server()
-    try:
-        if url.scheme in ("http", "https") and url.hostname and url.port != 0:
-            return None
-    except ValueError:  # of a port that cannot be
-        pass
-    return f"WANDB_BASE_URL={url.geturl()} is no address (https://HOST or http://HOST:PORT)"
-
-
-def reachable() -> bool:
-    """Whether the server can be connected to; behind a proxy only the proxy knows."""
-    if os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"):
-        return True  # W&B's own time-out decides
-    url = server()
-    try:
-        port = url.port or (443 if url.scheme == "https" else 80)
-        with socket.create_connection((url.hostname or "", port), timeout=5):
-            return True
-    except (OSError, ValueError):
-        return False

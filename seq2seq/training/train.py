@@ -31,6 +31,7 @@ from seq2seq.errors import command_line
 from seq2seq.files import replace_text
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.provenance import Provenance, note_start
 from seq2seq.trackers import make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import (
@@ -53,7 +54,6 @@ from seq2seq.training.hardware import (
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
-from seq2seq.training.provenance import Provenance, note_start
 from seq2seq.training.run_folder import (
     LogFile,
     Run,
@@ -104,6 +104,8 @@ def train(config: TrainConfig) -> float:
             bundle = initial_bundle(config) if config.init_from and state is None else None
             torch.manual_seed(config.seed)
             data = open_data(config, known_vocabularies(config, folder, bundle))
+            if first and data.prepared is not None:
+                draw_data(data.prepared.folder)
             given, config = config, in_steps(config, data)
             if state is not None:
                 require_unfinished(folder, state, config.trainer)
@@ -194,6 +196,18 @@ def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> 
     return data
 
 
+def draw_data(folder: Path) -> None:
+    """Write the page of prepared data, if there is none; training goes on without it."""
+    if (folder / "report.html").exists():
+        return
+    from seq2seq.report.data import write_page  # matplotlib takes a second to load
+
+    try:
+        write_page(folder)
+    except OSError as error:  # the folder may be someone else's
+        log.warning("the page of the prepared data was not written: %s", error)
+
+
 def make_model(
     config: TrainConfig, data: TranslationData, bundle: Bundle | None, whole: bool
 ) -> TranslationModel:
@@ -247,13 +261,10 @@ def make_callbacks(
     ]
     if config.trainer.profile:
         callbacks.append(Profile(run.folder / "profile"))
-    if config.logger.kind != "none":
-        norms = GradientNorms()  # which forgets its figures at the end of a validation
-        report = data.prepared.folder / "report.html"
-        callbacks += [
-            Media(samples, norms, report), norms, Findings(samples, data.prepared.report)
-        ]
-    return callbacks
+    norms = GradientNorms()  # which forgets its figures at the end of a validation
+    page = data.prepared.folder / "report.html"
+    known = data.prepared.report
+    return [*callbacks, Media(samples, norms, page), norms, Findings(samples, known)]
 
 
 def finish(config: TrainConfig, trainer: Trainer, validation: Validation, seconds: float) -> None:
@@ -293,13 +304,6 @@ def make_up_for_report(run_dir: Path) -> None:
 
 def write_run_report(run_dir: Path) -> None:
     """Write `<run>/report.html`; whatever is wrong with it, the run is finished."""
-    from seq2seq.report.page import write_report
+    from seq2seq.report.page import try_report  # matplotlib takes a second to load
 
-    try:
-        write_report([run_dir], run_dir / "report.html")
-        log.info("look        %s", run_dir / "report.html")
-    except Exception as error:
-        log.warning(
-            "the run is whole, but its report was not written: %s. To try again: %s",
-            *(error or type(error).__name__, command_line("report", run_dir)),
-        )
+    try_report(run_dir)

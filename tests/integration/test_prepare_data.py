@@ -38,8 +38,8 @@ def test_it_says_what_it_kept_and_dropped_and_where_the_page_is(script, corpus, 
     assert result.returncode == 0, result.stderr
     assert "files: 205 pairs read, 200 kept" in result.stdout
     for reason in ("empty", "damaged", "markup", "leakage", "duplicate"):
-        [line] = [row for row in result.stdout.splitlines() if row.split()[:1] == [reason]]
-        assert line.split()[1] == "1"
+        [line] = [row for row in result.stdout.splitlines() if row.split()[:2] == ["|", reason]]
+        assert line.split()[3] == "1"
     page = Path(result.stdout.strip().splitlines()[-1].partition(": ")[2])
     assert "<html" in page.read_text(encoding="utf-8")
     report = json.loads(page.with_name("report.json").read_text(encoding="utf-8"))

@@ -124,6 +124,6 @@ def test_other_loggers_work(kind, toy_corpus, script, tmp_path):
     result = script("train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}",
                     f"logger={kind}", "trainer.max_steps=2", "decode=greedy")
     assert result.returncode == 0, result.stderr
-    assert (run_dir / "metrics").exists() == (kind != "none")
+    assert (run_dir / "metrics").exists()  # what findings are found in
     assert bool(list(run_dir.glob("tensorboard/**/events*"))) == (kind == "tensorboard")
     assert not (run_dir / "wandb").exists()

@@ -14,7 +14,7 @@ from tiny_bundle import tiny_bundle
 
 from seq2seq.data.report import Report
 from seq2seq.evaluation.record import Breakdown, Evaluation, Group, Score, TextFile
-from seq2seq.training.provenance import LaunchRecord, Provenance
+from seq2seq.provenance import LaunchRecord, Provenance
 
 NASTY = "<script>alert('x')</script> & \"quotes\" </script> \u202e é"
 STEPS = (10, 20, 30, 40)

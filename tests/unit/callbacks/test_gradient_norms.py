@@ -88,6 +88,15 @@ def test_a_block_is_a_layer_or_what_stands_beside_them(parameter, expected):
     assert block(parameter) == expected
 
 
+def test_a_block_that_is_frozen_has_a_norm_of_zero():
+    norms, task = GradientNorms(), tiny_task()
+    for parameter in task.model.encoder[1].parameters():
+        parameter.requires_grad_(False)
+    logged = tiny_fit(task, [norms], 1, validation=None).metrics
+    assert logged["optim/grad_norm/encoder.1"] == 0
+    assert logged["optim/grad_norm/encoder.0"] > 0
+
+
 def test_all_zero_gradients_are_zero_and_no_error():
     norms, task = GradientNorms(), tiny_task()
     for parameter in task.model.parameters():

@@ -85,7 +85,7 @@ def test_the_table_has_all_validations_and_the_pictures_of_the_last(media, monke
 def test_of_many_sentences_some_have_pictures(media, monkeypatch):
     monkeypatch.setattr("seq2seq.inference.attention_figure.head_picture", lambda *_: np.zeros(1))
     one = media.samples.lines[-1]["sentences"][1]
-    for count, expected in ((20, 20), (21, 11), (100, 20)):
+    for count, expected in ((7, 7), (20, 20), (21, 20), (100, 20)):
         found = media.callback._attention([{**one, "hypothesis": "maison"}] * count, media.model)
         assert sum(picture is not None for picture in found) == expected <= PICTURES
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
 from tiny_training import tiny_fit, tiny_task
 
 from seq2seq.callbacks import samples
-from seq2seq.callbacks.samples import Samples, read_samples, spread
+from seq2seq.callbacks.samples import Samples, read_samples
 from seq2seq.callbacks.validation import Validation
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
@@ -198,7 +199,7 @@ def test_a_line_is_json_that_says_french_letters_as_they_are(tmp_path):
 @pytest.mark.parametrize(("size", "count"), [(0, 3), (1, 3), (3, 3), (10, 3), (1014, 10)])
 def test_rows_are_spread_over_all_lengths(size, count):
     pairs = [("word " * (row * 7919 % 13), "mot") for row in range(size)]
-    rows = spread(pairs, count)
+    rows = Samples(Path(), count, SimpleNamespace(pairs=pairs)).rows
     lengths = [len(pairs[row][0].split()) for row in rows]
     assert len(set(rows)) == len(rows) == min(size, count)
     assert lengths == sorted(lengths)

@@ -20,13 +20,6 @@ from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import DataError, RunError
 
-
-@pytest.fixture(autouse=True)
-def no_page(monkeypatch):
-    """Drawn in tests of its own; half a second each time."""
-    monkeypatch.setattr("seq2seq.report.data.report_page", lambda report: "<html>")
-
-
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 TRAIN = [
     (f"I see {n} {'big ' * i}houses", f"je vois {n} {'grandes ' * i}maisons")

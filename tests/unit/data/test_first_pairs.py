@@ -17,11 +17,6 @@ VAL = [(f"a cat and {n} dogs", f"un chat et {n} chiens") for n in range(6)]
 FIRST = [pair for pair in TRAIN if "long" not in pair[0]]
 
 
-@pytest.fixture(autouse=True)
-def no_page(monkeypatch):
-    monkeypatch.setattr("seq2seq.report.data.report_page", lambda report: "<html>")
-
-
 def write(folder: Path, splits) -> None:
     folder.mkdir(exist_ok=True)
     for split, pairs in splits.items():

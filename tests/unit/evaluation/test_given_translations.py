@@ -143,17 +143,13 @@ def test_texts_without_a_reference_are_refused(tmp_path):
             evaluate(EvaluateConfig(**files))
 
 
-def test_a_record_is_replaced_by_that_of_the_same_file_only(tmp_path):
+def test_a_record_is_replaced_by_that_of_the_same_texts_only(tmp_path):
     tiny_evaluation(tmp_path, HYPOTHESES)
-    assert tiny_evaluation(tmp_path, REFERENCES).exact_matches == 4  # translated anew
+    tiny_evaluation(tmp_path, HYPOTHESES)
     before = (tmp_path / "evaluation.json").read_bytes()
-    with pytest.raises(RunError, match=r"evaluation\.json .* are of another evaluation"):
-        tiny_evaluation(tmp_path, HYPOTHESES, ["autre"] * 4)
-    files = given_files(tmp_path, REFERENCES)
-    (tmp_path / "hypothesis.txt").rename(tmp_path / "other.txt")
-    files["hypothesis"] = str(tmp_path / "other.txt")
-    with pytest.raises(RunError, match=r"evaluation\.json .* are of another evaluation"):
-        evaluate(EvaluateConfig(**files, output=str(tmp_path / "evaluation.json")))
+    for texts in ((HYPOTHESES, ["autre"] * 4), (REFERENCES, REFERENCES)):
+        with pytest.raises(RunError, match=r"evaluation\.json .* are of another evaluation"):
+            tiny_evaluation(tmp_path, *texts)
     assert (tmp_path / "evaluation.json").read_bytes() == before
 
 
@@ -171,7 +167,7 @@ def test_given_texts_may_have_the_names_of_an_evaluation(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_told_before_scoring(tmp_path, monkeypatch):
-    monkeypatch.setattr("seq2seq.evaluation.evaluate.find", lambda *_: 1 / 0)
+    monkeypatch.setattr("seq2seq.evaluation.evaluate.score_texts", lambda *_: 1 / 0)
     files = given_files(tmp_path, HYPOTHESES)
     with pytest.raises(RunError, match="cannot write the results to"):
         evaluate(EvaluateConfig(**files, output=f"{files['source']}/evaluation.json"))

@@ -21,10 +21,9 @@ from seq2seq.config import (
 )
 from seq2seq.data.pipeline import prepare
 from seq2seq.errors import DataError, RunError
-from seq2seq.evaluation import evaluate as evaluating
 from seq2seq.evaluation.evaluate import evaluate
-from seq2seq.evaluation.findings import find, stored_texts
-from seq2seq.evaluation.record import Evaluation, read_lines
+from seq2seq.evaluation.record import Evaluation, read_lines, records_of
+from seq2seq.evaluation.scores import score_texts, stored_texts
 
 PAIRS = ["the big house is here\tla grande maison est ici", "a man reads\tun homme lit",
          "the man is old\tl'homme est vieux"]  # fmt: skip
@@ -53,9 +52,15 @@ def settings(run, corpus, **changes) -> EvaluateConfig:
     return EvaluateConfig(bundle=str(run), data=corpus, device="cpu", **changes)
 
 
+def folder_of(run, name="files-test"):
+    """Of the one evaluation of a test set."""
+    [folder] = (run / "evaluation").glob(f"{name}-????????")
+    return folder
+
+
 def test_the_record_says_how_it_was_made_and_can_be_checked(run, corpus):
     record = evaluate(settings(run, corpus))
-    folder = run / "evaluation" / "files-test"
+    folder = folder_of(run)
     sources = [pair.split("\t")[0] for pair in PAIRS]
     expected = translator_of(tiny_bundle()).translate_corpus(sources)
     assert read_lines(folder / "hypotheses.txt") == [str(one) for one in expected]
@@ -68,7 +73,7 @@ def test_the_record_says_how_it_was_made_and_can_be_checked(run, corpus):
     assert (record.decode, record.label) == (asdict(tiny_bundle().decode), "files test")
     assert record.data["settings"] == asdict(corpus)
     assert Evaluation.read(folder / "evaluation.json") == record
-    again = find(stored_texts(record, folder), "fr")
+    again = score_texts(stored_texts(record, folder), "fr")
     assert {name: getattr(record, name) for name in vars(again)} == vars(again)
 
 
@@ -121,11 +126,25 @@ def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, mo
 
 def test_the_same_evaluation_is_replaced_and_no_other(run, corpus, tmp_path):
     greedy = {"decode": DecodeChanges(beam=1)}
+    other = write_lines(tmp_path / "corpus" / "other.tsv", ["en\tfr", *PAIRS[1:]])
     for _ in range(2):
         evaluate(settings(run, corpus))
         evaluate(settings(run, corpus, **greedy))
-    folders = sorted(path.name for path in (run / "evaluation").glob("*-*"))
-    assert folders == ["files-test", "files-test-2"]
+        evaluate(settings(run, corpus, precision="bfloat16"))
+        evaluate(settings(run, replace(corpus, test=str(other))))
+    found = records_of(run)
+    assert len(found) == len(list((run / "evaluation").iterdir())) == 4
+    assert [path.parent.name.removeprefix("files-test-") for path in found] == [
+        record.identity for record in found.values()
+    ]
+    bundle = tiny_bundle()
+    bundle.model.output.weight.data += 1
+    bundle.save(run / "bundle")
+    record = evaluate(settings(run, corpus))
+    assert {**records_of(run), **found} == records_of(run)
+    (run / f"evaluation/files-test-{record.identity}/evaluation.json").write_text("{")
+    evaluate(settings(run, corpus))  # whatever stands there is of this evaluation
+    assert len(records_of(run)) == 5
     output = str(tmp_path / "out")
     evaluate(settings(run, corpus, output=output))
     evaluate(settings(run, corpus, output=output))
@@ -135,25 +154,9 @@ def test_the_same_evaluation_is_replaced_and_no_other(run, corpus, tmp_path):
     assert (tmp_path / "out" / "evaluation.json").read_bytes() == before
 
 
-def test_two_at_the_same_time_do_not_overwrite_each_other(run, corpus, monkeypatch):
-    find, others = evaluating.find, [settings(run, corpus, decode=DecodeChanges(beam=1))]
-
-    def slow(*texts):
-        """Before what was translated is written, another evaluation ends."""
-        while others:
-            evaluate(others.pop())
-        return find(*texts)
-
-    monkeypatch.setattr(evaluating, "find", slow)
-    evaluate(settings(run, corpus))
-    beams = [Evaluation.read(run / "evaluation" / name / "evaluation.json").decode["beam"]
-             for name in ("files-test", "files-test-2")]  # fmt: skip
-    assert beams == [1, tiny_bundle().decode.beam]
-
-
 def test_a_name_with_a_slash_is_one_folder(run, corpus):
     evaluate(settings(run, replace(corpus, name="a/b"), training_text="none"))
-    assert (run / "evaluation" / "a-b-test" / "evaluation.json").exists()
+    assert (folder_of(run, "a-b-test") / "evaluation.json").exists()
 
 
 def test_files_of_the_user_and_older_records_are_left_alone(run, corpus, tmp_path):
@@ -164,7 +167,7 @@ def test_files_of_the_user_and_older_records_are_left_alone(run, corpus, tmp_pat
     old = write_lines(run / "evaluation" / "files-test" / "evaluation.json", ["{}"])
     evaluate(settings(run, corpus))
     assert old.read_text() == "{}\n"
-    assert (run / "evaluation" / "files-test-2" / "evaluation.json").exists()
+    assert (folder_of(run) / "evaluation.json").exists()
 
 
 def test_the_members_of_a_mixture_are_groups(run, corpus):
@@ -184,7 +187,7 @@ def test_training_text_is_translated_as_it_was_written(run, corpus):
     """Without the variants that training adds to it."""
     data = replace(corpus, variants={"capitals": 1})
     evaluate(settings(run, data, split="train", training_text="none"))
-    found = read_lines(run / "evaluation" / "files-train" / "sources.txt")
+    found = read_lines(folder_of(run, "files-train") / "sources.txt")
     assert found == [TEXTS[0], TEXTS[1], "a man"]
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +37,12 @@ from seq2seq.errors import RunError
 from seq2seq.evaluation.record import Score, TextFile
 from seq2seq.model.attention_maps import attention_maps
 from seq2seq.report.attention import attention, attention_data
+from seq2seq.report.comparison import settings_table
 from seq2seq.report.curves import CHARTS, curves, hours, tokens
 from seq2seq.report.facts import facts
-from seq2seq.report.page import report_page, settings_table, write_report
+from seq2seq.report.page import report_page, write_report
 from seq2seq.report.run import Run, read_runs
-from seq2seq.report.translations import compared, evaluated, evenly, marked, samples
+from seq2seq.report.translations import compared, evaluated, marked, samples
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -109,6 +111,13 @@ def test_texts_cannot_become_code(text, page):
 def test_numbers_of_the_head(page):
     for number in ("56.4", "54.9 to 58.1", "72.8", "1,234,567", "20.0 s", "1,025", "CPU (2 thr"):
         assert number in page.text, number
+
+
+def test_a_best_score_of_nothing_is_a_score(run_dir):
+    """Of a run whose validations got nothing right."""
+    [run] = read_runs([run_dir])
+    run = replace(run, evaluations={}, curves={"val/bleu": [(10.0, 0.0)]})
+    assert facts(run)["BLEU"] == ("0.0", "validation, best")
 
 
 def test_pictures_are_described(text, page):
@@ -290,9 +299,13 @@ def test_texts_that_were_changed_since_are_not_shown(own_dir):
     assert evaluated(read_runs([own_dir])) == []
 
 
-def test_of_many_validations_some_are_shown():
-    assert evenly(range(3), 5) == [0, 1, 2]
-    assert evenly(range(100), 4) == [0, 33, 66, 99]
+def test_of_many_validations_some_are_shown_and_the_last(own_dir):
+    lines = [json.dumps(validation(step)) + "\n" for step in range(1, 101)]
+    (own_dir / "samples.jsonl").write_text("".join(lines))
+    [part] = samples(read_runs([own_dir]))
+    steps = [int(label.split()[0]) for label in part["labels"]]
+    assert (len(steps), steps[-1], part["left_out"]) == (24, 100, 76)
+    assert {later - earlier for earlier, later in pairwise(steps)} <= {3, 4, 5}
 
 
 def test_the_viewer_has_the_weights_of_the_model():
@@ -421,14 +434,6 @@ def test_a_line_of_samples_that_was_torn_is_left_out(own_dir):
         ("config.yaml", "model: {}"),
         ("summary.json", "{"),
         ("summary.json", "[1]"),
-        ("summary.json", '{"steps": null}'),
-        ("summary.json", '{"steps": 1, "best_step": "x"}'),
-        ("data_report.json", json.dumps(asdict(data_report()) | {"read": "x"})),
-        ("data_report.json", json.dumps(asdict(data_report()) | {"dropped": []})),
-        ("data_report.json", json.dumps(asdict(data_report()) | {"words": [1]})),
-        ("data_report.json", json.dumps(asdict(data_report()) | {"vocabulary": [{"name": "x"}]})),
-        ("data_report.json", json.dumps(asdict(data_report()) | {"name": None})),
-        ("samples.jsonl", '{"step": 1, "bleu": 1, "sentences": [{}], "worst": []}\n'),
         ("data_report.json", "{}"),
         ("origin.json", '{"starts": [{}]}'),
         ("evaluation/starter-test/evaluation.json", "{"),
@@ -441,6 +446,25 @@ def test_what_is_damaged_is_one_message_with_the_file(own_dir, name, content):
         write_report([own_dir], own_dir / "report.html")
     assert str(own_dir / name) in str(caught.value)
     assert re.search("restore it|evaluate again|delete it", str(caught.value))
+    assert not (own_dir / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("summary.json", '{"steps": null}'),
+        ("summary.json", '{"steps": 1, "best_step": "x"}'),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"read": "x"})),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"dropped": []})),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"words": [1]})),
+        ("data_report.json", json.dumps(asdict(data_report()) | {"vocabulary": [{"name": "x"}]})),
+        ("samples.jsonl", '{"step": 1, "bleu": 1, "sentences": [{}], "worst": []}\n'),
+    ],
+)
+def test_a_value_that_cannot_be_shown_is_one_message_with_the_run(own_dir, name, content):
+    (own_dir / name).write_text(content)
+    with pytest.raises(RunError, match=f"a file of {own_dir} is damaged .* restore it"):
+        write_report([own_dir], own_dir / "report.html")
     assert not (own_dir / "report.html").exists()
 
 

@@ -50,5 +50,5 @@ def test_a_report_that_cannot_be_written_costs_no_score(tmp_path, caplog):
     (run / "summary.json").write_text("{")
     before = (run / "report.html").read_bytes()
     refresh_report(run)
-    assert "was not written anew" in caplog.text
+    assert f"{run / 'report.html'} was not written: " in caplog.text
     assert (run / "report.html").read_bytes() == before

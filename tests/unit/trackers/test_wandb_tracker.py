@@ -211,7 +211,9 @@ def test_a_key_of_the_old_name_and_a_token_count(monkeypatch, tmp_path):
     assert wandb_tracker.has_key()
 
 
-@pytest.mark.parametrize("url", ["localhost:8080", "http://x:99999", "ftp://x", "x"])
+@pytest.mark.parametrize(
+    "url", ["localhost:8080", "http://x:99999", "http://x:0", "ftp://x", "ftp://x:21", "x"]
+)
 def test_an_address_that_is_none_is_said_and_the_run_is_offline(url, monkeypatch, caplog):
     monkeypatch.setenv("WANDB_BASE_URL", url)
     monkeypatch.setenv("WANDB_API_KEY", "x" * 40)

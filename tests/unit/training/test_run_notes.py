@@ -13,10 +13,12 @@ import pytest
 from conftest import toy_settings
 from filelock import FileLock
 
+from seq2seq.callbacks.findings import Findings
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
+from seq2seq.trackers import make_trackers
 from seq2seq.training import run_folder, train
 from seq2seq.training.run_folder import begin_run, forget_empty_run, locked
 from seq2seq.training.train import (
@@ -159,9 +161,10 @@ def test_what_killed_processes_left_goes_and_what_a_person_wrote_stays(tmp_path)
     assert files == ["out.txt.partial"]
 
 
-@pytest.mark.parametrize(("kind", "wanted"), [("none", False), ("csv", True)])
-def test_gradient_norms_are_wanted_where_they_are_logged(tmp_path, kind, wanted):
+@pytest.mark.parametrize("kind", ["none", "csv"])
+def test_what_looks_wrong_is_told_whatever_the_logger_is(tmp_path, kind):
     settings = toy_settings(f"logger={kind}")
     run, prepared = SimpleNamespace(folder=tmp_path), SimpleNamespace(folder=tmp_path, report=None)
     found = make_callbacks(settings, run, SimpleNamespace(prepared=prepared), VALIDATION)
-    assert any(isinstance(one, GradientNorms) for one in found) == wanted
+    assert {GradientNorms, Findings} <= {type(one) for one in found}
+    assert len(make_trackers(settings.logger, tmp_path, {})) == 1

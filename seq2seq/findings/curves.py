@@ -8,8 +8,8 @@ from statistics import fmean, median
 import numpy as np
 
 from seq2seq.data.report import Report
-from seq2seq.training.findings.before import warmup_long
-from seq2seq.training.findings.record import Found, Record
+from seq2seq.findings.before import warmup_long
+from seq2seq.findings.record import Found, Record
 
 
 def diverged(run: Record) -> Found:
@@ -186,11 +186,8 @@ def frozen_block(run: Record) -> Found:
             for name in run.curves if name.startswith(prefix)}  # fmt: skip
     if not late:
         return None
-    layers = {side: run.setting(f"model.{side}_layers") for side in ("encoder", "decoder")}
-    expected = [f"{side}.{i}" for side, n in layers.items() if isinstance(n, int) for i in range(n)]
-    usual = median(fmean(norms) for norms in late.values() if norms)
-    frozen = [name for name in expected if name not in late]
-    frozen += [name for name, norms in late.items() if norms and max(norms) < 1e-5 * usual]
+    usual = median(map(fmean, late.values()))
+    frozen = [name for name, norms in late.items() if max(norms) < 1e-5 * usual]
     if not frozen:
         return None
     return (

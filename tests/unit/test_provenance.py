@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from example_run import data_report
 
+from seq2seq import provenance
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError
-from seq2seq.training import provenance
-from seq2seq.training.provenance import (
+from seq2seq.provenance import (
     DATA_REPORT,
     NAME,
     LaunchRecord,

@@ -11,7 +11,7 @@ from typing import Any
 
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.evaluation.metrics import corpus_scores, length_ratio
-from seq2seq.evaluation.record import Breakdown, Evaluation, Findings, Group
+from seq2seq.evaluation.record import Breakdown, Evaluation, Figures, Group
 from seq2seq.evaluation.resampling import bootstrap_settings
 from seq2seq.inference.text.fallback import degenerate
 
@@ -59,14 +59,14 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines()).rstrip()
 
 
-def find(texts: Texts, language: str) -> Findings:
+def score_texts(texts: Texts, language: str) -> Figures:
     """Score translations into a language.
 
     Raises:
         DataError: there are none, or not as many as references.
     """
     hypotheses, references = texts.hypotheses, texts.references
-    return Findings(
+    return Figures(
         scores=corpus_scores(hypotheses, references, language=language, intervals=True),
         intervals=bootstrap_settings(),
         sentences=len(references),
@@ -156,13 +156,13 @@ def read_groups(lines: Sequence[str]) -> dict[str, list[str]]:
 
 
 def notes_on(
-    texts: Texts, findings: Findings, overlap: Mapping[str, Any], language: str
+    texts: Texts, figures: Figures, overlap: Mapping[str, Any], language: str
 ) -> list[str]:
     """Everything that is remarkable, in words.
 
     Args:
         texts: that were scored.
-        findings: their scores.
+        figures: what follows from them.
         overlap: with the training text, as `Shared.record` gives it.
         language: of the translations.
     """
@@ -173,8 +173,8 @@ def notes_on(
         *_on_tokens(
             "references", "Take the plain text of the test set", texts.references, tokenised
         ),
-        *_on_typography(findings),
-        *_on_overlap(overlap, findings.sentences),
+        *_on_typography(figures),
+        *_on_overlap(overlap, figures.sentences),
     ]
 
 
@@ -203,8 +203,8 @@ def _on_tokens(
     ]
 
 
-def _on_typography(findings: Findings) -> list[str]:
-    values = {score.name: score.value for score in findings.scores}
+def _on_typography(figures: Figures) -> list[str]:
+    values = {score.name: score.value for score in figures.scores}
     gap = values["BLEU-punct"] - values["BLEU"]
     if gap <= GAP:
         return []

@@ -22,7 +22,7 @@ from seq2seq.files import replace_text
 
 NAME, DATA_REPORT = "origin.json", "data_report.json"
 LIBRARIES = ("torch", "lightning", "tokenizers", "sacrebleu", "datasets", "numpy")
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parent
 TIMEOUT_SECONDS = 10  # that git may take
 
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from seq2seq.data.report import Report
-from seq2seq.training.findings.record import Found, Record
+from seq2seq.data.report import RARE, Report
+from seq2seq.findings.record import Found, Record
 
 
 def warmup_long(run: Record) -> Found:
@@ -40,9 +40,10 @@ def few_kept(run: Record) -> Found:
     """Cleaning drops most of the corpus, for other reasons than languages."""
     if run.data is None or not run.data.read or columns_swapped(run):
         return None
-    share, worst = run.data.kept / run.data.read, max(run.data.dropped.items(), key=lambda i: i[1])
+    share = run.data.kept / run.data.read
     if share > 0.5:
         return None
+    worst = max(run.data.dropped.items(), key=lambda one: one[1])
     return (
         "Cleaning drops most of the corpus",
         f"{share:.0%} of {run.data.read:,} pairs are kept; {worst[0]} dropped {worst[1]:,}",
@@ -105,7 +106,7 @@ def rare_vocabulary(run: Record) -> Found:
         return None
     return (
         "The vocabulary is large for the text",
-        f"{worst['rare']:,} of {worst['size']:,} subwords ({worst['name']}) occur fewer than 10 "
-        "times",
+        f"{worst['rare']:,} of {worst['size']:,} subwords ({worst['name']}) occur fewer than "
+        f"{RARE} times",
         f"Set tokenizer.vocab_size={max(500, worst['size'] // 4)}",
     )

@@ -8,10 +8,14 @@ a planted fault, and stays silent on healthy runs.
 
 from __future__ import annotations
 
-from seq2seq.training.findings import before, curves
-from seq2seq.training.findings.record import Finding, Record
+import logging
+
+from seq2seq.findings import before, curves
+from seq2seq.findings.record import Finding, Record
 
 __all__ = ["CHECKS", "Finding", "Record", "findings"]
+
+log = logging.getLogger(__name__)
 
 CHECKS = (  # the gravest first
     curves.diverged, curves.not_learning, before.shuffled_targets, before.columns_swapped,
@@ -23,6 +27,17 @@ CHECKS = (  # the gravest first
 
 
 def findings(record: Record) -> list[Finding]:
-    """All that looks wrong; the kind of a finding is the name of its check."""
-    found = {check.__name__: check(record) for check in CHECKS}
-    return [Finding(kind, *one) for kind, one in found.items() if one is not None]
+    """All that looks wrong; the kind of a finding is the name of its check.
+
+    A check that fails is named in the log: no diagnostic ends a run.
+    """
+    found = []
+    for check in CHECKS:
+        try:
+            one = check(record)
+        except Exception as error:
+            log.warning("the check %s failed, which the run survives: %r", check.__name__, error)
+            continue
+        if one is not None:
+            found.append(Finding(check.__name__, *one))
+    return found
