@@ -25,7 +25,7 @@ from yaml import MarkedYAMLError
 
 from seq2seq.cli.names import OWN_NAMES, settings_of, unknown
 from seq2seq.config import Checked, CorpusConfig
-from seq2seq.errors import ConfigError, UserError, nearest
+from seq2seq.errors import ConfigError, UserError, install, nearest
 
 SEVERAL = ("-m", "--multirun")
 SWITCHES = (*SEVERAL, "--resolve")  # of Hydra; those that are offered
@@ -171,7 +171,7 @@ def explain(error: Exception, schema: type[Any]) -> str:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
         extra = name.partition("_")[0]
         if group in ("hydra/launcher", "hydra/sweeper") and extra in EXTRAS:
-            return f"{group}={name} needs a package: pip install 'seq2seq[{extra}]'"
+            return f"{group}={name} needs a package: {install(extra)}"
         options = [option for option in error.options if not option.startswith("_")]
         return f"{group}={name} is not known: {nearest(name, options)}"
     if isinstance(error, OverrideParseException):

@@ -126,4 +126,4 @@ def test_a_missing_plugin_is_named(file, extra):
     from seq2seq.config import TrainConfig
 
     error = MissingConfigException("not there", file, options=["basic"])
-    assert explain(error, TrainConfig).endswith(f"needs a package: pip install 'seq2seq[{extra}]'")
+    assert explain(error, TrainConfig).endswith(f"needs a package: pip install -e '.[{extra}]'")

@@ -444,9 +444,9 @@ def test_absurd_sizes_are_refused_before_they_take_memory_or_time(sizes, folder)
     ("decode", "said"),
     [
         ({"beam": 10**9}, "decode.beam=1000000000 is too large: it must be at most 1000"),
-        ({"max_extra": 10**12}, "decode.max_extra=1000000000000 is absurd"),
-        ({"max_ratio": 1e300}, "is absurd"),
-        ({"max_ratio": float("inf")}, "is"),
+        ({"max_extra": 10**12}, "decode.max_extra=1000000000000 is too large: it must be at most"),
+        ({"max_ratio": 1e300}, "decode.max_ratio=1e+300 is too large: it must be at most 1000"),
+        ({"max_ratio": float("inf")}, "decode.max_ratio=inf is too large"),
         ({"beam": "five"}, "decode.beam='five' is no int"),
         ({"beam": 2.0}, "decode.beam=2.0 is no int"),
         ({"beam": True}, "decode.beam=True is no int"),
@@ -464,7 +464,7 @@ def test_a_size_of_another_type_is_refused(value, said, folder):
 
 
 def test_a_config_nested_without_end_is_refused(folder):
-    (folder / "config.json").write_text("[" * 200_000)
+    (folder / "config.json").write_text('{"a":' * 200_000)
     assert "lie too deep inside each other" in refused(folder)
 
 
