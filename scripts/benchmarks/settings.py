@@ -21,7 +21,6 @@ from seq2seq.config import (
     unchecked,
 )
 from seq2seq.config.checked import group, setting
-from seq2seq.config.commands import DEVICES
 
 
 class DataBenchmarkConfig(PrepareConfig):
@@ -83,7 +82,7 @@ class DecodeBenchmarkConfig(Checked):
     warmup_calls: int = setting(2, "calls that do not count, in each measurement", at_least=0)
     calls: int = setting(10, "calls that count, in each measurement", at_least=1)
     repeats: int = setting(3, "measurements of each setting, in turns", at_least=1)
-    device: str = setting("auto", "where the model runs", choices=DEVICES)
+    device: str = setting("auto", "where the model runs: auto, cpu, cuda or cuda:1")
     seed: int = setting(1, "of weights and sentences")
 
     def rules(self) -> Iterator[str]:

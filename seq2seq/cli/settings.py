@@ -1,6 +1,7 @@
 """From the command line and YAML files to checked dataclasses, by Hydra.
 
-Everything below the entry points receives plain dataclasses; only this file knows Hydra.
+Everything below the entry points receives plain dataclasses. Of Hydra know `explain.py`, which
+words its errors, and `sweep.py`, which it calls for each of several runs.
 """
 
 from __future__ import annotations
@@ -56,6 +57,12 @@ OF_NEW_RUNS = {  # settings that do not go with `resume`, and what they do
     "init_from": "starts a new one from the weights of another",
     "dry_run": "says what a new one would take",
     "debug": "chooses a short run of its own (trainer.profile=true profiles any)",
+}
+# Hydra composes settings here: runs make and name their own folders and logs.
+COMPOSES_ONLY = {
+    "run": {"dir": "."},
+    "sweep": {"dir": ".", "subdir": "."},
+    "output_subdir": None,
 }
 COMMANDS = {script: command for command, script in SCRIPT_NAMES.items()}  # YAML files likewise
 
@@ -168,6 +175,7 @@ def register(config_name: str, schema: type[Settings]) -> None:
     if groups_of(schema).get("model") is not None:
         node.model = MISSING
     store.store(name=f"{config_name}_schema", node=node)
+    store.store(name="composes_only", node=COMPOSES_ONLY, package="hydra")
     for name, part in ARCHITECTURES.items():
         store.store(group="model", name=f"_{name}", node=part)
 
@@ -190,11 +198,18 @@ def _to_settings(config: DictConfig, overrides: Sequence[str], schema: type[Sett
         values = _fine_tuned(config, keys, values, str(values["init_from"]))
     if values.get("run_dir") is not None and _restarted(Path(values["run_dir"])):
         values["resume"] = values["run_dir"]
-    return build(schema, values)
+    return build(schema, values, overrides)
 
 
-def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
+def build(
+    schema: type[Settings], values: dict[str, Any], given: Sequence[str] = ()
+) -> Settings:
     """Make a settings object from nested dicts, reporting the problems of all parts together.
+
+    Args:
+        schema: its class.
+        values: the settings.
+        given: those that the command line names, as typed.
 
     Raises:
         ConfigError: some values are impossible.
@@ -209,7 +224,8 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
             problems += _added(schema, f"{name}.members.{member}", CorpusConfig, own)
         parts[name] = unchecked(part, parts[name])
         problems += parts[name].problems()
-    problems += unchecked(schema, parts).problems()
+    made = unchecked(schema, parts)
+    problems += [*made.problems(), *made.idle(given)]
     if problems:
         raise ConfigError(problems)
     for part in parts.values():
