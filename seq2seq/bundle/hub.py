@@ -194,7 +194,13 @@ def hub_card(bundle: Bundle, license: str | None = None) -> str:
         model_name=bundle.model.config.name,
         eval_results=results or None,
     )
-    return f"---\n{metadata.to_yaml()}\n---\n\n{model_card(bundle)}"
+    card = model_card(bundle)
+    if bundle.normalise:
+        card += (
+            f"\nSources were normalised in training ({', '.join(bundle.normalise)}), which "
+            "`seq2seq.text.normaliser` does; the Transformers library reads texts as they are.\n"
+        )
+    return f"---\n{metadata.to_yaml()}\n---\n\n{card}"
 
 
 def push(folder: Path, name: str, private: bool = True) -> str:

@@ -13,7 +13,7 @@ import torch
 
 from seq2seq.bundle import bundle as module
 from seq2seq.bundle.bundle import Bundle, load_bundle
-from seq2seq.bundle.config import FILES
+from seq2seq.bundle.config import FILES, bundle_digest
 from seq2seq.bundle.find import bundle_folder
 from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import Tokenizer
@@ -272,13 +272,26 @@ def test_a_save_that_fails_leaves_the_old_bundle_whole(step, vocabularies, folde
     assert [f.name for f in folder.parent.iterdir()] == ["bundle"]
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_digest_is_of_the_model_and_not_of_its_card(name, folder):
+    known = bundle_digest(folder)
+    (folder / "README.md").write_text("Mine.")
+    assert bundle_digest(folder) == known
+    (folder / name).write_bytes((folder / name).read_bytes() + b" ")
+    assert bundle_digest(folder) != known
+
+
 def test_a_rename_that_fails_leaves_a_bundle_in_place(vocabularies, folder, monkeypatch):
-    def fail(*args):
-        raise OSError(5, "Input/output error")
+    rename = Path.rename
+
+    def fail(path, target):
+        if path.name.endswith(".partial"):
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
 
     newer = make(vocabularies, seed=1)
     with monkeypatch.context() as patch:
-        patch.setattr("seq2seq.bundle.bundle.os.replace", fail)
+        patch.setattr(Path, "rename", fail)
         with pytest.raises(RunError, match="Input/output"):
             newer.save(folder)
     assert load_bundle(folder)
