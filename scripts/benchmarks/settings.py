@@ -21,6 +21,7 @@ from seq2seq.config import (
     unchecked,
 )
 from seq2seq.config.checked import group, setting
+from seq2seq.config.commands import device_is_named
 
 
 class DataBenchmarkConfig(PrepareConfig):
@@ -86,6 +87,7 @@ class DecodeBenchmarkConfig(Checked):
     seed: int = setting(1, "of weights and sentences")
 
     def rules(self) -> Iterator[str]:
+        yield from device_is_named(self.device)
         most = self.model.max_length
         if self.length > most:
             yield f"length={self.length} is more than the model takes (model.max_length={most})"

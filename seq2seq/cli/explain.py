@@ -37,7 +37,6 @@ HOW = (
     "settings are given as name=value, without spaces, for example model=base; put quotes around "
     "a value with special characters: 'name=\"value\"'"
 )
-NO_PRESET = ("decode", "experiment", "debug")  # groups of which none need be chosen
 EXTRAS = ("optuna", "submitit")  # optional packages that are plugins of Hydra
 VALUES = {
     bool: "true or false", int: "a whole number", float: "a number", str: "text",
@@ -133,8 +132,6 @@ def _wrong_preset(argument: str, presets: Mapping[str, Sequence[str]]) -> Iterat
         yield f"{argument}: there is always one {group}; choose another"
     elif group == "data" and "/" in value:
         yield f"{argument} is a path, not a preset: for text of yours, data=files data.path={value}"
-    elif value == "null" and group in NO_PRESET:
-        return
     elif value not in presets[group] and not value.startswith("{"):
         yield f"{argument} is not known: {nearest(value, presets[group])}"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
+from seq2seq.errors import ConfigError
 
 
 class ReportOptions(Checked, section="option"):
@@ -22,12 +24,6 @@ class ReportOptions(Checked, section="option"):
     def rules(self) -> Iterator[str]:
         if not self.runs:
             yield "nothing to report on: name the folder of a run, seq2seq report runs/demo"
-        elif len(self.runs) > 1:
-            runs = " ".join(map(str, self.runs))
-            yield (
-                "a report is of one run; several stand beside each other by seq2seq compare "
-                f"{runs} --output {self.output or 'compared.html'}"
-            )
 
 
 COMMAND = Command(
@@ -46,6 +42,10 @@ def main() -> None:
 
 
 def _run(options: ReportOptions) -> None:
+    if len(options.runs) > 1:
+        instead = shlex.join(map(str, [*options.runs, "--output", options.output or "both.html"]))
+        why = "a report is of one run; several stand beside each other: seq2seq compare"
+        raise ConfigError([f"{why} {instead}"])
     from seq2seq.report.page import write_report  # torch takes seconds to load
 
     output = options.output or options.runs[0] / "report.html"

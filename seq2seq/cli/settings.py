@@ -28,7 +28,7 @@ from yaml import YAMLError
 from seq2seq.cli.exits import run_command
 from seq2seq.cli.explain import SEVERAL, check_arguments, explain, take_flags
 from seq2seq.cli.help import help_text, take_help
-from seq2seq.cli.names import choices_of, presets_of, resources, settings_of, unknown
+from seq2seq.cli.names import choices_of, defaults_of, presets_of, resources, settings_of, unknown
 from seq2seq.cli.sweep import Sweep
 from seq2seq.config import (
     ARCHITECTURES,
@@ -95,6 +95,9 @@ def hydra_command(
         if several and not hasattr(schema, "run_dir"):
             once = f"{several.pop()} trains several runs: give this command once for each"
             raise ConfigError([once])
+        # Hydra cannot read what its own files say of a group of which nothing is chosen.
+        empty = [f"{name}=null" for name, one in defaults_of(config_name).items() if one is None]
+        arguments = [argument for argument in arguments if argument not in empty]
         if not several:  # else a comma parts several values
             arguments = [as_hydra_reads(argument, schema, presets) for argument in arguments]
         check_arguments(arguments, schema, presets, flags)

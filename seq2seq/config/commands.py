@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any
@@ -28,6 +29,12 @@ from seq2seq.config.trainer import TrainerConfig
 
 # Settings of `evaluate` that do nothing for translations that are there.
 OF_MODELS = ("data", "split", "decode", "precision", "device", "training_text")
+
+
+def device_is_named(device: str) -> Iterator[str]:
+    """Whether this machine has the device is seen when the model is loaded."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+        yield f"device={device} is not known: give auto, cpu, cuda or cuda:NUMBER"
 
 
 class TrainConfig(Checked):
@@ -154,6 +161,7 @@ class EvaluateConfig(Checked):
             yield f"output={self.output}: the results of this go to {kind}"
         if self.comet is not None and files and self.source is None:
             yield "comet= reads what was translated, too: give source=FILE"
+        yield from device_is_named(self.device)
         if ".." in self.data.name.split("/"):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"
 

@@ -63,7 +63,7 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train model=tiny/": "model=tiny/ is not known: did you mean 'tiny'?",
     "train model=../model/tiny": f"model=../model/tiny is not known: choose one of: {SIZES}",
     "train model=_transformer": f"model=_transformer is not known: choose one of: {SIZES}",
-    "train experiment=null debug=null decode=null seed=x": "seed=x: give a whole number",
+    "train experiment=null debug=null seed=x": "seed=x: give a whole number",
     "train ~model": "~model: there is always one model; choose another",
     "train debug=true": "debug=true is not known: choose one of: fast, overfit, profile",
     "prepare data=multi3k": "data=multi3k is not known: did you mean 'multi30k'?",
