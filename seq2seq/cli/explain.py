@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
@@ -161,6 +162,15 @@ def _wrong_setting(
 
 
 # After Hydra
+
+
+def values_of(config: DictConfig, schema: type[Any]) -> dict[str, Any]:
+    """Composed settings as nested dicts, checked by type only."""
+    try:
+        values: Any = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError([explain(error, schema)]) from error
+    return {str(key): value for key, value in values.items()}
 
 
 def explain(error: Exception, schema: type[Any]) -> str:
