@@ -67,9 +67,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             restored(path)
             raise
         sync(path.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        _remove(partial)
 
 
 def restored(path: Path) -> Path:
@@ -83,14 +83,23 @@ def restored(path: Path) -> Path:
 
 def _set_aside(path: Path) -> Path:
     old = _old(path)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
     if path.exists():
         path.rename(old)
     return old
 
 
 def _old(path: Path) -> Path:
-    return path.with_name(f".{path.name}.old")
+    return path.parent / f".{path.name}.old"  # of `.`, too, which has no name
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, a file or a link, if it is there and can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -118,10 +127,7 @@ def checksum(path: Path) -> str:
 def remove_leftovers(folder: Path) -> None:
     """Remove what processes left that were killed while they wrote; none may write there now."""
     for path in folder.glob(f"*.{8 * '[0-9a-f]'}.partial"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        _remove(path)
 
 
 def sync(path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import threading
 from pathlib import Path
 
@@ -67,13 +66,23 @@ def test_a_folder_is_there_whenever_its_replacing_is_killed(tmp_path, monkeypatc
 
     with monkeypatch.context() as patch, contextlib.suppress(Killed):
         patch.setattr(Path, "rename", kill)
-        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr("seq2seq.files._remove", lambda _: None)
         write_folder(path, "new")
     assert (restored(path) / "file").read_text() == ("old" if at < 2 else "new")
     write_folder(path, "newer")
     remove_leftovers(tmp_path)
     assert (path / "file").read_text() == "newer"
     assert [each.name for each in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_a_link_to_a_folder_is_replaced_and_what_it_leads_to_stays(tmp_path):
+    write_folder(tmp_path / "other", "other")
+    (tmp_path / "bundle").symlink_to(tmp_path / "other")
+    for text in ("new", "newer"):
+        write_folder(tmp_path / "bundle", text)
+        assert (tmp_path / "bundle" / "file").read_text() == text
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["bundle", "other"]
+    assert (tmp_path / "other" / "file").read_text() == "other"
 
 
 def test_a_folder_stays_if_the_disk_fails(tmp_path, monkeypatch):

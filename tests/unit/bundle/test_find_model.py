@@ -29,6 +29,11 @@ def test_the_named_model_wins(tmp_path, monkeypatch):
         find_model("nowhere")
 
 
+def test_the_folder_where_one_stands_can_be_named(general, monkeypatch):
+    monkeypatch.chdir(general)
+    assert find_model(".") == (Path(), "named")
+
+
 def test_then_the_environment(tmp_path, monkeypatch):
     other = tmp_path / "other"
     other.mkdir()
