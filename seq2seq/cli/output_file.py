@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from seq2seq.bundle.config import bundle_digest
-from seq2seq.bundle.find import bundle_folder, is_exported
 from seq2seq.cli.options import flat
 from seq2seq.cli.records import Record
 from seq2seq.cli.translate_options import TranslateOptions
@@ -141,7 +140,7 @@ def _precision(options: TranslateOptions) -> str:
 
 def _digest(folder: Path) -> str:
     """Of a run, a bundle, or what one was converted to."""
-    return bundle_digest(folder if is_exported(folder) else bundle_folder(folder))
+    return bundle_digest(folder / "bundle" if (folder / "bundle").is_dir() else folder)
 
 
 def _joined(records: Sequence[Record], lines: Sequence[str]) -> str:
