@@ -32,7 +32,8 @@ GONE: dict[tuple[str, str], str] = {
        for name in ("--check", "-h", "--help")},
     **{("yaml of prepare_data", name): "prepare.engine=ray" for name in ("task", "tasks")},
     ("options of export.py", "{ctranslate2}"): "FORMAT, with the same choice",
-    ("yaml", "compare_attention"): "benchmark.py train and decode, of model=base_gqa and others",
+    **{(part, "compare_attention"): "benchmark.py train and decode, of model=base_gqa and others"
+       for part in ("yaml", "presets of .")},
     ("options of make_dashboard.py", "--report"): "seq2seq report writes a page to be given on",
     ("options of attention_figures.py", "--force"): "--output names a new folder",
     **{("options of attention_figures.py", name): "translate --attention FILE"
