@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from seq2seq.errors import UserError
+from seq2seq.errors import UserError, install
 
 NAME = "Translation"
 STEP = "trainer/global_step"
@@ -133,6 +133,6 @@ def _package() -> tuple[Any, Any]:
     except ImportError as error:
         raise UserError(
             "a dashboard is built by the package wandb-workspaces, which is not there: "
-            "pip install -e '.[dashboard]'"
+            f"{install('dashboard')}"
         ) from error
     return workspaces, reports

@@ -68,6 +68,11 @@ def nearest(word: str, valid: Iterable[str]) -> str:
     return f"choose one of: {', '.join(options)}"
 
 
+def install(extra: str) -> str:
+    """The command that installs optional packages, by their name in `pyproject.toml`."""
+    return f"pip install -e '.[{extra}]'" if SCRIPTS.is_dir() else f"pip install 'seq2seq[{extra}]'"
+
+
 def command_line(command: str, *arguments: object) -> str:
     """A command as it can be pasted into a shell, such as `seq2seq train resume=runs/demo`.
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import logging
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,78 @@ def replace_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A new folder to write to, which takes the place of `path` when the block ends well.
+
+    No system call puts a folder in the place of a full one, so the old one is `.NAME.old` for a
+    moment: where a process was killed then, `restored` puts it back. If the block raises, or the
+    disk fails, what stood at `path` stays.
+    """
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        for written in (*partial.iterdir(), partial):
+            sync(written)
+        old = _set_aside(restored(path))
+        try:
+            partial.rename(path)
+        except OSError:
+            restored(path)
+            raise
+        sync(path.parent)
+        _remove(old)
+    finally:
+        _remove(partial)
+
+
+def restored(path: Path) -> Path:
+    """A folder, put back if a process was killed while `atomic_folder` was replacing it."""
+    old = _old(path)
+    if old.is_dir() and not path.exists():
+        with suppress(OSError):  # another process was faster, or may write here
+            old.rename(path)
+    return path
+
+
+def _set_aside(path: Path) -> Path:
+    old = _old(path)
+    _remove(old)
+    if path.exists():
+        path.rename(old)
+    return old
+
+
+def _old(path: Path) -> Path:
+    return path.parent / f".{path.name}.old"  # of `.`, too, which has no name
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, a file or a link, if it is there and can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object that a file holds.
+
+    Raises:
+        OSError: the file is missing or cannot be read.
+        ValueError: it holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("its objects and lists lie too deep inside each other") from None
+    if not isinstance(content, dict):
+        raise ValueError("it holds no JSON object")
+    return content
+
+
 def checksum(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
@@ -51,9 +125,9 @@ def checksum(path: Path) -> str:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what processes that were killed in `atomic_write` left; none may write there now."""
+    """Remove what processes left that were killed while they wrote; none may write there now."""
     for path in folder.glob(f"*.{8 * '[0-9a-f]'}.partial"):
-        path.unlink(missing_ok=True)
+        _remove(path)
 
 
 def sync(path: Path) -> None:

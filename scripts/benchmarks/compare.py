@@ -2,7 +2,7 @@
 
 python scripts/benchmarks/compare.py ../before . --pairs 10 -- train model=tiny repeats=1
 
-What stands behind `--` is given to `scripts/benchmark.py` of both checkouts. For each line that it
+What stands behind `--` is given to `scripts/benchmark.py` of both checkouts. For each speed that it
 prints: the medians of both sides, the ratio after / before (the geometric mean over the pairs) and
 its 95 % interval by Student's t on the logarithms; in words to the error output, as JSON to stdout.
 """
@@ -82,6 +82,9 @@ def main() -> None:
             print(f"pair {number + 1} of {options.pairs}: {side}", file=sys.stderr)
             sides[side].append(run(getattr(options, side), options.arguments))
     for before, after in zip(*(zip(*sides[side], strict=True) for side in sides), strict=True):
+        if not {*METRICS} & after[0].keys():
+            print(f"left out, as it tells no speed: {after[0]}", file=sys.stderr)
+            continue
         found = compared(before, after)
         low, high = found["interval"]
         about = ", ".join(f"{name}={found[name]}" for name in ABOUT if name in found)

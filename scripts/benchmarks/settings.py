@@ -1,4 +1,4 @@
-"""Settings of the benchmarks (`configs/benchmark_*.yaml`, `configs/compare_attention.yaml`)."""
+"""Settings of the benchmarks (`configs/benchmark_*.yaml`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from seq2seq.config import (
     unchecked,
 )
 from seq2seq.config.checked import group, setting
-from seq2seq.config.commands import DEVICES
+from seq2seq.config.commands import device_is_named
 
 
 class DataBenchmarkConfig(PrepareConfig):
@@ -83,28 +83,11 @@ class DecodeBenchmarkConfig(Checked):
     warmup_calls: int = setting(2, "calls that do not count, in each measurement", at_least=0)
     calls: int = setting(10, "calls that count, in each measurement", at_least=1)
     repeats: int = setting(3, "measurements of each setting, in turns", at_least=1)
-    device: str = setting("auto", "where the model runs", choices=DEVICES)
+    device: str = setting("auto", "where the model runs: auto, cpu, cuda or cuda:1")
     seed: int = setting(1, "of weights and sentences")
 
     def rules(self) -> Iterator[str]:
+        yield from device_is_named(self.device)
         most = self.model.max_length
         if self.length > most:
             yield f"length={self.length} is more than the model takes (model.max_length={most})"
-
-
-class CompareConfig(Checked):
-    """All settings of `scripts/compare_attention.py`."""
-
-    model: ModelConfig = group(TransformerConfig)  # sizes that variants share
-    sentences: int = setting(64, "sentences of a batch", at_least=1, at_most=2**16)
-    length: int = setting(24, "of each sentence in tokens", at_least=2, at_most=2**16)
-    vocab_size: int = setting(8000, "subwords of the variants", at_least=4, at_most=2**16)
-    repeats: int = setting(5, "measurements of each; the median counts", at_least=1, at_most=2**16)
-    device: str = setting("auto", "where the model runs", choices=DEVICES)
-
-    def rules(self) -> Iterator[str]:
-        if not isinstance(self.model, TransformerConfig):
-            yield (
-                f"model={self.model.name} has no heads to vary: choose a transformer, such as "
-                "model=base; the recurrent model is compared with each"
-            )

@@ -70,7 +70,7 @@ def keep(run: Path, folder: Path, *, replace: bool = False) -> None:
     found = read_run(run, run.name)
     if not found.evaluations:
         raise RunError(
-            f"{run} was not evaluated: python scripts/evaluate.py model={run} first, as a result "
+            f"{run} was not evaluated: python scripts/evaluate.py bundle={run} first, as a result "
             "is a score"
         )
     texts = {}

@@ -36,7 +36,7 @@ WEIGHTS = torch.float16
 METRICS = ("BLEU", "chrF2")
 COST = ("hardware", "updates", "time of updates", "speed")
 SECTIONS = ("## Training data", "## Known weaknesses")  # of the notes
-USE = """    translate "hello world"       # with --model general, where there are runs of your own
+USE = """    translate "hello world"       # where another was chosen with --use: --model general
     python scripts/train.py init_from=general data=files data.path=FOLDER    # to fine-tune it
 
 In Python, `Translator.load()` of `seq2seq` reads it."""
@@ -87,7 +87,7 @@ def _require_scored(run: Run) -> None:
         raise RunError(
             f"{run.folder} is not finished: python scripts/train.py resume={run.folder} first"
         )
-    evaluate = f"python scripts/evaluate.py model={run.folder} data=NAME split=test"
+    evaluate = f"python scripts/evaluate.py bundle={run.folder} data=NAME split=test"
     if not run.evaluations:
         raise RunError(f"{run.folder} was not evaluated: {evaluate} first, for its card")
     weights = checksum(bundle_folder(run.folder) / "model.safetensors")

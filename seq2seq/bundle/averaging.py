@@ -7,9 +7,9 @@ validated after step N, with their BLEU in the file's metadata.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,13 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from seq2seq.bundle.bundle import load_bundle, unique_weights
+from seq2seq.bundle.bundle import unique_weights
 from seq2seq.bundle.config import read_config
-from seq2seq.bundle.find import bundle_folder
-from seq2seq.config import FREE_OF_WEIGHTS, AverageConfig
+from seq2seq.config import FREE_OF_WEIGHTS
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, RunError, command_line
 from seq2seq.files import atomic_write
 from seq2seq.model.translation_model import TranslationModel
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -94,24 +91,30 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
         BundleError: a file is damaged, or holds other tensors than the first.
     """
     files: list[Any] = []
-    try:
-        for path in paths:
+    for path in paths:
+        with _reading(path):
             files.append(safe_open(path, "pt"))
-            if sorted(files[-1].keys()) != sorted(files[0].keys()):
-                raise BundleError(f"{path} and {paths[0]} hold weights of different models")
-        names = list(files[0].keys())
-        return {name: _mean([file.get_tensor(name) for file in files]) for name in names}
+        if sorted(files[-1].keys()) != sorted(files[0].keys()):
+            raise BundleError(f"{path} and {paths[0]} hold weights of different models")
+    found = {}
+    for name in list(files[0].keys()):
+        tensors = []
+        for path, file in zip(paths, files, strict=True):
+            with _reading(path):
+                tensors.append(file.get_tensor(name))
+        total = sum(tensor.double() for tensor in tensors)
+        found[name] = (total / len(files)).to(torch.promote_types(tensors[0].dtype, torch.float32))
+    return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (SafetensorError, OSError) as error:
         raise BundleError(
             f"cannot read the weights {path}: {error}. The file is damaged or incomplete"
         ) from error
-
-
-def _mean(tensors: list[Tensor]) -> Tensor:
-    total = torch.zeros_like(tensors[0], dtype=torch.float64)
-    for tensor in tensors:
-        total += tensor
-    return (total / len(tensors)).to(torch.promote_types(tensors[0].dtype, torch.float32))
 
 
 @torch.no_grad()
@@ -122,56 +125,7 @@ def fill(model: TranslationModel, weights: dict[str, Tensor]) -> None:
         own[name].copy_(value)
 
 
-def average(config: AverageConfig) -> Path:
-    """Run `scripts/average_checkpoints.py`: write the bundle of an average; returns its folder.
-
-    Raises:
-        UserError: the models cannot be averaged, or the output exists already.
-    """
-    output = Path(str(config.output))
-    if output.exists():
-        raise RunError(f"output={output} exists already: choose another folder, or delete it")
-    if config.run is not None:
-        bundle = load_bundle(config.run)
-        paths, steps = _of_run(Path(config.run), config)
-        made: dict[str, Any] = {"step": steps[-1], "averaged": [f"step {n}" for n in steps]}
-    else:
-        folders = [bundle_folder(name) for name in config.inputs]
-        _require_same_model(folders)
-        bundle = load_bundle(folders[0])
-        paths = [folder / "model.safetensors" for folder in folders]
-        made = {"averaged": list(config.inputs)}
-    fill(bundle.model, average_weights(paths))
-    training = {**bundle.training, "scores": {}, **made}  # its scores are not known yet
-    replace(bundle, training=training).save(output)
-    log.info(
-        "averaged    %s\nbundle      %s\nevaluate    %s",
-        *(", ".join(path.stem if config.run else str(path.parent) for path in paths), output),
-        command_line("evaluate", f"bundle={output}", "data=NAME"),
-    )
-    return output
-
-
-def _of_run(run_dir: Path, config: AverageConfig) -> tuple[list[Path], list[int]]:
-    """The chosen snapshots of a run and their steps."""
-    found = read_snapshots(run_dir)
-    if len(found) < config.average:
-        remedy = (
-            f"take average={len(found)}, or train"
-            if len(found) > 1
-            else "an average needs two and more. Train"
-        )
-        raise RunError(
-            f"the run {run_dir} has {len(found) or 'no'} snapshot{'s' * (len(found) != 1)}, and "
-            f"average={config.average} were asked for: {remedy} with checkpoint.average="
-            f"{config.average}, which keeps the weights of so many validations; or average "
-            "bundles: inputs=[FOLDER,FOLDER]"
-        )
-    chosen = choose(found, config.average, config.by)
-    return [snapshot.path for snapshot in chosen], [snapshot.step for snapshot in chosen]
-
-
-def _require_same_model(folders: list[Path]) -> None:
+def require_same_model(folders: list[Path]) -> None:
     """Raise BundleError where bundles differ in model, vocabulary or normalisation, naming it."""
     first = read_config(folders[0] / "config.json")
     words = Vocabularies.load(folders[0]).content_hash()

@@ -9,7 +9,6 @@ README.md           model card
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -38,7 +37,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError
-from seq2seq.files import checksum, sync
+from seq2seq.files import atomic_folder, checksum
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
@@ -79,26 +78,15 @@ class Bundle(Trained):
         weights = unique_weights(self.model)
         if dtype is not None:
             weights = {name: _rounded(name, value, dtype) for name, value in weights.items()}
-        partial, old = (folder.with_name(folder.name + end) for end in (".partial", ".old"))
-        shutil.rmtree(partial, ignore_errors=True)
         try:
-            self._write(partial, weights, model_card(self) if card is None else card)
-            shutil.rmtree(old, ignore_errors=True)
-            if folder.exists():
-                folder.rename(old)
-            os.replace(partial, folder)
-            sync(folder.parent)
+            with atomic_folder(folder) as partial:
+                self._write(partial, weights, model_card(self) if card is None else card)
         except (SafetensorError, OSError) as error:
-            if old.exists() and not folder.exists():
-                old.rename(folder)
-            shutil.rmtree(partial, ignore_errors=True)
             raise RunError(
                 f"the bundle {folder} cannot be written: {error}. Make room or mend the folder"
             ) from error
-        shutil.rmtree(old, ignore_errors=True)
 
     def _write(self, folder: Path, weights: dict[str, torch.Tensor], card: str) -> None:
-        folder.mkdir(parents=True)
         safetensors.torch.save_file(weights, str(folder / WEIGHTS))
         self.vocabularies.save(folder)
         checksums = {path.name: checksum(path) for path in sorted(folder.iterdir())}
@@ -119,8 +107,6 @@ class Bundle(Trained):
         # The library makes the file readable for its owner alone; a bundle is made to be given.
         shutil.copymode(folder / "config.json", folder / WEIGHTS)
         (folder / "README.md").write_text(card, encoding="utf-8")
-        for path in (*folder.iterdir(), folder):
-            sync(path)
 
 
 def unique_weights(model: TranslationModel) -> dict[str, torch.Tensor]:

@@ -17,10 +17,13 @@ def model_card(bundle: Bundle) -> str:
     """In Markdown, from what the bundle itself knows."""
     made = bundle.training
     data = made.get("config", {}).get("data", {}).get("name", "unknown data")
-    parts = [
-        *making(bundle),
+    scores = [
         f"Scores on the validation split of `{data}`, on detokenised, cased text:",
         "\n".join(_scores(made)) or "- not known",
+    ]
+    parts = [
+        *making(bundle),
+        *(() if "imported" in made else scores),  # nobody knows those of an imported model
         "It translates sentences like those it was trained on; for other text its output may be "
         "fluent and wrong.",
         '    translate --model THIS_FOLDER "hello world"',

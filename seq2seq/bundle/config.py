@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,18 +12,17 @@ from typing import Any, get_type_hints
 from seq2seq import __version__
 from seq2seq.config import ARCHITECTURES, CleaningConfig, DecodeConfig, ModelConfig, migrated
 from seq2seq.config.renames import REMOVED
+from seq2seq.data.vocabularies import JOINT, SEPARATE
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, UserError, nearest
-from seq2seq.files import checksum
+from seq2seq.files import checksum, read_json
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
 WEIGHTS = "model.safetensors"
 FILES = ("config.json", WEIGHTS)  # and vocabularies
-# Search settings that no model was validated with: a slip, or somebody who wants all memory.
-MOST = {"n_best": 1000, "max_extra": 10**5, "max_ratio": 1000, "min_ratio": 1000,
-        "min_length": 10**5, "batch_tokens": 2**24}  # fmt: skip
+MODEL = (*FILES, "model.bin", JOINT, *SEPARATE)  # what makes one, here or for CTranslate2
 
 
 class DamagedBundle(BundleError):
@@ -93,7 +92,7 @@ def read_config(path: Path) -> BundleConfig:
     Raises:
         BundleError: it is missing, foreign, damaged or of another format.
     """
-    config = migrated(_read_json(path))
+    config = migrated(_of_our_format(path))
     try:
         sizes = dict(config["model"])
         # Bundles of before there was a choice do not name it.
@@ -140,11 +139,7 @@ def _decode(path: Path, stored: dict[str, Any]) -> DecodeConfig:
     if gone:
         said = ", ".join(f"decode.{name}={value}" for name, value in gone.items())
         log.warning("%s asks for %s, which is gone: a plain beam searches instead", path, said)
-    decode = DecodeConfig(**_typed(DecodeConfig, "decode", kept))
-    for name, most in MOST.items():
-        if (value := getattr(decode, name)) > most:
-            raise ValueError(f"decode.{name}={value} is absurd: it is {most} at most")
-    return decode
+    return DecodeConfig(**_typed(DecodeConfig, "decode", kept))
 
 
 def _training(stored: dict[str, Any]) -> dict[str, Any]:
@@ -153,17 +148,12 @@ def _training(stored: dict[str, Any]) -> dict[str, Any]:
     return stored | {"config": migrated(settings)} if isinstance(settings, dict) else stored
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _of_our_format(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(path)
     except (OSError, ValueError) as error:
         raise DamagedBundle(f"cannot read {path}: {error}. Copy the whole bundle again") from error
-    except RecursionError:
-        raise DamagedBundle(
-            f"cannot read {path}: its objects and lists lie too deep inside each other. Copy the "
-            "whole bundle again"
-        ) from None
-    if not isinstance(config, dict) or "format" not in config:
+    if "format" not in config:
         raise BundleError(
             f"{path} was not written by this project (it names no format): give a bundle that "
             "training wrote to <run>/bundle"
@@ -174,6 +164,19 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"reads format {FORMAT}: install the version that wrote it ({config.get('seq2seq')})"
         )
     return config
+
+
+def bundle_digest(folder: Path) -> str:
+    """A SHA-256 of all that makes a model what it is; its card may change.
+
+    Args:
+        folder: of a bundle, or of what it was converted to for CTranslate2.
+    """
+    digest = hashlib.sha256()
+    for name in MODEL:
+        if (folder / name).is_file():
+            digest.update(bytes.fromhex(checksum(folder / name)))
+    return digest.hexdigest()
 
 
 def require_checksums(folder: Path, config: BundleConfig) -> None:

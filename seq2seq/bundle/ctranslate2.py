@@ -5,20 +5,16 @@ A file without torch: what translates with CTranslate2 does not wait for it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
-from seq2seq.bundle.config import FILES, read_config
+from seq2seq.bundle.config import bundle_digest, read_config
 from seq2seq.bundle.find import bundle_folder, is_exported
 from seq2seq.config import ModelConfig, TransformerConfig
-from seq2seq.data.fingerprint import cache_folder
-from seq2seq.data.vocabularies import JOINT, SEPARATE
-from seq2seq.errors import BundleError, RunError, UserError
-from seq2seq.files import checksum
+from seq2seq.data.fingerprint import cache_folder, text_fingerprint
+from seq2seq.errors import BundleError, RunError, UserError, command_line, install
+from seq2seq.files import read_json
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +32,7 @@ def require_ctranslate2() -> ModuleType:
     except ImportError as error:
         raise UserError(
             f"the engine ctranslate2 needs a package that cannot be loaded ({error}): "
-            "pip install -e '.[ctranslate2]'"
+            f"{install('ctranslate2')}"
         ) from error
     package: ModuleType = ctranslate2
     return package
@@ -59,11 +55,14 @@ def require_expressible(config: ModelConfig, folder: Path) -> None:
 
 def require_layout(folder: Path) -> None:
     """Raise BundleError where another version of this project has exported a model."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if config.get("ctranslate2", {}).get("layout") != LAYOUT:
+    try:
+        layout = read_json(folder / "config.json").get("ctranslate2", {}).get("layout")
+    except (OSError, ValueError) as error:
+        raise BundleError(f"cannot read {folder}/config.json: {error}. Export it again") from error
+    if layout != LAYOUT:
+        again = command_line("export", "ctranslate2", "BUNDLE")
         raise BundleError(
-            f"{folder} was exported by another version of seq2seq: export the bundle again "
-            "(scripts/export.py ctranslate2 BUNDLE)"
+            f"{folder} was exported by another version of seq2seq: export the bundle again, {again}"
         )
 
 
@@ -82,11 +81,8 @@ def exported(path: Path) -> Path:
         return path
     folder = bundle_folder(path)
     require_expressible(read_config(folder / "config.json").model, folder)
-    digest = hashlib.sha256(f"{LAYOUT} {package.__version__}".encode())
-    for name in (*FILES, JOINT, *SEPARATE):
-        with suppress(FileNotFoundError):
-            digest.update(bytes.fromhex(checksum(folder / name)))
-    output = cache_folder(None) / "ctranslate2" / digest.hexdigest()[:16]
+    made_of = f"{LAYOUT} {package.__version__} {bundle_digest(folder)}"
+    output = cache_folder(None) / "ctranslate2" / text_fingerprint([made_of])[:16]
     if not is_exported(output):
         log.warning("converting %s for ctranslate2, once: it is kept in %s", folder, output)
         from seq2seq.bundle.ctranslate2_export import export  # needs torch
@@ -97,6 +93,6 @@ def exported(path: Path) -> Path:
             if not is_exported(output):  # else somebody was faster
                 raise RunError(
                     f"{error}; or name another cache with SEQ2SEQ_CACHE, or give a model that "
-                    "scripts/export.py ctranslate2 wrote elsewhere"
+                    f"{command_line('export', 'ctranslate2')} wrote elsewhere"
                 ) from error
     return output

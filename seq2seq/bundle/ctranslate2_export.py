@@ -32,6 +32,7 @@ from seq2seq.config import TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.files import read_json
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from seq2seq.model.positions import LearnedPositions, sinusoidal_table
@@ -80,8 +81,8 @@ def _write(folder: Path, output: Path, quantization: str) -> None:
     for name in (JOINT, *SEPARATE):
         if (folder / name).is_file():
             shutil.copyfile(folder / name, output / name)
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= json.loads((output / "config.json").read_text(encoding="utf-8"))
+    config = read_json(folder / "config.json")
+    config |= read_json(output / "config.json")
     version = require_ctranslate2().__version__
     config["ctranslate2"] = {"version": version, "layout": LAYOUT, "weights": quantization}
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from seq2seq.bundle.find import is_exported, is_shipped
 from seq2seq.errors import RunError
+from seq2seq.files import atomic_folder, read_json
 
 
 def export_place(bundle: Path, output: Path | None, form: str) -> Path:
@@ -45,19 +43,13 @@ def export_folder(output: Path, force: bool) -> Iterator[Path]:
             f"{output} exists already: choose another folder with --output"
             + (", since --force replaces exported models only" if force else ", or add --force")
         )
-    partial = output.with_name(f"{output.name}.{uuid.uuid4().hex}.partial")
     try:
-        partial.mkdir(parents=True)
-        yield partial
-        if force and output.exists():
-            shutil.rmtree(output)
-        partial.rename(output)
+        with atomic_folder(output) as partial:
+            yield partial
     except OSError as error:
         raise RunError(
             f"the model {output} cannot be written: {error}. Make room or mend the folder"
         ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _was_exported(folder: Path) -> bool:
@@ -65,10 +57,9 @@ def _was_exported(folder: Path) -> bool:
     if is_exported(folder):
         return True
     try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return {"model_type", "seq2seq"} <= read_json(folder / "config.json").keys()
+    except (OSError, ValueError):
         return False
-    return isinstance(content, dict) and {"model_type", "seq2seq"} <= content.keys()
 
 
 def _absolute(path: Path) -> Path:

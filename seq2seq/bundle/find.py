@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from seq2seq.bundle.config import read_config
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.errors import BundleError, RunError, command_line
-from seq2seq.files import replace_text
+from seq2seq.files import replace_text, restored
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for each shipped model
 GENERAL = "general"  # the one that is taken where none is named
@@ -36,40 +36,28 @@ class Found(NamedTuple):
     why: str
 
 
-def find_model(named: str | None, runs: Path = Path("runs")) -> Found:
+def find_model(named: str | None) -> Found:
     """The model to use.
 
-    In this order: the one named, SEQ2SEQ_MODEL, the one chosen with `--use`, the shipped one. A
-    run is never taken for being there; if a finished one has learnt something, `why` tells it.
+    In this order: the one named, SEQ2SEQ_MODEL, the one chosen with `--use`, the shipped one.
 
     Raises:
         BundleError: there is none, or not the one named; says how to get one.
     """
     if named:
         return Found(model_folder(named), "named")
-    if from_environment := os.environ.get("SEQ2SEQ_MODEL"):
+    for name, why, remedy in (
+        (os.environ.get("SEQ2SEQ_MODEL"), "from SEQ2SEQ_MODEL", "Set or unset the variable"),
+        (chosen_model(), "chosen with --use", f"To undo the choice: translate --use {GENERAL}"),
+    ):
         try:
-            return Found(model_folder(from_environment), "from SEQ2SEQ_MODEL")
+            if name:
+                return Found(model_folder(name), why)
         except BundleError as error:
-            raise BundleError(
-                f"SEQ2SEQ_MODEL={from_environment} is no folder: set it to the folder of a run or "
-                f"a bundle, or to the name of the shipped model ({GENERAL}), or unset it"
-            ) from error
-    if (chosen := chosen_model()) is not None:
-        try:
-            return Found(model_folder(chosen), "chosen with --use")
-        except BundleError as error:
-            raise BundleError(
-                f"the model that was chosen with --use, {chosen}, is gone: choose another, or the "
-                f"shipped one: translate --use {GENERAL}"
-            ) from error
+            raise BundleError(f"the model {name}, {why}: {error}. {remedy}") from error
     if (shipped := shipped_model()) is None:
         raise BundleError(NO_MODEL.format(pretrained=PRETRAINED))
-    why = f"{GENERAL}, shipped with seq2seq"
-    if newest := _newest_that_learnt(runs):
-        run, bleu = newest
-        why += f"; the run {run} has BLEU {bleu:.1f} on its data: --use {run}"
-    return Found(shipped, why)
+    return Found(shipped, f"{GENERAL}, shipped with seq2seq")
 
 
 # Choosing
@@ -97,8 +85,14 @@ def choose_model(name: str) -> Path:
     """
     folder = model_folder(name)
     bundle = bundle_folder(folder) if not is_exported(folder) else folder
-    if why := _why_not(bundle):
-        raise BundleError(f"{name} {why}: it can be named (--model {name}), but not chosen")
+    made = read_config(bundle / "config.json").training
+    trainer, bleu = (made.get("config") or {}).get("trainer") or {}, made["scores"].get("BLEU")
+    debugged = trainer.get("val_on_train") or (trainer.get("val_pairs") or FEW) < FEW
+    if debugged or (bleu is not None and bleu < LEARNT):
+        why = "was made by a run for debugging (debug=)" if debugged else "has learnt nothing"
+        raise BundleError(
+            f"{name} {why}, BLEU {bleu}: it can be named (--model {name}), but not chosen"
+        )
     memory = _memory()
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
@@ -109,42 +103,6 @@ def choose_model(name: str) -> Path:
             f"the choice cannot be kept in {memory}: {error}. Set SEQ2SEQ_MODEL={name} instead"
         ) from error
     return folder
-
-
-def _training(bundle: Path) -> dict[str, Any]:
-    """How a model was trained, as far as it says so."""
-    try:
-        made = json.loads((bundle / "config.json").read_text(encoding="utf-8"))["training"]
-        return dict(made)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return {}
-
-
-def _bleu(bundle: Path) -> float | None:
-    score = _training(bundle).get("scores", {}).get("BLEU")
-    return float(score) if isinstance(score, int | float) else None
-
-
-def _why_not(bundle: Path) -> str:
-    """Why nobody would want a model to answer unasked; empty if somebody may."""
-    trainer = (_training(bundle).get("config") or {}).get("trainer") or {}
-    if trainer.get("val_on_train") or (trainer.get("val_pairs") or FEW) < FEW:
-        return "was made by a run for debugging (debug=), whose scores say nothing"
-    bleu = _bleu(bundle)
-    return f"has learnt nothing (BLEU {bleu:.1f})" if bleu is not None and bleu < LEARNT else ""
-
-
-def finished_runs(runs: Path) -> list[Path]:
-    """Finished runs below a folder, oldest first."""
-    return [f.parent for f in sorted(runs.glob("**/summary.json"), key=lambda f: f.stat().st_mtime)]
-
-
-def _newest_that_learnt(runs: Path) -> tuple[Path, float] | None:
-    for run in reversed(finished_runs(runs)):
-        bleu = _bleu(run / "bundle")
-        if bleu is not None and not _why_not(run / "bundle"):
-            return run, bleu
-    return None
 
 
 # Folders
@@ -185,10 +143,10 @@ def model_folder(name: str | Path) -> Path:
     folder, shipped = Path(name), shipped_model(str(name))
     if shipped and not any((folder / part).exists() for part in PARTS):
         return shipped
-    if folder.is_dir():
+    if restored(folder).is_dir():
         return folder
     if (named := hub_name(str(name))) is not None:
-        from seq2seq.interop.hub import hub_bundle  # loads torch
+        from seq2seq.bundle.hub import hub_bundle  # loads torch
 
         return hub_bundle(*named)
     known = ", ".join(sorted(file.parent.name for file in PRETRAINED.glob("*/config.json")))
@@ -207,7 +165,7 @@ def bundle_folder(name: str | Path) -> Path:
         BundleError: neither is there; says what is.
     """
     folder = model_folder(name)
-    if (folder / "bundle" / "config.json").is_file():
+    if (restored(folder / "bundle") / "config.json").is_file():
         folder = folder / "bundle"
     elif (folder / "checkpoints").is_dir():
         raise BundleError(

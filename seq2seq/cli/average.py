@@ -9,15 +9,74 @@ Read on in docs/training.md.
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from seq2seq.cli.settings import hydra_command
 from seq2seq.config import AverageConfig
+from seq2seq.errors import RunError, command_line
+
+if TYPE_CHECKING:  # loads torch
+    from seq2seq.bundle.averaging import Snapshot
+
+log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    hydra_command("average_checkpoints", AverageConfig, run, __doc__)
+    hydra_command("average_checkpoints", AverageConfig, average, __doc__)
 
 
-def run(config: AverageConfig) -> None:
-    from seq2seq.bundle.averaging import average  # torch loads after the settings are checked
+def average(config: AverageConfig) -> Path:
+    """Write the bundle of an average; returns its folder.
 
-    average(config)
+    Raises:
+        UserError: the models cannot be averaged, or the output exists already.
+    """
+    from seq2seq.bundle.averaging import average_weights, fill, require_same_model
+    from seq2seq.bundle.bundle import load_bundle
+    from seq2seq.bundle.find import bundle_folder
+
+    output = Path(str(config.output))
+    if output.exists():
+        raise RunError(f"output={output} exists already: choose another folder, or delete it")
+    if config.run is not None:
+        bundle, snapshots = load_bundle(config.run), _of_run(Path(config.run), config)
+        paths, steps = [one.path for one in snapshots], [one.step for one in snapshots]
+        made: dict[str, Any] = {"step": steps[-1], "averaged": [f"step {n}" for n in steps]}
+    else:
+        folders = [bundle_folder(name) for name in config.inputs]
+        require_same_model(folders)
+        bundle = load_bundle(folders[0])
+        paths = [folder / "model.safetensors" for folder in folders]
+        made = {"averaged": list(config.inputs)}
+    fill(bundle.model, average_weights(paths))
+    training = {**bundle.training, "scores": {}, **made}  # its scores are not known yet
+    replace(bundle, training=training).save(output)
+    log.info(
+        "averaged    %s\nbundle      %s\nevaluate    %s",
+        *(", ".join(made["averaged"]), output),
+        command_line("evaluate", f"bundle={output}", "data=NAME"),
+    )
+    return output
+
+
+def _of_run(run_dir: Path, config: AverageConfig) -> list[Snapshot]:
+    """The chosen snapshots of a run."""
+    from seq2seq.bundle.averaging import choose, read_snapshots
+
+    found = read_snapshots(run_dir)
+    if len(found) < config.average:
+        remedy = (
+            f"take average={len(found)}, or train"
+            if len(found) > 1
+            else "an average needs two and more. Train"
+        )
+        raise RunError(
+            f"the run {run_dir} has {len(found) or 'no'} snapshot{'s' * (len(found) != 1)}, and "
+            f"average={config.average} were asked for: {remedy} with checkpoint.average="
+            f"{config.average}, which keeps the weights of so many validations; or average "
+            "bundles: inputs=[FOLDER,FOLDER]"
+        )
+    return choose(found, config.average, config.by)

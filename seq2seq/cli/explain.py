@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
@@ -25,13 +26,13 @@ from yaml import MarkedYAMLError
 
 from seq2seq.cli.names import OWN_NAMES, settings_of, unknown
 from seq2seq.config import Checked, CorpusConfig
-from seq2seq.errors import ConfigError, UserError, nearest
+from seq2seq.errors import ConfigError, UserError, install, nearest
 
 SEVERAL = ("-m", "--multirun")
 SWITCHES = (*SEVERAL, "--resolve")  # of Hydra; those that are offered
 WITH_VALUE = {  # likewise, and their values; any where there are none
     **dict.fromkeys(("-c", "--cfg"), ("job", "hydra", "all")),
-    **dict.fromkeys(("-p", "--package", "-cd", "--config-dir"), ()),
+    **dict.fromkeys(("-cd", "--config-dir"), ()),
 }
 HOW = (
     "settings are given as name=value, without spaces, for example model=base; put quotes around "
@@ -163,6 +164,15 @@ def _wrong_setting(
 # After Hydra
 
 
+def values_of(config: DictConfig, schema: type[Any]) -> dict[str, Any]:
+    """Composed settings as nested dicts, checked by type only."""
+    try:
+        values: Any = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError([explain(error, schema)]) from error
+    return {str(key): value for key, value in values.items()}
+
+
 def explain(error: Exception, schema: type[Any]) -> str:
     """The errors of Hydra and OmegaConf in words."""
     if isinstance(error, UserError):
@@ -171,7 +181,7 @@ def explain(error: Exception, schema: type[Any]) -> str:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
         extra = name.partition("_")[0]
         if group in ("hydra/launcher", "hydra/sweeper") and extra in EXTRAS:
-            return f"{group}={name} needs a package: pip install 'seq2seq[{extra}]'"
+            return f"{group}={name} needs a package: {install(extra)}"
         options = [option for option in error.options if not option.startswith("_")]
         return f"{group}={name} is not known: {nearest(name, options)}"
     if isinstance(error, OverrideParseException):

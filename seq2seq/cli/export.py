@@ -86,7 +86,7 @@ def _run(options: ExportOptions) -> None:
 
 
 def _export_huggingface(options: ExportOptions, model: Path) -> None:
-    from seq2seq.interop.hub import export_huggingface, push
+    from seq2seq.bundle.hub import export_huggingface, push
 
     folder = export_huggingface(model, options.output, options.license, options.force)
     print(f"exported    {folder}")

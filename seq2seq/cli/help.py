@@ -16,7 +16,7 @@ from seq2seq.config import ARCHITECTURES, ModelConfig
 from seq2seq.config.checked import groups_of
 from seq2seq.errors import ConfigError, command_line, nearest
 
-FEW = 40  # settings that fit a screen
+SCREEN = 40  # settings that fit on one
 LAYOUT = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=98)
 ACROSS = {
     "experiment": "Settings of several groups at once: a whole recipe",
@@ -64,7 +64,7 @@ def help_text(
     """
     typed, groups = command_line(command), groups_of(schema)
     own = {field.name: values[field.name] for field in fields(schema) if field.name not in groups}
-    whole = len(own) + sum(len(values[name] or ()) for name in groups) <= FEW or topic == "all"
+    whole = len(own) + sum(len(values[name] or ()) for name in groups) <= SCREEN or topic == "all"
     alone = topic not in ("", "all")
     page = argparse.ArgumentParser(
         usage=f"{typed} [NAME=VALUE ...]",

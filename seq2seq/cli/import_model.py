@@ -51,27 +51,22 @@ def main() -> None:
 
 def _run(options: ImportOptions) -> None:
     from seq2seq.bundle.find import hub_name
-    from seq2seq.interop.hub import import_from_hub
-    from seq2seq.interop.huggingface import read_huggingface
+    from seq2seq.bundle.hub import import_folder, import_from_hub
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     output, given = options.output, str(options.model)
     if output is not None and output.exists():
         raise RunError(f"{output} exists already: choose another folder with --output")
-    named = hub_name(given)
-    if named is not None:
+    if (named := hub_name(given)) is not None:
         folder = import_from_hub(*named, output)
-    else:
-        if not Path(given).is_dir():
-            raise BundleError(
-                f"{given} is neither a folder nor a name of the hub: give OWNER/NAME, such as "
-                "Helsinki-NLP/opus-mt-en-fr"
-            )
-        assert output is not None
-        bundle = read_huggingface(Path(given))
-        output.parent.mkdir(parents=True, exist_ok=True)
-        bundle.save(output)
+    elif output is not None and Path(given).is_dir():
+        import_folder(Path(given), output)
         folder = output
+    else:
+        raise BundleError(
+            f"{given} is neither a folder nor a name of the hub: give OWNER/NAME, such as "
+            "Helsinki-NLP/opus-mt-en-fr"
+        )
     name = given if output is None else str(output)
     print(f"imported    {folder}")
     print(f"translate   {shlex.join(['translate', '--model', name, 'hello world'])}")

@@ -18,10 +18,10 @@ COMMANDS = {
     "prepare": "clean a corpus and make its vocabulary, before training",
     "average": "average weights of a run, or of several models",
     "score": "tell how likely a model finds given translations",
-    "compare": "tell which of several evaluations is better, and by chance?",
+    "compare": "set runs or evaluations beside each other: which is better, and by chance?",
     "export": "write a model for CTranslate2 or Hugging Face's Transformers library",
     "import": "take a model of Hugging Face, such as OPUS-MT",
-    "report": "write a page about runs, for a browser",
+    "report": "write a page about a run, for a browser",
     "dashboard": "build the dashboard of a W&B project",
 }
 SHELLS = ("bash", "zsh")

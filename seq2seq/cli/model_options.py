@@ -10,9 +10,10 @@ from seq2seq.errors import nearest
 
 # What each engine knows; whether this device has it is seen when the model is loaded. Those of
 # torch are `engines.torch.PRECISIONS`, which imports torch.
+TORCH = ("auto", "float32", "bfloat16", "float16", "int8")
 PRECISIONS = {
-    "auto": ("auto", "float32", "bfloat16", "float16", "int8"),
-    "torch": ("auto", "float32", "bfloat16", "float16", "int8"),
+    "auto": TORCH,
+    "torch": TORCH,
     "ctranslate2": ("auto", "float32", "bfloat16", "float16", "int16", "int8", "int8_float32",
                     "int8_bfloat16", "int8_float16"),
 }  # fmt: skip
@@ -25,7 +26,7 @@ class ModelOptions(Checked, section="option"):
         [], "folder of a run or a bundle, or general, the model that is shipped; several times = "
         "their ensemble", "DIR",
     )  # fmt: skip
-    device: str = option("auto", "auto, cpu or cuda", "DEVICE")
+    device: str = option("auto", "auto, cpu, cuda or cuda:1", "DEVICE")
     engine: str = option("torch", "what runs the model", choices=tuple(PRECISIONS))
     precision: str = option(
         "auto", "of the arithmetic: auto, float32, bfloat16, float16 or int8, as far as the device "

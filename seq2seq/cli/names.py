@@ -83,15 +83,19 @@ def resources() -> Path:
     return installed if installed.is_dir() else package.parent
 
 
+def defaults_of(config_name: str) -> dict[str, str | None]:
+    """The preset of each group that a command takes by itself, in the order of its YAML file."""
+    file = resources() / "configs" / f"{config_name}.yaml"
+    defaults = yaml.safe_load(file.read_text(encoding="utf-8"))["defaults"]
+    found = [pair for one in defaults if isinstance(one, dict) for pair in one.items()]
+    return {group: preset for group, preset in found if not group.startswith("override ")}
+
+
 def presets_of(config_name: str) -> dict[str, list[str]]:
-    """The presets that a command lets one choose, by group, in the order of its YAML file."""
-    folder = resources() / "configs"
-    main = yaml.safe_load((folder / f"{config_name}.yaml").read_text(encoding="utf-8"))
-    defaults = [key for one in main["defaults"] if isinstance(one, dict) for key in one]
+    """The presets that a command lets one choose, by group."""
     return {
-        group: sorted(file.stem for file in (folder / group).glob("*.yaml"))
-        for group in defaults
-        if not group.startswith("override ")
+        group: sorted(file.stem for file in (resources() / "configs" / group).glob("*.yaml"))
+        for group in defaults_of(config_name)
     }
 
 

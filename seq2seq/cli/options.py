@@ -28,6 +28,7 @@ from seq2seq.errors import ConfigError, nearest
 
 Settings = TypeVar("Settings", bound=Checked)
 
+
 def option(
     default: Any,
     meaning: str,

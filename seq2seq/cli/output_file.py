@@ -17,14 +17,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from seq2seq.bundle.config import bundle_digest
 from seq2seq.cli.options import flat
 from seq2seq.cli.records import Record
 from seq2seq.cli.translate_options import TranslateOptions
 from seq2seq.errors import DataError, RunError
-from seq2seq.files import alone, checksum, replace_text, sync
+from seq2seq.files import alone, read_json, replace_text, sync
 from seq2seq.lines import packer
 
 # Bytes, as most file systems allow; the longest is the description while it is written.
@@ -120,7 +120,7 @@ def made_with(
     options: TranslateOptions, terms: dict[str, str] | None, folders: Iterable[Path]
 ) -> dict[str, Any]:
     """What an output depends on besides the input, by name: models and options."""
-    models = " ".join(_fingerprint(folder) for folder in folders)
+    models = " ".join(_digest(folder)[:16] for folder in folders)
     given = {name: value for name, value in flat(options).items() if name not in FREE}
     return {"model": models, **given, "terms": terms, "precision": _precision(options)}
 
@@ -138,22 +138,17 @@ def _precision(options: TranslateOptions) -> str:
     return choose_precision(precision, choose_device(device))
 
 
-def _fingerprint(folder: Path) -> str:
-    """Letters that differ where two models do; folder of a run or a bundle."""
-    bundle = folder / "bundle" if (folder / "bundle").is_dir() else folder
-    digest = hashlib.sha256()
-    for path in sorted(bundle.glob("*")):
-        if path.is_file():
-            digest.update(bytes.fromhex(checksum(path)))
-    return digest.hexdigest()[:16]
+def _digest(folder: Path) -> str:
+    """Of a run, a bundle, or what one was converted to."""
+    return bundle_digest(folder / "bundle" if (folder / "bundle").is_dir() else folder)
 
 
 def _joined(records: Sequence[Record], lines: Sequence[str]) -> str:
     return "".join(f"{line}{record.end}" for record, line in zip(records, lines, strict=True))
 
 
-class StandardOutput:
-    """Answers are printed at once: whoever waits for one gets it."""
+class Output:
+    """Where answers go: here they are printed at once, so whoever waits for one gets it."""
 
     records = 0  # that were answered before
 
@@ -172,15 +167,10 @@ class StandardOutput:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *failure: Any) -> None: ...
 
 
-class PartialFile(StandardOutput):
+class PartialFile(Output):
     """An output that is being written, block by block; a context that ends with its closing.
 
     Whatever ends the program, the file and its description agree on some whole number of blocks:
@@ -228,7 +218,7 @@ class PartialFile(StandardOutput):
     def _described(self) -> tuple[int, int, str]:
         """Records, bytes and input of what is there; raises RunError where it cannot be used."""
         try:
-            there = json.loads(self._description.read_text(encoding="utf-8"))
+            there = read_json(self._description)
             records, size, digest = int(there["records"]), int(there["bytes"]), there["input"]
             before = dict(there["made_with"])
             if self.path.stat().st_size < size:
@@ -319,12 +309,8 @@ class PartialFile(StandardOutput):
             self._description.unlink(missing_ok=True)
             sync(self.output.parent)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: Any) -> None:
+        kind, error, _ = failure
         if kind is not None and not self._file.closed:
             self._file.truncate(self._size)  # what was being written when it happened
         self._file.close()

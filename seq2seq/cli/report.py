@@ -1,22 +1,24 @@
-"""`seq2seq report`: look at runs in a browser."""
+"""`seq2seq report`: look at a run in a browser."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
+from seq2seq.errors import ConfigError
 
 
 class ReportOptions(Checked, section="option"):
-    """Write one HTML file about a run, or one that compares several: curves, scores, samples over
-    time, attention, data, settings, and how to make them again."""
+    """Write one HTML file about a run: curves, scores, samples over time, attention, data,
+    settings, and how to make it again."""
 
     runs: list[Path] = option([], "folder of a run", "RUN", positional=True)
     output: Path | None = option(
-        None, "where to; RUN/report.html if not given, of several runs report.html", "FILE"
+        None, "where to; RUN/report.html if not given", "FILE"
     )
 
     def rules(self) -> Iterator[str]:
@@ -29,8 +31,8 @@ COMMAND = Command(
     ReportOptions,
     examples="""\
   seq2seq report runs/demo
-  seq2seq report runs/a runs/b --output compared.html
-  seq2seq report results/*""",
+  seq2seq report runs/demo --output demo.html
+  seq2seq report results/general --output general.html""",
     docs="docs/results.md",
 )
 
@@ -40,9 +42,12 @@ def main() -> None:
 
 
 def _run(options: ReportOptions) -> None:
+    if len(options.runs) > 1:
+        instead = shlex.join(map(str, [*options.runs, "--output", options.output or "both.html"]))
+        why = "a report is of one run; several stand beside each other: seq2seq compare"
+        raise ConfigError([f"{why} {instead}"])
     from seq2seq.report.page import write_report  # torch takes seconds to load
 
-    default = options.runs[0] / "report.html" if len(options.runs) == 1 else Path("report.html")
-    output = options.output or default
+    output = options.output or options.runs[0] / "report.html"
     write_report(options.runs, output)
     print(f"{output} ({output.stat().st_size / 1000:,.0f} kB): open it in a browser")

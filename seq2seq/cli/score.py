@@ -20,7 +20,6 @@ from seq2seq.lines import bounded, decoded
 if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait for it
     from seq2seq.data.corpus import Pair
     from seq2seq.inference.translation import PairScore
-    from seq2seq.inference.translator import Translator
 
 
 BLOCK = 512  # pairs that are scored together
@@ -83,13 +82,16 @@ def _run(options: ScoreOptions) -> None:
     shown = not options.quiet and sys.stderr.isatty() and not sys.stdout.isatty()
     with line_progress(shown, total=None) as progress:
         while block := list(islice(pairs, BLOCK)):
-            reasons = unscorable(translator, block)
+            ids = translator.encode(block)
+            reasons = [unscorable(sides, translator.engine.max_length) for sides in ids]
             for number, reason in enumerate(reasons, done + 1):
                 skipped += bool(reason)
                 if reason and skipped <= REPORTED and not options.quiet:
                     print(f"score: pair {number} has no score: {reason}", file=sys.stderr)
             with progress.block(len(block)):
-                for found in scores(translator, block, reasons):
+                kept = [number for number, reason in enumerate(reasons) if not reason]
+                scored = iter(translator.score([block[n] for n in kept], [ids[n] for n in kept]))
+                for found in (None if reason else next(scored) for reason in reasons):
                     print(as_json(found) if options.json else as_row(found))
             sys.stdout.flush()
             done += len(block)
@@ -147,28 +149,14 @@ def _of_stdin() -> Iterator[Pair]:
         yield source, target
 
 
-def unscorable(translator: Translator, pairs: Sequence[Pair]) -> list[str]:
-    """For each pair why it cannot be scored; empty if it can."""
-    limit = translator.engine.max_length
-    found = [""] * len(pairs)
-    read = [(translator.as_read(source), translator.as_written(target)) for source, target in pairs]
-    names = ("source", "target")
-    vocabularies = (translator.vocabularies.source, translator.vocabularies.target)
-    for name, vocabulary, texts in zip(names, vocabularies, zip(*read, strict=True), strict=True):
-        for row, ids in enumerate(vocabulary.encode(texts)):
-            if not ids:
-                found[row] = f"its {name} is empty"
-            elif len(ids) >= limit:
-                found[row] = f"its {name} has {len(ids) + 1} tokens, and the model reads {limit}"
-    return found
-
-
-def scores(
-    translator: Translator, pairs: Sequence[Pair], reasons: Sequence[str]
-) -> list[PairScore | None]:
-    """A score for each pair, None where there is a reason for it."""
-    scored = iter(translator.score([p for p, why in zip(pairs, reasons, strict=True) if not why]))
-    return [None if why else next(scored) for why in reasons]
+def unscorable(sides: Sequence[Sequence[int]], limit: int) -> str:
+    """Why a pair of so many subwords cannot be scored; empty if it can."""
+    for name, ids in zip(("source", "target"), sides, strict=True):
+        if not ids:
+            return f"its {name} is empty"
+        if len(ids) >= limit:
+            return f"its {name} has {len(ids) + 1} tokens, and the model reads {limit}"
+    return ""
 
 
 def as_row(score: PairScore | None) -> str:

@@ -1,6 +1,7 @@
 """From the command line and YAML files to checked dataclasses, by Hydra.
 
-Everything below the entry points receives plain dataclasses; only this file knows Hydra.
+Everything below the entry points receives plain dataclasses. Of Hydra know `explain.py`, which
+words its errors, and `sweep.py`, which it calls for each of several runs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,41 +22,34 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException
 from omegaconf import MISSING, DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from seq2seq.cli.exits import run_command
-from seq2seq.cli.explain import SEVERAL, check_arguments, explain, take_flags
+from seq2seq.cli.explain import SEVERAL, check_arguments, explain, take_flags, values_of
 from seq2seq.cli.help import help_text, take_help
-from seq2seq.cli.names import choices_of, presets_of, resources, settings_of, unknown
+from seq2seq.cli.names import choices_of, defaults_of, presets_of, resources, settings_of, unknown
+from seq2seq.cli.resume import fine_tuned, restarted, resumed
 from seq2seq.cli.sweep import Sweep
 from seq2seq.config import (
     ARCHITECTURES,
-    FIXED,
-    RESUMABLE,
     Checked,
     CorpusConfig,
     DataConfig,
     ModelConfig,
-    TrainConfig,
     TransformerConfig,
-    may_change,
-    migrated,
     unchecked,
 )
 from seq2seq.config.checked import groups_of
 from seq2seq.cores import set_up_libraries
-from seq2seq.errors import SCRIPT_NAMES, ConfigError, RunError, nearest
+from seq2seq.errors import SCRIPT_NAMES, ConfigError
 
 Settings = TypeVar("Settings", bound=Checked)
 
-# Of the tokenizer, for a vocabulary that is still to be learned.
-LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
 TEXT = ("str | None", "str", "Any", "list[str]")  # annotations of settings that may be paths
-OF_NEW_RUNS = {  # settings that do not go with `resume`, and what they do
-    "init_from": "starts a new one from the weights of another",
-    "dry_run": "says what a new one would take",
-    "debug": "chooses a short run of its own (trainer.profile=true profiles any)",
+# Hydra composes settings here: runs make and name their own folders and logs.
+COMPOSES_ONLY = {
+    "run": {"dir": "."},
+    "sweep": {"dir": ".", "subdir": "."},
+    "output_subdir": None,
 }
 COMMANDS = {script: command for command, script in SCRIPT_NAMES.items()}  # YAML files likewise
 
@@ -88,6 +82,9 @@ def hydra_command(
         if several and not hasattr(schema, "run_dir"):
             once = f"{several.pop()} trains several runs: give this command once for each"
             raise ConfigError([once])
+        # Hydra cannot read what its own files say of a group of which nothing is chosen.
+        empty = [f"{name}=null" for name, one in defaults_of(config_name).items() if one is None]
+        arguments = [argument for argument in arguments if argument not in empty]
         if not several:  # else a comma parts several values
             arguments = [as_hydra_reads(argument, schema, presets) for argument in arguments]
         check_arguments(arguments, schema, presets, flags)
@@ -108,7 +105,7 @@ def hydra_command(
                     continue
                 purpose = about or inspect.cleandoc(schema.__doc__ or "")
                 name = COMMANDS.get(config_name, config_name)
-                values, folder = _values(config, schema), resources() / "configs"
+                values, folder = values_of(config, schema), resources() / "configs"
                 print(help_text(purpose, name, schema, values, presets, folder, topic), flush=True)
 
     run_command(command)
@@ -168,33 +165,33 @@ def register(config_name: str, schema: type[Settings]) -> None:
     if groups_of(schema).get("model") is not None:
         node.model = MISSING
     store.store(name=f"{config_name}_schema", node=node)
+    store.store(name="composes_only", node=COMPOSES_ONLY, package="hydra")
     for name, part in ARCHITECTURES.items():
         store.store(group="model", name=f"_{name}", node=part)
 
 
-def _values(config: DictConfig, schema: type[Any]) -> dict[str, Any]:
-    """Composed settings as nested dicts, checked by type only."""
-    try:
-        values: Any = OmegaConf.to_container(config, resolve=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError([explain(error, schema)]) from error
-    return {str(key): value for key, value in values.items()}
-
-
 def _to_settings(config: DictConfig, overrides: Sequence[str], schema: type[Settings]) -> Settings:
     """Checked settings of a command line, or of the run or the bundle that it starts from."""
-    values, keys = _values(config, schema), [one.lstrip("+").split("=", 1)[0] for one in overrides]
+    values = values_of(config, schema)
+    keys = [one.lstrip("+").split("=", 1)[0] for one in overrides]
     if values.get("resume") is not None:
-        return build(schema, _resumed(config, keys, str(values["resume"])))
+        return build(schema, resumed(config, keys, str(values["resume"])))
     if values.get("init_from") is not None:
-        values = _fine_tuned(config, keys, values, str(values["init_from"]))
-    if values.get("run_dir") is not None and _restarted(Path(values["run_dir"])):
+        values = fine_tuned(config, keys, values, str(values["init_from"]))
+    if values.get("run_dir") is not None and restarted(Path(values["run_dir"])):
         values["resume"] = values["run_dir"]
-    return build(schema, values)
+    return build(schema, values, overrides)
 
 
-def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
+def build(
+    schema: type[Settings], values: dict[str, Any], given: Sequence[str] = ()
+) -> Settings:
     """Make a settings object from nested dicts, reporting the problems of all parts together.
+
+    Args:
+        schema: its class.
+        values: the settings.
+        given: those that the command line names, as typed.
 
     Raises:
         ConfigError: some values are impossible.
@@ -209,7 +206,8 @@ def build(schema: type[Settings], values: dict[str, Any]) -> Settings:
             problems += _added(schema, f"{name}.members.{member}", CorpusConfig, own)
         parts[name] = unchecked(part, parts[name])
         problems += parts[name].problems()
-    problems += unchecked(schema, parts).problems()
+    made = unchecked(schema, parts)
+    problems += [*made.problems(), *made.idle(given)]
     if problems:
         raise ConfigError(problems)
     for part in parts.values():
@@ -233,103 +231,3 @@ def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
         if {field.name for field in fields(kind)} == set(values):
             return kind
     return ARCHITECTURES.get(values.get("architecture", ""), TransformerConfig)
-
-
-def _resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, Any]:
-    """The settings of the run in `folder`, with those that may change taken from the command.
-
-    Args:
-        config: as composed for a new run.
-        keys: the settings that the command line names.
-        folder: of the run.
-
-    Raises:
-        RunError: no run is there, its settings cannot be read, or others may not change.
-    """
-    file = Path(folder) / "config.yaml"
-    if not file.is_file():
-        raise RunError(
-            f"resume={folder}: no run is there ({file} is missing). Give the folder of a run, "
-            "such as runs/starter-base-20260101-120000"
-        )
-    try:
-        written: Any = OmegaConf.to_container(OmegaConf.load(file))
-        stored: Any = OmegaConf.create(migrated(written))
-        # Runs of before there was a choice do not name it.
-        architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
-        if architecture not in ARCHITECTURES:
-            raise ValueError(
-                f"model.architecture={architecture} is not known: "
-                f"{nearest(str(architecture), ARCHITECTURES)}"
-            )
-        typed = OmegaConf.structured(TrainConfig(model=ARCHITECTURES[architecture]()))
-        stored = OmegaConf.merge(typed, stored)
-    except (OmegaConfBaseException, YAMLError, OSError, TypeError, ValueError) as error:
-        text = explain(error, TrainConfig)
-        raise RunError(f"resume={folder}: {file} cannot be read: {text}") from error
-    for key in keys:
-        if key == "resume":
-            continue
-        if (why := _refused(folder, key)) is not None:
-            raise RunError(why)
-        if key == "data.path" and stored.data.path is not None:
-            for member in stored.data.members.values():
-                if member.path == stored.data.path:  # those in the shared folder move with it
-                    member.path = config.data.path
-        OmegaConf.update(stored, key, OmegaConf.select(config, key))
-    stored.resume = folder
-    return _values(stored, TrainConfig)
-
-
-def _refused(folder: str, key: str) -> str | None:
-    """Why a setting cannot be given when the run in `folder` goes on; None if it can."""
-    if key in OF_NEW_RUNS:
-        return (
-            f"resume={folder} goes on with a run, and {key}= {OF_NEW_RUNS[key]}: give one of them"
-        )
-    if f"{key}.*" in RESUMABLE:
-        return (
-            f"resume={folder} continues that run as it was, and {key}= chooses many settings at "
-            f"once: give only those that shall change, each as {key}.NAME=VALUE"
-        )
-    if not may_change(key):
-        return (
-            f"resume={folder} continues that run as it was, so {key} cannot change (only "
-            f"{', '.join(RESUMABLE)} can, and of these not {', '.join(FIXED)}). Leave it out, "
-            "or start a new run without resume="
-        )
-    return None
-
-
-def _restarted(run_dir: Path) -> bool:
-    """Whether torchrun or SLURM has started this command line again, and its run exists."""
-    names = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
-    again = any(os.environ.get(name, "0") != "0" for name in names)
-    return again and (run_dir / "config.yaml").is_file()
-
-
-def _fine_tuned(
-    config: DictConfig, keys: Sequence[str], values: dict[str, Any], folder: str
-) -> dict[str, Any]:
-    """The settings with the model of a bundle, unless the command line chooses one.
-
-    Raises:
-        BundleError: there is no bundle.
-        ConfigError: settings of a vocabulary that would not be used.
-    """
-    from seq2seq.bundle.config import read_config
-    from seq2seq.bundle.find import bundle_folder
-
-    learned = [key for key in keys if key in ("tokenizer", *(f"tokenizer.{k}" for k in LEARNED))]
-    if learned:
-        raise ConfigError(
-            f"{key} does nothing with init_from={folder}, whose own vocabulary is used: leave it "
-            "out"
-            for key in learned
-        )
-    model = read_config(bundle_folder(folder) / "config.json").model
-    if "model" in keys:
-        return values
-    own = {key.removeprefix("model."): OmegaConf.select(config, key)
-           for key in keys if key.startswith("model.")}  # fmt: skip
-    return values | {"model": asdict(model) | own}

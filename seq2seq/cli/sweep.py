@@ -1,4 +1,4 @@
-"""Several runs of one command (`-m`): a folder for each, and a table of what came out.
+"""Several runs of one command (`-m`), started by Hydra's sweepers and launchers.
 
 <sweep>/0-model.dropout_0.1/   a run
 <sweep>/1-model.dropout_0.3/   another
@@ -51,28 +51,6 @@ class Sweep:
     def file(self) -> Path:
         return self.folder / "sweep.jsonl"
 
-    def require_new(self) -> None:
-        """Raise RunError if the folder holds a sweep already."""
-        if self.file.exists():
-            raise RunError(
-                f"run_dir={self.folder} already holds a sweep, and its table ({self.file}): choose "
-                "another folder"
-            )
-
-    def different(self, overrides: Sequence[str]) -> list[str]:
-        """The settings that distinguish a run."""
-        return [override for override in overrides if override not in self.command]
-
-    def run_dir(self, number: int, overrides: Sequence[str]) -> Path:
-        """The folder of a run, whose name needs no quotes on any command line."""
-        name = re.sub(r"[^\w.+-]+", "_", "-".join([str(number), *self.different(overrides)]))
-        return self.folder / name[:100]
-
-    def alone(self, number: int, overrides: Sequence[str]) -> list[str]:
-        """The arguments that make a run without the others."""
-        own = [override for override in overrides if not override.startswith("run_dir=")]
-        return [*own, f"run_dir={self.run_dir(number, overrides)}"]
-
     def train(self, compose: Callable[[Job], None], job: Job) -> None:
         """Train all runs, as Hydra's launcher and sweeper start them.
 
@@ -84,84 +62,66 @@ class Sweep:
             UserError: they have no folder, or a signal stopped them.
         """
         require_folder(self.folder)
-        self.require_new()
+        if self.file.exists():
+            raise RunError(
+                f"run_dir={self.folder} already holds a sweep, and its table ({self.file}): choose "
+                "another folder"
+            )
 
         def one(config: DictConfig, overrides: list[str]) -> object:
-            number = HydraConfig.get().job.num
             logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
-            config.run_dir = str(self.run_dir(number, overrides))
             config.logger.group = config.logger.group or self.folder.name
-
-            def train() -> object:
-                _require_one_process(config.trainer.devices, config.trainer.num_nodes)
-                return job(config, overrides)
-
-            return run_command(lambda: self.run(number, overrides, train))
+            number = HydraConfig.get().job.num
+            return run_command(lambda: self.run(number, config, overrides, job))
 
         sys.argv.append(f"hydra.sweep.dir='{self.folder}'")
         try:
             compose(one)
         except Exception as error:
-            if isinstance(error, UserError) or not self.failed():
+            if isinstance(error, UserError) or not self.failures():
                 raise  # but Optuna finds no best run if all failed
-        finally:
-            self.report()
-        if self.failed():
-            fail(f"{self.failed()} of the runs failed", 1)
+        print(f"\nresults in {self.folder}; beside each other: seq2seq compare {self.folder}/*/")
+        if failures := self.failures():  # which a launcher may have hidden
+            fail("\n".join([f"{len(failures)} of the runs failed", *failures]), 1)
 
-    def run(
-        self, number: int, overrides: Sequence[str], train: Callable[[], object]
-    ) -> object | None:
-        """Train one of the runs. A mistake in its settings is said, and the others go on.
+    def run(self, number: int, config: DictConfig, overrides: list[str], job: Job) -> object:
+        """Train one of the runs. A mistake in its settings is noted, and the others go on.
 
         Returns:
-            What `train` returns; None if it failed.
+            What the job returns; None if the run failed.
 
         Raises:
             UserError: a signal stopped it, and so the sweep.
         """
-        row: dict[str, Any] = {"run": number, "settings": self.different(overrides)}
-        what = " ".join(row["settings"])
-        print(f"\nrun {number}: {what}", flush=True)
-        score = None
-        given, sys.argv[1:] = sys.argv[1:], self.alone(number, overrides)  # what the run notes
+        row: dict[str, Any] = {"run": number}
+        row["settings"] = [one for one in overrides if one not in self.command]
+        # A name that needs no quotes on any command line.
+        name = re.sub(r"[^\w.+-]+", "_", "-".join([str(number), *row["settings"]]))[:100]
+        config.run_dir = str(self.folder / name)
+        print(f"\nrun {number}: {' '.join(row['settings'])}", flush=True)
+        given, score = sys.argv[1:], None
+        # The command that the run notes is its own.
+        own = [one for one in overrides if not one.startswith("run_dir=")]
+        sys.argv[1:] = [*own, f"run_dir={config.run_dir}"]
         try:
-            score = row["best_val_bleu"] = train()
+            _require_one_process(config.trainer.devices, config.trainer.num_nodes)
+            score = row["best_val_bleu"] = job(config, overrides)
         except UserError as error:
             if error.exit_code > SIGNALLED:
                 raise
             row["error"] = str(error)
-            print(f"error: run {number} ({what}): {error}", file=sys.stderr, flush=True)
+            print(f"run {number} failed: {error}", file=sys.stderr, flush=True)
         finally:
             sys.argv[1:] = given
         with self.file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
         return score
 
-    def rows(self) -> list[dict[str, Any]]:
-        """What has ended so far, the best first."""
-        if not self.file.exists():
-            return []
-        lines = self.file.read_text(encoding="utf-8").splitlines()
-        return sorted(map(json.loads, lines), key=lambda row: -row.get("best_val_bleu", -1.0))
-
-    def failed(self) -> int:
-        """How many runs failed."""
-        return sum("error" in row for row in self.rows())
-
-    def report(self) -> None:
-        """Print the runs, and why some failed: a launcher may have hidden what those said."""
-        rows = self.rows()
-        if not rows:
-            return
-        print("\nrun  best BLEU  settings")
-        for row in rows:
-            bleu = f"{row['best_val_bleu']:9.2f}" if "best_val_bleu" in row else "   failed"
-            print(f"{row['run']:3}  {bleu}  {' '.join(row['settings'])}")
-        for row in rows:
-            if "error" in row:
-                print(f"run {row['run']} failed: {row['error']}")
-        print(f"results in {self.folder}", flush=True)
+    def failures(self) -> list[str]:
+        """What went wrong, run by run."""
+        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
+        rows = [row for row in map(json.loads, lines) if "error" in row]
+        return [f"run {row['run']} ({' '.join(row['settings'])}): {row['error']}" for row in rows]
 
 
 def _require_one_process(devices: int, nodes: int) -> None:

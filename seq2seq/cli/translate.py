@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from seq2seq.bundle.find import GENERAL, choose_model, find_model
 from seq2seq.cli.exits import prepare_streams, run_command
 from seq2seq.cli.line_progress import LineProgress, line_progress
-from seq2seq.cli.output_file import PartialFile, StandardOutput, check_output, made_with, resolved
+from seq2seq.cli.output_file import Output, PartialFile, check_output, made_with, resolved
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
 from seq2seq.cli.translate_options import (
     COMMAND,
@@ -221,15 +221,15 @@ def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]
 
 def _output(
     options: TranslateOptions, asked: Mapping[str, Any], folders: list[Path]
-) -> StandardOutput:
+) -> Output:
     if options.files.output is None:
-        return StandardOutput()
+        return Output()
     described = made_with(options, asked["terms"], folders)
     return PartialFile(options.files.output, described, options.files.resume)
 
 
 def _progress(
-    options: TranslateOptions, output: StandardOutput
+    options: TranslateOptions, output: Output
 ) -> AbstractContextManager[LineProgress]:
     """A bar for a long job, where nothing else is printed."""
     shown = (
@@ -263,7 +263,7 @@ def _prompt(
     translator: Translator, options: TranslateOptions, asked: Mapping[str, Any]
 ) -> None:
     print("English, one sentence per line; Ctrl-D ends.", file=sys.stderr)
-    form, output = _form(options), StandardOutput()
+    form, output = _form(options), Output()
     for record in form.read(_typed()):
         try:
             found = _translate(translator, [record], asked, LineProgress())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
@@ -52,6 +52,14 @@ class Checked:
 
     def rules(self) -> Iterator[str]:
         """Yield one sentence for each combination of values that cannot work."""
+        yield from ()
+
+    def idle(self, given: Iterable[str]) -> Iterator[str]:
+        """Yield one sentence for each setting that would do nothing, of those that were given.
+
+        Args:
+            given: as they were typed, such as `optim.lr=1e-3`.
+        """
         yield from ()
 
     def __post_init__(self) -> None:

@@ -14,8 +14,9 @@ class CheckpointConfig(Checked, section="checkpoint"):
     every_minutes: float | None = setting(None, "also after so much time", at_least=0.01)
     average: int = setting(0, "validated weights averaged at the end; 0 = none", at_least=0)
     average_by: str = setting(
-        "last", "the last of them, or those with the best BLEU", choices=("last", "best")
-    )
+        "last", "the last of them, or those with the best BLEU",
+        choices=("last", "best"), only_with=("average", ()),
+    )  # fmt: skip
 
     def rules(self) -> Iterator[str]:
         if self.average == 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
@@ -24,7 +25,14 @@ from seq2seq.config.rules import (
 from seq2seq.config.tokenizer import TokenizerConfig
 from seq2seq.config.trainer import TrainerConfig
 
-DEVICES = ("auto", "cpu", "cuda")
+# Settings of `evaluate` that do nothing for translations that are there.
+OF_MODELS = ("data", "split", "decode", "precision", "device", "training_text")
+
+
+def device_is_named(device: str) -> Iterator[str]:
+    """Whether this machine has the device is seen when the model is loaded."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+        yield f"device={device} is not known: give auto, cpu, cuda or cuda:NUMBER"
 
 
 class TrainConfig(Checked):
@@ -102,7 +110,7 @@ class EvaluateConfig(Checked):
         metadata={"meaning": "Search settings that are not as the model was validated"},
     )
     precision: str | None = setting(None, "of the model; null = float32, as in validation")
-    device: str = setting("auto", "where the model runs", choices=DEVICES)
+    device: str = setting("auto", "where the model runs: auto, cpu, cuda or cuda:1")
     hypothesis: str | None = setting(None, "translations, a file of lines; it may be packed")
     reference: str | None = setting(None, "what they are compared with, line by line")
     source: str | None = setting(None, "what was translated; for breakdowns, faults and COMET")
@@ -137,24 +145,16 @@ class EvaluateConfig(Checked):
             yield f"output={self.output}: the results of this go to {kind}"
         if self.comet is not None and files and self.source is None:
             yield "comet= reads what was translated, too: give source=FILE"
+        yield from device_is_named(self.device)
         if ".." in self.data.name.split("/"):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"
-        if self.bundle is None and files:
-            yield from self._idle()
 
-    def _idle(self) -> Iterator[str]:
-        """Settings that do nothing for translations that are there, as far as that can be told:
-        `data` has a default in configs/, and its columns are those of `training_text`, too."""
-        changes = {f"decode.{name}": value for name, value in vars(self.decode).items()}
-        for name in ("split", "precision", "device"):
-            value = getattr(self, name)
-            changes[name] = None if value == getattr(EvaluateConfig, name) else value
+    def idle(self, given: Iterable[str]) -> Iterator[str]:
+        """What is for a model, while there is none; `training_text` has the columns of `data`."""
         named = self.training_text not in ("auto", "all", "none")
-        if not named and self.data.name not in (DataConfig.name, "starter"):
-            changes["data"] = self.data.name
-        if self.training_text == "all" or (named and self.source is None):
-            changes["training_text"] = self.training_text
-        for name, value in changes.items():
-            if value is not None:
-                needed = "source=FILE" if name == "training_text" and named else "bundle=FOLDER"
-                yield f"{name}={value} does nothing without {needed}: leave it out"
+        for argument in given if self.hypothesis and self.bundle is None else ():
+            group = argument.partition("=")[0].partition(".")[0]
+            if group == "training_text" and named and self.source is None:
+                yield f"{argument} does nothing without source=FILE: leave it out"
+            elif group in OF_MODELS and not (named and group in ("data", "training_text")):
+                yield f"{argument} does nothing without bundle=FOLDER: leave it out"

@@ -29,8 +29,12 @@ class CorpusConfig(Checked, section="data"):
     path: str | None = setting(None, "folder that train, val and test are looked up in")
     origin: str | None = setting(None, "where the corpus can be had; named when it is missing")
     hub: str | None = setting(None, "data set of the Hugging Face hub, or a folder laid out so")
-    hub_config: str | None = setting(None, "configuration of the data set, such as en-fr")
-    hub_revision: str | None = setting(None, "branch, tag or commit of the data set")
+    hub_config: str | None = setting(
+        None, "configuration of the data set, such as en-fr", only_with=("hub", ())
+    )
+    hub_revision: str | None = setting(
+        None, "branch, tag or commit of the data set", only_with=("hub", ())
+    )
     urls: list[str] = setting([], "files that are fetched into the cache")
     sacrebleu: bool = setting(False, "train, val and test name sets of sacrebleu: wmt14/full")
     train: Any = setting("train", "training text; null = none")

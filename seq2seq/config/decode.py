@@ -12,7 +12,7 @@ class DecodeConfig(Checked, section="decode"):
 
     strategy: str = setting("beam", "beam, or sample: drawn by chance", choices=("beam", "sample"))
     beam: int = setting(5, "hypotheses kept per sentence; 1 = greedy", at_least=1, at_most=1000)
-    n_best: int = setting(1, "translations returned per sentence", at_least=1)
+    n_best: int = setting(1, "translations returned per sentence", at_least=1, at_most=1000)
     length_norm: str = setting(
         "average", "function of length that divides a log probability",
         choices=("none", "average", "gnmt"),
@@ -30,17 +30,24 @@ class DecodeConfig(Checked, section="decode"):
         0.0, "sample among those at least so likely, relative to the likeliest", **SHARE
     )
     seed: int = setting(1, "of samples; each sentence draws for itself", at_least=0)
-    min_length: int = setting(1, "fewest output tokens; 1 = never an empty output", at_least=0)
-    min_ratio: float = setting(0.0, "the same, relative to the expected length", at_least=0)
-    max_ratio: float = setting(
-        2.0, "output limit in tokens: max_ratio * expected length + max_extra", at_least=0
+    min_length: int = setting(
+        1, "fewest output tokens; 1 = never an empty output", at_least=0, at_most=10**5
     )
-    max_extra: int = setting(10, "see max_ratio", at_least=1)
+    min_ratio: float = setting(
+        0.0, "the same, relative to the expected length", at_least=0, at_most=1000
+    )
+    max_ratio: float = setting(
+        2.0, "output limit in tokens: max_ratio * expected length + max_extra",
+        at_least=0, at_most=1000,
+    )
+    max_extra: int = setting(10, "see max_ratio", at_least=1, at_most=10**5)
     no_repeat_ngram: int = setting(0, "n-grams of so many tokens occur once; 0 = off", at_least=0)
     repetition_penalty: float = setting(
         1.0, "multiplies log probabilities of tokens that were used before", at_least=1
     )
-    batch_tokens: int = setting(4096, "source positions x beam decoded at once", at_least=1)
+    batch_tokens: int = setting(
+        4096, "source positions x beam decoded at once", at_least=1, at_most=2**24
+    )
 
     def rules(self) -> Iterator[str]:
         if self.n_best > self.width >= 1:

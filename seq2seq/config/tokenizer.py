@@ -20,7 +20,9 @@ class TokenizerConfig(Checked, section="tokenizer"):
     dropout: float = setting(
         0.0, "share of merges left out in training", **SHARE, only_with=("kind", ("bpe",))
     )
-    dropout_variants: int = setting(8, "segmentations; each epoch takes the next", at_least=1)
+    dropout_variants: int = setting(
+        8, "segmentations; each epoch takes the next", at_least=1, only_with=("dropout", ())
+    )
     path: str | None = setting(
         None,
         "a ready tokenizer.json, or a folder with those of both languages, instead of learning: "

@@ -23,7 +23,7 @@ from seq2seq.config.data import EngineConfig
 from seq2seq.cores import usable_cores
 from seq2seq.data.sources import Source
 from seq2seq.data.steps import Block, read_blocks
-from seq2seq.errors import DataError
+from seq2seq.errors import DataError, install
 
 Result = TypeVar("Result")
 PATIENCE = 5.0  # seconds that a cluster has to answer
@@ -110,7 +110,7 @@ class RayEngine:
             self.ray = importlib.import_module("ray")
         except ImportError as error:
             raise DataError(
-                "prepare.engine=ray needs Ray: pip install 'seq2seq[ray]', or leave it out"
+                f"prepare.engine=ray needs Ray: {install('ray')}, or leave it out"
             ) from error
         try:
             if address and ":" in address:  # Ray itself would try for minutes

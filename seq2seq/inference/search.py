@@ -16,6 +16,8 @@ from seq2seq.inference.text.fallback import Candidates, Source
 from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.translation import PairScore, Translation
 
+Ids = tuple[list[int], list[int]]  # of a source and its target
+
 
 class TextSearch:
     """Finds translations of sources, with any settings; holds no state between calls."""
@@ -86,23 +88,26 @@ class TextSearch:
             token_scores=list(found.token_log_probs),
         )
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
-        """How likely given translations are; both sides as in the model's training.
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Ids]:
+        """The subwords of both sides of given translations, which are as in training."""
+        source, target = self.vocabularies.source, self.vocabularies.target
+        sources, targets = source.encode(s for s, _ in pairs), target.encode(t for _, t in pairs)
+        return list(zip(sources, targets, strict=True))
+
+    def score(self, ids: Sequence[Ids], words: Sequence[int]) -> list[PairScore]:
+        """How likely given translations are, by the words of their targets.
 
         Raises:
             UserError: a side is longer than the model's limit.
         """
-        source, target = self.vocabularies.source, self.vocabularies.target
-        sources, targets = source.encode(s for s, _ in pairs), target.encode(t for _, t in pairs)
-        ids = list(zip(sources, targets, strict=True))
         for number, sides in enumerate(ids, 1):
             if (longest := max(map(len, sides))) >= self.engine.max_length:
                 raise UserError(
                     f"pair {number} has a side of {longest + 1} tokens, and the model's limit is "
                     f"{self.engine.max_length}: score its sentences one by one"
                 )
-        each = zip(pairs, self.engine.score(ids), targets, strict=True)
+        each = zip(ids, self.engine.score(ids), words, strict=True)
         return [
-            PairScore(sum(own), target.tokens(tokens), own, len(text.split()))
-            for (_, text), own, tokens in each
+            PairScore(sum(own), self.vocabularies.target.tokens(target), own, number)
+            for (_, target), own, number in each
         ]

@@ -17,7 +17,7 @@ from seq2seq.errors import UserError, nearest
 from seq2seq.inference.alignment import Alignment, Links
 from seq2seq.inference.engines import Engine, Progress, load_engine
 from seq2seq.inference.pipeline import Pipeline, backwards
-from seq2seq.inference.search import TextSearch
+from seq2seq.inference.search import Ids, TextSearch
 from seq2seq.inference.text import NAMES, SOURCE_LANGUAGE
 from seq2seq.inference.text.casing import Casing
 from seq2seq.inference.text.fallback import Candidates, Degeneration
@@ -263,17 +263,25 @@ class Translator:
         while block := list(islice(rest, BLOCK)):
             yield from self.translate(block, **settings)
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    def score(
+        self, pairs: Sequence[tuple[str, str]], ids: Sequence[Ids] | None = None
+    ) -> list[PairScore]:
         """How likely the model finds given translations (source, target).
+
+        Args:
+            pairs: of texts.
+            ids: of their subwords, if they are known, as `encode` gives them.
 
         Raises:
             UserError: a side is longer than the model's limit.
         """
+        words = [len(target.split()) for _, target in readable_pairs(pairs)]
+        return self._search.score(self.encode(pairs) if ids is None else ids, words)
+
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Ids]:
+        """The subwords of given translations, as the model reads and writes them."""
         pairs = readable_pairs(pairs)
-        found = self._search.score([(self.as_read(s), self.as_written(t)) for s, t in pairs])
-        # Words of what was given are the same for all models.
-        return [dataclasses.replace(one, words=len(target.split()))
-                for one, (_, target) in zip(found, pairs, strict=True)]  # fmt: skip
+        return self._search.encode([(self.as_read(s), self.as_written(t)) for s, t in pairs])
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Links]:
         """Which words of given translations (source, target) translate each other.

@@ -1,4 +1,4 @@
 """Models of other programs: `huggingface.py` reads and writes those of the Transformers library.
 
-`hub.py` finds them on the Hugging Face hub.
+`vocabulary.py` has their tokens; `seq2seq/bundle/hub.py` makes bundles of them.
 """

@@ -15,6 +15,7 @@ Both are the transformer of this project with other names. `MarianMTModel` (OPUS
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -25,20 +26,20 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from seq2seq import __version__
-from seq2seq.bundle.bundle import Bundle
 from seq2seq.config import DecodeConfig, ModelConfig, TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, UserError
 from seq2seq.interop.vocabulary import (
     Words,
-    read_json,
+    read_theirs,
     read_vocabulary,
     their_orders,
     write_json,
     write_vocabulary,
 )
 from seq2seq.model.transformer import Transformer
+from seq2seq.model.translation_model import TranslationModel
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}  # theirs: ours
 KINDS = {"marian": "post", "pegasus": "pre"}  # their `model_type`, and where its norms are
@@ -61,6 +62,23 @@ REQUIRED = {
     "extra_pos_embeddings": 0,
     "is_encoder_decoder": True,
 }
+
+
+@dataclass
+class HubModel:
+    """What a model of the library and a bundle of ours have in common.
+
+    Attributes:
+        model: the network, in our order.
+        vocabularies: of its source and its target.
+        decode: settings of its search.
+        languages: codes of source and target; empty if nobody says.
+    """
+
+    model: TranslationModel
+    vocabularies: Vocabularies
+    decode: DecodeConfig
+    languages: list[str]
 
 
 # Weights
@@ -113,8 +131,8 @@ def _their_order(width: int) -> Tensor:
 # In
 
 
-def read_huggingface(folder: Path, name: str = "") -> Bundle:
-    """A Marian or Pegasus model as a bundle, in float32.
+def read_huggingface(folder: Path, name: str = "") -> HubModel:
+    """A Marian or Pegasus model as one of ours, in float32.
 
     Args:
         folder: with `config.json`, weights (`model.safetensors`, or `pytorch_model.bin`), and a
@@ -125,7 +143,7 @@ def read_huggingface(folder: Path, name: str = "") -> Bundle:
     Raises:
         BundleError: a file is missing or damaged, or the model is of another kind; says of which.
     """
-    theirs = read_json(folder / "config.json")
+    theirs = read_theirs(folder / "config.json")
     words = read_vocabulary(folder, theirs)
     config = _model_config(folder, theirs, name or folder.name, words.starts)
     with torch.device("meta"):
@@ -139,17 +157,9 @@ def read_huggingface(folder: Path, name: str = "") -> Bundle:
     if missing:
         raise BundleError(f"the weights in {folder} lack {', '.join(missing)}: copy them again")
     _make_tables(model)
-    generation = theirs | read_json(folder / "generation_config.json", optional=True)
-    cleaning: dict[str, list[str]] = {"normalise": []}
-    if words.languages:
-        cleaning["languages"] = words.languages
-    imported = name or folder.name
-    return Bundle(
-        model.eval().requires_grad_(False),
-        words.vocabularies,
-        _decode_config(generation),
-        {"step": 0, "scores": {}, "imported": imported, "config": {"cleaning": cleaning}},
-    )
+    decode = _decode_config(theirs | read_theirs(folder / "generation_config.json", optional=True))
+    model.eval().requires_grad_(False)
+    return HubModel(model, words.vocabularies, decode, words.languages)
 
 
 def _model_config(
@@ -203,9 +213,10 @@ def _model_config(
 
 def _decode_config(generation: Mapping[str, Any]) -> DecodeConfig:
     """Search settings as near to theirs as ours can be."""
+    penalty = generation.get("length_penalty")
     return DecodeConfig(
         beam=generation.get("num_beams") or 1,
-        length_penalty=max(0.0, float(generation.get("length_penalty") or 0.0)),
+        length_penalty=1.0 if penalty is None else max(0.0, float(penalty)),  # theirs is 1, too
     )
 
 
@@ -299,14 +310,14 @@ def obstacles(config: ModelConfig, vocabularies: Vocabularies) -> list[str]:
     return [name for name, stands in found.items() if stands]
 
 
-def write_huggingface(bundle: Bundle, folder: Path) -> None:
+def write_huggingface(given: HubModel, folder: Path) -> None:
     """Write a model that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load, into a new folder.
 
     Raises:
         BundleError: the library has no such model; names what stands in the way.
         OSError: the disk is full, or the folder cannot be written.
     """
-    config, vocabularies = bundle.model.config, bundle.vocabularies
+    config, vocabularies = given.model.config, given.vocabularies
     if reasons := obstacles(config, vocabularies):
         raise BundleError(
             "Hugging Face's Transformers library has no model with "
@@ -317,14 +328,14 @@ def write_huggingface(bundle: Bundle, folder: Path) -> None:
     orders = [torch.tensor(order) for order in their_orders(vocabularies, config.zero_start)]
     marks = marian_marks(len(orders[1])) if config.zero_start else MARKS
     theirs = _their_config(config, [len(order) for order in orders]) | marks
-    generation = _generation(bundle.decode, config) | marks
+    generation = _generation(given.decode, config) | marks
     files = {"config.json": theirs, "generation_config.json": generation}
     for name, content in files.items():
         write_json(folder / name, content)
     safetensors.torch.save_file(
-        _their_weights(bundle.model, config, orders), folder / "model.safetensors", {"format": "pt"}
+        _their_weights(given.model, config, orders), folder / "model.safetensors", {"format": "pt"}
     )
-    write_vocabulary(vocabularies, orders, bundle.languages, folder)
+    write_vocabulary(vocabularies, orders, given.languages, folder)
 
 
 def _their_config(config: TransformerConfig, sizes: Sequence[int]) -> dict[str, Any]:

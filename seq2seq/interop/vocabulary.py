@@ -15,6 +15,7 @@ from seq2seq.data.sentencepiece import UNKNOWN, SentencePieceTokenizer
 from seq2seq.data.tokenizer import BOS, EOS, PAD, SPECIAL_TOKENS, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, UserError
+from seq2seq.files import read_json
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Words:
 
 def read_vocabulary(folder: Path, theirs: Mapping[str, Any]) -> Words:
     """Raises BundleError if there is none, or it is of another kind."""
-    described = read_json(folder / "tokenizer_config.json", optional=True)
+    described = read_theirs(folder / "tokenizer_config.json", optional=True)
     named = [described.get(f"{side}_lang") for side in ("source", "target")]
     languages = [] if None in named else [str(name) for name in named]
     if not (folder / "source.spm").is_file():
@@ -54,7 +55,7 @@ def read_vocabulary(folder: Path, theirs: Mapping[str, Any]) -> Words:
     separate = bool(described.get("separate_vocabs"))
     for side in ("source", "target"):
         name = "target_vocab.json" if separate and side == "target" else "vocab.json"
-        ids = read_json(folder / name)
+        ids = read_theirs(folder / name)
         own, names = _our_ids(folder / name, ids, theirs, start=side == "target")
         rows.append(torch.tensor(own))
         try:
@@ -168,20 +169,18 @@ def _with_marks(tokenizer: Tokenizer) -> str:
 # JSON
 
 
-def read_json(path: Path, optional: bool = False) -> dict[str, Any]:
+def read_theirs(path: Path, optional: bool = False) -> dict[str, Any]:
+    """A file of a model; raises BundleError if it is damaged, or missing and not optional."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except FileNotFoundError:
         if optional:
             return {}
         raise BundleError(
             f"{path} is missing: a model of the Transformers library has one. Download it again"
         ) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise BundleError(f"cannot read {path}: {error}. Download the model again") from error
-    if not isinstance(content, dict):
-        raise BundleError(f"{path} holds no JSON object: download the model again")
-    return content
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -156,7 +156,7 @@ def _origin(origin: Provenance | None) -> tuple[list[str], list[str]]:
         "the code was not under git": not first.revision,
         f"went on {len(origin.starts) - 1} times, last {last.time}": len(origin.starts) > 1,
         "the code changed before it went on": last.revision != first.revision,
-        f"fingerprint of the data: {origin.data or 'none, it was streamed'}": True,
+        f"fingerprint of the data: {origin.data}": bool(origin.data),
         f"versions: {versions}": True,
     }
     commands += [start.command for start in origin.starts]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.config import LoggerConfig
 from seq2seq.dashboard import SECTIONS
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, install
 from seq2seq.files import replace_text
 
 if TYPE_CHECKING:
@@ -188,8 +188,7 @@ def require_package(config: LoggerConfig) -> None:
     package = {"tensorboard": "tensorboard", "trackio": "trackio", "mlflow": "mlflow"}
     if config.kind in package and find_spec(package[config.kind]) is None:
         raise RunError(
-            f"logger={config.kind} needs a package that is not there: "
-            f"pip install -e '.[{config.kind}]'"
+            f"logger={config.kind} needs a package that is not there: {install(config.kind)}"
         )
 
 

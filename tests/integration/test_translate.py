@@ -109,7 +109,7 @@ def test_mistakes_get_a_sentence(arguments, stdin, code, text, translate, tmp_pa
 def test_a_wrong_environment_variable_is_named(translate, tmp_path):
     result = translate("hello", cwd=tmp_path, SEQ2SEQ_MODEL="/nowhere")
     assert result.returncode == 1
-    assert "SEQ2SEQ_MODEL=/nowhere is no folder" in result.stderr
+    assert "the model /nowhere, from SEQ2SEQ_MODEL: no model folder /nowhere: give" in result.stderr
 
 
 def test_french_is_printed_whatever_the_locale(toy_run, translate):

@@ -7,7 +7,6 @@ from typing import Any
 import hydra
 import pytest
 from benchmarks.settings import (
-    CompareConfig,
     DataBenchmarkConfig,
     DecodeBenchmarkConfig,
     TrainBenchmarkConfig,
@@ -34,7 +33,6 @@ SCHEMAS: dict[str, type[Any]] = {  # by main file
     "benchmark_data": DataBenchmarkConfig,
     "benchmark_train": TrainBenchmarkConfig,
     "benchmark_decode": DecodeBenchmarkConfig,
-    "compare_attention": CompareConfig,
 }
 
 

@@ -81,7 +81,6 @@ def schemas() -> dict[str, type[Any]]:
         "benchmark_data": settings.DataBenchmarkConfig,
         "benchmark_decode": settings.DecodeBenchmarkConfig,
         "benchmark_train": settings.TrainBenchmarkConfig,
-        "compare_attention": settings.CompareConfig,
         "evaluate": config.EvaluateConfig,
         "prepare_data": config.PrepareConfig,
         "train": config.TrainConfig,

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
-from seq2seq.files import alone, atomic_write, remove_leftovers, replace_text
+from seq2seq.files import (
+    alone,
+    atomic_folder,
+    atomic_write,
+    remove_leftovers,
+    replace_text,
+    restored,
+)
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
@@ -32,6 +41,65 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     remove_leftovers(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+class Killed(BaseException):
+    """As if the process was gone."""
+
+
+def write_folder(path: Path, text: str) -> None:
+    with atomic_folder(path) as partial:
+        (partial / "file").write_text(text)
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_folder_is_there_whenever_its_replacing_is_killed(tmp_path, monkeypatch, at):
+    """Before each step of the exchange: nothing that tidies up is run afterwards."""
+    path, steps = tmp_path / "bundle", iter(range(9))
+    write_folder(path, "old")
+    rename = Path.rename
+
+    def kill(self, target):
+        if next(steps) == at:
+            raise Killed
+        return rename(self, target)
+
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(Path, "rename", kill)
+        patch.setattr("seq2seq.files._remove", lambda _: None)
+        write_folder(path, "new")
+    assert (restored(path) / "file").read_text() == ("old" if at < 2 else "new")
+    write_folder(path, "newer")
+    remove_leftovers(tmp_path)
+    assert (path / "file").read_text() == "newer"
+    assert [each.name for each in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_a_link_to_a_folder_is_replaced_and_what_it_leads_to_stays(tmp_path):
+    write_folder(tmp_path / "other", "other")
+    (tmp_path / "bundle").symlink_to(tmp_path / "other")
+    for text in ("new", "newer"):
+        write_folder(tmp_path / "bundle", text)
+        assert (tmp_path / "bundle" / "file").read_text() == text
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["bundle", "other"]
+    assert (tmp_path / "other" / "file").read_text() == "other"
+
+
+def test_a_folder_stays_if_the_disk_fails(tmp_path, monkeypatch):
+    path = tmp_path / "bundle"
+    write_folder(path, "old")
+    rename = Path.rename
+
+    def fail(self, target):
+        if self.name.endswith(".partial"):
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="No space"):
+        write_folder(path, "new")
+    assert (path / "file").read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["bundle"]
 
 
 @pytest.mark.parametrize("moment", ["write", "fsync", "replace"])

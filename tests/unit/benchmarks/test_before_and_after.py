@@ -22,6 +22,7 @@ speed = {"before": 100.0, "after": 90.0}[mine] * (1 + log.read_text().count(mine
 for beam in (1, 5):
     print(json.dumps({"model": sys.argv[1], "beam": beam, "tokens_per_second": speed / beam,
                       "call_seconds_p50": beam / speed}))
+print(json.dumps({"what": "start", "seconds_to_open": 2.0}))
 """
 
 
@@ -65,6 +66,7 @@ def test_both_take_turns_and_each_line_gets_its_ratio(checkouts):
     for found in (first, second):
         assert found["ratio"] == 0.9
         assert found["interval"] == [0.9, 0.9]
+    assert "left out, as it tells no speed: {'what': 'start'" in result.stderr
     assert "beam=5: 40 -> 36 tokens_per_second, ratio 0.900 [0.900, 0.900]" in result.stderr
 
 

@@ -16,10 +16,10 @@ from tiny_bundle import TEXTS, tiny_bundle, translator_of
 from tiny_evaluation import write_lines
 
 from seq2seq.bundle import find as shipped
-from seq2seq.bundle.averaging import average
 from seq2seq.bundle.bundle import load_bundle
 from seq2seq.bundle.ctranslate2_export import export
 from seq2seq.cli import settings
+from seq2seq.cli.average import average
 from seq2seq.config import AverageConfig, DataConfig, EvaluateConfig, TrainConfig
 from seq2seq.errors import BundleError
 from seq2seq.evaluation.evaluate import evaluate

@@ -131,20 +131,20 @@ def test_pairs_stream_in_blocks_and_blocks_do_not_show(run, monkeypatch):
     many = [PAIRS[n % 3] for n in range(20)]
     lines = run(stdin=tsv(many))[1]
     read, largest = [], []
-    of_stdin, scores = score._of_stdin, score.scores
+    of_stdin, encode = score._of_stdin, Translator.encode
 
     def counted():
         for pair in of_stdin():
             read.append(pair)
             yield pair
 
-    def watched(translator, block, reasons):
+    def watched(translator, block):
         largest.append(len(read))
-        return scores(translator, block, reasons)
+        return encode(translator, block)
 
     monkeypatch.setattr(score, "BLOCK", 6)
     monkeypatch.setattr(score, "_of_stdin", counted)
-    monkeypatch.setattr(score, "scores", watched)
+    monkeypatch.setattr(Translator, "encode", watched)
     again = run(stdin=tsv(many))[1]
     for ours, theirs in zip(again, lines, strict=True):
         for a, b in zip(ours.split("\t"), theirs.split("\t"), strict=True):

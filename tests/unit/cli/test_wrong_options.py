@@ -162,6 +162,9 @@ $ export ctranslate2 runs/a runs/b
     runs/b is one argument too many: leave it out, or quote a text with spaces
 $ report
     nothing to report on: name the folder of a run, seq2seq report runs/demo
+$ report runs/a runs/b
+    a report is of one run; several stand beside each other: seq2seq compare runs/a runs/b --output
+    both.html
 $ report runs/a --output
     --output: expected one argument
 $ export runs/demo

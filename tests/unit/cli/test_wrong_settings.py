@@ -63,6 +63,7 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train model=tiny/": "model=tiny/ is not known: did you mean 'tiny'?",
     "train model=../model/tiny": f"model=../model/tiny is not known: choose one of: {SIZES}",
     "train model=_transformer": f"model=_transformer is not known: choose one of: {SIZES}",
+    "train experiment=null debug=null seed=x": "seed=x: give a whole number",
     "train ~model": "~model: there is always one model; choose another",
     "train debug=true": "debug=true is not known: choose one of: fast, overfit, profile",
     "prepare data=multi3k": "data=multi3k is not known: did you mean 'multi30k'?",
@@ -123,6 +124,7 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "configs/ is",
     "train --config-name mine": f"--config-name: {DASHES}{no_setting('config_name')}",
     "train model=tiny -x": f"-x: {DASHES}{no_setting('x')}",
+    "train --package x": f"--package: {DASHES}{no_setting('package')}",
     "train --lr 3": f"--lr: {DASHES}{no_setting('lr', 'optim.lr')}",
     "train --seed=3": "--seed is given without dashes: seed=3",
     "train --help optm": "--help optm: there is no such group: did you mean 'optim'?",
@@ -135,6 +137,15 @@ WRONG = {  # command line: what it is answered, with exit code 2
     + no_setting("optim.learning_rate", "optim.lr"),
     "train --config-dir mine experiment=top": "experiment/top.yaml: "
     + no_setting("epochs", "trainer.max_steps=20epochs"),
+    # What does nothing for translations that are there, be it as by default
+    **{
+        f"evaluate hypothesis=h reference=r {idle}": f"{idle} does nothing without bundle=FOLDER: "
+        "leave it out"
+        for idle in ("data=starter", "split=test", "decode.beam=5", "training_text=all")
+    },
+    "evaluate hypothesis=h reference=r device=cpu training_text=t": "2 settings cannot work:\n"
+    "  - device=cpu does nothing without bundle=FOLDER: leave it out\n"
+    "  - training_text=t does nothing without source=FILE: leave it out",
     # What evaluate was once given
     "evaluate model=runs/x": "model=runs/x: model= is an architecture; a trained model is "
     "bundle=runs/x",

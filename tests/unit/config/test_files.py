@@ -12,7 +12,8 @@ from conftest import ROOT
 from omegaconf import OmegaConf
 
 from seq2seq.cli.names import settings_of
-from seq2seq.cli.settings import _resumed, build
+from seq2seq.cli.resume import resumed
+from seq2seq.cli.settings import build
 from seq2seq.config import EvaluateConfig, TrainConfig, TransformerConfig
 from seq2seq.errors import ConfigError
 from seq2seq.training.run_folder import write_settings
@@ -200,7 +201,7 @@ def test_members_in_a_shared_folder_move_with_it(own, tmp_path):
     write_settings(composed("data=general", "data.path=old"), tmp_path)
     overrides = ["data.path=new", *([f"data.members.help.path={own}"] if own else [])]
     keys = [override.partition("=")[0] for override in overrides]
-    data = _resumed(compose("data=general", *overrides), keys, str(tmp_path))["data"]
+    data = resumed(compose("data=general", *overrides), keys, str(tmp_path))["data"]
     assert data["path"] == data["members"]["tatoeba"]["path"] == "new"
     assert data["members"]["help"]["path"] == (own or "new")
     assert data["members"]["phrases"]["path"] == str(ROOT / "data/starter")

@@ -18,7 +18,8 @@ from omegaconf.errors import OmegaConfBaseException
 from seq2seq.bundle.config import read_config
 from seq2seq.cli.explain import explain
 from seq2seq.cli.names import settings_of
-from seq2seq.cli.settings import _resumed, build
+from seq2seq.cli.resume import resumed
+from seq2seq.cli.settings import build
 from seq2seq.config import TrainConfig, migrated
 from seq2seq.config.renames import REMOVED, RENAMED
 from seq2seq.errors import ConfigError, RunError
@@ -91,7 +92,7 @@ def test_stored_settings_get_the_names_of_today_and_keep_their_values_and_order(
 
 def test_an_interrupted_run_goes_on_with_its_values(stored, tmp_path):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
-    found = _resumed(compose(), [], str(tmp_path))
+    found = resumed(compose(), [], str(tmp_path))
     for old, new in RENAMED.items():
         assert value_of(found, new) == OLD[old]
     check_settings(tmp_path, stored, found | {"resume": None})
@@ -131,7 +132,7 @@ def test_a_run_that_used_what_is_gone_keeps_saying_so_and_does_not_go_on(key, st
     assert value_of(read_run(tmp_path, "x").settings, key) == value
     said = "mbr is not known: choose one of: beam, sample" if value == "mbr" else "is gone: "
     with pytest.raises((RunError, ConfigError), match=f"{re.escape(key)}.{said}"):
-        build(TrainConfig, _resumed(compose(), [], str(tmp_path)))
+        build(TrainConfig, resumed(compose(), [], str(tmp_path)))
 
 
 def test_a_bundle_that_used_what_is_gone_is_searched_by_a_beam_and_says_so(tmp_path, caplog):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tiny_evaluation import REFERENCES, SOURCES, given_files, tiny_evaluation, write_lines
 
-from seq2seq.config import DataConfig, DecodeChanges, EvaluateConfig
+from seq2seq.config import DataConfig, EvaluateConfig
 from seq2seq.errors import ConfigError, DataError, RunError
 from seq2seq.evaluation.evaluate import evaluate
 from seq2seq.evaluation.metrics import corpus_scores
@@ -183,13 +183,6 @@ def test_a_place_that_cannot_be_written_is_told_before_scoring(tmp_path, monkeyp
         ({"bundle": "m", "output": "x.json"}, r"output=x\.json: .* a folder, output=FOLDER"),
         (GIVEN | {"comet": "c"}, r"comet= reads .* give source=FILE"),
         (GIVEN | {"comet_command": "c"}, r"comet_command=c does nothing without comet"),
-        (GIVEN | {"split": "val"}, r"split=val does nothing without bundle=FOLDER: leave it out"),
-        (GIVEN | {"decode": DecodeChanges(beam=4)}, r"decode\.beam=4 does nothing without bundle="),
-        (GIVEN | {"precision": "int8"}, r"precision=int8 does nothing without bundle="),
-        (GIVEN | {"device": "cpu"}, r"device=cpu does nothing without bundle="),
-        (GIVEN | {"data": DataConfig(name="multi30k")}, r"data=multi30k does nothing without bun"),
-        (GIVEN | {"training_text": "all"}, r"training_text=all does nothing without bundle="),
-        (GIVEN | {"training_text": "t"}, r"training_text=t does nothing without source=FILE"),
         ({"bundle": "m", "data": DataConfig(name="../x")}, r"data\.name=\.\./x .* leave \.\. out"),
     ],
 )

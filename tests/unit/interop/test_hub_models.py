@@ -20,7 +20,7 @@ import logging, sys
 from pathlib import Path
 from seq2seq.errors import UserError
 from seq2seq.bundle.find import hub_name
-from seq2seq.interop.hub import hub_bundle, import_from_hub
+from seq2seq.bundle.hub import hub_bundle, import_from_hub
 
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="LOG %(message)s")
 logging.getLogger("httpx").setLevel("WARNING"), logging.getLogger("httpx2").setLevel("WARNING")

@@ -13,6 +13,7 @@ from tiny import tiny_transformer
 
 from seq2seq import Translator
 from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.hub import import_folder
 from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
@@ -126,6 +127,18 @@ def test_the_ends_of_tokens_lie_in_the_decoded_text(tmp_path):
         ends = words.ends(ids)
         assert ends == sorted(ends)
         assert ends[-1] == len(words.decode([ids])[0])
+
+
+@pytest.mark.parametrize(("said", "expected"), [({}, 1.0), ({"length_penalty": 0.6}, 0.6)])
+def test_a_search_that_says_nothing_of_length_is_as_the_library_has_it(said, expected, tmp_path):
+    marian(tmp_path)
+    for name in ("config.json", "generation_config.json"):
+        path = tmp_path / name
+        content = json.loads(path.read_text()) if path.is_file() else {}
+        content.pop("length_penalty", None)
+        path.write_text(json.dumps(content | said))
+    assert transformers.GenerationConfig().length_penalty in (1.0, None)
+    assert read_huggingface(tmp_path).decode.length_penalty == expected
 
 
 def translated(bundle, texts, beam):
@@ -301,15 +314,16 @@ def test_a_translator_follows_the_languages_of_its_model(tmp_path):
     path = tmp_path / "tokenizer_config.json"
     described = json.loads(path.read_text()) | {"source_lang": "fr", "target_lang": "en"}
     path.write_text(json.dumps(described))
-    read_huggingface(tmp_path).save(tmp_path / "bundle")
+    import_folder(tmp_path, tmp_path / "bundle")
     assert Translator.load(tmp_path / "bundle").languages == ("fr", "en")
 
 
 def test_an_imported_model_is_a_bundle_like_any_other(tmp_path):
     marian(tmp_path)
     bundle = read_huggingface(tmp_path, "Helsinki-NLP/opus-mt-en-fr")
-    bundle.save(tmp_path / "bundle")
+    import_folder(tmp_path, tmp_path / "bundle", "Helsinki-NLP/opus-mt-en-fr")
     again = load_bundle(tmp_path / "bundle")
+    assert again.training["imported"] == "Helsinki-NLP/opus-mt-en-fr"
     assert asdict(again.model.config) == asdict(bundle.model.config)
     for name, value in bundle.model.state_dict().items():
         assert torch.equal(again.model.state_dict()[name], value)

@@ -169,7 +169,7 @@ def test_evaluations_that_a_run_no_longer_has_are_not_kept(tmp_path):
 def test_a_run_without_evaluation_is_no_result(tmp_path):
     run = evaluated(tmp_path / "run")
     (run / "evaluation/toy-test/evaluation.json").unlink()
-    with pytest.raises(RunError, match=r"was not evaluated: python scripts/evaluate\.py model="):
+    with pytest.raises(RunError, match=r"was not evaluated: python scripts/evaluate\.py bundle="):
         keep(run, tmp_path / "kept")
 
 

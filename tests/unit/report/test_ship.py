@@ -185,7 +185,7 @@ def not_finished(run: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        (not_scored, r"was not evaluated: python scripts/evaluate\.py model=\S+best data=NAME"),
+        (not_scored, r"was not evaluated: python scripts/evaluate\.py bundle=\S+best data=NAME"),
         (scored_with_others, r"mixed-val has scores of other weights than those of the bundle: "),
         (not_finished, r"best is not finished: python scripts/train\.py resume=\S+best first"),
         (shutil.rmtree, r"there is no run \S+best: give the folder of a run"),

@@ -1,4 +1,7 @@
-"""Models of the Hugging Face hub by name: downloaded once, made into a bundle, and kept."""
+"""Bundles from models of Hugging Face's Transformers library, and to them; by folder or by name.
+
+A model of the hub is downloaded once, made into a bundle, and kept.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from seq2seq.bundle.export import export_folder, export_place
 from seq2seq.bundle.find import bundle_folder
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.errors import BundleError, UserError
-from seq2seq.interop.huggingface import read_huggingface, write_huggingface
+from seq2seq.interop.huggingface import HubModel, read_huggingface, write_huggingface
 
 log = logging.getLogger(__name__)
 
@@ -60,11 +63,26 @@ def import_from_hub(name: str, revision: str | None = None, output: Path | None 
     folder = output or _kept(name, revision)
     downloaded = _download(name, revision)
     log.info("importing   %s, commit %s", name, downloaded.name)
-    bundle = read_huggingface(downloaded, name)
-    bundle.training["revision"] = downloaded.name
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    bundle.save(folder)
+    import_folder(downloaded, folder, imported=name, revision=downloaded.name)
     return folder
+
+
+def import_folder(source: Path, output: Path, imported: str = "", **about: str) -> None:
+    """Make a bundle of a model of the Transformers library.
+
+    Args:
+        source: the folder of the model.
+        output: the folder of the bundle.
+        imported: name of the model; that of its folder if empty.
+        about: what else is known of its making.
+    """
+    imported = imported or source.name
+    found = read_huggingface(source, imported)
+    cleaning: dict[str, list[str]] = {"normalise": []}
+    if found.languages:
+        cleaning["languages"] = found.languages
+    made = {"step": 0, "scores": {}, "imported": imported, "config": {"cleaning": cleaning}}
+    Bundle(found.model, found.vocabularies, found.decode, {**made, **about}).save(output)
 
 
 def _kept(name: str, revision: str | None) -> Path:
@@ -99,8 +117,6 @@ def _download(name: str, revision: str | None) -> Path:
             f"{said} is no model of the Hugging Face hub, or a private one, and no folder here: "
             "correct it (OWNER/NAME), or log in (hf auth login, or the variable HF_TOKEN)"
         ) from error
-    except UserError:
-        raise
     except (OSError, HTTPError) as error:  # of the network, or of the disk
         return _copy(said, name, revision, error)
     return Path(found)
@@ -141,7 +157,8 @@ def export_huggingface(
     bundle = load_bundle(found)
     output = export_place(found, output, "huggingface")
     with export_folder(output, force) as partial:
-        write_huggingface(bundle, partial)
+        model, words, decode = bundle.model, bundle.vocabularies, bundle.decode
+        write_huggingface(HubModel(model, words, decode, list(bundle.languages)), partial)
         (partial / "README.md").write_text(hub_card(bundle, license), encoding="utf-8")
     return output
 
@@ -177,7 +194,13 @@ def hub_card(bundle: Bundle, license: str | None = None) -> str:
         model_name=bundle.model.config.name,
         eval_results=results or None,
     )
-    return f"---\n{metadata.to_yaml()}\n---\n\n{model_card(bundle)}"
+    card = model_card(bundle)
+    if bundle.normalise:
+        card += (
+            f"\nSources were normalised in training ({', '.join(bundle.normalise)}), which "
+            "`seq2seq.text.normaliser` does; the Transformers library reads texts as they are.\n"
+        )
+    return f"---\n{metadata.to_yaml()}\n---\n\n{card}"
 
 
 def push(folder: Path, name: str, private: bool = True) -> str:

@@ -1,0 +1,125 @@
+"""Settings of a command that goes on with a run (`resume`) or begins from one (`init_from`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from seq2seq.cli.explain import explain, values_of
+from seq2seq.config import ARCHITECTURES, FIXED, RESUMABLE, TrainConfig, may_change, migrated
+from seq2seq.errors import ConfigError, RunError, nearest
+
+# Of the tokenizer, for a vocabulary that is still to be learned.
+LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
+OF_NEW_RUNS = {  # settings that do not go with `resume`, and what they do
+    "init_from": "starts a new one from the weights of another",
+    "dry_run": "says what a new one would take",
+    "debug": "chooses a short run of its own (trainer.profile=true profiles any)",
+}
+
+
+def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, Any]:
+    """The settings of the run in `folder`, with those that may change taken from the command.
+
+    Args:
+        config: as composed for a new run.
+        keys: the settings that the command line names.
+        folder: of the run.
+
+    Raises:
+        RunError: no run is there, its settings cannot be read, or others may not change.
+    """
+    file = Path(folder) / "config.yaml"
+    if not file.is_file():
+        raise RunError(
+            f"resume={folder}: no run is there ({file} is missing). Give the folder of a run, "
+            "such as runs/starter-base-20260101-120000"
+        )
+    try:
+        written: Any = OmegaConf.to_container(OmegaConf.load(file))
+        stored: Any = OmegaConf.create(migrated(written))
+        # Runs of before there was a choice do not name it.
+        architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
+        if architecture not in ARCHITECTURES:
+            raise ValueError(
+                f"model.architecture={architecture} is not known: "
+                f"{nearest(str(architecture), ARCHITECTURES)}"
+            )
+        typed = OmegaConf.structured(TrainConfig(model=ARCHITECTURES[architecture]()))
+        stored = OmegaConf.merge(typed, stored)
+    except (OmegaConfBaseException, YAMLError, OSError, TypeError, ValueError) as error:
+        text = explain(error, TrainConfig)
+        raise RunError(f"resume={folder}: {file} cannot be read: {text}") from error
+    for key in keys:
+        if key == "resume":
+            continue
+        if (why := _refused(folder, key)) is not None:
+            raise RunError(why)
+        if key == "data.path" and stored.data.path is not None:
+            for member in stored.data.members.values():
+                if member.path == stored.data.path:  # those in the shared folder move with it
+                    member.path = config.data.path
+        OmegaConf.update(stored, key, OmegaConf.select(config, key))
+    stored.resume = folder
+    return values_of(stored, TrainConfig)
+
+
+def _refused(folder: str, key: str) -> str | None:
+    """Why a setting cannot be given when the run in `folder` goes on; None if it can."""
+    if key in OF_NEW_RUNS:
+        return (
+            f"resume={folder} goes on with a run, and {key}= {OF_NEW_RUNS[key]}: give one of them"
+        )
+    if f"{key}.*" in RESUMABLE:
+        return (
+            f"resume={folder} continues that run as it was, and {key}= chooses many settings at "
+            f"once: give only those that shall change, each as {key}.NAME=VALUE"
+        )
+    if not may_change(key):
+        return (
+            f"resume={folder} continues that run as it was, so {key} cannot change (only "
+            f"{', '.join(RESUMABLE)} can, and of these not {', '.join(FIXED)}). Leave it out, "
+            "or start a new run without resume="
+        )
+    return None
+
+
+def restarted(run_dir: Path) -> bool:
+    """Whether torchrun or SLURM has started this command line again, and its run exists."""
+    names = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+    again = any(os.environ.get(name, "0") != "0" for name in names)
+    return again and (run_dir / "config.yaml").is_file()
+
+
+def fine_tuned(
+    config: DictConfig, keys: Sequence[str], values: dict[str, Any], folder: str
+) -> dict[str, Any]:
+    """The settings with the model of a bundle, unless the command line chooses one.
+
+    Raises:
+        BundleError: there is no bundle.
+        ConfigError: settings of a vocabulary that would not be used.
+    """
+    from seq2seq.bundle.config import read_config  # loads vocabularies, which others do not need
+    from seq2seq.bundle.find import bundle_folder
+
+    learned = [key for key in keys if key in ("tokenizer", *(f"tokenizer.{k}" for k in LEARNED))]
+    if learned:
+        raise ConfigError(
+            f"{key} does nothing with init_from={folder}, whose own vocabulary is used: leave it "
+            "out"
+            for key in learned
+        )
+    model = read_config(bundle_folder(folder) / "config.json").model
+    if "model" in keys:
+        return values
+    own = {key.removeprefix("model."): OmegaConf.select(config, key)
+           for key in keys if key.startswith("model.")}  # fmt: skip
+    return values | {"model": asdict(model) | own}
