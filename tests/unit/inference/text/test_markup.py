@@ -78,6 +78,7 @@ def test_what_the_model_reads(source, clean, places):
     ("text", "found"),
     [
         ("a < b and <b>c</b\n> x", ["<b>", "</b\n>"]),
+        ("A\n<b>b</b>", ["<b>", "</b>"]),
         ("x <b and c> d", []),  # a comparison; HTML has no such attributes
         ("<a title=\"a > b\" href='x'>q</a>", ["<a title=\"a > b\" href='x'>", "</a>"]),
         ("<script>a = '<b>';</script> w", ["<script>", "a = '<b>';", "</script>"]),
@@ -222,6 +223,8 @@ def test_all_markup_comes_back_and_the_text_stays(parts, words, rng):
 def test_any_text_is_markup_and_prose(text):
     tokens = find_markup(text)
     assert all(0 <= a.start < a.end <= b.start for a, b in pairwise(tokens))
+    tags = [text[tag.start : tag.end] for tag in find_tags(text)]
+    assert all(tag[0] == "<" and tag[-1] == ">" for tag in tags)
     assert in_prose(text, str) == text
 
 
