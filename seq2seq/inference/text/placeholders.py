@@ -48,6 +48,7 @@ _ITEM = re.compile(
     re.VERBOSE,
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_WITH_THOUSANDS = re.compile(rf"\D*({_THOUSANDS.pattern})\D*")  # -1,000°C
 _VALUE = re.compile(rf"\d+(?:\.\d+)?|{_THOUSANDS.pattern}")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)")
 _DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d\d))?")
@@ -163,7 +164,7 @@ def _number(
     elif _VALUE.fullmatch(digits) and len(digits) <= _LONGEST:
         whole, _, part = digits.replace(",", "").partition(".")
         forms.append(_whole(whole) + _decimals(part))
-        french = digits.replace(",", NARROW).replace(".", ",")
+        french = _french(digits)
         if after == "s":  # the 1990s, the 90s
             forms.append(digits[2:] if len(digits) == 4 else rf"\d\d{digits}")
     else:
@@ -310,13 +311,13 @@ class Placeholders(Step):
         ]
 
     def after(self, result: Translation, state: list[Item]) -> Translation:
-        """1,000 means 1 in French."""
+        """Thousands as French writes them: to a French reader 1,000 is 1."""
         text = result.text
         if self.languages[1] == "fr":
             for item in state:
-                digits = item.text.strip("$£€¥₹% °-−")
-                if item.is_number and _THOUSANDS.fullmatch(digits):
-                    text = re.sub(rf"(?<![\d.,]){digits}(?![.,]?\d)", _grouped(digits), text)
+                if item.is_number and (found := _WITH_THOUSANDS.fullmatch(item.text)):
+                    digits = found[1]
+                    text = re.sub(rf"(?<![\d.,]){digits}(?![.,]?\d)", _french(digits), text)
         return result.with_text(text)
 
     def faults(self, result: Translation, state: list[Item]) -> list[Fault]:
@@ -329,5 +330,6 @@ class Placeholders(Step):
         ]
 
 
-def _grouped(digits: str) -> str:
+def _french(digits: str) -> str:
+    """1,000.5 as French writes it."""
     return digits.replace(",", NARROW).replace(".", ",")
