@@ -57,12 +57,29 @@ _ENDING = ".,;:!?'*_"
 _ARTICLE = re.compile(r"\b(?:an?|one)\b", re.IGNORECASE)  # what "un" is in English, beside 1
 _LONGEST = 40  # digits that are read as a number; more are a sequence of digits
 
-_ONES = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix",
-         "onze", "douze", "treize", "quatorze", "quinze", "seize", "dix-sept", "dix-huit",
-         "dix-neuf"]  # fmt: skip
-_TENS = {20: "vingt", 30: "trente", 40: "quarante", 50: "cinquante", 60: "soixante"}
-_ABOUT = {8, 10, 12, 15, 20, 30, 40, 50, 60, 100}  # une dizaine
-_ROMAN = {10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
+# Numbers in words; what else would be written out, such as 47, comes in digits.
+_ENDING_OF_WORD = "(?:e|u?ièmes?|aines?)?"  # quatre, quatrième, quinzaine
+_UP_TO_TWENTY = (
+    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize "
+    "dix-sept dix-huit dix-neuf vingt"
+).split()
+_WORDS = dict(enumerate(_UP_TO_TWENTY)) | {
+    2: "deux|seconde?|seconds(?! )",
+    9: "neuf|neuvièmes?",
+    10: "dix|dizaines?",
+    19: "XIXe|dix-neuf",  # centuries
+    20: "XXe|vingt",
+    21: "XXIe",
+    30: "trente",
+    40: "quarante",
+    50: "cinquante",
+    60: "soixante",
+    70: "soixante-dix",
+    80: "quatre-vingts?",
+    90: "quatre-vingt-dix",
+    100: "cent",
+    1000: "mille",
+}
 MONTHS = ["janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
           "octobre", "novembre", "décembre"]  # fmt: skip
 
@@ -220,48 +237,11 @@ def _dates(digits: str) -> Iterator[str]:
 
 
 def _spoken(number: int, article: bool) -> str:
-    """A pattern of a number in words: cardinal, ordinal, about so many, Roman."""
+    """A pattern of a number in words: cardinal, ordinal, about so many."""
     if number == 1:
-        return "premi(?:er|ère)s?" + "" if article else "premi(?:er|ère)s?|une?"
-    if number > 1000:
-        return "(?!)"
-    name = "mille" if number == 1000 else _name(number)
-    stem = {"cinq": "cinqu", "neuf": "neuv", "trois": "trois"}
-    tail = re.split("[ -]", name)[-1]
-    ordinal = name.removesuffix(tail) + stem.get(tail, tail.removesuffix("e").removesuffix("s"))
-    forms = [name, f"{ordinal}ièmes?"]
-    if number == 2:
-        forms += ["second", "seconde", "seconds(?! )"]
-    if number in _ABOUT:
-        forms.append(f"{name.removesuffix('e').removesuffix('x')}{'z' * (number == 10)}aines?")
-    if number < 40:
-        forms.append(_roman(number) + "e?")
-    return "|".join(forms).replace("-", "[ -]")
-
-
-def _name(number: int) -> str:
-    """A number below 1000, in words joined by hyphens."""
-    if number < 20:
-        return _ONES[number]
-    if number < 70:
-        ten, one = number // 10 * 10, number % 10
-        return _TENS[ten] + ("" if not one else "-et-un" if one == 1 else f"-{_ONES[one]}")
-    if number < 80:
-        return "soixante-et-onze" if number == 71 else f"soixante-{_name(number - 60)}"
-    if number < 100:
-        return "quatre-vingts" if number == 80 else f"quatre-vingt-{_name(number - 80)}"
-    hundreds, rest = divmod(number, 100)
-    name = "cent" if hundreds == 1 else f"{_ONES[hundreds]}-cent" + "s" * (not rest)
-    return name + (f"-{_name(rest)}" if rest else "")
-
-
-def _roman(number: int) -> str:
-    """As kings and centuries are counted."""
-    digits = ""
-    for value, sign in _ROMAN.items():
-        times, number = divmod(number, value)
-        digits += sign * times
-    return digits
+        return "premi(?:er|ère)s?" + "|une?" * (not article)
+    words = _WORDS.get(number, "(?!)").split("|")
+    return "|".join(word.removesuffix("e") + _ENDING_OF_WORD for word in words).replace("-", "[ -]")
 
 
 def lost(items: Sequence[Item], target: str) -> list[Item]:
