@@ -27,7 +27,7 @@ from seq2seq.inference.text.placeholders import Placeholders
 from seq2seq.inference.text.segmentation import Layout, Segmentation
 from seq2seq.inference.text.step import Normalisation, Step
 from seq2seq.inference.text.terminology import Terminology
-from seq2seq.inference.text.typography import Typography
+from seq2seq.inference.text.typography import FrenchPrint, PlainMarks, plain
 from seq2seq.inference.translation import (
     PairScore,
     Translation,
@@ -91,8 +91,9 @@ class Translator:
         own, out = self.languages, set(without)
         every = [
             Casing(own),
-            Typography(own, print_french=typography),
-            Alignment(self.vocabularies, self.as_read, self.as_written),
+            PlainMarks(),
+            Alignment(self.vocabularies, self.as_read, lambda word: self.as_written(plain(word))),
+            *[FrenchPrint()] * (typography and own[1] == "fr"),
             Markup(self.vocabularies, self.as_read, "quotation" not in out),
             Normalisation(self.as_read),
             Placeholders(own, terms.spans),
@@ -168,7 +169,8 @@ class Translator:
                 outer space, too; numbers, links and placeholders as they were (`placeholders.py`),
                 unless a term replaces them; what is all in capitals comes back in capitals.
             rescue: what is degenerate is translated again in other ways (`fallback.py`).
-            typography: apostrophes, quotation marks and spaces as French is printed.
+            typography: apostrophes, quotation marks and spaces as French is printed, also without
+                `protect`.
             terms: target phrases for source phrases, such as `{"house": "demeure"}`.
             banned: target phrases that no translation should contain, such as `["maison"]`, nor
                 words that begin with one. The search never writes a phrase, as it is given or with

@@ -542,6 +542,20 @@ def test_each_step_can_be_left_out(step, read):
     assert translator.engine.read == [read]
 
 
+@pytest.mark.parametrize("without", [{}, {"protect": False}, {"without": ["typography"]}])
+def test_french_is_printed_whenever_it_is_asked_for(without):
+    [one] = echo().translate(["l'ami ?"], rescue=False, typography=True, **without)
+    assert one.text == "l’ami\u202f?"
+    italian = echo(languages=("en", "it"))
+    assert italian.translate(["l'uomo"], rescue=False, typography=True)[0].text == "l'uomo"
+
+
+def test_links_are_those_of_the_words_of_print():
+    [one] = echo().translate(["L'ami: oui"], rescue=False, typography=True, align=True)
+    assert one.text == "L’ami\xa0: oui"
+    assert one.alignment == [(0, 0), (0, 1), (1, 2)]
+
+
 def test_unknown_steps_are_refused():
     with pytest.raises(UserError, match="step markups is not known: did you mean 'markup'"):
         echo().translate(["a"], without=["markups"])
