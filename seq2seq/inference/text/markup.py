@@ -93,7 +93,7 @@ class Markup(AttentiveStep):
     def before(self, text: str) -> tuple[str, Taken]:
         tokens = find_markup(text, self.quotations)
         escaped = ENTITY.search(blanked(text, tokens)) is not None
-        read = html.unescape if escaped else str
+        read = _unescaped if escaped else str
         if not tokens:
             clean = self.normalise(read(text))
             return clean, Taken(clean, [], escaped)
@@ -139,6 +139,11 @@ class Markup(AttentiveStep):
             weights = unit_weights(state.clean, result.text, ends, weights_TS[:-1, :-1])
         writer = _Writer(state.clean, result.text, units, source_units, weights, write)
         return result.with_text(writer.whole(_elements(state.tags)))
+
+
+def _unescaped(text: str) -> str:
+    """Entities as what they stand for; not the &copy of ?a=1&copy=2, which has no semicolon."""
+    return ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
 
 
 def unit_weights(

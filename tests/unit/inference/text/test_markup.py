@@ -65,6 +65,7 @@ def units(text: str) -> list[tuple[int, int]]:
         ("a <!-- b --> c", "a c", [2]),
         ("a 👍 b 🎉!", "a b!", [2, 3]),
         ("the caf&eacute; &copy; Tom &amp; &lt;Jerry", "the café Tom & <Jerry", [9]),
+        ("Tom &amp; x.fr?a=1&copy=2", "Tom & x.fr?a=1&copy=2", []),
         ('I am "hungry".', "I am hungry.", [5, 11]),
         ('5" and 6"', '5" and 6"', []),
     ],
