@@ -88,6 +88,12 @@ class Vocabularies:
         """Tokens of the source and of the target."""
         return self.source.vocab_size, self.target.vocab_size
 
+    def pairs(
+        self, sources: Iterable[str], targets: Iterable[str]
+    ) -> list[tuple[list[int], list[int]]]:
+        """Token ids, without marks, of as many texts of both sides."""
+        return list(zip(self.source.encode(sources), self.target.encode(targets), strict=True))
+
     def content_hash(self) -> str:
         """The same for the same vocabularies, wherever they are stored."""
         digest = hashlib.sha256()

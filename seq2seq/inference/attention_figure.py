@@ -80,8 +80,10 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
     model, head = engine.models[0], engine.heads[0]
     modules = cross_attentions(model)
     source, target = translator.vocabularies.source, translator.vocabularies.target
-    ids = [(source.encode([translator.as_read(one)])[0], target.encode([other.strip()])[0])
-           for one, other in pairs[:SENTENCES]]  # fmt: skip
+    drawn = pairs[:SENTENCES]
+    ids = translator.vocabularies.pairs(
+        [translator.as_read(one) for one, _ in drawn], [other.strip() for _, other in drawn]
+    )
     _require_room(ids, engine.max_length)
     maps = dict(forced_maps(model, ids, modules))
     sentences = [

@@ -16,7 +16,7 @@ import numpy as np
 
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced import forced_maps
-from seq2seq.decoding.request import IdPair
+from seq2seq.decoding.request import IdPair, fits
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.model.translation_model import TranslationModel
 
@@ -38,8 +38,7 @@ def choose_head(model: TranslationModel, pairs: Sequence[IdPair]) -> AttentionHe
         model: in evaluation mode.
         pairs: of held-out data with reference translations; the first 500 that fit count.
     """
-    limit = model.config.max_length - 1  # the end mark needs a place too
-    fitting = [pair for pair in pairs if all(0 < len(side) <= limit for side in pair)][:PAIRS]
+    fitting = [pair for pair in pairs if fits(pair, model.config.max_length)][:PAIRS]
     if not fitting:
         return AttentionHead()
     agreement = agreements(model, fitting)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from seq2seq.inference.text.step import Fault, Step
+from seq2seq.inference.text.step import Attention, Fault, Step
 from seq2seq.inference.translation import Translation
 
 SPACE, NARROW, NO_BREAK = "[ \xa0\u2009\u202f]", "\u202f", "\xa0"
@@ -59,10 +59,9 @@ _LONGEST = 40  # digits that are read as a number; more are a sequence of digits
 
 # Numbers in words; what else would be written out, such as 47, comes in digits.
 _ENDING_OF_WORD = "(?:e|u?ièmes?|aines?)?"  # quatre, quatrième, quinzaine
-_UP_TO_TWENTY = (
-    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize "
-    "dix-sept dix-huit dix-neuf vingt"
-).split()
+_UP_TO_TWENTY = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf",
+                 "dix", "onze", "douze", "treize", "quatorze", "quinze", "seize", "dix-sept",
+                 "dix-huit", "dix-neuf", "vingt"]  # fmt: skip
 _WORDS = dict(enumerate(_UP_TO_TWENTY)) | {
     2: "deux|seconde?|seconds(?! )",
     9: "neuf|neuvièmes?",
@@ -290,7 +289,9 @@ class Placeholders(Step):
             and not any(start < item.end and item.start < end for start, end in spans)
         ]
 
-    def after(self, result: Translation, state: list[Item]) -> Translation:
+    def after(
+        self, result: Translation, state: list[Item], attention: Attention | None = None
+    ) -> Translation:
         """Thousands as French writes them: to a French reader 1,000 is 1."""
         text = result.text
         if self.languages[1] == "fr":

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from seq2seq import text as forms
-from seq2seq.inference.text.step import Step
+from seq2seq.inference.text.step import Attention, Step
 from seq2seq.inference.text.tags import in_prose
 from seq2seq.inference.translation import Translation
 
@@ -33,7 +33,9 @@ class FrenchPrint(Step):
 
     name = "print"
 
-    def after(self, result: Translation, state: str) -> Translation:
+    def after(
+        self, result: Translation, state: str, attention: Attention | None = None
+    ) -> Translation:
         return result.with_text(french_typography(result.text))
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.inference.text.markup import Markup, Taken, unit_weights
+from seq2seq.inference.text.step import Attention
 from seq2seq.inference.text.tags import find_markup, find_tags, in_prose, partners
 from seq2seq.inference.translation import Translation
 
@@ -33,9 +34,10 @@ def of(text: str) -> list[str]:
 
 def put(taken: Taken, target: str, weights: np.ndarray | None) -> str:
     """A translation with markup, by the weights between units (T, S)."""
-    if weights is not None:
-        weights = spread(taken.clean, target, weights)
-    return MARKUP.after(Translation(target, -1.0), taken, weights).text
+    result, attention = Translation(target, -1.0), None
+    if weights is not None and (pieces := MARKUP.pieces_to_align(result, taken)):
+        attention = Attention(pieces, spread(taken.clean, target, weights))
+    return MARKUP.after(result, taken, attention).text
 
 
 def spread(source: str, target: str, weights: np.ndarray) -> np.ndarray:
