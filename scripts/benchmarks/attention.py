@@ -19,7 +19,7 @@ from seq2seq.data.collate import Batch, collate
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.step import ModelStep
 from seq2seq.inference.engines.torch import choose_device
-from seq2seq.model.build import build_model
+from seq2seq.model import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.hardware import describe_device, peak_memory
 from seq2seq.training.loss import translation_loss
