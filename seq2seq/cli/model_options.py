@@ -11,8 +11,8 @@ from seq2seq.errors import nearest
 # What each engine knows; whether this device has it is seen when the model is loaded. Those of
 # torch are `engines.torch.PRECISIONS`, which imports torch.
 PRECISIONS = {
-    "auto": ("auto", "float32", "bfloat16", "float16", "int8"),
-    "torch": ("auto", "float32", "bfloat16", "float16", "int8"),
+    "auto": ("auto", "float32", "bfloat16", "float16"),
+    "torch": ("auto", "float32", "bfloat16", "float16"),
     "ctranslate2": ("auto", "float32", "bfloat16", "float16", "int16", "int8", "int8_float32",
                     "int8_bfloat16", "int8_float16"),
 }  # fmt: skip
@@ -36,4 +36,6 @@ class ModelOptions(Checked, section="option"):
         known = PRECISIONS.get(self.engine, (self.precision,))
         if self.precision not in known:
             close = nearest(self.precision, known)
+            if self.precision in PRECISIONS["ctranslate2"]:
+                close = "add --engine ctranslate2, which has it"
             yield f"option.precision={self.precision} is not known: {close}"
