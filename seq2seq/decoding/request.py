@@ -16,6 +16,11 @@ from seq2seq.errors import RequestError
 IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
 
 
+def fits(pair: IdPair, max_length: int) -> bool:
+    """Whether both sides hold something and a model of this limit can read them with end marks."""
+    return 0 < min(map(len, pair)) <= max(map(len, pair)) < max_length
+
+
 @dataclass(frozen=True)
 class Request:
     """One source as token ids, without marks.
@@ -29,10 +34,6 @@ class Request:
     source: Sequence[int]
     prefix: Sequence[int] = ()
     banned: Sequence[Sequence[int]] = ()
-
-
-class RoomError(RequestError):
-    """The prefix of a translation does not fit into its limit; a shorter one may."""
 
 
 def output_limits(
@@ -53,25 +54,17 @@ def output_limits(
 
 
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
-    """Refuse what cannot be.
-
-    Raises:
-        RequestError: a request contradicts itself; names it.
-        RoomError: none does, but a prefix does not fit into its limit; names its request.
-    """
-    crowded = ""
+    """Raise RequestError for a request that contradicts itself or its output limit; names it."""
     for number, (request, limit) in enumerate(zip(requests, limits, strict=True), 1):
-        wrong = f"sentence {number} cannot be translated so"
-        if problem := _contradiction(request):
-            raise RequestError(f"{wrong}: {problem}")
-        if request.prefix and len(request.prefix) >= limit:  # the end mark needs a place, too
-            crowded = crowded or (
-                f"{wrong}: its prefix has {len(request.prefix)} tokens, and its output may have "
+        problem = _contradiction(request)
+        if not problem and request.prefix and len(request.prefix) >= limit:
+            problem = (  # the end mark needs a place, too
+                f"its prefix has {len(request.prefix)} tokens, and its output may have "
                 f"{limit - 1}: give a shorter prefix, or raise decode.max_ratio or "
                 "decode.max_extra as far as the model's own limit allows"
             )
-    if crowded:
-        raise RoomError(crowded)
+        if problem:
+            raise RequestError(f"sentence {number} cannot be translated so: {problem}")
 
 
 def _contradiction(request: Request) -> str | None:

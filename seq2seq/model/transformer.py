@@ -56,8 +56,7 @@ class Embedding(nn.Module):
 
 
 class Transformer(TranslationModel):
-    """Encoder-decoder transformer (Vaswani et al. 2017).
-    """
+    """Encoder-decoder transformer (Vaswani et al. 2017)."""
 
     config: TransformerConfig
 
