@@ -17,7 +17,6 @@ from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.translation import PairScore, Translation
 
 
-
 class TextSearch:
     """Finds translations of sources, with any settings; holds no state between calls."""
 
