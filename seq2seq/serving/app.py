@@ -1,0 +1,205 @@
+"""The application: routes of all APIs, the page, headers, metrics, log; start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import traceback
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route as Path_
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from seq2seq.serving import api, deepl, libretranslate
+from seq2seq.serving.glossaries import Glossaries
+from seq2seq.serving.keys import Keys
+from seq2seq.serving.models import Model, Models
+from seq2seq.serving.openapi import document
+from seq2seq.serving.routes import Route, error_response
+from seq2seq.serving.service import Metrics, Refused, Service
+from seq2seq.serving.settings import Limits
+
+log = logging.getLogger("seq2seq.serving")
+
+PAGE = Path(__file__).with_name("page")
+FILES = {  # of the page, by path; no other file is ever read for a request
+    "/": ("index.html", "text/html"), "/app.js": ("app.js", "text/javascript"),
+    "/style.css": ("style.css", "text/css"), "/attention": ("attention.html", "text/html"),
+    "/attention.js": ("attention.js", "text/javascript"),
+    "/common.js": ("common.js", "text/javascript"),
+}  # fmt: skip
+# As OWASP's secure headers project advises for pages that embed nothing and are embedded nowhere.
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+APIS = [*api.ROUTES, *libretranslate.ROUTES, *deepl.ROUTES]
+
+
+def make_app(
+    models: Sequence[Model],
+    limits: Limits,
+    *,
+    keys: Keys | None = None,
+    glossaries: Glossaries | None = None,
+    workers: int = 1,
+    origins: Sequence[str] = (),
+) -> Starlette:
+    """The application.
+
+    Args:
+        models: at least one; the first with the languages that are asked for answers.
+        keys: of the clients; None: anybody may ask.
+        workers: batches of a model that run at the same time.
+        origins: of pages elsewhere that may ask from a browser; "*" for any.
+    """
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def running(app: Starlette) -> AsyncIterator[None]:
+        batching = {"batch": limits.batch, "wait": limits.wait / 1000, "queue": limits.queue}
+        served = Models(models, workers=workers, ran=metrics.ran, **batching)
+        waiting = Gauge("seq2seq_waiting_characters", "In queues", registry=metrics.registry)
+        waiting.set_function(lambda: sum(one.waiting for one in served.batchers.values()))
+        app.state.service = Service(
+            served, limits, keys or Keys(None, limits.rate), glossaries or Glossaries(), metrics
+        )
+        yield
+        app.state.service = None
+        await asyncio.gather(*(one.close() for one in served.batchers.values()))
+
+    return Starlette(
+        routes=[*map(_path, APIS), *_pages(), *_operation()],
+        lifespan=running,
+        exception_handlers={HTTPException: _http},
+        middleware=[Middleware(_Observed, metrics=metrics), *_cors(origins)],
+    )
+
+
+def _cors(origins: Sequence[str]) -> list[Middleware]:
+    if not origins:
+        return []
+    return [Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["*"],
+                       allow_headers=["authorization", "content-type"])]  # fmt: skip
+
+
+# Routes
+
+
+def _path(route: Route) -> Path_:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await route(request.app.state.service, request)
+        except Refused as error:
+            return error_response(route.path, error)
+        except HTTPException:
+            raise
+        except Exception as error:
+            log.error(json.dumps({"event": "fault", "path": route.path, **_place(error)}))
+            said = "The server failed: its log says where"
+            return error_response(route.path, Refused(500, said))
+
+    return Path_(route.path, endpoint, methods=[route.method])
+
+
+def _pages() -> list[Path_]:
+    async def send(request: Request, content: bytes, kind: str) -> Response:
+        return Response(content, media_type=kind)
+
+    return [Path_(path, partial(send, content=(PAGE / name).read_bytes(), kind=kind))
+            for path, (name, kind) in FILES.items()]  # fmt: skip
+
+
+def _operation() -> list[Path_]:
+    """For whoever runs the server."""
+    described = document(APIS)
+
+    async def alive(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(request: Request) -> Response:
+        batchers = request.app.state.service.models.batchers.values()
+        full = any(one.full for one in batchers)
+        return PlainTextResponse("busy\n" if full else "ok\n", 503 if full else 200)
+
+    async def metrics(request: Request) -> Response:
+        registry = request.app.state.service.metrics.registry
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def openapi(request: Request) -> Response:
+        return JSONResponse(described)
+
+    return [Path_("/livez", alive), Path_("/readyz", ready), Path_("/metrics", metrics),
+            Path_("/openapi.json", openapi)]  # fmt: skip
+
+
+# Errors
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = error_response(request.url.path, Refused(error.status_code, error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _place(error: Exception) -> dict[str, Any]:
+    """Where a fault was; its message may hold a text, which no log is to have."""
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    at = [f"{one.filename}:{one.lineno}" for one in frames]
+    return {"kind": type(error).__name__, "at": at}
+
+
+class _Observed:
+    """Adds the headers, counts and logs; a log line has no text and no path but a route's own."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics):
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 500
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *own]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            seconds = time.perf_counter() - started
+            route = scope.get("route")
+            path = getattr(route, "path", "other")
+            self._metrics.requests.labels(path, status).inc()
+            self._metrics.seconds.labels(path).observe(seconds)
+            client = (scope.get("client") or [""])[0]
+            log.info(json.dumps({"event": "request", "method": scope["method"], "path": path,
+                                 "status": status, "seconds": round(seconds, 4),
+                                 "client": client}))  # fmt: skip
