@@ -7,7 +7,7 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -90,7 +90,7 @@ def make_app(
         await asyncio.gather(*(one.close() for one in served.batchers.values()))
 
     return Starlette(
-        routes=[*map(_path, APIS), *_pages(), *_operation()],
+        routes=[*_paths(), *_pages(), *_operation()],
         lifespan=running,
         exception_handlers={HTTPException: _http},
         middleware=[Middleware(_Observed, metrics=metrics), *_cors(origins)],
@@ -107,20 +107,26 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
 # Routes
 
 
-def _path(route: Route) -> Path_:
-    async def endpoint(request: Request) -> Response:
-        try:
-            return await route(request.app.state.service, request)
-        except Refused as error:
-            return error_response(route.path, error)
-        except HTTPException:
-            raise
-        except Exception as error:
-            log.error(json.dumps({"event": "fault", "path": route.path, **_place(error)}))
-            said = "The server failed: its log says where"
-            return error_response(route.path, Refused(500, said))
+def _paths() -> list[Path_]:
+    """One for each path, whatever methods it has: any other gets 405 and the list of them."""
+    methods: dict[str, dict[str, Route]] = {}
+    for route in APIS:
+        methods.setdefault(route.path, {})[route.method] = route
+    return [Path_(path, partial(_answer, routes=routes), methods=list(routes))
+            for path, routes in methods.items()]  # fmt: skip
 
-    return Path_(route.path, endpoint, methods=[route.method])
+
+async def _answer(request: Request, routes: Mapping[str, Route]) -> Response:
+    route = routes["GET" if request.method == "HEAD" else request.method]
+    try:
+        return await route(request.app.state.service, request)
+    except Refused as error:
+        return error_response(route.path, error)
+    except HTTPException:
+        raise
+    except Exception as error:
+        log.error(json.dumps({"event": "fault", "path": route.path, **_place(error)}))
+        return error_response(route.path, Refused(500, "The server failed: its log says where"))
 
 
 def _pages() -> list[Path_]:

@@ -273,6 +273,6 @@ ROUTES = [
     Route("GET", f"{_ONE}/entries", "Its phrases", entries, None, str),
     Route("DELETE", _ONE, "Delete it", delete_glossary, status=204),
     *(Route(method, path, "Not served", not_served, open=True, listed=False)
-      for path in ("/v2/{rest:path}", "/v3/{rest:path}")
+      for path in ("/v2/document{rest:path}", "/v2/write/{rest:path}", "/v3/{rest:path}")
       for method in ("GET", "POST", "PUT", "PATCH", "DELETE")),
 ]  # fmt: skip

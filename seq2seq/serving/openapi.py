@@ -76,8 +76,10 @@ def _answer(route: Route, prefix: str, schemas: dict[str, Any]) -> dict[str, Any
     if route.gives is str:
         return {"description": "Text", "content": {"text/tab-separated-values": {
             "schema": {"type": "string"}}}}  # fmt: skip
-    schema = _schema(route.gives, prefix, schemas)
-    return {"description": "The answer", "content": {"application/json": {"schema": schema}}}
+    content = {"application/json": {"schema": _schema(route.gives, prefix, schemas)}}
+    if route.takes and "stream" in route.takes.model_fields:
+        content["application/x-ndjson"] = {"schema": {"type": "string"}}
+    return {"description": "The answer", "content": content}
 
 
 def _error(route: Route) -> dict[str, Any]:

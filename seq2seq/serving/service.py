@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from starlette.requests import Request
 
 from seq2seq.inference.translation import Translation
@@ -35,6 +35,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         own: dict[str, Any] = {"namespace": "seq2seq", "registry": self.registry}
         self.requests = Counter("requests", "Requests", ["path", "status"], **own)
         self.seconds = Histogram("request_seconds", "Time of a request", ["path"], **own)

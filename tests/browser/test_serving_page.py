@@ -159,7 +159,8 @@ def test_attention_of_any_layer_and_head(open_page):
     page.select_option("#layer", index=1)
     page.select_option("#head", index=2)
     after = page.eval_on_selector_all("td", "all => all.map((one) => one.title)")
-    assert len(before) == len(after) and before != after
+    assert len(before) == len(after)
+    assert before != after
     page.click("text=Back")
     page.wait_for_selector("#words button")
     assert page.input_value("#source") == TEXT
