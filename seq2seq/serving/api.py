@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
@@ -80,7 +79,7 @@ class Word(BaseModel):
     confidence: Share
 
 
-class Told(BaseModel):
+class Answer(BaseModel):
     """What is told of a translation. Words of alignments are what spaces part, from 0 on."""
 
     text: str
@@ -92,10 +91,7 @@ class Told(BaseModel):
     alignment: list[tuple[int, int]] = []
     notes: list[str] = []
     parts: list[tuple[str, str]] = []
-
-
-class Answer(Told):
-    alternatives: list[Told] = []
+    alternatives: list[Answer] = []
 
 
 class Answers(BaseModel):
@@ -141,9 +137,9 @@ async def _streamed(
 
 def told(one: Translation) -> Answer:
     """A translation as the API tells it."""
-    fields = asdict(one)
-    fields["alternatives"] = [told(other) for other in one.alternatives]
-    return Answer(**fields, words=words(one))
+    others = [told(other) for other in one.alternatives]
+    # Not checked, which would take longer than all else: these are our own values.
+    return Answer.model_construct(**vars(one) | {"alternatives": others, "words": words(one)})
 
 
 def words(one: Translation) -> list[Word]:

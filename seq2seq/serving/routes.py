@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -107,8 +108,11 @@ class Route:
             return found
         if found is None:
             return Response(status_code=204)
-        written = TypeAdapter(self.gives).dump_json(found, exclude_none=True)
+        written = _writer(self.gives).dump_json(found, exclude_none=True)
         return Response(written, self.status, media_type="application/json")
+
+
+_writer = cache(TypeAdapter)  # making one takes longer than using it
 
 
 def explained(error: ValidationError) -> str:
