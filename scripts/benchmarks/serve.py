@@ -93,12 +93,11 @@ class Load:
                 return str(answer["translations"][0]["text"]) if status == 200 else str(status)
 
         found = await asyncio.gather(*(one(*each) for each in asked))
-        translators = {False: Translator.load(engine=engine), True: Translator.load()}
+        translator = Translator.load(engine=engine)
         alone: dict[str, str] = {}
         for text, decode in asked:
             key = json.dumps([text, decode])
             if key not in alone:
-                translator = translators["n_best" in decode]  # which the server asks of torch
                 alone[key] = translator.translate([text], **decode)[0].text
         return sum(one != alone[json.dumps(each)] for one, each in zip(found, asked, strict=True))
 

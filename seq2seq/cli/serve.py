@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,6 +105,7 @@ def _run(options: ServeOptions) -> None:
     limits = Limits(**{k: v for k, v in flat(options.limits).items() if v is not None})
     keys = Keys(options.api_keys, limits.rate)
     glossaries = Glossaries(options.glossaries)
+    listener = _bound(options.host, options.port)
     import uvicorn
 
     from seq2seq.serving.app import make_app
@@ -118,20 +121,27 @@ def _run(options: ServeOptions) -> None:
     app = make_app(models, limits, keys=keys, glossaries=glossaries, workers=chosen.workers,
                    origins=options.cors)  # fmt: skip
     config = uvicorn.Config(
-        app, options.host, options.port, log_config=None, access_log=False, server_header=False,
+        app, log_config=None, access_log=False, server_header=False,
         proxy_headers=options.proxy is not None, forwarded_allow_ips=options.proxy or "",
         timeout_graceful_shutdown=round(limits.timeout) + 5, lifespan="on",
     )  # fmt: skip
-    try:
-        socket = config.bind_socket()
-    except SystemExit as error:  # uvicorn's way to say that the address is taken
-        raise RunError(
-            f"cannot listen at {options.host}:{options.port}: it is taken, or not of this machine. "
-            "Give another --port or --host"
-        ) from error
-    address = "{}:{}".format(*socket.getsockname()[:2])
+    address = "{}:{}".format(*listener.getsockname()[:2])
     print(f"serve: open http://{address}", file=sys.stderr, flush=True)
-    uvicorn.Server(config).run(sockets=[socket])
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at an address; nobody can connect before the models are there."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        raise RunError(
+            f"cannot listen at {host}:{port} ({error.strerror}): it is taken, or not of this "
+            "machine. Give another --port or --host"
+        ) from error
+    return listener
 
 
 def _log(quiet: bool) -> None:

@@ -9,7 +9,7 @@ import csv
 import io
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import PlainTextResponse
 
 from seq2seq.serving.glossaries import MOST, Glossary
@@ -29,6 +29,7 @@ NOT_SERVED = ("style_id", "custom_instructions", "translation_memory_id", "gloss
 class Asked(BaseModel):
     """`context`, `model_type` and others that change no more than the quality are left unread."""
 
+    model_config = ConfigDict(extra="allow")
     text: Texts
     target_lang: str
     source_lang: str | None = None
@@ -38,13 +39,6 @@ class Asked(BaseModel):
     tag_handling: Literal["xml", "html"] | None = None
     glossary_id: str | None = None
     show_billed_characters: Flag = True
-    style_id: str | None = None
-    custom_instructions: list[str] | str | None = None
-    translation_memory_id: str | None = None
-    glossary_ids: list[str] | str | None = None
-    ignore_tags: list[str] | str | None = None
-    splitting_tags: list[str] | str | None = None
-    non_splitting_tags: list[str] | str | None = None
 
 
 class Translated(BaseModel):
@@ -60,7 +54,7 @@ class Translations(BaseModel):
 async def translate(call: Call) -> Translations:
     asked: Asked = call.body
     for name in NOT_SERVED:
-        if getattr(asked, name):
+        if (asked.model_extra or {}).get(name):
             raise Refused(400, f"Value for '{name}' not supported: leave it out.")
     if asked.formality in ("more", "less"):
         raise Refused(400, "'formality' is not supported for given 'target_lang'.")

@@ -19,7 +19,7 @@ from seq2seq.serving.batcher import Batcher, Progress, Settings
 NAMES = {"en": "English", **LANGUAGES}
 READ = 2000  # characters of a text that are looked at to tell its language
 # Settings that the quick engine does not have, or not as torch has them (`choose_engine`).
-EXACT = ("strategy", "token_scores", "n_best", "prefix", "terms", "banned", "no_repeat_ngram",
+EXACT = ("strategy", "token_scores", "prefix", "terms", "banned", "no_repeat_ngram",
          "repetition_penalty")  # fmt: skip
 
 
@@ -60,17 +60,20 @@ def load(named: Sequence[str], device: str, engine: str, precision: str) -> list
         BundleError: one is not there, or cannot be used.
         ConfigError: two have one name.
     """
-    models: dict[str, Model] = {}
+    folders: dict[str, Path] = {}
     for text in named or [""]:
         name, _, folder = text.rpartition("=")
         found = find_model(folder or None).folder
         name = name or Path(folder).name or found.name
-        if name in models:
+        if name in folders:
             raise ConfigError([f"two models are called {name}: give names, --model NAME=FOLDER"])
+        folders[name] = found
+    models = []
+    for name, found in folders.items():
         quick = Translator.load(found, device, engine=engine, precision=precision)
         exact = _exact(found, device, precision) if engine == "auto" else (lambda own=quick: own)
-        models[name] = Model(name, quick, exact)
-    return list(models.values())
+        models.append(Model(name, quick, exact))
+    return models
 
 
 def _exact(folder: Path, device: str, precision: str) -> Callable[[], Translator]:
