@@ -89,7 +89,13 @@ def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_pa
     partners = [TEXT.split()[s] for s, t in found.alignment if t == number]
     button = page.locator(f"#words button[data-number='{number}']")
     button.hover()
-    assert page.locator("#mirror mark").all_inner_texts() == partners == ["river"]
+    assert page.locator("#mirror .partner").all_inner_texts() == partners == ["river"]
+    page.wait_for_selector("#mirror mark[style*='--weight: 0.']")  # its attention comes later
+    weights = dict(page.eval_on_selector_all("#mirror mark", """all => all.map(
+        (one) => [one.textContent, Number(one.style.getPropertyValue('--weight'))])"""))
+    assert max(weights, key=weights.get) == "river"
+    assert weights["house."] == 0  # of another sentence
+    assert sum(weights.values()) <= 1
     assert page.locator("#partner").inner_text().startswith("rivière ← river · confidence")
     shares = page.eval_on_selector_all(
         "#words button", "all => all.map((one) => Number(one.style.getPropertyValue('--share')))")
@@ -166,8 +172,7 @@ def test_attention_of_any_layer_and_head(open_page):
     assert page.input_value("#source") == TEXT
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1200])
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1200, "dark")])
 def test_pages_fit_and_can_be_read(open_page, width, scheme):
     page = open_page(width, scheme)
     for step in ("first", "attention"):

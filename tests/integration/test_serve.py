@@ -491,6 +491,39 @@ def test_a_server_that_is_told_to_stop_answers_what_it_was_asked():
     assert SENTENCE not in log + rest
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_server_that_was_killed_under_load_starts_again_with_its_glossaries(tmp_path):
+    server, address = start("--glossaries", tmp_path, "--quiet")
+    client = deepl.DeepLClient("any", server_url=address)
+    made = client.create_glossary("mine", "EN", "FR", {"house": "demeure"})
+    broken = []
+
+    def post():
+        with contextlib.suppress(httpx.TransportError):
+            while True:
+                httpx.post(f"{address}/v1/translate", json={"text": SENTENCE})
+        broken.append(True)
+
+    clients = [threading.Thread(target=post) for _ in range(8)]
+    for one in clients:
+        one.start()
+    time.sleep(1)
+    server.kill()
+    for one in clients:
+        one.join(30)
+    assert len(broken) == 8  # none hangs
+    server.communicate()
+    again, _ = start("--glossaries", tmp_path, "--quiet", "--port", address.rpartition(":")[2])
+    try:
+        found = client.translate_text("The house.", source_lang="EN", target_lang="FR",
+                                      glossary=made)  # fmt: skip
+        assert "demeure" in found.text
+    finally:
+        again.kill()
+        again.communicate()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -8,6 +8,8 @@ let shown = null; // the translation on the right: {text, words, alignment, part
 let asked = ""; // its source
 let running = null; // AbortController of the request that is under way
 let timer = 0;
+let pointed = null; // the word below the pointer
+const attended = new Map(); // attention of sentences, as the server answered
 let models = [];
 
 function request(text, more = {}) {
@@ -98,12 +100,16 @@ function element(name, text) {
 }
 
 // Partners: words of the source are marked below what is typed, those of the target where they are.
+// `weights` are attention: how much of it each word of the source got, from 0 to 1.
 
-function point(sources, targets = []) {
+function point(sources, targets = [], weights = []) {
   let number = 0;
   by("mirror").replaceChildren(...by("source").value.split(/(\s+)/).map((part) => {
     if (!part.trim()) return part;
-    return sources.includes(number++) ? element("mark", part) : part;
+    const mark = element("mark", part);
+    mark.classList.toggle("partner", sources.includes(number));
+    mark.style.setProperty("--weight", weights[number++] ?? 0);
+    return mark;
   }));
   by("mirror").scrollTop = by("source").scrollTop;
   for (const button of by("words").children) {
@@ -111,7 +117,7 @@ function point(sources, targets = []) {
   }
 }
 
-function pointFrom(event) {
+async function pointFrom(event) {
   const button = event.target.closest?.("#words button");
   if (!button || !shown) return;
   const number = Number(button.dataset.number);
@@ -119,10 +125,37 @@ function pointFrom(event) {
   const words = asked.trim().split(/\s+/);
   const sure = button.title ? ` · ${say("sure")} ${button.title}` : "";
   const partners = sources.map((s) => words[s]).join(" ") || "–";
-  const [sentence, start, end] = sentenceOf(button);
-  aim(sentence, shown.text.slice(start, end));
+  const [source, start, end, place] = sentenceOf(button);
+  const target = shown.text.slice(start, end);
+  aim(source, target);
   by("partner").textContent = `${button.textContent} ← ${partners}${sure}`;
   point(sources, [number]);
+  pointed = button;
+  const others = Array(count(asked.slice(0, asked.indexOf(source)))); // of sentences before
+  const word = count(shown.text.slice(start, place));
+  const weights = await attentionOf(source, target, word).catch(() => []); // none of a long sentence
+  if (pointed === button) point(sources, [number], [...others, ...weights]);
+}
+
+const count = (text) => text.split(/\s+/).filter(Boolean).length;
+const wordOf = (tokens) => {
+  let word = -1;
+  return tokens.map((token, t) => (token === "</s>" ? -1 : (word += !t || token.startsWith("▁"))));
+};
+
+// What a word of a sentence looked at, on average over all layers and heads, for each source word.
+async function attentionOf(text, translation, word) {
+  const key = JSON.stringify([text, translation]);
+  if (!attended.has(key)) attended.set(key, ask("v1/attention", { text, translation }));
+  const found = await attended.get(key);
+  const heads = found.layers.flat();
+  const [rows, columns] = [wordOf(found.target), wordOf(found.source)];
+  const sums = Array(Math.max(...columns) + 1).fill(0);
+  for (const head of heads) {
+    head.forEach((weights, t) => rows[t] === word && weights.forEach((weight, s) => (sums[columns[s]] += weight)));
+  }
+  const all = heads.length * rows.filter((one) => one === word).length;
+  return sums.map((sum) => Math.min(1, sum / all));
 }
 
 function pointFromCaret() {
@@ -226,7 +259,10 @@ async function start() {
   by("source").addEventListener("scroll", () => (by("mirror").scrollTop = by("source").scrollTop));
   for (const event of ["keyup", "click"]) by("source").addEventListener(event, pointFromCaret);
   for (const event of ["mouseover", "focusin"]) by("words").addEventListener(event, pointFrom);
-  by("words").addEventListener("mouseleave", () => point([]));
+  by("words").addEventListener("mouseleave", () => {
+    pointed = null;
+    point([]);
+  });
   by("words").addEventListener("keydown", moveAmongWords);
   by("words").addEventListener("click", (event) => {
     if (event.target.dataset.number) othersFrom(event.target);
