@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from seq2seq.cli.exits import prepare_streams, run_command
-from seq2seq.cli.model_options import PRECISIONS
+from seq2seq.cli.model_options import PRECISIONS, ModelOptions
 from seq2seq.cli.options import Command, flat, option, option_of
 from seq2seq.config.checked import Checked, group
 from seq2seq.cores import keep_freed_memory, set_up_libraries
@@ -20,19 +20,17 @@ from seq2seq.serving.settings import Limits
 NEEDED = ("starlette", "uvicorn", "prometheus_client", "pydantic", "python_multipart")
 
 
-class ServedModels(Checked, section="option"):
+class ServedModels(ModelOptions):
     """--model, else $SEQ2SEQ_MODEL, else what `translate --use` chose, else general"""
 
     model: list[str] = option(
         [], "folder of a run or a bundle, or general; several times = several models, which "
         "answer by their names and languages", "NAME=DIR",
     )  # fmt: skip
-    device: str = option("auto", "auto, cpu or cuda", "DEVICE")
     engine: str = option(
         "auto", "what runs the models; auto: ctranslate2 where it is installed, and torch for what "
         "only that can do", choices=tuple(PRECISIONS),
     )  # fmt: skip
-    precision: str = option("auto", "of the arithmetic, as the engine calls it", "NAME")
     workers: int = option(1, "batches of a model at the same time", "N", at_least=1, at_most=64)
 
 

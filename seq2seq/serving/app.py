@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route as Path_
+from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2seq.serving import api, deepl, libretranslate
@@ -35,12 +36,10 @@ from seq2seq.serving.settings import Limits
 log = logging.getLogger("seq2seq.serving")
 
 PAGE = Path(__file__).with_name("page")
-FILES = {  # of the page, by path; no other file is ever read for a request
-    "/": ("index.html", "text/html"), "/app.js": ("app.js", "text/javascript"),
-    "/style.css": ("style.css", "text/css"), "/attention": ("attention.html", "text/html"),
-    "/attention.js": ("attention.js", "text/javascript"),
-    "/common.js": ("common.js", "text/javascript"),
-}  # fmt: skip
+# Files of the page by their paths; no other file is ever read for a request.
+FILES = {"/": "index.html", "/attention": "attention.html"} | {
+    f"/{name}": name for name in ("app.js", "attention.js", "common.js", "style.css")
+}
 # As OWASP's secure headers project advises for pages that embed nothing and are embedded nowhere.
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -107,12 +106,12 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
 # Routes
 
 
-def _paths() -> list[Path_]:
+def _paths() -> list[StarletteRoute]:
     """One for each path, whatever methods it has: any other gets 405 and the list of them."""
     methods: dict[str, dict[str, Route]] = {}
     for route in APIS:
         methods.setdefault(route.path, {})[route.method] = route
-    return [Path_(path, partial(_answer, routes=routes), methods=list(routes))
+    return [StarletteRoute(path, partial(_answer, routes=routes), methods=list(routes))
             for path, routes in methods.items()]  # fmt: skip
 
 
@@ -125,19 +124,22 @@ async def _answer(request: Request, routes: Mapping[str, Route]) -> Response:
     except HTTPException:
         raise
     except Exception as error:
-        log.error(json.dumps({"event": "fault", "path": route.path, **_place(error)}))
+        _write(logging.ERROR, "fault", path=route.path, **_place(error))
         return error_response(route.path, Refused(500, "The server failed: its log says where"))
 
 
-def _pages() -> list[Path_]:
+def _pages() -> list[StarletteRoute]:
     async def send(request: Request, content: bytes, kind: str) -> Response:
         return Response(content, media_type=kind)
 
-    return [Path_(path, partial(send, content=(PAGE / name).read_bytes(), kind=kind))
-            for path, (name, kind) in FILES.items()]  # fmt: skip
+    kinds = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+    return [
+        StarletteRoute(path, partial(send, content=file.read_bytes(), kind=kinds[file.suffix]))
+        for path, file in ((path, PAGE / name) for path, name in FILES.items())
+    ]
 
 
-def _operation() -> list[Path_]:
+def _operation() -> list[StarletteRoute]:
     """For whoever runs the server."""
     described = document(APIS)
 
@@ -156,8 +158,8 @@ def _operation() -> list[Path_]:
     async def openapi(request: Request) -> Response:
         return JSONResponse(described)
 
-    return [Path_("/livez", alive), Path_("/readyz", ready), Path_("/metrics", metrics),
-            Path_("/openapi.json", openapi)]  # fmt: skip
+    answers = {"livez": alive, "readyz": ready, "metrics": metrics, "openapi.json": openapi}
+    return [StarletteRoute(f"/{name}", answer) for name, answer in answers.items()]
 
 
 # Errors
@@ -177,8 +179,14 @@ def _place(error: Exception) -> dict[str, Any]:
     return {"kind": type(error).__name__, "at": at}
 
 
+def _write(level: int, event: str, **fields: Any) -> None:
+    """A line of the log."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    log.log(level, json.dumps({"time": now, "event": event, **fields}))
+
+
 class _Observed:
-    """Adds the headers, counts and logs; a log line has no text and no path but a route's own."""
+    """Adds the headers, counts and logs: no text, and no path but that of a route."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics):
         self._app, self._metrics = app, metrics
@@ -206,6 +214,5 @@ class _Observed:
             self._metrics.requests.labels(path, status).inc()
             self._metrics.seconds.labels(path).observe(seconds)
             client = (scope.get("client") or [""])[0]
-            log.info(json.dumps({"event": "request", "method": scope["method"], "path": path,
-                                 "status": status, "seconds": round(seconds, 4),
-                                 "client": client}))  # fmt: skip
+            _write(logging.INFO, "request", method=scope["method"], path=path, status=status,
+                   seconds=round(seconds, 4), client=client)  # fmt: skip

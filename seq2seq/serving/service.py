@@ -43,7 +43,7 @@ class Metrics:
         self.batches = Histogram("batch_texts", "Texts of a batch", **own,
                                  buckets=(1, 2, 4, 8, 16, 32, 64, 128))  # fmt: skip
         self.busy = Counter("batch_seconds", "Time of batches", **own)
-        self.waiting = Counter("refused", "Requests that found the queue full", **own)
+        self.refused = Counter("refused", "Requests that found the queue full", **own)
 
     def ran(self, texts: int, seconds: float) -> None:
         """Count a batch."""
@@ -104,7 +104,7 @@ class Service:
             batcher = self.models.batchers[model.name]
             answers = batcher.submit(client.name, texts, settings)
         except QueueFull as full:
-            self.metrics.waiting.inc()
+            self.metrics.refused.inc()
             raise Refused(
                 503, "The server is busy, as too many texts wait: try again later", full.seconds
             ) from full
