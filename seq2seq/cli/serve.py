@@ -123,6 +123,7 @@ def _run(options: ServeOptions) -> None:
         proxy_headers=options.proxy is not None, forwarded_allow_ips=options.proxy or "",
         timeout_graceful_shutdown=round(limits.timeout) + 5, lifespan="on",
     )  # fmt: skip
+    listener.listen()  # from now on who connects waits, and is not refused
     address = "{}:{}".format(*listener.getsockname()[:2])
     print(f"serve: open http://{address}", file=sys.stderr, flush=True)
     uvicorn.Server(config).run(sockets=[listener])
