@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from served import serving
+from served import model_of, serving
+from tiny_translator import tiny_translator
 
 from seq2seq.serving.models import load
 
@@ -30,7 +31,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def address(model):
-    with serving(model) as address:
+    with serving(model, model_of(tiny_translator())) as address:
         yield address
 
 
@@ -142,6 +143,13 @@ def test_a_glossary_and_notes(open_page):
     page.wait_for_selector("#words:has-text('demeure')")
     page.fill("#source", "Ich weiß nicht, warum das Haus am Fluss geschlossen war.")
     page.wait_for_selector("#notes li:has-text('German')")
+
+
+def test_another_model_can_be_chosen(open_page):
+    page = open_page(text="a man reads")
+    page.select_option("#model", "tiny (en → fr)")
+    [found] = tiny_translator().translate(["a man reads"])
+    page.wait_for_selector(f"#words:has-text({found.text.split()[0]!r})")
 
 
 def test_the_interface_speaks_french_and_remembers(open_page):

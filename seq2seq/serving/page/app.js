@@ -11,6 +11,7 @@ let timer = 0;
 let pointed = null; // the word below the pointer
 const attended = new Map(); // attention of sentences, as the server answered
 let models = [];
+const model = () => models[by("model").selectedIndex] ?? models[0];
 
 function request(text, more = {}) {
   const terms = {};
@@ -18,10 +19,9 @@ function request(text, more = {}) {
     const [source, target] = line.split(/=|\t/).map((part) => part.trim());
     if (source && target) terms[source] = target;
   }
-  const model = models[by("model").selectedIndex] ?? models[0];
   running?.abort();
   running = new AbortController();
-  const own = { text, terms, source: model.source, model: model.name, alignment: true, scores: true };
+  const own = { text, terms, source: model().source, model: model().name, alignment: true, scores: true };
   return ask("v1/translate", { ...own, decode: { n_best: N_BEST }, ...more }, running.signal);
 }
 
@@ -56,8 +56,7 @@ async function answered(promise) {
 }
 
 function show(translation, source) {
-  const before = shown?.alternatives;
-  shown = translation && { alternatives: before, ...translation };
+  shown = translation;
   asked = source;
   const text = shown?.text ?? "";
   let number = 0;
@@ -77,7 +76,7 @@ function show(translation, source) {
 
 // The sentence whose attention the other page shows: behind the #, which no server gets.
 function aim(source, target) {
-  by("attention").hash = encodeURIComponent(JSON.stringify([source, target]));
+  by("attention").hash = encodeURIComponent(JSON.stringify([source, target, model().name]));
 }
 
 function wordButton(text, number) {
@@ -145,8 +144,8 @@ const wordOf = (tokens) => {
 
 // What a word of a sentence looked at, on average over all layers and heads, for each source word.
 async function attentionOf(text, translation, word) {
-  const key = JSON.stringify([text, translation]);
-  if (!attended.has(key)) attended.set(key, ask("v1/attention", { text, translation }));
+  const key = JSON.stringify([text, translation, model().name]);
+  if (!attended.has(key)) attended.set(key, ask("v1/attention", { text, translation, model: model().name }));
   const found = await attended.get(key);
   const heads = found.layers.flat();
   const [rows, columns] = [wordOf(found.target), wordOf(found.source)];
@@ -227,13 +226,12 @@ function moveAmongWords(event) {
 
 function label() {
   speak();
-  const model = models[by("model").selectedIndex] ?? models[0];
   const names = new Intl.DisplayNames([tongue()], { type: "language" });
-  by("from").textContent = names.of(model.source);
-  by("into").textContent = names.of(model.target);
+  by("from").textContent = names.of(model().source);
+  by("into").textContent = names.of(model().target);
   by("words").setAttribute("aria-label", say("words"));
-  by("source").lang = model.source;
-  by("words").lang = by("spoken").lang = model.target;
+  by("source").lang = model().source;
+  by("words").lang = by("spoken").lang = model().target;
 }
 
 async function start() {

@@ -55,8 +55,8 @@ async function start() {
   by("language").addEventListener("click", () => (speak(true), draw()));
   draw();
   try {
-    const [text, translation] = JSON.parse(decodeURIComponent(location.hash.slice(1)));
-    found = await ask("v1/attention", { text, translation });
+    const [text, translation, model] = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+    found = await ask("v1/attention", { text, translation, model });
     draw();
   } catch (error) {
     by("status").textContent = error instanceof SyntaxError ? say("empty") : error.message;
