@@ -86,16 +86,16 @@ def toy_settings(*overrides: str):
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory) -> Path:
+def between_workers(tmp_path_factory) -> Path:
     """A folder for what all processes of pytest share."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(shared, tmp_path_factory) -> Path:
+def cache(between_workers, tmp_path_factory) -> Path:
     """Prepared corpora of all tests go here, and never to the user's cache."""
-    folder = shared / "cache"
+    folder = between_workers / "cache"
     os.environ["SEQ2SEQ_CACHE"] = ENVIRONMENT["SEQ2SEQ_CACHE"] = str(folder)
     ENVIRONMENT["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))  # no model was chosen
     return folder
@@ -126,10 +126,10 @@ def translate():
 
 
 @pytest.fixture(scope="session")
-def toy_corpus(shared) -> Path:
+def toy_corpus(between_workers) -> Path:
     """A folder of train.tsv, val.tsv and test.tsv: number words, each translated by one word."""
-    with FileLock(shared / "corpus.lock"):
-        if not (folder := shared / "corpus").exists():
+    with FileLock(between_workers / "corpus.lock"):
+        if not (folder := between_workers / "corpus").exists():
             write_toy_corpus(folder)
     return folder
 
@@ -146,11 +146,11 @@ def write_toy_corpus(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def toy_run(script, toy_corpus, shared) -> Path:
+def toy_run(script, toy_corpus, between_workers) -> Path:
     """A finished run on the toy corpus, made by the real command."""
-    run_dir = shared / "runs" / "toy"
+    run_dir = between_workers / "runs" / "toy"
     log = run_dir.with_suffix(".log")
-    with FileLock(shared / "toy.lock"):
+    with FileLock(between_workers / "toy.lock"):
         if not log.exists():
             result = script(
                 "train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=wandb",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+from safetensors.torch import save_file
 from tiny_training import tiny_fit, tiny_task, weights
 
 from seq2seq.bundle import averaging
@@ -241,8 +242,10 @@ def test_half_written_snapshots_are_not_taken_for_snapshots(tmp_path):
     assert kept(tmp_path) == [7]
 
 
-def test_averages_keep_the_precision_of_many_small_differences():
+def test_averages_keep_the_precision_of_many_small_differences(tmp_path):
     """A sum in 32 bits would lose them."""
-    tensors = [torch.tensor([1.0 + n * 2**-23]) for n in range(100)]
-    expected = np.mean([tensor.double().numpy() for tensor in tensors])
-    assert averaging._mean(tensors).item() == np.float32(expected)
+    values = [1.0 + n * 2**-23 for n in range(100)]
+    files = [tmp_path / f"{number}.safetensors" for number in range(100)]
+    for file, value in zip(files, values, strict=True):
+        save_file({"w": torch.tensor([value])}, file)
+    assert averaging.average_weights(files)["w"].item() == np.float32(np.mean(values))

@@ -31,7 +31,7 @@ def opened(folder: Path, *, data=None, dropout=0.0, **limits) -> TranslationData
     found = TranslationData(
         DataConfig(name="mine", max_tokens=128, **{"test": None, **data}),
         CleaningConfig(filters=["duplicate"], normalise=[]),
-        TokenizerConfig(vocab_size=300, dropout=dropout, dropout_variants=2),
+        TokenizerConfig(vocab_size=300, dropout=dropout, dropout_variants=2 if dropout else 8),
         60,
         1,
         **limits,
