@@ -30,9 +30,10 @@ Constraint = Callable[[Tensor, History], Tensor]
 def apply_constraints(
     log_probs_RV: Tensor, constraints: Sequence[Constraint], history: History
 ) -> Tensor:
-    """What the next tokens are to be ranked by (R, V), by all constraints, one after another.
+    """What the next tokens are to be ranked by (R, V); writes into the log probabilities.
 
-    Padding and the start mark are inputs of a model, never outputs.
+    The constraints are applied one after another. Padding and the start mark are inputs of a
+    model, never outputs.
     """
     for mark in (PAD, BOS):
         log_probs_RV[:, mark].fill_(-torch.inf)

@@ -12,7 +12,6 @@ import torch
 from tiny_training import tiny_fit, tiny_task, weights
 
 from seq2seq.bundle import averaging
-from seq2seq.callbacks.validation import Validation
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
@@ -21,6 +20,7 @@ from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import checkpoint_path
 from seq2seq.training.distributed import Processes
 from seq2seq.training.run_folder import Run
+from seq2seq.training.validation import Validation
 
 
 class Scripted(Validation):
