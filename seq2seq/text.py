@@ -32,8 +32,9 @@ _QUOTES = re.compile("[\u201c-\u201f\uff02]")
 _ONE_FORM = {"…": "...", "‐": "-", "‑": "-", "−": "-", "‒": "–", "―": "—"}
 _MANY_FORMS = re.compile("[…‐‑−‒―]")
 
-# A quotation begins after a space or an opening sign, and ends where no word goes on.
-_BEGINS = r"""(?<![^\s(\[{«'’/—–-])"(?=\s*[^\s"])"""
+# A quotation begins after a space, an opening sign or what stands for a tag (`text/tags.py` takes
+# characters of private use), and ends where no word goes on.
+_BEGINS = r"""(?<![^\s(\[{«'’/—–\ue000-\uf8ff-])"(?=\s*[^\s"])"""
 _ENDS = r"""(?<=[^\s"])(\s*)"(?!\w)"""
 _QUOTATION = re.compile(rf"""{_BEGINS}([^"]*){_ENDS}""")
 # One that goes on in the next sentence, or comes from the one before; 5" are inches.
@@ -101,17 +102,23 @@ def _half_quoted(match: re.Match[str]) -> str:
     return "»" if match.start() else "«"
 
 
-def french_spacing(text: str) -> str:
-    """One plain space before ? ! : ; %, signs of currencies and °C, and inside guillemets, as
-    French typography wants it."""
+def french_spacing(text: str, narrow: str = " ", wide: str = " ") -> str:
+    """One space before ? ! : ; %, signs of currencies and °C, and inside guillemets.
+
+    Args:
+        text: in French.
+        narrow: the space before ? ! ; and inside guillemets.
+        wide: the space before a colon, and between a number and its unit.
+    """
     if not _FRENCH_MARKS.search(text):
         return text
-    text = _UNITS.sub(" ", text)
-    return _HIGH_MARKS.sub(_spaced, _INSIDE_GUILLEMETS.sub(" ", text))
 
+    def spaced(match: re.Match[str]) -> str:
+        mark = match["mark"]
+        return match["entity"] or (wide if mark == ":" else narrow) + mark
 
-def _spaced(match: re.Match[str]) -> str:
-    return match["entity"] or f" {match['mark']}"
+    text = _UNITS.sub(wide, text)
+    return _HIGH_MARKS.sub(spaced, _INSIDE_GUILLEMETS.sub(narrow, text))
 
 
 STEPS: dict[str, Callable[[str], str]] = {

@@ -10,7 +10,7 @@ from seq2seq.errors import nearest
 
 # What each engine knows; whether this device has it is seen when the model is loaded. Those of
 # torch are `engines.torch.PRECISIONS`, which imports torch.
-TORCH = ("auto", "float32", "bfloat16", "float16", "int8")
+TORCH = ("auto", "float32", "bfloat16", "float16")
 PRECISIONS = {
     "auto": TORCH,
     "torch": TORCH,
@@ -37,4 +37,6 @@ class ModelOptions(Checked, section="option"):
         known = PRECISIONS.get(self.engine, (self.precision,))
         if self.precision not in known:
             close = nearest(self.precision, known)
+            if self.precision in PRECISIONS["ctranslate2"]:
+                close = "add --engine ctranslate2, which has it"
             yield f"option.precision={self.precision} is not known: {close}"

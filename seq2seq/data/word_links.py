@@ -2,7 +2,7 @@
 
 IBM model 1 (Brown et al. 1993) in both directions over the content words of a sample; words of a
 pair are linked when each is the other's likeliest translation there. `inference/head_choice.py`
-does this for tokens of a few hundred sentences; here the counts are sparse, for a whole corpus.
+asks `translation_table` the same of the tokens of a few hundred sentences.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class WordLinks:
             [[numbers[w] for w in pair[side] if w in numbers] for pair in texts]
             for side, numbers in enumerate(self._numbers)
         ]
-        forward = _translation_table(sides[0], sides[1], self._width)
+        forward = translation_table(sides[0], sides[1], self._width)
         width = len(self._numbers[0]) + 1
         backward = {
             key % width * self._width + key // width: p
-            for key, p in _translation_table(sides[1], sides[0], width).items()
+            for key, p in translation_table(sides[1], sides[0], width).items()
         }
         self._likely = {
             key: p * backward[key] for key, p in forward.items()
@@ -132,27 +132,47 @@ def _content(texts: Sequence[Sequence[str]]) -> dict[str, int]:
     return {word: number for number, word in enumerate(words)}
 
 
-def _translation_table(
-    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
+def translation_table(
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    width: int,
+    tension: float = 0.0,
+    least: float = LIKELY,
 ) -> dict[int, float]:
-    """p(target word | source word), by source * width + target; small ones are left out."""
-    keys, sizes = [], []
+    """p(target word | source word), by source * width + target, by expectation maximisation.
+
+    Args:
+        sources, targets: pairs of sentences, as numbers of words.
+        width: above all numbers of target words.
+        tension: how strongly equal relative positions are preferred (`nearness`).
+        least: smaller probabilities are left out.
+    """
+    keys, sizes, priors = [], [], []
     for source, target in zip(sources, targets, strict=True):
         if source and target:
             row = np.array(source, np.int64) * width
             keys.append((np.array(target, np.int64)[:, None] + row).ravel())
             sizes += [len(source)] * len(target)  # each target word chooses one source word
+            if tension:
+                priors.append(nearness(len(target), len(source), tension).ravel())
     if not keys:
         return {}
+    near = np.concatenate(priors) if tension else np.ones(1)
     kinds, places = np.unique(np.concatenate(keys), return_inverse=True)
     del keys
     starts = np.cumsum([0, *sizes[:-1]])
     words = kinds // width
     probs = np.ones(len(kinds))
     for _ in range(ROUNDS):
-        shares = probs[places]
+        shares = probs[places] * near
         shares /= np.repeat(np.add.reduceat(shares, starts), sizes)
         counts = np.bincount(places, shares, len(kinds))
         probs = counts / np.bincount(words, counts)[words]
-    kept = probs > LIKELY
+    kept = probs > least
     return dict(zip(kinds[kept].tolist(), probs[kept].tolist(), strict=True))
+
+
+def nearness(rows: int, columns: int, tension: float) -> np.ndarray:
+    """exp(-tension * distance) of relative positions, (rows, columns)."""
+    row, column = np.arange(rows) / rows, np.arange(columns) / columns
+    return np.asarray(np.exp(-tension * np.abs(row[:, None] - column)))

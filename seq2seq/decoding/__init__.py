@@ -1,1 +1,4 @@
-"""Search for translations: strategies over a step model, which know nothing of text."""
+"""Search for translations of token ids, with any model that gives the next token's probabilities.
+
+Start reading at `search.py`, which makes batches; `step.py` says what a strategy asks of a model.
+"""

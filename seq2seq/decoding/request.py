@@ -8,12 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.errors import RequestError
 
 IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
+
+
+def fits(pair: IdPair, max_length: int) -> bool:
+    """Whether both sides hold something and a model of this limit can read them with end marks."""
+    return 0 < min(map(len, pair)) <= max(map(len, pair)) < max_length
 
 
 @dataclass(frozen=True)
@@ -31,14 +37,17 @@ class Request:
     banned: Sequence[Sequence[int]] = ()
 
 
-class RoomError(RequestError):
-    """The prefix of a translation does not fit into its limit; a shorter one may."""
+class OutputLimits(NamedTuple):
+    """Fewest tokens of an output before its end mark, and most with it."""
+
+    fewest: int
+    most: int
 
 
 def output_limits(
     source_length: int, config: DecodeConfig, model_limit: int, ratio: float = 1.0
-) -> tuple[int, int]:
-    """Fewest output tokens before the end mark, and most with it, for a source.
+) -> OutputLimits:
+    """The limits of the output for a source.
 
     Args:
         source_length: its tokens, end mark included.
@@ -49,29 +58,21 @@ def output_limits(
     expected = ratio * source_length
     most = min(math.ceil(config.max_ratio * expected) + config.max_extra, model_limit)
     least = max(config.min_length, math.floor(config.min_ratio * expected))
-    return min(least, most - 1), most
+    return OutputLimits(min(least, most - 1), most)
 
 
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
-    """Refuse what cannot be.
-
-    Raises:
-        RequestError: a request contradicts itself; names it.
-        RoomError: none does, but a prefix does not fit into its limit; names its request.
-    """
-    crowded = ""
+    """Raise RequestError for a request that contradicts itself or its output limit; names it."""
     for number, (request, limit) in enumerate(zip(requests, limits, strict=True), 1):
-        wrong = f"sentence {number} cannot be translated so"
-        if problem := _contradiction(request):
-            raise RequestError(f"{wrong}: {problem}")
-        if request.prefix and len(request.prefix) >= limit:  # the end mark needs a place, too
-            crowded = crowded or (
-                f"{wrong}: its prefix has {len(request.prefix)} tokens, and its output may have "
+        problem = _contradiction(request)
+        if not problem and request.prefix and len(request.prefix) >= limit:
+            problem = (  # the end mark needs a place, too
+                f"its prefix has {len(request.prefix)} tokens, and its output may have "
                 f"{limit - 1}: give a shorter prefix, or raise decode.max_ratio or "
                 "decode.max_extra as far as the model's own limit allows"
             )
-    if crowded:
-        raise RoomError(crowded)
+        if problem:
+            raise RequestError(f"sentence {number} cannot be translated so: {problem}")
 
 
 def _contradiction(request: Request) -> str | None:

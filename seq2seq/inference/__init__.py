@@ -1,1 +1,4 @@
-"""Text in, text out: the shipped form of a model and the translator around it."""
+"""Text in, text out: sentences go through steps to the engine of a model, and back.
+
+Start reading at `translator.py`, which has the steps in order; `pipeline.py` runs them.
+"""

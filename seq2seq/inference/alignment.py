@@ -12,11 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.inference.text.step import AttentiveStep
+from seq2seq.inference.text.step import Attention, Pieces, Step
 from seq2seq.inference.text.tags import blanked, find_tags
 from seq2seq.inference.translation import Translation
 
-Ids = Sequence[int]
 Links = list[tuple[int, int]]  # (source word, target word), from 0, in the order of the target
 
 LEAST = 0.2  # weight of a word that is a link
@@ -28,9 +27,8 @@ def bare_words(text: str) -> list[str]:
     return [bare[slice(*word.span())].replace("\0", "") for word in re.finditer(r"\S+", text)]
 
 
-class Alignment(AttentiveStep):
-    """Finds which words of a sentence and of its translation belong together.
-    """
+class Alignment(Step):
+    """Finds which words of a sentence and of its translation belong together."""
 
     name = "alignment"
 
@@ -42,21 +40,20 @@ class Alignment(AttentiveStep):
     ):
         self.vocabularies, self.as_read, self.as_written = vocabularies, as_read, as_written
 
-    def looks(self, result: Translation, state: str) -> tuple[list[Ids], list[Ids]]:
+    def pieces_to_align(self, result: Translation, state: str) -> Pieces:
         source, target = self.vocabularies.source, self.vocabularies.target
         return (
-            [*source.encode(map(self.as_read, bare_words(state)))],
-            [*target.encode(map(self.as_written, bare_words(result.text)))],
+            list(source.encode(map(self.as_read, bare_words(state)))),
+            list(target.encode(map(self.as_written, bare_words(result.text)))),
         )
 
     def after(
-        self, result: Translation, state: str, weights_TS: np.ndarray | None = None
+        self, result: Translation, state: str, attention: Attention | None = None
     ) -> Translation:
-        if weights_TS is None:
+        if attention is None:
             return result
-        source, target = self.looks(result, state)
-        links = word_links(weights_TS, list(map(len, source)), list(map(len, target)))
-        return replace(result, alignment=links)
+        source, target = (list(map(len, words)) for words in attention.pieces)
+        return replace(result, alignment=word_links(attention.weights_TS, source, target))
 
 
 def word_links(

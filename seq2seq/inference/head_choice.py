@@ -5,7 +5,7 @@ relative positions (Dyer et al. 2013, "A simple, fast, and effective reparameter
 2"), in both directions; links that both find are kept. Most of these are right (Och and Ney 2003),
 though many tokens get none.
 
-Shapes: S and T source and target length, H heads, U and V kinds of tokens in all sources, targets.
+Shapes: S and T source and target length, H heads.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seq2seq.data.word_links import nearness, translation_table
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced import forced_maps
-from seq2seq.decoding.request import IdPair
+from seq2seq.decoding.request import IdPair, fits
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.model.translation_model import TranslationModel
 
 Ids = Sequence[Sequence[int]]
 
-ROUNDS = 5
 TENSION = 4.0  # how strongly equal relative positions are preferred
 PAIRS = 500  # are enough to choose a head: agreements then vary by one percent
 
@@ -38,8 +38,7 @@ def choose_head(model: TranslationModel, pairs: Sequence[IdPair]) -> AttentionHe
         model: in evaluation mode.
         pairs: of held-out data with reference translations; the first 500 that fit count.
     """
-    limit = model.config.max_length - 1  # the end mark needs a place too
-    fitting = [pair for pair in pairs if all(0 < len(side) <= limit for side in pair)][:PAIRS]
+    fitting = [pair for pair in pairs if fits(pair, model.config.max_length)][:PAIRS]
     if not fitting:
         return AttentionHead()
     agreement = agreements(model, fitting)
@@ -78,32 +77,11 @@ def lexical_links(sources: Ids, targets: Ids) -> list[list[tuple[int, int]]]:
 
 
 def likeliest_sources(sources: Ids, targets: Ids) -> list[np.ndarray]:
-    """For each target token of each pair the place (T,) of the source token that it stems from.
-
-    Probabilities p(target token | source token) are found by expectation maximisation.
-    """
-    sources_S, kinds_U = _numbered(sources)
-    targets_T, kinds_V = _numbered(targets)
-    pairs = [(s, t[:, None]) for s, t in zip(sources_S, targets_T, strict=True)]
-    near = [nearness(len(t), len(s)) for s, t in pairs]
-    probs_UV = np.ones((kinds_U, kinds_V))
-    for _ in range(ROUNDS):
-        counts_UV = np.zeros_like(probs_UV)
-        for (s, t), near_TS in zip(pairs, near, strict=True):
-            share_TS = probs_UV[s, t] * near_TS
-            np.add.at(counts_UV, (s, t), share_TS / share_TS.sum(axis=1, keepdims=True))
-        probs_UV = counts_UV / counts_UV.sum(axis=1, keepdims=True)
-    each = zip(pairs, near, strict=True)
-    return [(probs_UV[s, t] * near_TS).argmax(axis=1) for (s, t), near_TS in each]
-
-
-def nearness(rows: int, columns: int) -> np.ndarray:
-    """exp(-TENSION * distance) of relative positions, (rows, columns)."""
-    row, column = np.arange(rows) / rows, np.arange(columns) / columns
-    return np.asarray(np.exp(-TENSION * np.abs(row[:, None] - column)))
-
-
-def _numbered(texts: Ids) -> tuple[list[np.ndarray], int]:
-    """The ids of all texts, numbered from 0 without gaps, and how many kinds there are."""
-    kinds, numbers = np.unique(np.concatenate(texts), return_inverse=True)
-    return np.split(numbers, np.cumsum([len(text) for text in texts])[:-1]), len(kinds)
+    """For each target token of each pair the place (T,) of the source token that it stems from."""
+    width = 1 + max(map(max, targets))
+    table = translation_table(sources, targets, width, TENSION, least=0)
+    found = []
+    for source, target in zip(sources, targets, strict=True):
+        probs_TS = np.array([[table.get(s * width + t, 0.0) for s in source] for t in target])
+        found.append((probs_TS * nearness(len(target), len(source), TENSION)).argmax(axis=1))
+    return found

@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 from typing import Any
 
 from seq2seq.config import DecodeConfig
+from seq2seq.decoding.request import fits
 from seq2seq.inference.engines import Engine, Progress
-from seq2seq.inference.search import TextSearch
-from seq2seq.inference.text.fallback import Candidates, Fallback, Source
-from seq2seq.inference.text.step import AttentiveStep, Normalisation, Step
-from seq2seq.inference.text.terminology import Terminology, TermWriter
+from seq2seq.inference.text.fallback import Candidates, Source, mended
+from seq2seq.inference.text.step import Attention, Normalisation, Step
+from seq2seq.inference.text.terminology import Terminology
+from seq2seq.inference.text_search import TextSearch
 from seq2seq.inference.translation import Translation
+
+BLOCK = 1024  # sentences that are searched together; at its end cores wait for each other
 
 
 @dataclass(frozen=True)
@@ -40,24 +43,42 @@ class Pipeline:
     progress: Progress = None
 
     def __call__(self, pieces: Sequence[tuple[str, str]]) -> list[Candidates]:
-        """Translations of sentences, best first, each sentence given with its prefix."""
+        """Translations of any number of sentences, best first, each given with its prefix."""
+        blocks = (pieces[start : start + BLOCK] for start in range(0, len(pieces), BLOCK))
+        return [found for block in blocks for found in self._block(block)]
+
+    def _block(self, pieces: Sequence[tuple[str, str]]) -> list[Candidates]:
         most = self.decode.max_extra if self.decode.max_ratio == 0 else None
-        sources, states = [], []
-        for text, prefix in pieces:
-            source, own = self._source(text, prefix, most, self.steps)
-            sources.append(source)
-            states.append(own)
+        read = [self._read(text, prefix, most, self.steps) for text, prefix in pieces]
+        sources = [source for source, _ in read]
         found = self.search(sources, self.decode, self.terms, self.progress)
         if self.fallback:
-            found = self._mended(sources, found)
+            found = mended(self, sources, found)
         if self.decode.n_best == 1:  # the others came for free
             found = [own[:1] for own in found]
         for number in reversed(range(len(self.steps))):
-            own = [state[number] for state in states]
-            found = backwards(self.search.engine, self.steps[number], own, found)
+            states = [own[number] for _, own in read]
+            found = backwards(self.search.engine, self.steps[number], states, found)
         return [_different(own) for own in found]
 
-    def _source(
+    def source(self, text: str, prefix: str, most: int | None) -> Source:
+        """What was read before, or a part of it: only what finds faults looks at it again."""
+        return self._read(text, prefix, most, [step for step in self.steps if step.checks])[0]
+
+    def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+        """The translations of another search, with changes to its settings.
+
+        A source that something has made longer than the model's limit has none.
+        """
+        progress = self.progress
+        shown = progress and (lambda _: progress(0))
+        decode = dataclasses.replace(self.decode, **changes)
+        fitting = [self.search.can_read(one.text) for one in sources]
+        short = [one for one, fits in zip(sources, fitting, strict=True) if fits]
+        found = iter(self.search(short, decode, self.terms, shown) if short else [])
+        return [next(found) if fits else [] for fits in fitting]
+
+    def _read(
         self, text: str, prefix: str, most: int | None, steps: Sequence[Step]
     ) -> tuple[Source, list[Any]]:
         """What the model reads of a sentence, and what the steps have to know of it."""
@@ -71,39 +92,25 @@ class Pipeline:
         checks = [(step, state) for step, state in each if step.checks]
         return Source(text, plain, prefix, most, checks), states
 
-    def _mended(self, sources: Sequence[Source], found: Sequence[Candidates]) -> list[Candidates]:
-        def again(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-            other = dataclasses.replace(self.decode, **changes)
-            return self.search(sources, other, self.terms, shown)
-
-        def prepare(text: str, prefix: str, most: int | None) -> Source:
-            return self._source(text, prefix, most, checking)[0]
-
-        progress = self.progress
-        shown = progress and (lambda _: progress(0))
-        checking = [step for step in self.steps if step.checks]
-        writer = TermWriter(self.search.engine, self.search.vocabularies)
-        several = self.decode.n_best > 1
-        return Fallback(again, prepare, writer, self.placeholders, several)(sources, found)
-
 
 def backwards(
     engine: Engine, step: Step, states: Sequence[Any], found: Sequence[Candidates]
 ) -> list[Candidates]:
     """Translations as a step leaves them, given what it has to know of each source."""
-    each = list(zip(found, states, strict=True))
-    if not isinstance(step, AttentiveStep):
-        return [[step.after(one, state) for one in own] for own, state in each]
-    looks = [step.looks(one, state) for own, state in each for one in own]
-    pairs = [tuple(list(chain(*side)) for side in look) if look else ([], []) for look in looks]
-    rows = [
-        i for i, both in enumerate(pairs) if all(both) and max(map(len, both)) < engine.max_length
-    ]
-    attention = engine.attention([(pairs[i][0], pairs[i][1]) for i in rows]) if rows else []
-    weights = dict(zip(rows, attention, strict=True))
-    number = count()
-    return [[step.after(one, state, weights.get(next(number))) for one in own]
-            for own, state in each]  # fmt: skip
+    each = [(one, state) for own, state in zip(found, states, strict=True) for one in own]
+    asked = {}
+    for number, both in enumerate(each):
+        if pieces := step.pieces_to_align(*both):
+            source, target = (list(chain(*side)) for side in pieces)
+            if fits((source, target), engine.max_length):
+                asked[number] = pieces, (source, target)
+    weights = engine.attention([pair for _, pair in asked.values()]) if asked else []
+    given = {
+        number: Attention(pieces, weights_TS)
+        for (number, (pieces, _)), weights_TS in zip(asked.items(), weights, strict=True)
+    }
+    results = iter([step.after(*both, given.get(number)) for number, both in enumerate(each)])
+    return [[next(results) for _ in own] for own in found]
 
 
 def _different(candidates: Candidates) -> Candidates:

@@ -13,21 +13,21 @@ from seq2seq.bundle.find import GENERAL, shipped_model
 from seq2seq.config import DecodeConfig
 from seq2seq.data.annotations import PLACEHOLDERS, TERM, escaped
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.decoding.request import IdPair
 from seq2seq.errors import UserError, nearest
 from seq2seq.inference.alignment import Alignment, Links
 from seq2seq.inference.engines import Engine, Progress, load_engine
-from seq2seq.inference.pipeline import Pipeline, backwards
-from seq2seq.inference.search import Ids, TextSearch
+from seq2seq.inference.pipeline import BLOCK, Pipeline, backwards
 from seq2seq.inference.text import NAMES, SOURCE_LANGUAGE
 from seq2seq.inference.text.casing import Casing
-from seq2seq.inference.text.fallback import Candidates, Degeneration
-from seq2seq.inference.text.language import LANGUAGES, foreign
+from seq2seq.inference.text.fallback import Degeneration
 from seq2seq.inference.text.markup import Markup
 from seq2seq.inference.text.placeholders import Placeholders
 from seq2seq.inference.text.segmentation import Layout, Segmentation
 from seq2seq.inference.text.step import Normalisation, Step
 from seq2seq.inference.text.terminology import Terminology
-from seq2seq.inference.text.typography import Typography
+from seq2seq.inference.text.typography import FrenchPrint, PlainMarks, plain
+from seq2seq.inference.text_search import TextSearch
 from seq2seq.inference.translation import (
     PairScore,
     Translation,
@@ -40,7 +40,6 @@ from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
-BLOCK = 1024  # sentences that are searched together; at its end cores wait for each other
 REPORTED = 5  # texts of a translator whose notes are logged
 # Names of steps that a keyword of `translate` turns off.
 OFF = {"protect": {"casing", "typography", "markup", "quotation", "placeholders"},
@@ -91,8 +90,9 @@ class Translator:
         own, out = self.languages, set(without)
         every = [
             Casing(own),
-            Typography(own, print_french=typography),
-            Alignment(self.vocabularies, self.as_read, self.as_written),
+            PlainMarks(),
+            Alignment(self.vocabularies, self.as_read, lambda word: self.as_written(plain(word))),
+            *[FrenchPrint()] * (typography and own[1] == "fr"),
             Markup(self.vocabularies, self.as_read, "quotation" not in out),
             Normalisation(self.as_read),
             Placeholders(own, terms.spans),
@@ -168,7 +168,8 @@ class Translator:
                 outer space, too; numbers, links and placeholders as they were (`placeholders.py`),
                 unless a term replaces them; what is all in capitals comes back in capitals.
             rescue: what is degenerate is translated again in other ways (`fallback.py`).
-            typography: apostrophes, quotation marks and spaces as French is printed.
+            typography: apostrophes, quotation marks and spaces as French is printed, also without
+                `protect`.
             terms: target phrases for source phrases, such as `{"house": "demeure"}`.
             banned: target phrases that no translation should contain, such as `["maison"]`, nor
                 words that begin with one. The search never writes a phrase, as it is given or with
@@ -195,30 +196,20 @@ class Translator:
             known = ", ".join(SOURCE_LANGUAGE)
             raise UserError(f"source_language={source_language}: choose {known}")
         texts = readable_list("texts", texts)
-        asked_terms = self._terms({} if "terminology" in out else terms or {}, banned)
+        asked = self._terms({} if "terminology" in out else terms or {}, banned)
         pipeline = Pipeline(
-            self.steps(asked_terms, out, typography=typography), self._search,
-            self._settings(settings), asked_terms, "fallback" not in out,
-            self._knows_placeholders, progress,
+            self.steps(asked, out, typography=typography), self._search, self._settings(settings),
+            asked, "fallback" not in out, self._knows_placeholders, progress,
         )  # fmt: skip
         segmentation = Segmentation(
             lambda piece: self._length(piece, "casing" not in out), self.engine.max_length,
             split="segmentation" not in out, protect=protect, languages=self.languages,
+            source_language="trust" if "language" in out else source_language,
         )  # fmt: skip
-        look = "trust" if "language" in out else source_language
-        layouts = [self._layout(text, segmentation, look) for text in texts]
-        begun = readable(prefix)
-        pieces = [
-            (piece, begun if number == 0 else "")
-            for layout in layouts
-            for number, piece in enumerate(layout.pieces)
-        ]
-        found: list[Candidates] = []
-        for start in range(0, len(pieces), BLOCK):
-            found += pipeline(pieces[start : start + BLOCK])
-        each = iter(found)
+        layouts = [segmentation.before(text) for text in texts]
+        found = iter(pipeline(_with_prefix(layouts, readable(prefix))))
         best = [
-            segmentation.after([next(each) for _ in layout.pieces], layout, pipeline.decode.n_best)
+            segmentation.after([next(found) for _ in layout.pieces], layout, pipeline.decode.n_best)
             if layout.pieces
             else self._untouched(text, layout)
             for text, layout in zip(texts, layouts, strict=True)
@@ -228,20 +219,7 @@ class Translator:
 
     def _terms(self, terms: Mapping[str, str], banned: Sequence[str]) -> Terminology:
         phrases = {readable(source): readable(target) for source, target in terms.items()}
-        return Terminology(
-            phrases, readable_list("banned", banned), inline=self._knows_terms
-        )
-
-    def _layout(self, text: str, segmentation: Segmentation, source_language: str) -> Layout:
-        """The pieces of a text; none of one that is to be left, as it is in another language."""
-        other = foreign(text, self.languages[0]) if source_language != "trust" else ""
-        if not other:
-            return segmentation.before(text)
-        note = f"looks like {LANGUAGES[other]}"
-        if source_language == "leave":
-            return Layout([], [text], [f"{note}: left as it is"])
-        layout = segmentation.before(text)
-        return dataclasses.replace(layout, notes=[note, *layout.notes])
+        return Terminology(phrases, readable_list("banned", banned), inline=self._knows_terms)
 
     def translate_corpus(
         self, lines: Sequence[str], *, progress: Progress = None, **settings: Any
@@ -264,7 +242,7 @@ class Translator:
             yield from self.translate(block, **settings)
 
     def score(
-        self, pairs: Sequence[tuple[str, str]], ids: Sequence[Ids] | None = None
+        self, pairs: Sequence[tuple[str, str]], ids: Sequence[IdPair] | None = None
     ) -> list[PairScore]:
         """How likely the model finds given translations (source, target).
 
@@ -278,10 +256,9 @@ class Translator:
         words = [len(target.split()) for _, target in readable_pairs(pairs)]
         return self._search.score(self.encode(pairs) if ids is None else ids, words)
 
-    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Ids]:
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> Sequence[IdPair]:
         """The subwords of given translations, as the model reads and writes them."""
-        pairs = readable_pairs(pairs)
-        return self._search.encode([(self.as_read(s), self.as_written(t)) for s, t in pairs])
+        return self.vocabularies.encode_pairs(readable_pairs(pairs), self.as_read, self.as_written)
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Links]:
         """Which words of given translations (source, target) translate each other.
@@ -338,6 +315,15 @@ class Translator:
                     log.warning("%s (%s...)", "; ".join(one.notes), " ".join(text[:40].split()))
                 elif number == REPORTED + 1:
                     log.warning("further notes stand in Translation.notes, and in --json")
+
+
+def _with_prefix(layouts: Sequence[Layout], prefix: str) -> list[tuple[str, str]]:
+    """The pieces of all texts; the translation of the first of each begins with the prefix."""
+    return [
+        (piece, "" if number else prefix)
+        for layout in layouts
+        for number, piece in enumerate(layout.pieces)
+    ]
 
 
 def _known(names: Iterable[str]) -> frozenset[str]:

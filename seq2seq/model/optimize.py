@@ -122,8 +122,7 @@ class DirectLayerNorm(nn.LayerNorm):
 
 
 class JoinedSelfAttention(MultiHeadAttention):
-    """Self-attention whose queries, keys and values are one product.
-    """
+    """Self-attention whose queries, keys and values are one product."""
 
     def __init__(self, attention: MultiHeadAttention):
         nn.Module.__init__(self)

@@ -6,6 +6,7 @@ D width of hidden states, V vocabulary.
 
 from __future__ import annotations
 
+import abc
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -24,7 +25,7 @@ class DecodeState(Protocol):
         """Keep these sentences (B',) and these hypotheses (R',) only."""
 
 
-class TranslationModel(nn.Module):
+class TranslationModel(nn.Module, abc.ABC):
     """Reads a source, then predicts its translation token by token.
 
     Training runs `forward` on whole targets; search runs `start` once and `decode_step` for
@@ -47,6 +48,7 @@ class TranslationModel(nn.Module):
         self.config: Any = config
         self.vocab_sizes = (vocab_size, target_vocab_size or vocab_size)
 
+    @abc.abstractmethod
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Hidden states (B, T, D) of a target given its source; `project` makes scores of them.
 
@@ -55,15 +57,14 @@ class TranslationModel(nn.Module):
             source_real_BS: True where a source token is real, False where it pads.
             target_BT: token ids, the start mark first; padding stands at their ends.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> DecodeState:
         """Read B sources; one empty hypothesis for each."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def decode_step(self, target_RT: Tensor, state: Any) -> Tensor:
         """Hidden states (R, T, D) of T further tokens, whose past is in the state."""
-        raise NotImplementedError
 
     def project(self, hidden: Tensor) -> Tensor:
         """Hidden states (..., D) -> unnormalised scores of the next token (..., V)."""

@@ -29,9 +29,11 @@ class Engine(Protocol):
 
     Attributes:
         max_length: most tokens of a source or a target, end mark included.
+        length_ratio: target tokens per source token, as in the training corpus.
     """
 
     max_length: int
+    length_ratio: float
 
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
@@ -61,7 +63,7 @@ class BothEngines:
 
     def __init__(self, quick: Engine, exact: Callable[[], Engine]):
         self._quick, self._exact = quick, cache(exact)
-        self.max_length = quick.max_length
+        self.max_length, self.length_ratio = quick.max_length, quick.length_ratio
 
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None

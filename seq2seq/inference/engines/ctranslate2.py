@@ -122,7 +122,7 @@ class CTranslate2Engine:
         return [result.log_probs for result in found]
 
     def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
-        """Weights (T, S) of the layer that aligns by default, the mean of its heads.
+        """Weights (T, S) of the head that the bundle names, as it was exported.
 
         CTranslate2 keeps them while it decodes, so the target is given as a prefix.
         """

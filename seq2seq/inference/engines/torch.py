@@ -5,14 +5,12 @@ Training has an arithmetic of its own, see `training/hardware.py`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from seq2seq.bundle.bundle import load_bundle, require_same_language
 from seq2seq.config import DecodeConfig
@@ -22,18 +20,17 @@ from seq2seq.decoding.forced import forced_attention, forced_log_probs
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.step import Ensemble, ModelStep, StepModel
+from seq2seq.decoding.step import Ensemble, ModelStep, Searchable
 from seq2seq.errors import UserError, nearest
 from seq2seq.inference.engines import Loaded, Progress, device_number
 from seq2seq.model.optimize import optimize_for_inference
 from seq2seq.model.translation_model import TranslationModel
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 # What a CPU needs for each; torch has no public question.
 INSTRUCTIONS = {
     "bfloat16": ("_is_amx_tile_supported", "_is_avx512_bf16_supported"),
     "float16": ("_is_amx_fp16_supported",),
-    "int8": ("_is_vnni_supported",),
 }
 
 
@@ -61,7 +58,7 @@ class TorchEngine:
         self.heads = list(heads) or [AttentionHead() for _ in models]
         self.max_length = min(model.config.max_length for model in models)
         steps = [graph_step(model) if cuda_graphs else ModelStep(model) for model in models]
-        self._step: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
+        self._step: Searchable[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
         self._device = next(models[0].parameters()).device
         # Asked for once: while a search runs in several threads, each has but one.
         self._workers = torch.get_num_threads() if self._device.type == "cpu" else 1
@@ -126,16 +123,14 @@ def prepared(model: TranslationModel, precision: str = "auto") -> TranslationMod
     - auto: float32 on a CPU, which is exact: a sentence comes out the same in any batch. On a GPU
       bfloat16, or float16 where it has none.
     - bfloat16, float16: weights and activations; sums are float32 inside products.
-    - int8: weights of linear layers, a scale for each output; their inputs are quantised when they
-      come. The rest stays float32. On a CPU only.
+
+    The engine ctranslate2 has int8, too.
 
     Raises:
         UserError: the precision is not known, or the device has no instructions for it.
     """
     device = next(model.parameters()).device
     chosen = choose_precision(precision, device)
-    if chosen == "int8":
-        return _with_int8_weights(model)
     model.to(getattr(torch, chosen))
     if chosen in ("float32", "bfloat16") and device.type == "cpu":
         optimize_for_inference(model)
@@ -148,6 +143,11 @@ def choose_precision(precision: str, device: torch.device) -> str:
     Raises:
         UserError: the precision is not known, or the device has no instructions for it.
     """
+    if precision.startswith("int"):
+        raise UserError(
+            f"precision {precision} is one of the other engine: add --engine ctranslate2 (in "
+            'Python engine="ctranslate2"), or use float32, bfloat16 or float16'
+        )
     if precision not in PRECISIONS:
         raise UserError(f"precision {precision} is not known: {nearest(precision, PRECISIONS)}")
     if device.type == "cpu":
@@ -158,11 +158,6 @@ def choose_precision(precision: str, device: torch.device) -> str:
                 "instructions for it; use float32"
             )
         return wanted
-    if precision == "int8":
-        raise UserError(
-            f"precision int8 is for the CPU, and the model is on {device}: use bfloat16, float16, "
-            "or device cpu; the engine ctranslate2 has int8 on a GPU, too"
-        )
     # Emulated bf16 would be slower than fp32.
     has_bf16 = device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
     if precision == "bfloat16" and not has_bf16:
@@ -175,23 +170,3 @@ def choose_precision(precision: str, device: torch.device) -> str:
 def cpu_has(precision: str) -> bool:
     """Whether the CPU has instructions for products in this precision."""
     return any(getattr(torch.cpu, name, bool)() for name in INSTRUCTIONS[precision])
-
-
-def _with_int8_weights(model: TranslationModel) -> TranslationModel:
-    """Quantise all linear layers."""
-    engines = torch.backends.quantized
-    with warnings.catch_warnings():
-        # Deprecated in favour of torchao, whose int8 is 2 to 5 times slower unless compiled.
-        warnings.filterwarnings("ignore", message=".*deprecated.*")
-        from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
-
-        before = engines.engine
-        try:
-            if "onednn" in engines.supported_engines:
-                engines.engine = "onednn"  # twice as fast as the default from 64 rows on
-            quantised: TranslationModel = quantize_dynamic(  # type: ignore[no-untyped-call]
-                model, {nn.Linear: per_channel_dynamic_qconfig}, inplace=True
-            )
-        finally:
-            engines.engine = before
-    return quantised

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from seq2seq.inference.text.step import Step
+from seq2seq.inference.text.step import Attention, Step
 from seq2seq.inference.text.tags import in_prose
 from seq2seq.inference.translation import Translation
 
@@ -28,7 +28,9 @@ class Casing(Step):
         small = in_prose(text, self._small)
         return small, small != text
 
-    def after(self, result: Translation, state: bool) -> Translation:
+    def after(
+        self, result: Translation, state: bool, attention: Attention | None = None
+    ) -> Translation:
         return result.with_text(in_prose(result.text, str.upper)) if state else result
 
     def _small(self, prose: str) -> str:

@@ -1,21 +1,25 @@
 """Fallback: what lost something or cannot be right is translated again, in other ways.
 
-This is the one place that asks for another search. `ladder` goes from what costs nothing to what
-costs most, and each rung is for what is still wrong.
+This is the one place that asks for another search. The ladder of `mended` goes from what costs
+nothing to what costs most, and each rung is for what is still wrong.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from seq2seq.data.annotations import PLACEHOLDERS
 from seq2seq.inference.text.segmentation import Layout, split_text
 from seq2seq.inference.text.step import Fault, Step
 from seq2seq.inference.translation import Translation, joined
+
+if TYPE_CHECKING:  # which imports this file
+    from seq2seq.inference.pipeline import Pipeline
 
 # Human translations pass these limits in 2 of 38,000 sentences (Multi30k, news, wiki, subtitles and
 # web text); most of them do not come near.
@@ -28,9 +32,10 @@ COPIED = 4  # words of a source that may not come back as they were; fewer are o
 LONGER, SHORTER = 2.5, 0.4  # characters of a translation for each of its source ...
 ROOM = 20  # ... beside so many, since short texts vary
 NO_REPETITION = {"no_repeat_ngram": 3}  # tokens
+NO_ROOM = "no room for the prefix"
 SHORT = ("empty", "too short")  # are no faults of what was asked to be short
 
-# Words that models copy, for those that have learnt no placeholders.
+# Words that models copy, for those that have learnt no placeholders; a term takes a name, too.
 NAMES = ("Martin", "Simon", "Robert", "Daniel", "Oscar", "Victor", "Hugo", "Arthur")
 NUMBERS = ("47", "58", "63", "72", "84", "96", "39", "26")
 # What joins a part of a sentence to what it lost stays there: a space, a bracket, a comma.
@@ -111,8 +116,10 @@ class Source:
         """Whether it is what was asked for that ended a translation."""
         return self.most is not None and not found.finished
 
-    def has_room_for(self, found: Translation) -> bool:
-        """Whether a translation keeps to what was asked for."""
+    def allows(self, found: Translation, before: Translation) -> bool:
+        """Whether a translation keeps to room and prefix, the latter if the one before does."""
+        if before.text.startswith(self.prefix) and not found.text.startswith(self.prefix):
+            return False
         return self.most is None or len(found.tokens) + found.finished <= self.most
 
     def faults(self, found: Translation) -> list[Fault]:
@@ -122,6 +129,11 @@ class Source:
             every = [fault for fault in every if fault.text not in SHORT]
         return sorted(every, key=lambda fault: bool(fault.kind))
 
+    def kept(self) -> list[Fault]:
+        """All that a translation could lose, from left to right."""
+        every = [fault for step, state in self.checks for fault in step.kept(state)]
+        return sorted(every, key=lambda fault: fault.span)
+
     def rank(self, found: Translation) -> tuple[int, int]:
         """How many faults of each kind; less is better. What is lost, nobody can guess."""
         every = self.faults(found)
@@ -130,139 +142,130 @@ class Source:
 
 
 Candidates = list[Translation]  # of one source, best first
-Prepare = Callable[[str, str, int | None], Source]  # of a part: its text, prefix and room
+# A rung of the ladder: from sources and what is wrong with the translations of a plain search to
+# other translations of them.
+Rung = Callable[["Pipeline", Sequence[Source], Sequence[Sequence[Fault]]], list[Candidates]]
 
 
-# Finds translations of sources, with changes to the settings of the search.
-Search = Callable[..., list[Candidates]]
-# Gives translations with missing terms in their places; none where there is no place.
-WriteTerms = Callable[[Sequence[Source], Sequence[Translation], Search], list[Candidates]]
-
-
-class Fallback:
-    """Translates again what has faults: the ladder.
+def mended(
+    pipeline: Pipeline, sources: Sequence[Source], found: Sequence[Candidates]
+) -> list[Candidates]:
+    """The translations of each source with fewest faults that the ladder finds, best first.
 
     1. The next hypothesis of the same search that has fewer faults.
-    2. What got lost is replaced in the source by a placeholder that the model has learnt, or by a
+    2. Missing terms stand in the source, as they are to stand in its translation.
+    3. What got lost is replaced in the source by a placeholder that the model has learnt, or by a
        name or number that any model copies: the sentence stays whole.
-    3. Missing terms are written where attention tells, and the sentence goes on from there.
     4. A search in which nothing is repeated.
-    5. In parts: around what got lost, or in two halves.
+    5. In parts: around what is to be kept, or in two halves.
 
     Each is for what is still wrong, and counts if it leaves fewer faults. Nothing becomes longer
     than `Source.most`. What was done is noted.
-
-    Args:
-        search: finds translations.
-        prepare: makes a source of a part.
-        write_terms: of step 3.
-        placeholders: whether the model has learnt them.
-        alternatives: whether more than the best translation is wanted.
     """
-
-    def __init__(
-        self,
-        search: Search,
-        prepare: Prepare,
-        write_terms: WriteTerms | None = None,
-        placeholders: bool = False,
-        alternatives: bool = True,
-    ):
-        self.search, self.prepare, self.write_terms = search, prepare, write_terms
-        self.placeholders, self.alternatives = placeholders, alternatives
-
-    def __call__(self, sources: Sequence[Source], found: Sequence[Candidates]) -> list[Candidates]:
-        """The translations of each source with fewest faults that were found, best first."""
-        results = [self._in_order(*each) for each in zip(sources, found, strict=True)]
-        bad = {i: source.faults(results[i][0]) for i, source in enumerate(sources)}
-        bad = {i: wrong for i, wrong in bad.items() if wrong}
-        ladder = (
-            ("with placeholders", {"thing", "number"}, self._with_placeholders),
-            ("with its terms", {"term"}, self._with_terms),
-            ("without repetition", {""}, lambda some, _: self.search(some, **NO_REPETITION)),
-            ("in parts", {"thing", "number", ""}, lambda some, _: self._in_parts(some)),
-        )
-        for how, kinds, rung in ladder:
-            rows = {
-                i: wrong
-                for i, wrong in bad.items()
-                # What was asked to be cut is mended only where it is degenerate.
-                if not (sources[i].cut(results[i][0]) and all(fault.kind for fault in wrong))
-                and any(fault.kind in kinds for fault in wrong)
-            }
-            others = rung([sources[i] for i in rows], [results[i][0] for i in rows]) if rows else []
-            for (i, wrong), candidates in zip(rows.items(), others, strict=True):
-                fitting = [one for one in candidates if sources[i].has_room_for(one)]
-                best = min(fitting, key=sources[i].rank, default=results[i][0])
-                if sources[i].rank(best) < sources[i].rank(results[i][0]):
-                    bad[i] = sources[i].faults(best)
-                    best = best.noted(f"{_described(wrong)}: translated again {how}")
-                    results[i] = [best, *(one for one in results[i] if one.text != best.text)]
-        for i, wrong in bad.items():
-            results[i][0] = results[i][0].noted(*_left(wrong))
-        return results
-
-    def _in_order(self, source: Source, candidates: Candidates) -> Candidates:
-        """Those with fewer faults first; if one is wanted, the others of a good one stay."""
-        if not self.alternatives and not source.faults(candidates[0]):
-            return list(candidates)
-        ordered = sorted(candidates, key=source.rank)
-        wrong = [fault for fault in source.faults(candidates[0]) if not fault.kind]
-        if wrong and ordered[0] is not candidates[0]:
-            ordered[0] = ordered[0].noted(f"{_described(wrong)}: the next hypothesis was taken")
-        return ordered
-
-    def _with_placeholders(
-        self, sources: Sequence[Source], found: Sequence[Translation]
-    ) -> list[Candidates]:
-        marked = [self._marked(one, best) for one, best in zip(sources, found, strict=True)]
-        results = self.search([source for source, _ in marked])
-        return [
-            [one.with_text(_put_back(one.text, back)) for one in own if _holds(one.text, back)]
-            for own, (_, back) in zip(results, marked, strict=True)
-        ]
-
-    def _marked(self, source: Source, best: Translation) -> tuple[Source, dict[str, str]]:
-        """A source with something else for what got lost, and what each of it stands for."""
-        wrong = [fault for fault in source.faults(best) if fault.kind in {"thing", "number"}]
-        text, edits = source.plain, []
-        free = {
-            kind: iter([word for word in words if word not in text])
-            for kind, words in (("thing", NAMES), ("number", NUMBERS))
+    several = pipeline.decode.n_best > 1
+    results = [_in_order(*each, several) for each in zip(sources, found, strict=True)]
+    first = [source.faults(own[0]) for source, own in zip(sources, results, strict=True)]
+    bad = {i: wrong for i, wrong in enumerate(first) if wrong}
+    ladder: tuple[tuple[str, set[str], Rung], ...] = (
+        ("with its terms", {"term"}, partial(_replaced, terms_stand=True)),
+        ("with placeholders", {"thing", "number", "term"}, _replaced),
+        ("without repetition", {""}, _without_repetition),
+        ("in parts", {"thing", "number", "term", ""}, _in_parts),
+    )
+    for how, kinds, rung in ladder:
+        rows = {
+            i: wrong
+            for i, wrong in bad.items()
+            # What was asked to be cut is mended only where it is degenerate.
+            if not (sources[i].cut(results[i][0]) and all(fault.kind for fault in wrong))
+            and any(fault.kind in kinds for fault in wrong)
         }
-        if self.placeholders:
-            shared = iter(PLACEHOLDERS)
-            free = {"thing": shared, "number": shared}
-        for fault in wrong:
-            if word := next(free[fault.kind], ""):
-                edits.append((fault.span, word, fault.wanted))
-        for (start, end), word, _ in sorted(edits, reverse=True):
-            text = text[:start] + word + text[end:]
-        marked = self.prepare(text, source.prefix, source.most)
-        return marked, {word: wanted for _, word, wanted in edits}
+        some = [sources[i] for i in rows]
+        others = rung(pipeline, some, [first[i] for i in rows]) if rows else []
+        for (i, wrong), candidates in zip(rows.items(), others, strict=True):
+            fitting = [one for one in candidates if sources[i].allows(one, results[i][0])]
+            best = min(fitting, key=sources[i].rank, default=results[i][0])
+            if sources[i].rank(best) < sources[i].rank(results[i][0]):
+                bad[i] = sources[i].faults(best)
+                best = best.noted(f"{_described(wrong)}: translated again {how}")
+                results[i] = [best, *(one for one in results[i] if one.text != best.text)]
+    for i, wrong in bad.items():
+        results[i][0] = results[i][0].noted(*_left(wrong))
+    return results
 
-    def _with_terms(
-        self, sources: Sequence[Source], found: Sequence[Translation]
-    ) -> list[Candidates]:
-        if self.write_terms is None:
-            return [[] for _ in sources]
-        return self.write_terms(sources, found, self.search)
 
-    def _in_parts(self, sources: Sequence[Source]) -> list[Candidates]:
-        layouts = [_around(source) or _halves(source.plain) for source in sources]
-        parts = [
-            self.prepare(piece, source.prefix if i == 0 else "", source.most)
-            for source, layout in zip(sources, layouts, strict=True)
-            for i, piece in enumerate(layout.pieces)
-        ]
-        each = iter(self.search(parts, **NO_REPETITION) if parts else [])
-        results: list[Candidates] = []
-        for layout in layouts:
-            best = [next(each)[0] for _ in layout.pieces]
-            both = zip(layout.pieces, best, strict=True)
-            text = layout.fill([_as_part(piece, one.text) for piece, one in both])
-            results.append([joined(best, text) if best else Translation(text, None)])
-        return results
+def _in_order(source: Source, candidates: Candidates, several: bool) -> Candidates:
+    """Those with fewer faults first; if one is wanted, the others of a good one stay."""
+    if not several and not source.faults(candidates[0]):
+        return list(candidates)
+    ordered = sorted(candidates, key=source.rank)
+    wrong = [fault for fault in source.faults(candidates[0]) if not fault.kind]
+    if wrong and ordered[0] is not candidates[0]:
+        ordered[0] = ordered[0].noted(f"{_described(wrong)}: the next hypothesis was taken")
+    return ordered
+
+
+def _replaced(
+    pipeline: Pipeline,
+    sources: Sequence[Source],
+    wrong: Sequence[Sequence[Fault]],
+    terms_stand: bool = False,
+) -> list[Candidates]:
+    """With something else in the source for what got lost; terms may stand for themselves."""
+    texts, originals = [], []
+    for source, faults in zip(sources, wrong, strict=True):
+        free = _free_words(source.plain, pipeline.placeholders)
+        text, shift = source.plain, 0
+        back: dict[str, str] = {}
+        for fault in sorted((f for f in faults if f.kind), key=lambda fault: fault.span):
+            stands = terms_stand and fault.kind == "term"
+            if word := fault.wanted if stands else next(free[fault.kind], ""):
+                start, end = (place + shift for place in fault.span)
+                text = text[:start] + word + text[end:]
+                shift += len(word) - (end - start)
+                back |= {} if stands else {word: fault.wanted}
+        texts.append(pipeline.source(text, source.prefix, source.most))
+        originals.append(back)
+    return [
+        [one.with_text(_put_back(one.text, back)) for one in own if _holds(one.text, back)]
+        for own, back in zip(pipeline.again(texts), originals, strict=True)
+    ]
+
+
+def _free_words(text: str, placeholders: bool) -> dict[str, Iterator[str]]:
+    """What may stand for something of each kind: no word of the text itself."""
+    if placeholders:
+        names = numbers = iter(PLACEHOLDERS)
+    else:
+        names = iter([word for word in NAMES if word not in text])
+        numbers = iter([word for word in NUMBERS if word not in text])
+    return {"thing": names, "term": names, "number": numbers}
+
+
+def _without_repetition(
+    pipeline: Pipeline, sources: Sequence[Source], wrong: Sequence[Sequence[Fault]]
+) -> list[Candidates]:
+    return pipeline.again(sources, **NO_REPETITION)
+
+
+def _in_parts(
+    pipeline: Pipeline, sources: Sequence[Source], wrong: Sequence[Sequence[Fault]]
+) -> list[Candidates]:
+    layouts = [_around(source) or _halves(source.plain) for source in sources]
+    parts = [
+        pipeline.source(piece, source.prefix if i == 0 else "", source.most)
+        for source, layout in zip(sources, layouts, strict=True)
+        for i, piece in enumerate(layout.pieces)
+    ]
+    each = iter(pipeline.again(parts, **NO_REPETITION) if parts else [])
+    results: list[Candidates] = []
+    for source, layout in zip(sources, layouts, strict=True):
+        best = [next(each)[0] for _ in layout.pieces]
+        both = zip(layout.pieces, best, strict=True)
+        text = layout.fill([_as_part(piece, one.text) for piece, one in both])
+        without = Translation(text, None).noted(*[NO_ROOM] * bool(source.prefix))
+        results.append([joined(best, text) if best else without])
+    return results
 
 
 def _described(faults: Sequence[Fault]) -> str:
@@ -302,7 +305,7 @@ def _put_back(text: str, originals: Mapping[str, str]) -> str:
 
 def _around(source: Source) -> Layout | None:
     """The parts of a sentence between what it has to keep, which stands in the gaps."""
-    kept = [fault for step, state in source.checks for fault in step.kept(state)]
+    kept = source.kept()
     if not kept:
         return None
     pieces: list[str] = []

@@ -21,7 +21,7 @@ import regex
 
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.inference.text.placeholders import find_items
-from seq2seq.inference.text.step import AttentiveStep, Ids
+from seq2seq.inference.text.step import Attention, Pieces, Step
 from seq2seq.inference.text.tags import (
     ENTITY,
     Span,
@@ -69,7 +69,7 @@ class Taken:
     escaped: bool
 
 
-class Markup(AttentiveStep):
+class Markup(Step):
     """Takes markup out, and puts it back where attention tells.
 
     Args:
@@ -93,7 +93,7 @@ class Markup(AttentiveStep):
     def before(self, text: str) -> tuple[str, Taken]:
         tokens = find_markup(text, self.quotations)
         escaped = ENTITY.search(blanked(text, tokens)) is not None
-        read = html.unescape if escaped else str
+        read = _unescaped if escaped else str
         if not tokens:
             clean = self.normalise(read(text))
             return clean, Taken(clean, [], escaped)
@@ -112,15 +112,14 @@ class Markup(AttentiveStep):
         tags = [replace(tag, at=min(tag.at, len(clean))) for tag in tags]
         return clean, Taken(clean, tags, escaped)
 
-    def looks(self, result: Translation, state: Taken) -> tuple[list[Ids], list[Ids]] | None:
+    def pieces_to_align(self, result: Translation, state: Taken) -> Pieces | None:
         if not state.tags:
             return None
-        sides = (self.vocabularies.source, state.clean), (self.vocabularies.target, result.text)
-        source, target = ([*vocabulary.encode([text])] for vocabulary, text in sides)
-        return [*source], [*target]
+        [(source, target)] = self.vocabularies.encode_pairs([(state.clean, result.text)])
+        return [source], [target]
 
     def after(
-        self, result: Translation, state: Taken, weights_TS: np.ndarray | None = None
+        self, result: Translation, state: Taken, attention: Attention | None = None
     ) -> Translation:
         write = partial(html.escape, quote=False) if state.escaped else str
         if not state.tags:
@@ -129,16 +128,21 @@ class Markup(AttentiveStep):
         if not units or not source_units:
             tags = "".join(tag.text for tag in state.tags)
             return result.with_text(tags + write(result.text))
-        if weights_TS is None:
+        if attention is None:
             weights = _proportional(len(units), len(source_units))
         else:
-            looked = self.looks(result, state)
-            assert looked is not None
-            ends = [v.ends(ids) for v, [ids] in zip(
-                (self.vocabularies.source, self.vocabularies.target), looked, strict=True)]
-            weights = unit_weights(state.clean, result.text, ends, weights_TS[:-1, :-1])
+            [source], [target] = attention.pieces
+            ends = self.vocabularies.source.ends(source), self.vocabularies.target.ends(target)
+            weights = unit_weights(
+                state.clean, result.text, ends, attention.weights_TS[:-1, :-1]
+            )
         writer = _Writer(state.clean, result.text, units, source_units, weights, write)
         return result.with_text(writer.whole(_elements(state.tags)))
+
+
+def _unescaped(text: str) -> str:
+    """Entities as what they stand for; not the &copy of ?a=1&copy=2, which has no semicolon."""
+    return str(ENTITY.sub(lambda entity: html.unescape(entity[0]), text))
 
 
 def unit_weights(

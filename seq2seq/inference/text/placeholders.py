@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from seq2seq.inference.text.step import Fault, Step
+from seq2seq.inference.text.step import Attention, Fault, Step
 from seq2seq.inference.translation import Translation
 
 SPACE, NARROW, NO_BREAK = "[ \xa0\u2009\u202f]", "\u202f", "\xa0"
@@ -48,6 +48,7 @@ _ITEM = re.compile(
     re.VERBOSE,
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_WITH_THOUSANDS = re.compile(rf"\D*({_THOUSANDS.pattern})\D*")  # -1,000°C
 _VALUE = re.compile(rf"\d+(?:\.\d+)?|{_THOUSANDS.pattern}")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)")
 _DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d\d))?")
@@ -56,12 +57,28 @@ _ENDING = ".,;:!?'*_"
 _ARTICLE = re.compile(r"\b(?:an?|one)\b", re.IGNORECASE)  # what "un" is in English, beside 1
 _LONGEST = 40  # digits that are read as a number; more are a sequence of digits
 
-_ONES = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix",
-         "onze", "douze", "treize", "quatorze", "quinze", "seize", "dix-sept", "dix-huit",
-         "dix-neuf"]  # fmt: skip
-_TENS = {20: "vingt", 30: "trente", 40: "quarante", 50: "cinquante", 60: "soixante"}
-_ABOUT = {8, 10, 12, 15, 20, 30, 40, 50, 60, 100}  # une dizaine
-_ROMAN = {10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
+# Numbers in words; what else would be written out, such as 47, comes in digits.
+_ENDING_OF_WORD = "(?:e|u?ièmes?|aines?)?"  # quatre, quatrième, quinzaine
+_UP_TO_TWENTY = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf",
+                 "dix", "onze", "douze", "treize", "quatorze", "quinze", "seize", "dix-sept",
+                 "dix-huit", "dix-neuf", "vingt"]  # fmt: skip
+_WORDS = dict(enumerate(_UP_TO_TWENTY)) | {
+    2: "deux|seconde?|seconds(?! )",
+    9: "neuf|neuvièmes?",
+    10: "dix|dizaines?",
+    19: "XIXe|dix-neuf",  # centuries
+    20: "XXe|vingt",
+    21: "XXIe",
+    30: "trente",
+    40: "quarante",
+    50: "cinquante",
+    60: "soixante",
+    70: "soixante-dix",
+    80: "quatre-vingts?",
+    90: "quatre-vingt-dix",
+    100: "cent",
+    1000: "mille",
+}
 MONTHS = ["janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
           "octobre", "novembre", "décembre"]  # fmt: skip
 
@@ -163,7 +180,7 @@ def _number(
     elif _VALUE.fullmatch(digits) and len(digits) <= _LONGEST:
         whole, _, part = digits.replace(",", "").partition(".")
         forms.append(_whole(whole) + _decimals(part))
-        french = digits.replace(",", NARROW).replace(".", ",")
+        french = _french(digits)
         if after == "s":  # the 1990s, the 90s
             forms.append(digits[2:] if len(digits) == 4 else rf"\d\d{digits}")
     else:
@@ -219,48 +236,11 @@ def _dates(digits: str) -> Iterator[str]:
 
 
 def _spoken(number: int, article: bool) -> str:
-    """A pattern of a number in words: cardinal, ordinal, about so many, Roman."""
+    """A pattern of a number in words: cardinal, ordinal, about so many."""
     if number == 1:
-        return "premi(?:er|ère)s?" + "" if article else "premi(?:er|ère)s?|une?"
-    if number > 1000:
-        return "(?!)"
-    name = "mille" if number == 1000 else _name(number)
-    stem = {"cinq": "cinqu", "neuf": "neuv", "trois": "trois"}
-    tail = re.split("[ -]", name)[-1]
-    ordinal = name.removesuffix(tail) + stem.get(tail, tail.removesuffix("e").removesuffix("s"))
-    forms = [name, f"{ordinal}ièmes?"]
-    if number == 2:
-        forms += ["second", "seconde", "seconds(?! )"]
-    if number in _ABOUT:
-        forms.append(f"{name.removesuffix('e').removesuffix('x')}{'z' * (number == 10)}aines?")
-    if number < 40:
-        forms.append(_roman(number) + "e?")
-    return "|".join(forms).replace("-", "[ -]")
-
-
-def _name(number: int) -> str:
-    """A number below 1000, in words joined by hyphens."""
-    if number < 20:
-        return _ONES[number]
-    if number < 70:
-        ten, one = number // 10 * 10, number % 10
-        return _TENS[ten] + ("" if not one else "-et-un" if one == 1 else f"-{_ONES[one]}")
-    if number < 80:
-        return "soixante-et-onze" if number == 71 else f"soixante-{_name(number - 60)}"
-    if number < 100:
-        return "quatre-vingts" if number == 80 else f"quatre-vingt-{_name(number - 80)}"
-    hundreds, rest = divmod(number, 100)
-    name = "cent" if hundreds == 1 else f"{_ONES[hundreds]}-cent" + "s" * (not rest)
-    return name + (f"-{_name(rest)}" if rest else "")
-
-
-def _roman(number: int) -> str:
-    """As kings and centuries are counted."""
-    digits = ""
-    for value, sign in _ROMAN.items():
-        times, number = divmod(number, value)
-        digits += sign * times
-    return digits
+        return "premi(?:er|ère)s?" + "|une?" * (not article)
+    words = _WORDS.get(number, "(?!)").split("|")
+    return "|".join(word.removesuffix("e") + _ENDING_OF_WORD for word in words).replace("-", "[ -]")
 
 
 def lost(items: Sequence[Item], target: str) -> list[Item]:
@@ -309,14 +289,16 @@ class Placeholders(Step):
             and not any(start < item.end and item.start < end for start, end in spans)
         ]
 
-    def after(self, result: Translation, state: list[Item]) -> Translation:
-        """1,000 means 1 in French."""
+    def after(
+        self, result: Translation, state: list[Item], attention: Attention | None = None
+    ) -> Translation:
+        """Thousands as French writes them: to a French reader 1,000 is 1."""
         text = result.text
         if self.languages[1] == "fr":
             for item in state:
-                digits = item.text.strip("$£€¥₹% °-−")
-                if item.is_number and _THOUSANDS.fullmatch(digits):
-                    text = re.sub(rf"(?<![\d.,]){digits}(?![.,]?\d)", _grouped(digits), text)
+                if item.is_number and (found := _WITH_THOUSANDS.fullmatch(item.text)):
+                    digits = found[1]
+                    text = re.sub(rf"(?<![\d.,]){digits}(?![.,]?\d)", _french(digits), text)
         return result.with_text(text)
 
     def faults(self, result: Translation, state: list[Item]) -> list[Fault]:
@@ -329,5 +311,6 @@ class Placeholders(Step):
         ]
 
 
-def _grouped(digits: str) -> str:
+def _french(digits: str) -> str:
+    """1,000.5 as French writes it."""
     return digits.replace(",", NARROW).replace(".", ",")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from seq2seq.inference.text.language import LANGUAGES, foreign
 from seq2seq.inference.text.placeholders import find_items
 from seq2seq.inference.text.tags import BLOCKS, Token, blanked, find_markup, stand_in
 from seq2seq.inference.translation import Translation, joined
@@ -76,6 +77,8 @@ class Segmentation:
         protect: space around the text, list markers, block-level tags, and what holds no letters
             of the Latin script stay as they are.
         languages: sentences end by the rules of the first.
+        source_language: check notes a text that is surely in another language, leave does not cut
+            it into pieces either, trust does not look.
     """
 
     name = "segmentation"
@@ -88,12 +91,21 @@ class Segmentation:
         split: bool = True,
         protect: bool = True,
         languages: tuple[str, str] = ("en", "fr"),
+        source_language: str = "trust",
     ):
         self.length, self.limit, self.languages = length, limit, languages
-        self.split, self.protect = split, protect
+        self.split, self.protect, self.source_language = split, protect, source_language
 
     def before(self, text: str) -> Layout:
         """The pieces of a text, and what stays around them."""
+        other = foreign(text, self.languages[0]) if self.source_language != "trust" else ""
+        if other and self.source_language == "leave":
+            return Layout([], [text], [f"looks like {LANGUAGES[other]}: left as it is"])
+        layout = self._cut(text)
+        notes = [f"looks like {LANGUAGES[other]}"] if other else []
+        return dataclasses.replace(layout, notes=[*notes, *layout.notes])
+
+    def _cut(self, text: str) -> Layout:
         markup = find_markup(text) if self.protect else []
         spans: list[Span] = [(0, len(text))]
         if self.split:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from seq2seq.inference.translation import Translation
 
 Ids = Sequence[int]
+Pieces = tuple[Sequence[Ids], Sequence[Ids]]  # of a source and of its translation, in token ids
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,20 @@ class Fault:
     span: tuple[int, int] = (0, 0)
 
 
+class Attention(NamedTuple):
+    """Which tokens of a source and of its translation belong together.
+
+    Attributes:
+        pieces: the token ids between which it is.
+        weights_TS: of each target token to each source token, end marks included.
+    """
+
+    pieces: Pieces
+    weights_TS: np.ndarray
+
+
 class Step:
-    """One of `translator.STEPS`. It keeps nothing between texts, so that threads may share it.
+    """One of `Translator.steps`. It keeps nothing between texts, so that threads may share it.
 
     Attributes:
         name: by which it is left out.
@@ -43,8 +58,20 @@ class Step:
         """The text for the next step, and what `after` has to know of it."""
         return text, text
 
-    def after(self, result: Translation, state: Any) -> Translation:
-        """The translation for the step before."""
+    def pieces_to_align(self, result: Translation, state: Any) -> Pieces | None:
+        """Parts of source and target between which `after` wants attention, if any."""
+        return None
+
+    def after(
+        self, result: Translation, state: Any, attention: Attention | None = None
+    ) -> Translation:
+        """The translation for the step before.
+
+        Args:
+            result: as the next step left it.
+            state: what `before` said of the source.
+            attention: between `pieces_to_align`; None where there are none, or too many.
+        """
         return result
 
     def faults(self, result: Translation, state: Any) -> list[Fault]:
@@ -66,16 +93,3 @@ class Normalisation(Step):
 
     def before(self, text: str) -> tuple[str, None]:
         return self.normalise(text), None
-
-
-class AttentiveStep(Step):
-    """A step that has to know which tokens of a source and of its translation belong together."""
-
-    def looks(self, result: Translation, state: Any) -> tuple[list[Ids], list[Ids]] | None:
-        """Parts of source and target, as token ids, between which attention is wanted, if any."""
-        raise NotImplementedError
-
-    def after(self, result: Translation, state: Any, weights_TS: Any = None) -> Translation:
-        """Likewise, with the attention of each target token to each source token, end marks
-        included; None where the model cannot read the pair."""
-        raise NotImplementedError

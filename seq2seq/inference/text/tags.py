@@ -66,7 +66,6 @@ class _Tokenizer(HTMLParser):
         self.text, self.found = text, list[Token]()
         self.lines = [0, *(match.end() for match in regex.finditer("\n", text))]
         # None begins behind the last ">"; looking for its end again and again would take long.
-        self.lines[1:] = [at + 1 for at in self.lines[1:]] if text else []
         self.feed(text[: text.rfind(">") + 1])
         self.close()
 

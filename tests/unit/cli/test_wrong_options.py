@@ -121,7 +121,7 @@ $ translate --sample --seed 3 --engine ctranslate2 x
 $ translate --precision float23 x
     --precision float23 is not known: did you mean 'float32' or 'float16' or 'bfloat16'?
 $ translate --precision int16 x
-    --precision int16 is not known: did you mean 'int8'?
+    --precision int16 is not known: add --engine ctranslate2, which has it
 $ translate --resume --seed 1 --beam two x
     3 settings cannot work:
       - --beam two is no whole number

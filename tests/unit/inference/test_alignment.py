@@ -52,9 +52,9 @@ def test_what_looked_at_the_end_mark_or_at_all_alike_has_no_link():
 
 
 @pytest.mark.parametrize("model", [tiny_transformer(), tiny_recurrent()])
-def test_agreements_are_counted_for_each_head_alone(model):
+def test_agreements_are_counted_for_each_head_alone_and_the_best_is_chosen(model):
     links = lexical_links(*zip(*PAIRS, strict=True))
-    found = agreements(model, PAIRS)
+    found, shares = agreements(model, PAIRS), {}
     for (layer, column), share in np.ndenumerate(found):
         head = AttentionHead(layer, None if column == found.shape[1] - 1 else column)
         weights = forced_attention(model, PAIRS, head)
@@ -63,15 +63,10 @@ def test_agreements_are_counted_for_each_head_alone(model):
             for one, of_pair in zip(weights, links, strict=True)
             for s, t in of_pair
         ]
-        assert share == pytest.approx(sum(hits) / len(hits))
+        shares[head] = sum(hits) / len(hits)
+        assert share == pytest.approx(shares[head])
     assert found.max() > found.min() or found.size == 2  # one head is its own mean
-
-
-def test_the_head_that_agrees_best_is_chosen():
-    model = tiny_transformer()
-    found = agreements(model, PAIRS)
-    layer, column = divmod(int(found.argmax()), found.shape[1])
-    assert choose_head(model, PAIRS) == AttentionHead(layer, None if column == 4 else column)
+    assert shares[choose_head(model, PAIRS)] == max(shares.values())
 
 
 def test_pairs_that_do_not_fit_are_left_out_and_without_any_there_is_the_default():
@@ -159,13 +154,11 @@ def test_half_a_surrogate_pair_can_be_aligned_and_scored():
 def test_links_lead_to_the_same_words_after_typography():
     translator = translator_of(tiny_bundle(max_length=64))
     texts = ["a man reads", "the house is here"]
-    settings = {"prefix": 'un "homme": oui', "max_extra": 30, "align": True, "rescue": False}
+    settings = {"prefix": "l'homme lit: oui", "max_extra": 30, "align": True, "rescue": False}
     plain = translator.translate(texts, **settings)
     printed = translator.translate(texts, typography=True, **settings)
     for one, other in zip(plain, printed, strict=True):
-        assert other.text.startswith("un «\u202fhomme\u202f»\xa0: oui")
+        assert other.text.startswith("l’homme lit\xa0: oui")
         assert one.alignment
-        linked = [{word: {s for s, t in found.alignment if t == place}
-                   for place, word in enumerate(found.text.split())}
-                  for found in (one, other)]  # fmt: skip
-        assert linked[1]["homme"] == linked[0]['"homme":']
+        first = [[link for link in found.alignment if link[1] == 0] for found in (one, other)]
+        assert first[0] == first[1]

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.inference.head_choice import ROUNDS, TENSION, lexical_links, likeliest_sources
+from seq2seq.data.word_links import ROUNDS
+from seq2seq.inference.head_choice import TENSION, lexical_links, likeliest_sources
 
 IDS = st.lists(st.integers(3, 9), min_size=1, max_size=5)
 

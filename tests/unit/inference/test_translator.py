@@ -134,7 +134,6 @@ def test_a_text_that_just_fits_is_not_split(translator, caplog):
     assert len(translator.vocabularies.source.encode([text])[0]) == LIMIT - 1
     assert pieces_of(translator, text) == [text]
     assert len(pieces_of(translator, text + "a")) > 1
-    assert translator.translate([text])[0].text is not None
 
 
 @pytest.mark.parametrize(
@@ -183,10 +182,9 @@ def test_progress_counts_every_piece_once(translator):
 
 
 def test_settings_of_a_call_do_not_stay(translator):
-    before = translator.decode
-    translator.translate(["no"], beam=1, length_penalty=0.0)
-    n_best(translator, "no", 4)
-    assert translator.decode == before
+    before = translator.translate(TEXTS)
+    translator.translate(TEXTS, beam=1, max_ratio=0, max_extra=2)
+    assert translator.translate(TEXTS) == before
 
 
 def test_a_translation_prints_as_its_text():
@@ -394,7 +392,7 @@ def test_a_prefix_that_does_not_fit_is_left_out_and_noted_and_terms_stay(transla
 
 def test_what_contradicts_itself_is_an_error_also_where_another_has_no_room(translator):
     texts = ["house", "the big old house is here and a man reads"]
-    with pytest.raises(RequestError, match=r"sentence 1 cannot be translated so: the banned tok"):
+    with pytest.raises(RequestError, match=r"sentence 2 cannot be translated so: the banned tok"):
         translator.translate(texts, prefix="un homme lit ici la maison", banned=["un"])
 
 
@@ -540,6 +538,20 @@ def test_each_step_can_be_left_out(step, read):
     translator = echo()
     translator.translate([ALL], rescue=False, without=[step])
     assert translator.engine.read == [read]
+
+
+@pytest.mark.parametrize("without", [{}, {"protect": False}, {"without": ["typography"]}])
+def test_french_is_printed_whenever_it_is_asked_for(without):
+    [one] = echo().translate(["l'ami ?"], rescue=False, typography=True, **without)
+    assert one.text == "l’ami\u202f?"
+    italian = echo(languages=("en", "it"))
+    assert italian.translate(["l'uomo"], rescue=False, typography=True)[0].text == "l'uomo"
+
+
+def test_links_are_those_of_the_words_of_print():
+    [one] = echo().translate(["L'ami: oui"], rescue=False, typography=True, align=True)
+    assert one.text == "L’ami\xa0: oui"
+    assert one.alignment == [(0, 0), (0, 1), (1, 2)]
 
 
 def test_unknown_steps_are_refused():

@@ -14,7 +14,7 @@ from naive_attention import (
 from tiny import causal_in_chunks, normal, real_positions
 from tiny import tiny_attention as module
 from torch.testing import assert_close
-from tutorials import per_query, scaled, with_entries
+from tutorials import per_query, scaled
 
 from seq2seq.config import KERNELS
 from seq2seq.model import masks
@@ -25,7 +25,7 @@ from seq2seq.model.attention import (
     masked_softmax,
 )
 from seq2seq.model.fused_attention import fused_arguments, fused_backend
-from seq2seq.model.kv_cache import KeysValues, KVCache
+from seq2seq.model.kv_cache import KVCache
 from seq2seq.model.positions import RotaryPositions
 
 BOTH_KERNELS = pytest.mark.parametrize("kernel", KERNELS)
@@ -165,6 +165,31 @@ def test_dropout_keeps_the_expected_context_and_finite_gradients(causal, masked,
     assert all(tensor.grad.isfinite().all() for tensor in many)
 
 
+@BOTH_KERNELS
+@pytest.mark.parametrize("rate", [0.2, 0.5])
+def test_dropout_divides_the_weights_it_keeps_by_one_minus_its_rate(rate, kernel):
+    """After the softmax, not renormalised; one-hot values show the weights in the context."""
+    torch.manual_seed(0)
+    q, k = normal(1, 4, 2, 8, 4), normal(2, 4, 2, 8, 4)
+    weights = torch.from_numpy(weights_by_loops(q.numpy(), k.numpy(), causal=True))
+    one_hot = torch.eye(8, dtype=torch.float64).expand(4, 2, -1, -1)
+    dropped = attend(q, k, one_hot, kernel=kernel, causal=True, dropout=rate)
+    kept = dropped != 0
+    assert_close(dropped[kept], (weights / (1 - rate))[kept], **EXACT)
+    assert 0.7 < kept[weights > 0].double().mean() / (1 - rate) < 1.3
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@BOTH_KERNELS
+def test_masking_leaves_every_argument_as_it_was(kernel, causal):
+    real, scores = real_positions([3, 5, 4]), normal(2, 3, 5)
+    arguments = [normal(1, 3, 5, 8), real, masks.padding(real), scores]
+    before = [tensor.clone() for tensor in arguments]
+    module(8, 2, kernel=kernel)(arguments[0], allowed=arguments[2], causal=causal)
+    masked_softmax(scores, real)
+    assert all(torch.equal(*pair) for pair in zip(arguments, before, strict=True))
+
+
 # Mistakes
 
 
@@ -212,6 +237,16 @@ def test_sizes_that_do_not_fit_together_are_named(shapes, message, kernel):
 def test_a_mask_that_does_not_fit_is_named_with_the_shape_it_should_have(allowed, message, kernel):
     with pytest.raises(ValueError, match=message):
         attend(*(torch.zeros(shape) for shape in GOOD), allowed, kernel=kernel)
+
+
+@BOTH_KERNELS
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_a_raw_mask_is_refused_even_where_its_sizes_happen_to_fit(dimensions, kernel):
+    """(B, S) with B = S, or (B, T, S) with B = H."""
+    real = real_positions([1, 2, 3, 4])
+    mask = real if dimensions == 2 else real[:, None].expand(-1, 4, -1)
+    with pytest.raises(ValueError, match=r"does not broadcast.*masks.padding.*mask\[:, None\]"):
+        module(8, 4, kernel=kernel)(normal(1, 4, 4, 8), allowed=mask)
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, 7, math.nan])
@@ -263,26 +298,6 @@ def test_what_belongs_to_self_attention_is_refused_beside_a_source(option, compu
 def test_rotary_positions_refuse_heads_of_odd_width():
     with pytest.raises(ValueError, match="a head width of 3 is odd"):
         RotaryPositions(9, module(9, 3).head_dim)
-
-
-@pytest.mark.parametrize("shape", [(2, 3, 5), (1, 3, 4), (4, 3, 4), (1, 2, 3, 4), (3, 4)])
-def test_memory_of_another_shape_is_refused(shape):
-    entries = KeysValues(torch.zeros(shape).double(), torch.zeros(shape).double())
-    with pytest.raises(ValueError, match=r"entries are keys and values.*\(2, M, 4\), got \("):
-        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries)
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3), (2, 1, 1, 2), (2, 1, 1, 6), (3, 1, 1, 3)])
-def test_a_mask_that_does_not_fit_is_refused_beside_memory_too(shape):
-    entries = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 3, 4))
-    with pytest.raises(ValueError, match="does not broadcast to"):
-        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries, chance(1, 1, *shape))
-
-
-def test_memory_with_fewer_values_than_keys_is_refused():
-    entries = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 2, 4))
-    with pytest.raises(ValueError, match=r"got \(2, 2, 4\)"):
-        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries)
 
 
 # MultiHeadAttention
@@ -419,6 +434,22 @@ def test_weights_are_those_of_the_projected_queries_and_keys(cross, kernel):
         q.detach().numpy(), k.detach().numpy(), allowed.numpy(), causal=not cross
     )
     assert_close(weights, torch.from_numpy(expected), **EXACT)
+
+
+def test_returned_weights_are_those_before_dropout_and_nothing_is_kept():
+    attention, x = module(8, 2, dropout=0.5).train(), normal(1, 2, 6, 8)
+    attributes = set(vars(attention))
+    assert_close(attention.weights(x, causal=True), attention.eval().weights(x, causal=True))
+    assert set(vars(attention)) == attributes
+
+
+def test_no_gradient_flows_into_the_cached_past():
+    attention, cache = module(8, 2), KVCache().layer(0)
+    first, second = (normal(seed, 2, 3, 8).requires_grad_() for seed in (1, 2))
+    attention(first, causal=True, cache=cache)
+    attention(second, causal=True, cache=cache).sum().backward()
+    assert first.grad is None
+    assert second.grad.abs().sum() > 0
 
 
 @BOTH_KERNELS

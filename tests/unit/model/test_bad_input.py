@@ -4,11 +4,11 @@ import pytest
 import torch
 from tiny import random_ids, real_positions, tiny_recurrent, tiny_transformer
 from torch.testing import assert_close
-from tutorials import PaddedPrefixes, read_width, with_entries
+from tutorials import PaddedPrefixes, read_width
 
 from seq2seq.config import KERNELS
 from seq2seq.model.attention import MultiHeadAttention, attend
-from seq2seq.model.kv_cache import KeysValues, KVCache
+from seq2seq.model.kv_cache import KVCache
 from seq2seq.model.masks import padding
 from seq2seq.model.positions import (
     LearnedPositions,
@@ -176,21 +176,6 @@ def test_a_cache_takes_no_keys_of_another_attention(heads, width):
         with pytest.raises(ValueError, match=rf"got \(1, {heads}, 1, {width}\): a cache"):
             cache.append(0, *new)
     assert cache.length == 1
-
-
-def test_memory_is_no_position_of_a_cache():
-    torch.manual_seed(0)
-    attention, x = MultiHeadAttention(8, 2).eval(), torch.randn(2, 4, 8)
-    memory = KeysValues(torch.randn(2, 3, 4), torch.randn(2, 3, 4))
-    whole = with_entries(attention, x, memory, causal=True)
-    cache, steps = KVCache(capacity=4), []
-    for t in range(4):
-        part = x[:, t : t + 1]
-        steps.append(with_entries(attention, part, memory, causal=True, cache=cache.layer(0)))
-        for _ in range(2):
-            cache.reorder(torch.tensor([1, 0]))
-    assert_close(torch.cat(steps, dim=1), whole)
-    assert cache.length == 4
 
 
 def test_a_step_with_other_rows_leaves_the_cache_as_it_was():

@@ -21,7 +21,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.training import hardware
 from seq2seq.training.hardware import choose_precision
 
-TINY, NARROW, WIDE = (TransformerConfig(d_model=width) for width in (128, 256, 512))
+TINY, NARROW, WIDE = (TransformerConfig(d_model=width) for width in (64, 128, 512))
 MANY_SHAPES, FEW_SHAPES = DataConfig(), DataConfig(length_multiple=0)
 
 
@@ -30,10 +30,10 @@ MANY_SHAPES, FEW_SHAPES = DataConfig(), DataConfig(length_multiple=0)
     [
         (WIDE, MANY_SHAPES, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
         (RecurrentConfig(), MANY_SHAPES, "bf16-mixed", "this CPU has instructions for bf16"),
-        (NARROW, MANY_SHAPES, "32-true", "width 512 and more, or 256 with data.length_multiple=0"),
+        (NARROW, MANY_SHAPES, "32-true", "width 512 and more, or 128 with data.length_multiple=0"),
         (NARROW, FEW_SHAPES, "bf16-mixed", "chosen, as this CPU has instructions for bf16"),
         (TINY, MANY_SHAPES, "32-true", "chosen, as bf16 gains with models of width 512 and more"),
-        (TINY, FEW_SHAPES, "32-true", "chosen, as bf16 gains with models of width 256 and more"),
+        (TINY, FEW_SHAPES, "32-true", "chosen, as bf16 gains with models of width 128 and more"),
     ],
 )
 def test_auto_on_a_cpu(monkeypatch, model: ModelConfig, data: DataConfig, chosen, why):

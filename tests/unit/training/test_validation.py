@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-import torch
 from tiny_training import tiny_fit, tiny_task, weights
 
 from seq2seq.bundle import averaging
@@ -241,8 +240,10 @@ def test_half_written_snapshots_are_not_taken_for_snapshots(tmp_path):
     assert kept(tmp_path) == [7]
 
 
-def test_averages_keep_the_precision_of_many_small_differences():
+def test_averages_keep_the_precision_of_many_small_differences(tmp_path):
     """A sum in 32 bits would lose them."""
-    tensors = [torch.tensor([1.0 + n * 2**-23]) for n in range(100)]
-    expected = np.mean([tensor.double().numpy() for tensor in tensors])
-    assert averaging._mean(tensors).item() == np.float32(expected)
+    values = np.float32(1 + np.arange(100) * 2.0**-23)
+    paths = [tmp_path / f"{n}.safetensors" for n in range(100)]
+    for path, value in zip(paths, values, strict=True):
+        safetensors.numpy.save_file({"w": value[None]}, path)
+    assert averaging.average_weights(paths)["w"].item() == np.float32(values.mean(dtype=np.double))

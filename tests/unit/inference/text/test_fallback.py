@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from seq2seq.config import DecodeConfig
 from seq2seq.inference.text.fallback import (
     Candidates,
     Degeneration,
-    Fallback,
     Source,
     degenerate,
+    mended,
     repeats,
 )
 from seq2seq.inference.text.placeholders import Placeholders
@@ -31,23 +32,29 @@ def source(text: str, prefix: str = "", most: int | None = None) -> Source:
 
 
 class Scripted:
-    """A search that answers by the text and the settings, and counts what it was asked."""
+    """A pipeline that answers by the text and the settings, and counts what it was asked."""
+
+    decode = DecodeConfig(beam=2, n_best=2)
+    placeholders = False
 
     def __init__(self, plain: dict[str, list[str]], restrained: dict[str, list[str]]):
         self.plain, self.restrained = plain, restrained
         self.asked: list[tuple[list[str], dict[str, Any]]] = []
 
-    def __call__(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+    def source(self, text: str, prefix: str, most: int | None) -> Source:
+        return source(text, prefix, most)
+
+    def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
         self.asked.append(([source.text for source in sources], changes))
         answers = self.restrained if changes else self.plain
         return [[Translation(text, -1.0) for text in answers[one.text]] for one in sources]
 
     def mended(self, *texts: str, placeholders: bool = False) -> list[Translation]:
         sources = [source(text) for text in texts]
-        found = self(sources)
+        found = self.again(sources)
         self.asked.clear()
-        both = Fallback(self, source, placeholders=placeholders)(sources, found)
-        return [candidates[0] for candidates in both]
+        self.placeholders = placeholders
+        return [candidates[0] for candidates in mended(self, sources, found)]
 
 
 def test_what_is_good_stays_and_costs_nothing():
@@ -121,13 +128,14 @@ def test_then_come_the_halves():
     ],
 )
 def test_at_last_a_sentence_is_translated_around_what_gets_lost(text, target):
-    def shouting(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-        words = [[w.upper() for w in re.findall(r"\b[a-z]+\b", one.text)] for one in sources]
-        return [[Translation(" ".join(own) + ".", -1.0)] for own in words]
+    class Shouting(Scripted):
+        def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+            words = [[w.upper() for w in re.findall(r"\b[a-z]+\b", one.text)] for one in sources]
+            return [[Translation(" ".join(own) + ".", -1.0)] for own in words]
 
     one = source(text)
     one = replace(one, checks=one.checks[:1])  # what is shouted is a copy, too
-    [[best, *_]] = Fallback(shouting, source)([one], [[Translation("", -1.0)]])
+    [[best, *_]] = mended(Shouting({}, {}), [one], [[Translation("", -1.0)]])
     assert best.text == target
     assert best.notes[0].endswith("translated again in parts")
 
@@ -135,13 +143,16 @@ def test_at_last_a_sentence_is_translated_around_what_gets_lost(text, target):
 def test_a_prefix_stays_with_the_first_part():
     asked: list[Source] = []
 
-    def noting(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-        asked.extend(sources)
-        return [[Translation("X", -1.0)] for _ in sources]
+    class Noting(Scripted):
+        def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+            asked.extend(sources)
+            return [[Translation("X", -1.0)] for _ in sources]
 
-    one = source("a {name} b", prefix="UN")
-    Fallback(noting, source)([one], [[Translation("X", -1.0)]])
+    search = Noting({}, {})
+    mended(search, [source("a {name} b", prefix="UN")], [[Translation("X", -1.0)]])
     assert [(each.text, each.prefix) for each in asked][1:] == [("a", "UN"), ("b", "")]
+    [[best]] = mended(search, [source("{name} b", prefix="X")], [[Translation("X", -1.0)]])
+    assert best.text == "X"  # in parts, the name would stand before the prefix
 
 
 def test_without_success_the_least_faulty_stays_and_that_is_said():
@@ -158,21 +169,41 @@ def test_without_success_the_least_faulty_stays_and_that_is_said():
 def test_alternatives_stay_behind_what_was_found():
     found = [[Translation(text, -1.0) for text in ("UN", "DEUX", "A {name}")]]
     search = Scripted({"a Martin Simon": ["x"], "a {name} Martin": ["x"]}, {"a": ["A"]})
-    [own] = Fallback(search, source)([source("a {name} %s")], found)
+    [own] = mended(search, [source("a {name} %s")], found)
     assert [one.text for one in own] == ["A {name} %s", "A {name}", "UN", "DEUX"]
 
 
-def test_missing_terms_are_written_by_their_rung():
-    class Terms(Degeneration):
-        def faults(self, result: Translation, state: str) -> list[Fault]:
-            return [] if "demeure" in result.text else [Fault("the term", "term", "demeure")]
+TERM, NAME = "the demeure of {x}", "the Martin of {x}"
 
-    one = replace(source("the house"), checks=[(Terms(), "the house")])
-    written = Translation("la demeure", -1.0)
-    fallback = Fallback(Scripted({}, {}), source, lambda sources, found, search: [[written]])
-    [[best, _]] = fallback([one], [[Translation("la maison", -1.0)]])
-    assert best.text == "la demeure"
-    assert best.notes == ["lost the term: translated again with its terms"]
+
+class Wanted(Degeneration):
+    """Asks for a term for each house of a source."""
+
+    def faults(self, result: Translation, state: str) -> list[Fault]:
+        return [] if "demeure" in result.text else self.kept(state)
+
+    def kept(self, state: str) -> list[Fault]:
+        places = [match.span() for match in re.finditer("house", state)]
+        return [Fault("the term", "term", "demeure", place) for place in places]
+
+
+@pytest.mark.parametrize(
+    ("answers", "restrained", "text", "how"),
+    [
+        ({TERM: ["la demeure de {x}"]}, {}, "la demeure de {x}", "with its terms"),
+        ({TERM: ["un toit"], NAME: ["le Martin de {x}"]}, {}, "le demeure de {x}",
+         "with placeholders"),
+        ({TERM: ["un toit"], NAME: ["un toit"]}, {"the": ["le"], "of {x}": ["de {x}"]},
+         "le demeure de {x}", "in parts"),
+    ],
+)  # fmt: skip
+def test_a_missing_term_stands_in_the_source_then_a_name_for_it_then_it_is_put_between_parts(
+    answers, restrained, text, how
+):
+    search = Scripted(answers, restrained)
+    one = replace(source("the house of {x}"), checks=[(Wanted(), "the house of {x}")])
+    [[best, *_]] = mended(search, [one], [[Translation("la maison de {x}", -1.0)]])
+    assert (best.text, best.notes) == (text, [f"lost the term: translated again {how}"])
 
 
 def test_what_was_asked_to_be_short_is_not_too_short():
@@ -180,28 +211,29 @@ def test_what_was_asked_to_be_short_is_not_too_short():
     cut = Translation("un", -1.0, finished=False)
     search = Scripted({}, {long: ["un deux trois"]})
     for most, notes in ((2, []), (None, ["too short: translated again without repetition"])):
-        [[best, *_]] = Fallback(search, source)([source(long, most=most)], [[cut]])
+        [[best, *_]] = mended(search, [source(long, most=most)], [[cut]])
         assert best.notes == notes
 
 
 def test_what_is_cut_by_what_was_asked_for_is_left_and_its_losses_are_noted():
     cut = Translation("UN", -1.0, finished=False, tokens=["UN"])
-    [[best]] = Fallback(Scripted({}, {}), source)([source("a {name} b", most=1)], [[cut]])
+    [[best]] = mended(Scripted({}, {}), [source("a {name} b", most=1)], [[cut]])
     assert (best.text, best.notes) == ("UN", ["lost: {name}"])
 
 
 def test_halves_have_no_more_room_together_than_the_whole():
     parts = {"one two,": ["un deux"], "three four": ["trois quatre"]}
-    search = Scripted({}, {TEXT: [LOOP], **parts})
 
-    def counted(sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-        assert all(one.most == most for one in sources)
-        found = search(sources, **changes)
-        return [[replace(one, tokens=one.text.split()) for one in own] for own in found]
+    class Counted(Scripted):
+        def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+            assert all(one.most == most for one in sources)
+            found = super().again(sources, **changes)
+            return [[replace(one, tokens=one.text.split()) for one in own] for own in found]
 
     for most, text in ((4, LOOP), (5, "un deux trois quatre")):
         loop = Translation(LOOP, -1.0, tokens=["un"] * 3)
-        [[best, *_]] = Fallback(counted, source)([source(TEXT, most=most)], [[loop]])
+        search = Counted({}, {TEXT: [LOOP], **parts})
+        [[best, *_]] = mended(search, [source(TEXT, most=most)], [[loop]])
         assert best.text == text
 
 

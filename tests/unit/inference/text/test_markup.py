@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.inference.text.markup import Markup, Taken, unit_weights
+from seq2seq.inference.text.step import Attention
 from seq2seq.inference.text.tags import find_markup, find_tags, in_prose, partners
 from seq2seq.inference.translation import Translation
 
@@ -33,9 +34,10 @@ def of(text: str) -> list[str]:
 
 def put(taken: Taken, target: str, weights: np.ndarray | None) -> str:
     """A translation with markup, by the weights between units (T, S)."""
-    if weights is not None:
-        weights = spread(taken.clean, target, weights)
-    return MARKUP.after(Translation(target, -1.0), taken, weights).text
+    result, attention = Translation(target, -1.0), None
+    if weights is not None and (pieces := MARKUP.pieces_to_align(result, taken)):
+        attention = Attention(pieces, spread(taken.clean, target, weights))
+    return MARKUP.after(result, taken, attention).text
 
 
 def spread(source: str, target: str, weights: np.ndarray) -> np.ndarray:
@@ -65,6 +67,7 @@ def units(text: str) -> list[tuple[int, int]]:
         ("a <!-- b --> c", "a c", [2]),
         ("a 👍 b 🎉!", "a b!", [2, 3]),
         ("the caf&eacute; &copy; Tom &amp; &lt;Jerry", "the café Tom & <Jerry", [9]),
+        ("Tom &amp; x.fr?a=1&copy=2", "Tom & x.fr?a=1&copy=2", []),
         ('I am "hungry".', "I am hungry.", [5, 11]),
         ('5" and 6"', '5" and 6"', []),
     ],
@@ -78,6 +81,7 @@ def test_what_the_model_reads(source, clean, places):
     ("text", "found"),
     [
         ("a < b and <b>c</b\n> x", ["<b>", "</b\n>"]),
+        ("A\n<b>b</b>", ["<b>", "</b>"]),
         ("x <b and c> d", []),  # a comparison; HTML has no such attributes
         ("<a title=\"a > b\" href='x'>q</a>", ["<a title=\"a > b\" href='x'>", "</a>"]),
         ("<script>a = '<b>';</script> w", ["<script>", "a = '<b>';", "</script>"]),
@@ -222,6 +226,8 @@ def test_all_markup_comes_back_and_the_text_stays(parts, words, rng):
 def test_any_text_is_markup_and_prose(text):
     tokens = find_markup(text)
     assert all(0 <= a.start < a.end <= b.start for a, b in pairwise(tokens))
+    tags = [text[tag.start : tag.end] for tag in find_tags(text)]
+    assert all(tag[0] == "<" and tag[-1] == ">" for tag in tags)
     assert in_prose(text, str) == text
 
 

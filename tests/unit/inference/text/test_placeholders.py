@@ -80,7 +80,11 @@ def test_numbers_as_french_writes_them(source, french):
         ("26.2", "26 2", ["26.2"]),
         ("3-2", "3,2", ["3-2"]),
         ("2-3 km", "2 à 3 km", []),
-        ("30 people, 80 dogs, 71 cats", "trente, quatre-vingts, soixante et onze", []),
+        ("30 people, 80 dogs, 100 cats", "trente, quatre-vingts, cent", []),
+        ("0 degrees", "zéro degré", []),
+        ("Room 0 is full.", "La salle est pleine.", ["0"]),
+        ("6 of life, 11 of mine", "la vie, la mie", ["6", "11"]),
+        ("the 4th, 5th, 9th and 10th", "le quatrième, cinquième, neuvième et dixième", []),
         ("15 people", "une quinzaine de personnes", []),
         ("the 21st century", "le XXIe siècle", []),
         ("the 1990s and the 80s", "les années 90 et 1980", []),
@@ -123,6 +127,8 @@ def test_what_means_another_number_in_french_is_written_as_french():
     one = Translation("1,000 chats, 2,500.5 chiens et 3.5 souris", -1.0)
     assert step.faults(one, items) == []
     assert step.after(one, items).text == "1\u202f000 chats, 2\u202f500,5 chiens et 3.5 souris"
+    _, items = step.before("It melts at -1,000°C.")
+    assert step.after(Translation("à -1,000 °C", -1.0), items).text == "à -1\u202f000 °C"
 
 
 def test_numbers_of_other_languages_are_not_judged():

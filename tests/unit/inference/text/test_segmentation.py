@@ -40,6 +40,7 @@ def laid_out(text: str, split: bool = True, protect: bool = True, limit: int = L
         ("A. Lincoln was here.", ["A. Lincoln was here."], ["", ""]),
         ("-5 degrees", ["-5 degrees"], ["", ""]),
         ("<p>A <b>b</b>.<br/>C</p>", ["A <b>b</b>.", "C"], ["<p>", "<br/>", "</p>"]),
+        ("<p>A</p>\n<p>B</p>", ["A", "B"], ["<p>", "</p>\n<p>", "</p>"]),
         ("<b>All of it</b>", ["<b>All of it</b>"], ["", ""]),
         ("of <b>it</b>", ["of <b>it</b>"], ["", ""]),
         ("<b>One. Two.</b>", ["<b>One.", "Two.</b>"], ["", " ", ""]),

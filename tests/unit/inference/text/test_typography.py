@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.inference.text.typography import Typography, french_typography
-from seq2seq.inference.translation import Translation
+from seq2seq.inference.text.typography import PlainMarks, french_typography
 
-PRINT = Typography(print_french=True)
 N, B = "\u202f", "\xa0"  # narrow and wide spaces that do not break
 
 
@@ -44,27 +42,6 @@ def test_print_stays_print(text):
     assert french_typography(once) == once
 
 
-def test_links_follow_the_words_that_typography_parts():
-    one = Translation('Il dit "oui": non...', -1.0, alignment=[(0, 0), (2, 1), (3, 2), (5, 3)])
-    found = PRINT.after(one, None)
-    assert found.text.split() == ["Il", "dit", "«", "oui", "»", ":", "non…"]
-    assert found.alignment == [(0, 0), (2, 1), (3, 2), (3, 3), (3, 4), (3, 5), (5, 6)]
-
-
-MARKS = st.text(st.sampled_from("aé1 '\"«»“”;:!?.…%€\u202f\xa0<b>/{}`()\n"), max_size=40)
-
-
-@given(MARKS)
-def test_each_word_keeps_its_links_in_order(text):
-    """Each word of the text is linked to itself."""
-    one = Translation(text, -1.0, alignment=[(n, n) for n in range(len(text.split()))])
-    found = PRINT.after(one, None)
-    assert [new for _, new in found.alignment] == list(range(len(found.text.split())))
-    old = [word for word, _ in found.alignment]
-    assert sorted(set(old)) == list(range(len(text.split())))
-    assert old == sorted(old)
-
-
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
@@ -77,9 +54,4 @@ def test_each_word_keeps_its_links_in_order(text):
     ],
 )
 def test_marks_of_any_form_are_read_as_plain_ones(text, plain):
-    assert Typography().before(text)[0] == (plain or text)
-
-
-def test_a_language_without_rules_is_not_printed():
-    one = Translation("l'uomo", -1.0)
-    assert Typography(("en", "it"), print_french=True).after(one, None) == one
+    assert PlainMarks().before(text)[0] == (plain or text)

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import Request, RoomError
+from seq2seq.decoding.request import IdPair, Request, output_limits
 from seq2seq.errors import UserError
 from seq2seq.inference.engines import Engine, Progress
-from seq2seq.inference.text.fallback import Candidates, Source
+from seq2seq.inference.text.fallback import NO_ROOM, Candidates, Source
 from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.translation import PairScore, Translation
-
-Ids = tuple[list[int], list[int]]  # of a source and its target
 
 
 class TextSearch:
@@ -39,43 +37,41 @@ class TextSearch:
         Raises:
             RequestError: what is asked of one contradicts itself.
         """
-        try:
-            return self._candidates(sources, decode, terms, progress)
-        except RoomError:
-            if len(sources) > 1:  # in halves: most of them are still searched together
-                middle = len(sources) // 2
-                halves = sources[:middle], sources[middle:]
-                return [found for half in halves for found in self(half, decode, terms, progress)]
-            [source] = sources
-            if not source.prefix:
-                raise
-        [found] = self([dataclasses.replace(source, prefix="")], decode, terms, progress)
-        note = "no room for the prefix"
-        return [[dataclasses.replace(one, notes=[note, *one.notes]) for one in found]]
-
-    def _candidates(
-        self,
-        sources: Sequence[Source],
-        decode: DecodeConfig,
-        terms: Terminology,
-        progress: Progress,
-    ) -> list[Candidates]:
+        banned = self.vocabularies.target.encode(terms.banned)
+        texts, prefixes = ([one.text for one in sources], [one.prefix for one in sources])
         source, target = self.vocabularies.source, self.vocabularies.target
-        banned = target.encode(terms.banned)
+        ids = list(zip(source.encode(texts), target.encode(prefixes), strict=True))
+        crowded = [self._has_no_room(*pair, decode) for pair in ids]
         requests = [
-            Request(ids, prefix=target.encode([one.prefix])[0], banned=banned)
-            for one, ids in zip(sources, source.encode(one.text for one in sources), strict=True)
+            Request(source, prefix=() if without else prefix, banned=banned)
+            for (source, prefix), without in zip(ids, crowded, strict=True)
         ]
-        results = []
         if decode.strategy == "beam" and decode.n_best > 1:  # some may be the same text
             decode = dataclasses.replace(decode, n_best=decode.beam)
-        for hypotheses in self.engine.search(requests, decode, progress):
+        found = self.engine.search(requests, decode, progress)
+        results = []
+        for hypotheses, without in zip(found, crowded, strict=True):
             unique: dict[str, Translation] = {}
             for one in map(self._translation, hypotheses):
                 wrong = [f"holds the banned {p!r}" for p in terms.forbidden(one.text)]
                 unique.setdefault(one.text, one.noted(*wrong))
-            results.append(sorted(unique.values(), key=lambda one: bool(one.notes)))
+            ordered = sorted(unique.values(), key=lambda one: bool(one.notes))
+            said = [NO_ROOM] * without
+            results.append([dataclasses.replace(one, notes=said + one.notes) for one in ordered])
         return results
+
+    def can_read(self, text: str) -> bool:
+        """Whether the model has a position for each token of a source."""
+        return len(self.vocabularies.source.encode([text])[0]) < self.engine.max_length
+
+    def _has_no_room(
+        self, source: Sequence[int], prefix: Sequence[int], decode: DecodeConfig
+    ) -> bool:
+        """Whether a prefix leaves no place for the end mark."""
+        if not prefix:
+            return False
+        limit, ratio = self.engine.max_length, self.engine.length_ratio
+        return len(prefix) >= output_limits(len(source) + 1, decode, limit, ratio)[1]
 
     def _translation(self, found: Hypothesis) -> Translation:
         target = self.vocabularies.target
@@ -88,13 +84,7 @@ class TextSearch:
             token_scores=list(found.token_log_probs),
         )
 
-    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Ids]:
-        """The subwords of both sides of given translations, which are as in training."""
-        source, target = self.vocabularies.source, self.vocabularies.target
-        sources, targets = source.encode(s for s, _ in pairs), target.encode(t for _, t in pairs)
-        return list(zip(sources, targets, strict=True))
-
-    def score(self, ids: Sequence[Ids], words: Sequence[int]) -> list[PairScore]:
+    def score(self, ids: Sequence[IdPair], words: Sequence[int]) -> list[PairScore]:
         """How likely given translations are, by the words of their targets.
 
         Raises:
