@@ -8,6 +8,9 @@
 #   docker run --init --rm -v "$PWD/runs:/app/runs" seq2seq python scripts/train.py experiment=demo
 #   docker run --rm -v "$PWD/runs:/app/runs" seq2seq translate "hello world"
 #
+#   docker build -t seq2seq-serve --target serve .       the server, docs/serving.md
+#   docker run --init --rm -p 127.0.0.1:5000:5000 seq2seq-serve
+#
 # With a GPU add --gpus all. If your user id is not 1000, add --user "$(id -u):$(id -g)".
 # With data.num_workers above 0 add --ipc=host, since workers share memory.
 # `docker stop -t 120` leaves a run the time to save its state.
@@ -24,9 +27,11 @@ needs = tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']; \
 torch = [need for need in needs if re.match(r'torch[^\w.-]', need)]; \
 assert len(torch) == 1, needs; \
 open('torch.txt', 'w').write(torch[0] + '\n'); \
+extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+open('serve.txt', 'w').write('\n'.join(extras['serve'] + extras['ctranslate2']) + '\n'); \
 open('others.txt', 'w').write('\n'.join(need for need in needs if need not in torch) + '\n')"
 
-FROM ${PYTHON_IMAGE}
+FROM ${PYTHON_IMAGE} AS commands
 
 # torch first: it is the largest layer and changes least. For Linux on x86-64 the wheels of PyPI
 # are the CUDA builds, with NVIDIA's libraries as dependencies; CPU builds have their own index.
@@ -71,3 +76,18 @@ COPY seq2seq seq2seq
 
 USER ${UID}
 CMD ["translate", "--help"]
+
+# The server, with the engine that is quickest on a CPU. `docker stop -t 70` leaves it the time to
+# answer what it was asked.
+FROM commands AS serve
+USER root
+COPY --from=requirements /requirements/serve.txt /requirements/
+RUN pip install -r /requirements/serve.txt -c /requirements/torch.txt
+ARG UID=1000
+USER ${UID}
+EXPOSE 5000
+HEALTHCHECK --start-period=60s CMD ["python", "-c", \
+  "import urllib.request as r; r.urlopen('http://127.0.0.1:5000/readyz', timeout=5)"]
+ENTRYPOINT ["seq2seq", "serve", "--host", "0.0.0.0"]
+
+FROM commands

@@ -15,6 +15,7 @@ COMMANDS = {
     "train": "train a model, or go on with a run",
     "evaluate": "score a model on a test set, or translations that are there",
     "translate": "translate texts, files or what you type (also: translate)",
+    "serve": "answer over HTTP: a page, the APIs of LibreTranslate and DeepL, and /v1",
     "prepare": "clean a corpus and make its vocabulary, before training",
     "average": "average weights of a run, or of several models",
     "score": "tell how likely a model finds given translations",

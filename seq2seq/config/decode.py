@@ -12,7 +12,7 @@ class DecodeConfig(Checked, section="decode"):
 
     strategy: str = setting("beam", "beam, or sample: drawn by chance", choices=("beam", "sample"))
     beam: int = setting(5, "hypotheses kept per sentence; 1 = greedy", at_least=1, at_most=1000)
-    n_best: int = setting(1, "translations returned per sentence", at_least=1, at_most=1000)
+    n_best: int = setting(1, "translations returned per sentence", at_least=1, at_most=10**4)
     length_norm: str = setting(
         "average", "function of length that divides a log probability",
         choices=("none", "average", "gnmt"),

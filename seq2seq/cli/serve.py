@@ -1,0 +1,157 @@
+"""`seq2seq serve`: translation over HTTP, by the APIs that clients speak already, and a page."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from seq2seq.cli.exits import prepare_streams, run_command
+from seq2seq.cli.model_options import PRECISIONS, ModelOptions
+from seq2seq.cli.options import Command, flat, option, option_of
+from seq2seq.config.checked import Checked, group
+from seq2seq.cores import keep_freed_memory, set_up_libraries
+from seq2seq.errors import RunError
+from seq2seq.serving.settings import Limits
+
+NEEDED = ("starlette", "uvicorn", "prometheus_client", "pydantic", "python_multipart")
+
+
+class ServedModels(ModelOptions):
+    """--model, else $SEQ2SEQ_MODEL, else what `translate --use` chose, else general"""
+
+    model: list[str] = option(
+        [], "folder of a run or a bundle, or general; several times = several models, which "
+        "answer by their names and languages", "NAME=DIR",
+    )  # fmt: skip
+    engine: str = option(
+        "auto", "what runs the models; auto: ctranslate2 where it is installed, and torch for what "
+        "only that can do", choices=tuple(PRECISIONS),
+    )  # fmt: skip
+    workers: int = option(1, "batches of a model at the same time", "N", at_least=1, at_most=64)
+
+
+class LimitOptions(Checked, section="option"):
+    """what the server takes on"""
+
+    characters: int | None = option_of(Limits, "characters", "N")
+    texts: int | None = option_of(Limits, "texts", "N")
+    queue: int | None = option_of(Limits, "queue", "N")
+    timeout: float | None = option_of(Limits, "timeout", "S")
+    batch: int | None = option_of(Limits, "batch", "N")
+    wait: float | None = option_of(Limits, "wait", "MS")
+    rate: int | None = option_of(Limits, "rate", "N")
+
+
+class ServeOptions(Checked, section="option"):
+    """Serve models over HTTP: a page for people, the APIs of LibreTranslate and DeepL, and /v1."""
+
+    host: str = option("127.0.0.1", "address to listen at; 0.0.0.0 for all", "ADDRESS")
+    port: int = option(5000, "its port; 0 = any that is free", "N", at_least=0, at_most=65535)
+    api_keys: Path | None = option(
+        None, "lines of NAME KEY [REQUESTS A MINUTE [CHARACTERS]]; without, anybody may ask", "FILE"
+    )
+    glossaries: Path | None = option(
+        None, "folder that keeps glossaries; without, they end with the server", "DIR"
+    )
+    cors: list[str] = option(
+        [], "origin of pages elsewhere that may ask; several times for several, * for any", "ORIGIN"
+    )
+    proxy: str | None = option(
+        None, "address of a reverse proxy, which is believed who asks", "ADDRESS"
+    )
+    quiet: bool = option(False, "no log of requests")
+    models: ServedModels = group(ServedModels)
+    limits: LimitOptions = group(LimitOptions)
+
+
+COMMAND = Command(
+    "seq2seq serve",
+    ServeOptions,
+    examples="""\
+  seq2seq serve                                     then open http://127.0.0.1:5000
+  seq2seq serve --port 8080 --engine ctranslate2 --precision int8
+  seq2seq serve --model runs/a --model news=runs/b  requests may say which: "model": "news"
+  seq2seq serve --host 0.0.0.0 --api-keys keys.txt --rate 600 --glossaries glossaries""",
+    notes="""\
+The log goes to standard output, a JSON object a line, without any text that was sent. Ctrl-C and
+SIGTERM end the server when what it was asked is answered.""",
+    docs="docs/serving.md",
+)
+
+
+def main() -> None:
+    """The command."""
+    run_command(lambda: _run(COMMAND.read()))
+
+
+def _run(options: ServeOptions) -> None:
+    prepare_streams()
+    missing = [name.replace("_", "-") for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise RunError(
+            f"serve needs {', '.join(missing)}: install what it needs, pip install 'seq2seq[serve]'"
+        )
+    set_up_libraries()
+    keep_freed_memory()
+    from seq2seq.serving.glossaries import Glossaries
+    from seq2seq.serving.keys import Keys
+
+    limits = Limits(**{k: v for k, v in flat(options.limits).items() if v is not None})
+    keys = Keys(options.api_keys, limits.rate)
+    glossaries = Glossaries(options.glossaries)
+    listener = _bound(options.host, options.port)
+    import uvicorn
+
+    from seq2seq.serving.app import make_app
+    from seq2seq.serving.models import load
+
+    chosen = options.models
+    models = load(chosen.model, chosen.device, chosen.engine, chosen.precision)
+    for one in models:
+        for translator in (one.quick, one.exact()):  # loaded now, as the first search takes long
+            translator.translate(["hello world"])
+        print(f"serve: {one.name} translates {one.source} to {one.target}", file=sys.stderr)
+    _log(options.quiet)
+    app = make_app(models, limits, keys=keys, glossaries=glossaries, workers=chosen.workers,
+                   origins=options.cors)  # fmt: skip
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False,
+        proxy_headers=options.proxy is not None, forwarded_allow_ips=options.proxy or "",
+        timeout_graceful_shutdown=round(limits.timeout) + 5, lifespan="on",
+    )  # fmt: skip
+    listener.listen()  # from now on who connects waits, and is not refused
+    address = "{}:{}".format(*listener.getsockname()[:2])
+    print(f"serve: open http://{address}", file=sys.stderr, flush=True)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at an address; nobody can connect before the models are there."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        raise RunError(
+            f"cannot listen at {host}:{port} ({error.strerror}): it is taken, or not of this "
+            "machine. Give another --port or --host"
+        ) from error
+    return listener
+
+
+def _log(quiet: bool) -> None:
+    """Requests to standard output; of the translator nothing, as its notes quote texts."""
+    logging.getLogger("seq2seq.inference").setLevel(logging.CRITICAL)
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    own = logging.getLogger("seq2seq.serving")
+    own.addHandler(handler)
+    own.setLevel(logging.ERROR if quiet else logging.INFO)
+
+
+if __name__ == "__main__":
+    main()

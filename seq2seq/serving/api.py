@@ -1,0 +1,235 @@
+"""The server's own API, /v1: everything that a `Translation` knows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Sequence
+from itertools import accumulate
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from seq2seq.decoding.forced import forced_maps
+from seq2seq.errors import UserError
+from seq2seq.inference.engines.torch import TorchEngine
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import Translator
+from seq2seq.model.attention_maps import cross_attentions
+from seq2seq.serving.models import Model
+from seq2seq.serving.routes import Call, Route, detected
+from seq2seq.serving.service import Refused
+
+Text = Annotated[str, Field(min_length=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Decode(BaseModel):
+    """Settings of the search; the others are as the model was validated."""
+
+    model_config = ConfigDict(extra="forbid")
+    strategy: Literal["beam", "sample"] | None = None
+    beam: Annotated[int, Field(ge=1, le=20)] | None = None
+    n_best: Annotated[int, Field(ge=1, le=20)] | None = None
+    length_norm: Literal["none", "average", "gnmt"] | None = None
+    length_penalty: Annotated[float, Field(ge=0, le=10)] | None = None
+    temperature: Annotated[float, Field(gt=0, le=10)] | None = None
+    top_k: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    min_p: Annotated[float, Field(ge=0, lt=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=1, le=10)] | None = None
+
+
+class Asked(BaseModel):
+    """What is to be translated, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: Text | Annotated[list[str], Field(min_length=1)]
+    source: str = "auto"
+    target: str | None = None
+    model: str | None = Field(None, description="by name, if several have these languages")
+    split: bool = Field(True, description="translate sentence by sentence")
+    typography: bool = Field(False, description="marks and spaces as French is printed")
+    prefix: str = Field("", max_length=1000, description="each translation begins so")
+    terms: dict[str, str] = Field({}, max_length=1000, description="phrases and theirs")
+    banned: list[str] = Field([], max_length=100, description="phrases that must not come")
+    alignment: bool = Field(False, description="also tell which words translate each other")
+    scores: bool = Field(False, description="also tell how likely each token is, and each word")
+    stream: bool = Field(False, description="a line of JSON for each line of text, as they come")
+    decode: Decode = Decode()
+
+    def settings(self) -> dict[str, Any]:
+        """As `Translator.translate` calls them; what is as by default is left out."""
+        own = {"split": self.split, "typography": self.typography, "prefix": self.prefix,
+               "terms": self.terms, "banned": self.banned, "align": self.alignment,
+               "token_scores": self.scores}  # fmt: skip
+        changed = {name: value for name, value in own.items() if value or name == "split"}
+        return changed | self.decode.model_dump(exclude_none=True)
+
+
+class Word(BaseModel):
+    """A word of a translation, and how likely the model found it."""
+
+    text: str
+    confidence: Share
+
+
+class Answer(BaseModel):
+    """What is told of a translation. Words of alignments are what spaces part, from 0 on."""
+
+    text: str
+    score: float | None = None
+    finished: bool = True
+    tokens: list[str] = []
+    token_scores: list[float] = []
+    words: list[Word] = []
+    alignment: list[tuple[int, int]] = []
+    notes: list[str] = []
+    parts: list[tuple[str, str]] = []
+    alternatives: list[Answer] = []
+
+
+class Answers(BaseModel):
+    model: str
+    source: str
+    target: str
+    translations: list[Answer]
+
+
+async def translate(call: Call) -> Any:
+    asked: Asked = call.body
+    texts = [asked.text] if isinstance(asked.text, str) else asked.text
+    source = asked.source
+    if source == "auto":
+        source = (await detected(call.service, " ".join(texts))).pop(0).language
+    model = call.service.models.choose(source, asked.target, asked.model)
+    if asked.stream:
+        lines = [(n, line) for n, text in enumerate(texts) for line in text.split("\n")]
+        only = [line for _, line in lines]
+        answers = call.service.submit(call.client, model, only, asked.settings())
+        body = _streamed([n for n, _ in lines], answers, call.service.limits.timeout)
+        return StreamingResponse(body, media_type="application/x-ndjson")
+    found = await call.service.translate(call.client, model, texts, asked.settings())
+    return Answers(model=model.name, source=model.source, target=model.target,
+                   translations=[told(one) for one in found])  # fmt: skip
+
+
+async def _streamed(
+    numbers: Sequence[int], answers: Sequence[asyncio.Future[Translation]], seconds: float
+) -> AsyncIterator[str]:
+    """Lines of JSON: the number of a text and the translation of a line of it, in order."""
+    try:
+        for number, answer in zip(numbers, answers, strict=True):
+            found = told(await asyncio.wait_for(answer, seconds))
+            yield json.dumps({"number": number} | found.model_dump(exclude_none=True)) + "\n"
+    except (UserError, TimeoutError) as error:  # the status has been sent
+        said = str(error) or f"a line took more than {seconds:g} seconds"
+        yield json.dumps({"error": said}) + "\n"
+    finally:
+        for answer in answers:
+            answer.cancel()
+
+
+def told(one: Translation) -> Answer:
+    """A translation as the API tells it."""
+    others = [told(other) for other in one.alternatives]
+    # Not checked, which would take longer than all else: these are our own values.
+    return Answer.model_construct(**vars(one) | {"alternatives": others, "words": words(one)})
+
+
+def words(one: Translation) -> list[Word]:
+    """The words of a translation and the probability of each.
+
+    None where its tokens do not make up these words: something was put back among them.
+    """
+    found, parts = one.text.split(), [len(text.split()) for _, text in one.parts]
+    begins = [token[:1] == "▁" or not number for number, token in enumerate(one.tokens)]
+    scored = len(one.token_scores) == len(one.tokens) + len(parts)  # each part has an end mark
+    if not scored or not sum(begins) == sum(parts) == len(found):
+        return []
+    scores, ends = iter(one.token_scores), set(accumulate(parts))
+    sums, word = [0.0] * len(found), 0
+    for token_begins in begins:
+        if token_begins and word in ends:
+            next(scores)  # of the end mark before
+        word += token_begins
+        sums[word - 1] += next(scores)
+    return [Word(text=text, confidence=round(min(1.0, math.exp(total)), 4))
+            for text, total in zip(found, sums, strict=True)]  # fmt: skip
+
+
+# Attention
+
+
+class Pair(BaseModel):
+    """A sentence and its translation."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: Text
+    translation: Text
+    model: str | None = None
+
+
+class Attention(BaseModel):
+    """For each layer and head a row for each target token: its weights for the source tokens."""
+
+    source: list[str]
+    target: list[str]
+    layers: list[list[list[list[Share]]]]
+
+
+async def attention(call: Call) -> Attention:
+    asked: Pair = call.body
+    every = call.service.models.all
+    model = every.get(asked.model) if asked.model else next(iter(every.values()))
+    if model is None:
+        raise Refused(400, f"there is no model {asked.model}")
+    if len(asked.text) + len(asked.translation) > call.service.limits.characters:
+        raise Refused(413, f"a pair has at most {call.service.limits.characters} characters")
+    return await run_in_threadpool(_attention, model, asked.text, asked.translation)
+
+
+def _attention(model: Model, text: str, translation: str) -> Attention:
+    translator: Translator = model.exact()
+    engine, both = translator.engine, translator.vocabularies
+    if not isinstance(engine, TorchEngine):
+        raise Refused(400, f"the model {model.name} runs on an engine that shows no attention")
+    source = both.source.encode([translator.as_read(text)])[0]
+    target = both.target.encode([translator.as_written(translation)])[0]
+    if not source or not target or max(len(source), len(target)) >= engine.max_length:
+        raise Refused(400, f"attention is shown of a sentence of 1 to {engine.max_length - 1} "
+                           "tokens")  # fmt: skip
+    network = engine.models[0]
+    [(_, maps)] = forced_maps(network, [(source, target)], cross_attentions(network))
+    return Attention(
+        source=[*both.source.tokens(source), "</s>"], target=[*both.target.tokens(target), "</s>"],
+        layers=[weights_HTS.clip(0, 1).round(4).tolist() for weights_HTS in maps],
+    )  # fmt: skip
+
+
+# Models
+
+
+class Described(BaseModel):
+    name: str
+    source: str
+    target: str
+
+
+async def models(call: Call) -> list[Described]:
+    return [Described(name=one.name, source=one.source, target=one.target)
+            for one in call.service.models.all.values()]  # fmt: skip
+
+
+ROUTES = [
+    Route("POST", "/v1/translate", "Translate texts, and tell all that is known of them",
+          translate, Asked, Answers),
+    Route("POST", "/v1/attention", "What each layer and head looked at", attention, Pair,
+          Attention),
+    Route("GET", "/v1/models", "The models and their languages", models, None, list[Described]),
+]  # fmt: skip

@@ -1,0 +1,88 @@
+"""Glossaries that clients made: phrases and their translations, by an id that the server gave."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from seq2seq.errors import DataError
+from seq2seq.files import replace_text
+
+MOST = 1000  # glossaries of a client
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Terms of one client.
+
+    Attributes:
+        owner: name of the client.
+        creation_time: as ISO 8601 writes it.
+    """
+
+    glossary_id: str
+    owner: str
+    name: str
+    source_lang: str
+    target_lang: str
+    creation_time: str
+    entries: dict[str, str]
+
+
+class Glossaries:
+    """All glossaries; a client sees its own.
+
+    Args:
+        folder: keeps each as a file, whose name is the id; None: they end with the server.
+
+    Raises:
+        DataError: the folder cannot be made, or a file in it is no glossary.
+    """
+
+    def __init__(self, folder: Path | None = None):
+        self._folder = folder
+        self._all: dict[str, Glossary] = {}
+        if folder is None:
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in sorted(folder.glob("*.json")):
+                one = Glossary(**json.loads(file.read_text(encoding="utf-8")))
+                self._all[one.glossary_id] = one
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(
+                f"the glossaries in {folder} cannot be read ({error}): mend or move the file, or "
+                "give another folder, --glossaries"
+            ) from error
+
+    def of(self, owner: str) -> list[Glossary]:
+        """Those of a client, the oldest first."""
+        return [one for one in self._all.values() if one.owner == owner]
+
+    def find(self, owner: str, glossary_id: str) -> Glossary | None:
+        """One of a client's own."""
+        one = self._all.get(glossary_id)
+        return one if one is not None and one.owner == owner else None
+
+    def add(self, owner: str, name: str, pair: tuple[str, str], entries: dict[str, str]) -> (
+        Glossary | None
+    ):
+        """A new glossary; None if the client has as many as it may have."""
+        if len(self.of(owner)) >= MOST:
+            return None
+        made = datetime.now(UTC).isoformat()
+        one = Glossary(str(uuid.uuid4()), owner, name, *pair, made, entries)
+        if self._folder is not None:
+            text = json.dumps(asdict(one), ensure_ascii=False, indent=1)
+            replace_text(self._folder / f"{one.glossary_id}.json", f"{text}\n")
+        self._all[one.glossary_id] = one
+        return one
+
+    def remove(self, one: Glossary) -> None:
+        """Forget a glossary."""
+        del self._all[one.glossary_id]
+        if self._folder is not None:
+            (self._folder / f"{one.glossary_id}.json").unlink(missing_ok=True)

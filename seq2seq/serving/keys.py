@@ -1,0 +1,112 @@
+"""Keys of clients: who asks, how often, and how many characters in all."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seq2seq.errors import DataError
+
+CLIENTS = 10_000  # whose last requests are remembered
+UNLIMITED = 10**12  # characters, as DeepL writes it
+
+
+@dataclass
+class Client:
+    """Somebody who asks.
+
+    Attributes:
+        name: of the key, or the address.
+        rate: requests in a minute, 0 for any number.
+        quota: characters that the client may have translated since the start.
+        used: characters that were translated.
+        tokens, at: requests that are left (of a bucket that fills again), and when that was.
+    """
+
+    name: str
+    rate: int
+    quota: int = UNLIMITED
+    used: int = 0
+    tokens: float = field(init=False)
+    at: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.tokens = self.rate
+
+    def wait(self) -> float:
+        """Count a request; the seconds after which it is welcome, 0 if it is now."""
+        if not self.rate:
+            return 0
+        now = time.monotonic()
+        self.tokens = min(self.rate, self.tokens + (now - self.at) * self.rate / 60)
+        self.at = now
+        if self.tokens < 1:
+            return (1 - self.tokens) * 60 / self.rate
+        self.tokens -= 1
+        return 0
+
+
+class Keys:
+    """The clients, by key if there are keys, else by address.
+
+    Args:
+        file: lines of NAME KEY [REQUESTS A MINUTE [CHARACTERS]], parted by spaces; # comments.
+        rate: requests in a minute of a client whose line does not say.
+
+    Raises:
+        DataError: the file cannot be read, or says something else.
+    """
+
+    def __init__(self, file: Path | None, rate: int = 0):
+        self._rate = rate
+        self._addresses: OrderedDict[str, Client] = OrderedDict()
+        self._clients = {} if file is None else _read(file, rate)
+        self.required = file is not None
+
+    def find(self, key: str | None, address: str) -> Client | None:
+        """Who asks; None for a key that is wrong, or missing where there are keys."""
+        if self.required:
+            # Digests of one length, all of them compared: the time tells nothing of any key.
+            asked = _digest(key or "")
+            found = [c for known, c in self._clients.items() if hmac.compare_digest(known, asked)]
+            return found[0] if found else None
+        client = self._addresses.setdefault(address, Client(address, self._rate))
+        self._addresses.move_to_end(address)
+        if len(self._addresses) > CLIENTS:
+            self._addresses.popitem(last=False)
+        return client
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+
+
+def _read(file: Path, rate: int) -> dict[bytes, Client]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the keys in {file} cannot be read ({error}): correct --api-keys") from (
+            error
+        )
+    clients: dict[bytes, Client] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        if not 2 <= len(words) <= 4 or not all(word.isdecimal() for word in words[2:]):
+            raise DataError(
+                f"{file}, line {number}: give NAME KEY, and if need be requests a minute and "
+                "characters in all, with spaces between them"
+            )
+        name, key, *numbers = words
+        clients[_digest(key)] = Client(
+            name, int(numbers[0]) if numbers else rate,
+            int(numbers[1]) if len(numbers) > 1 else UNLIMITED,
+        )  # fmt: skip
+    if not clients:
+        raise DataError(f"{file} has no key, so nobody could ask: give a line of NAME KEY")
+    return clients

@@ -1,0 +1,285 @@
+// Types, asks, shows. Words are what spaces part, as in the alignment of the server's answers.
+import { ask, say, speak, tongue } from "./common.js";
+
+const PAUSE = 300; // milliseconds of silence before the server is asked
+const N_BEST = 4;
+const by = (id) => document.getElementById(id);
+let shown = null; // the translation on the right: {text, words, alignment, parts, ...}
+let asked = ""; // its source
+let running = null; // AbortController of the request that is under way
+let timer = 0;
+let pointed = null; // the word below the pointer
+const attended = new Map(); // attention of sentences, as the server answered
+let models = [];
+const model = () => models[by("model").selectedIndex] ?? models[0];
+
+function request(text, more = {}) {
+  const terms = {};
+  for (const line of by("terms").value.split("\n")) {
+    const [source, target] = line.split(/=|\t/).map((part) => part.trim());
+    if (source && target) terms[source] = target;
+  }
+  running?.abort();
+  running = new AbortController();
+  const own = { text, terms, source: model().source, model: model().name, alignment: true, scores: true };
+  return ask("v1/translate", { ...own, decode: { n_best: N_BEST }, ...more }, running.signal);
+}
+
+async function translate() {
+  const text = by("source").value;
+  by("others").hidden = true;
+  if (!text.trim()) {
+    running?.abort();
+    return show(null, "");
+  }
+  by("words").classList.add("waiting");
+  const found = await answered(request(text));
+  if (found) {
+    show(found.translations[0], text);
+    offer(say("others"), shown.alternatives ?? [], (one) => show(one, text));
+  }
+}
+
+// The answer, or nothing if it failed (which is told) or was overtaken by another request.
+async function answered(promise) {
+  try {
+    const found = await promise;
+    by("status").textContent = "";
+    return found;
+  } catch (error) {
+    if (error.name !== "AbortError") {
+      by("status").textContent = error.message;
+      by("words").classList.remove("waiting");
+    }
+    return null;
+  }
+}
+
+function show(translation, source) {
+  shown = translation;
+  asked = source;
+  const text = shown?.text ?? "";
+  let number = 0;
+  by("words").replaceChildren(...text.split(/(\s+)/).map((part) => {
+    if (!part.trim()) return part;
+    return wordButton(part, number++);
+  }));
+  by("words").classList.remove("waiting");
+  by("words").querySelector("button")?.setAttribute("tabindex", "0");
+  by("spoken").textContent = text;
+  by("notes").replaceChildren(...(shown?.notes ?? []).map((note) => element("li", note)));
+  by("copy").hidden = by("attention").hidden = !text;
+  aim(...(shown?.parts?.[0] ?? [source, text]));
+  sessionStorage.setItem("source", source);
+  point([]);
+}
+
+// The sentence whose attention the other page shows: behind the #, which no server gets.
+function aim(source, target) {
+  by("attention").hash = encodeURIComponent(JSON.stringify([source, target, model().name]));
+}
+
+function wordButton(text, number) {
+  const button = element("button", text);
+  const sure = shown.words?.[number]?.confidence;
+  button.type = "button";
+  button.tabIndex = -1;
+  button.dataset.number = number;
+  if (sure !== undefined) {
+    button.title = `${Math.round(100 * sure)} %`;
+    button.style.setProperty("--share", Math.max(0, 0.9 - sure).toFixed(2));
+  }
+  return button;
+}
+
+function element(name, text) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
+}
+
+// Partners: words of the source are marked below what is typed, those of the target where they are.
+// `weights` are attention: how much of it each word of the source got, from 0 to 1.
+
+function point(sources, targets = [], weights = []) {
+  let number = 0;
+  by("mirror").replaceChildren(...by("source").value.split(/(\s+)/).map((part) => {
+    if (!part.trim()) return part;
+    const mark = element("mark", part);
+    mark.classList.toggle("partner", sources.includes(number));
+    mark.style.setProperty("--weight", weights[number++] ?? 0);
+    return mark;
+  }));
+  by("mirror").scrollTop = by("source").scrollTop;
+  for (const button of by("words").children) {
+    button.classList.toggle("partner", targets.includes(Number(button.dataset.number)));
+  }
+}
+
+async function pointFrom(event) {
+  const button = event.target.closest?.("#words button");
+  if (!button || !shown) return;
+  const number = Number(button.dataset.number);
+  const sources = (shown.alignment ?? []).filter(([, t]) => t === number).map(([s]) => s);
+  const words = asked.trim().split(/\s+/);
+  const sure = button.title ? ` · ${say("sure")} ${button.title}` : "";
+  const partners = sources.map((s) => words[s]).join(" ") || "–";
+  const [source, start, end, place] = sentenceOf(button);
+  const target = shown.text.slice(start, end);
+  aim(source, target);
+  by("partner").textContent = `${button.textContent} ← ${partners}${sure}`;
+  point(sources, [number]);
+  pointed = button;
+  const others = Array(count(asked.slice(0, asked.indexOf(source)))); // of sentences before
+  const word = count(shown.text.slice(start, place));
+  const weights = await attentionOf(source, target, word).catch(() => []); // none of a long sentence
+  if (pointed === button) point(sources, [number], [...others, ...weights]);
+}
+
+const count = (text) => text.split(/\s+/).filter(Boolean).length;
+const wordOf = (tokens) => {
+  let word = -1;
+  return tokens.map((token, t) => (token === "</s>" ? -1 : (word += !t || token.startsWith("▁"))));
+};
+
+// What a word of a sentence looked at, on average over all layers and heads, for each source word.
+async function attentionOf(text, translation, word) {
+  const key = JSON.stringify([text, translation, model().name]);
+  if (!attended.has(key)) attended.set(key, ask("v1/attention", { text, translation, model: model().name }));
+  const found = await attended.get(key);
+  const heads = found.layers.flat();
+  const [rows, columns] = [wordOf(found.target), wordOf(found.source)];
+  const sums = Array(Math.max(...columns) + 1).fill(0);
+  for (const head of heads) {
+    head.forEach((weights, t) => rows[t] === word && weights.forEach((weight, s) => (sums[columns[s]] += weight)));
+  }
+  const all = heads.length * rows.filter((one) => one === word).length;
+  return sums.map((sum) => Math.min(1, sum / all));
+}
+
+function pointFromCaret() {
+  const typed = by("source").value;
+  if (typed !== asked || !shown) return;
+  const number = typed.slice(0, by("source").selectionStart).trimStart().split(/\s+/).length - 1;
+  const targets = (shown.alignment ?? []).filter(([s]) => s === number).map(([, t]) => t);
+  point(targets.length ? [number] : [], targets);
+}
+
+// Alternatives: of the sentence, and from a chosen word on.
+
+function offer(title, translations, choose) {
+  by("which").textContent = title;
+  by("choices").replaceChildren(...translations.map((one) => {
+    const item = document.createElement("li");
+    const button = item.appendChild(element("button", one.text));
+    button.type = "button";
+    button.lang = by("words").lang;
+    button.addEventListener("click", () => choose(one));
+    return item;
+  }));
+  by("others").hidden = !translations.length;
+}
+
+// The sentence that a word belongs to: its source, where it begins and ends, and where the word does.
+function sentenceOf(button) {
+  let place = 0;
+  for (let node = button.previousSibling; node; node = node.previousSibling) place += node.textContent.length;
+  let from = 0;
+  for (const [source, target] of shown.parts ?? []) {
+    const start = shown.text.indexOf(target, from);
+    if (start < 0) break;
+    from = start + target.length;
+    if (place < from) return [source, start, from, place];
+  }
+  return [asked, 0, shown.text.length, place];
+}
+
+async function othersFrom(button) {
+  const [source, start, end, place] = sentenceOf(button);
+  const { text } = shown;
+  const typed = asked;
+  const prefix = text.slice(start, place).trimEnd();
+  const [word] = button.textContent.match(/[\p{L}\p{N}-]+/u) ?? [];
+  // The word itself shall not come again; a search cannot ban what its prefix has.
+  const banned = word && !prefix.toLowerCase().includes(word.toLowerCase()) ? [word] : [];
+  const found = await answered(request(source, { prefix, banned, decode: { n_best: 5 } }));
+  if (!found) return;
+  const [best] = found.translations;
+  const several = [best, ...(best.alternatives ?? [])].filter((one) => one.text !== text.slice(start, end));
+  offer(`${say("from")} “${button.textContent}”`, several, (one) => {
+    const whole = start === 0 && end === text.length;
+    show(whole ? one : { text: text.slice(0, start) + one.text + text.slice(end) }, typed);
+  });
+  by("choices").querySelector("button")?.focus();
+}
+
+function moveAmongWords(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  const buttons = [...by("words").querySelectorAll("button")];
+  const next = buttons[buttons.indexOf(document.activeElement) + step];
+  if (!step || !next) return;
+  event.preventDefault();
+  document.activeElement.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
+function label() {
+  speak();
+  const names = new Intl.DisplayNames([tongue()], { type: "language" });
+  by("from").textContent = names.of(model().source);
+  by("into").textContent = names.of(model().target);
+  by("words").setAttribute("aria-label", say("words"));
+  by("source").lang = model().source;
+  by("words").lang = by("spoken").lang = model().target;
+}
+
+async function start() {
+  const settings = await (await fetch("frontend/settings")).json();
+  by("keyed").hidden = !settings.keyRequired;
+  by("key").value = sessionStorage.getItem("key") ?? "";
+  by("source").maxLength = settings.charLimit;
+  const { source, target } = settings.language;
+  models = [{ source: source.code, target: target.code }];
+  label();
+  by("language").addEventListener("click", () => (speak(true), label()));
+  by("key").addEventListener("change", () => {
+    sessionStorage.setItem("key", by("key").value);
+    list().then(translate);
+  });
+  for (const id of ["source", "terms"]) {
+    by(id).addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(translate, PAUSE);
+      point([]);
+    });
+  }
+  by("source").addEventListener("scroll", () => (by("mirror").scrollTop = by("source").scrollTop));
+  for (const event of ["keyup", "click"]) by("source").addEventListener(event, pointFromCaret);
+  for (const event of ["mouseover", "focusin"]) by("words").addEventListener(event, pointFrom);
+  by("words").addEventListener("mouseleave", () => {
+    pointed = null;
+    point([]);
+  });
+  by("words").addEventListener("keydown", moveAmongWords);
+  by("words").addEventListener("click", (event) => {
+    if (event.target.dataset.number) othersFrom(event.target);
+  });
+  by("copy").addEventListener("click", () => navigator.clipboard.writeText(shown.text));
+  by("model").addEventListener("change", () => (label(), translate()));
+  await list();
+  by("source").value = sessionStorage.getItem("source") ?? "";
+  translate();
+}
+
+async function list() {
+  const found = await answered(ask("v1/models"));
+  if (!found) return;
+  models = found;
+  const options = models.map((one) => element("option", `${one.name} (${one.source} → ${one.target})`));
+  by("model").replaceChildren(...options);
+  by("pair").hidden = models.length < 2;
+  label();
+}
+
+start();

@@ -1,0 +1,195 @@
+"""The pages of the server in a real browser, with the model that is shipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from served import model_of, serving
+from tiny_translator import tiny_translator
+
+from seq2seq.serving.models import load
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+                None)  # fmt: skip
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs a chromium: apt-get install chromium"),
+]
+AXE = os.environ.get("AXE")  # path of axe.min.js, from the npm package axe-core
+TEXT = "The little bank by the river was closed. I don't know why he left the old house."
+
+
+@pytest.fixture(scope="module")
+def model():
+    [found] = load(["general"], "cpu", "torch", "auto")
+    return found
+
+
+@pytest.fixture(scope="module")
+def address(model):
+    with serving(model, model_of(tiny_translator())) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, address):
+    """Opens the page; at the end there must have been no error and no request elsewhere."""
+    faults: list[str] = []
+
+    def opened(width: int = 1200, scheme: str = "light", locale: str = "en-US", text: str = TEXT):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale,
+        )  # fmt: skip
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+        page.on("request", lambda request: faults.append(request.url)
+                if not request.url.startswith((address, "data:")) else None)  # fmt: skip
+        page.goto(address)
+        page.wait_for_selector("#from:not(:empty)")
+        if text:
+            page.fill("#source", text)
+            page.wait_for_selector("#words button")
+        return page
+
+    yield opened
+    assert not faults
+
+
+def words(page):
+    return page.locator("#words").inner_text()
+
+
+def test_french_appears_while_one_types_and_only_pauses_are_asked_for(open_page, model):
+    page, asked = open_page(text=""), []
+    page.on("request", lambda one: asked.append(one) if "/v1/translate" in one.url else None)
+    page.type("#source", "The old house", delay=20)
+    page.wait_for_selector("#words button")
+    assert words(page) == model.quick.translate(["The old house"])[0].text
+    assert len(asked) < 4
+    page.fill("#source", "")
+    page.wait_for_selector("#words button", state="detached")
+
+
+def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_page, model):
+    page = open_page()
+    [found] = model.quick.translate([TEXT], align=True)
+    number = found.text.split().index("rivière")
+    partners = [TEXT.split()[s] for s, t in found.alignment if t == number]
+    button = page.locator(f"#words button[data-number='{number}']")
+    button.hover()
+    assert page.locator("#mirror .partner").all_inner_texts() == partners == ["river"]
+    page.wait_for_selector("#mirror mark[style*='--weight: 0.']")  # its attention comes later
+    weights = dict(page.eval_on_selector_all("#mirror mark", """all => all.map(
+        (one) => [one.textContent, Number(one.style.getPropertyValue('--weight'))])"""))
+    assert max(weights, key=weights.get) == "river"
+    assert weights["house."] == 0  # of another sentence
+    assert sum(weights.values()) <= 1
+    assert page.locator("#partner").inner_text().startswith("rivière ← river · confidence")
+    shares = page.eval_on_selector_all(
+        "#words button", "all => all.map((one) => Number(one.style.getPropertyValue('--share')))")
+    assert len(shares) == len(found.text.split())
+    assert 0 == min(shares) < max(shares) <= 0.9
+    page.mouse.move(0, 0)
+    page.focus("#source")
+    page.keyboard.press("Control+Home")  # the caret in a word of the source shows its partners
+    page.keyboard.press("ArrowRight")
+    expected = [t for s, t in found.alignment if s == 0]
+    assert page.locator("#words .partner").count() == len(expected) > 0
+
+
+def test_alternatives_of_the_sentence_and_from_a_word_on_by_keyboard(open_page):
+    page = open_page()
+    page.wait_for_selector("#choices button")
+    choice = page.locator("#choices button").first
+    text = choice.inner_text()
+    choice.click()
+    assert words(page) == text
+    page.focus("#words button")
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    word = page.evaluate("document.activeElement.textContent")
+    before = text.split()
+    assert word == before[2]
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#which:has-text('Otherwise')")
+    for one in page.locator("#choices button").all_inner_texts():
+        assert one.split()[:2] == before[:2]
+        assert one.split()[2] != word
+    chosen = page.evaluate("document.activeElement.textContent")  # the focus went there
+    page.keyboard.press("Enter")
+    assert words(page).startswith(chosen)
+    assert words(page).split()[-3:] == before[-3:]  # the other sentence stayed
+    assert page.locator("#spoken").inner_text() == words(page)  # which a screen reader says
+
+
+def test_a_glossary_and_notes(open_page):
+    page = open_page(text="")
+    page.click("summary")
+    page.fill("#terms", "house = demeure")
+    page.fill("#source", "The old house is by the river.")
+    page.wait_for_selector("#words:has-text('demeure')")
+    page.fill("#source", "Ich weiß nicht, warum das Haus am Fluss geschlossen war.")
+    page.wait_for_selector("#notes li:has-text('German')")
+
+
+def test_another_model_can_be_chosen(open_page):
+    page = open_page(text="a man reads")
+    page.select_option("#model", "tiny (en → fr)")
+    [found] = tiny_translator().translate(["a man reads"])
+    page.wait_for_selector(f"#words:has-text({found.text.split()[0]!r})")
+
+
+def test_the_interface_speaks_french_and_remembers(open_page):
+    page = open_page(locale="fr-FR", text="")
+    assert page.locator("summary").inner_text() == "Glossaire"
+    assert page.locator("#from").inner_text() == "anglais"
+    page.click("#language")
+    assert page.locator("summary").inner_text() == "Glossary"
+    page.reload()
+    page.wait_for_selector("#from:has-text('English')")
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_attention_of_any_layer_and_head(open_page):
+    page = open_page()
+    page.click("#attention")
+    page.wait_for_selector("tbody td")
+    assert page.locator("thead th").all_inner_texts()[0] == "▁The"
+    assert page.locator("thead th").all_inner_texts()[-1] == "</s>"
+    before = page.eval_on_selector_all("td", "all => all.map((one) => one.title)")
+    page.select_option("#layer", index=1)
+    page.select_option("#head", index=2)
+    after = page.eval_on_selector_all("td", "all => all.map((one) => one.title)")
+    assert len(before) == len(after)
+    assert before != after
+    page.click("text=Back")
+    page.wait_for_selector("#words button")
+    assert page.input_value("#source") == TEXT
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1200, "dark")])
+def test_pages_fit_and_can_be_read(open_page, width, scheme):
+    page = open_page(width, scheme)
+    for step in ("first", "attention"):
+        if step == "attention":
+            page.click("#attention")
+            page.wait_for_selector("tbody td")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        if AXE:
+            page.evaluate(Path(AXE).read_text(encoding="utf-8"))
+            found = page.evaluate("async () => (await axe.run()).violations")
+            told = [(one["id"], [n["html"] for n in one["nodes"]]) for one in found]
+            assert not told
