@@ -350,7 +350,8 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     else:
         trainer.optimizer.load_state_dict(content["optimizer"])
         load_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
-        trainer.shards_step, trainer.shard_sums = content["step"], content["shards"]
+        if trainer.sharded:
+            trainer.shards_step, trainer.shard_sums = content["step"], content["shards"]
     trainer.saved_steps = [content["step"]]
     trainer.schedule.load_state_dict(content["schedule"])
     if content["scaler"]:
