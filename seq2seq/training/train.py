@@ -149,10 +149,9 @@ def fit(
     """
     first, trackers = run.processes.rank == 0, list[Tracker]()
     if first:
-        place = {} if checkpoint is None else {
-            name: checkpoint.content[name] for name in ("step", "validated")
-        }  # fmt: skip
-        trackers = make_trackers(config.logger, run.folder, shown, **place)
+        content = {"step": 0, "validated": True} if checkpoint is None else checkpoint.content
+        place = int(content["step"]), bool(content["validated"])
+        trackers = make_trackers(config.logger, run.folder, shown, *place)
     validation, saving = make_validation(config, run, data), config.checkpoint
     trainer = make_trainer(
         config,
