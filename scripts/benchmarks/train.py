@@ -20,7 +20,7 @@ from seq2seq.callbacks.throughput import work
 from seq2seq.config import TrainConfig, TransformerConfig
 from seq2seq.data.datamodule import Consumer
 from seq2seq.model import build_model
-from seq2seq.training.dry_run import count_parameters
+from seq2seq.training.dry_run import count_parameters, timed_step, trainer_alone
 from seq2seq.training.hardware import (
     choose_accelerator,
     choose_precision,
@@ -31,7 +31,7 @@ from seq2seq.training.hardware import (
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.timing import PARTS, Times
 from seq2seq.training.train import open_data
-from seq2seq.training.trainer import Trainer, trainer_alone
+from seq2seq.training.trainer import Trainer
 
 DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 # Rows and columns of the square product that shows what a device can do; large enough to fill it.
@@ -146,7 +146,7 @@ def train_steps(
     batches = iter(data.train_dataloader())
     steps = []
     for _ in range(number):
-        used, times = trainer.timed_step(batches)
+        used, times = timed_step(trainer, batches)
         held = torch.stack([work(trainer.model, batch) for batch in used]).sum(0)
         # What the loop itself takes stands with the optimiser.
         times.parts["optimiser"] += times.total - sum(times.parts.values())

@@ -17,8 +17,8 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from seq2seq.callbacks import Callback
-from seq2seq.callbacks.validation import Validation
 from seq2seq.data.collate import Batch
+from seq2seq.training.validation import Validation
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer

@@ -33,8 +33,8 @@ from seq2seq.inference.translation import Translation
 from seq2seq.text import evenly
 
 if TYPE_CHECKING:
-    from seq2seq.callbacks.validation import Validation
     from seq2seq.training.trainer import Trainer
+    from seq2seq.training.validation import Validation
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,7 @@
 """Beam search: keep the N likeliest unfinished hypotheses of each sentence.
 
 Beams are chosen on the device of the model, for all sentences at once. A few numbers of each
-sentence are brought to the CPU at each step, where they tell which sentences are done; there NumPy
-is faster: in torch, the stop rule of a step took 0.02 ms more. The rest is as fast in torch as it
-was in NumPy, also on one core of a CPU: 0.20, 0.82 and 2.9 ms a step for 1, 16 and 64 sentences
-with 5 beams and 8,000 tokens (before 0.18, 0.87 and 3.2), mostly for finding the likeliest tokens.
+sentence are brought to the CPU at each step, where they tell which sentences are done.
 
 Shapes: B unfinished sentences, M beams they have now (1 at the start, then N), R = B x M rows of
 the model (row b * M + m is beam m of sentence b), L tokens so far, V vocabulary; K likeliest tokens
@@ -22,18 +19,14 @@ from torch import Tensor
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.decoding.constraints import (
-    Constraint,
-    apply_constraints,
-    own_log_probs,
-)
+from seq2seq.decoding.constraints import Constraint, apply_constraints
 from seq2seq.decoding.history import History, assembled, places
 from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
-from seq2seq.decoding.step import State, StepModel
+from seq2seq.decoding.step import Searchable, State
 
 
 def beam_search(
-    model: StepModel[State],
+    model: Searchable[State],
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,
@@ -41,9 +34,9 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """All hypotheses of each source (B, S) that have ended, best first, or one that was cut off.
 
-    The search goes on until the first `config.n_best` are sure to be its best. As in fairseq, an
-    end mark counts only among the N best candidates of a step, and a sentence is done once N
-    hypotheses have ended, or earlier when no continuation can change the results (see `_StopRule`).
+    As in fairseq, an end mark counts only among the N best candidates of a step, and a sentence is
+    done once N hypotheses have ended. It is done earlier when no continuation can change the first
+    `config.n_best` (see `_StopRule`): they are the same that going on would return.
     """
     device, finished = source_BS.device, list[History]()
     history = History.empty(len(limits), device)
@@ -53,18 +46,18 @@ def beam_search(
     while True:
         log_probs_RV = model.step(last_R, state)
         going_on, end_candidates = _step(log_probs_RV, history, totals_BM, config, constraints)
-        next_history, rows_R = going_on.extend(history), going_on.rows.flatten()
-        totals_BM = going_on.totals
-        ended_BN, best_B, rows_changed = _on_host(end_candidates, history, next_history, rows_R)
-        results_BN, done_B = rule(ended_BN, best_B, next_history.length)
+        before, history = history, going_on.extend(history)
+        totals_BM, rows_R = going_on.totals, going_on.rows.flatten()
+        ended_BN, best_B, rows_changed = _on_host(end_candidates, before, history, rows_R)
+        results_BN, done_B = rule.judge(ended_BN, best_B, history.length)
 
         if results_BN.any():
-            finished.append(end_candidates.extend(history).at(places(results_BN, device)))
-        history = next_history
+            finished.append(end_candidates.extend(before).at(places(results_BN, device)))
         if done_B.any():  # the first hypothesis, too, in case none ended
             finished.append(history.at(history.width * places(done_B, device)))
             if done_B.all():
                 return [_best_first(own) for own in assembled(finished, len(limits), config)]
+            rule.keep(~done_B)
             kept_B, kept_R = history.rows_of(~done_B)
             history, totals_BM, rows_R = history.at(kept_R), totals_BM[kept_B], rows_R[kept_R]
             state.keep(kept_B, rows_R)
@@ -106,13 +99,14 @@ def _step(
 ) -> tuple[_Extensions, _Extensions]:
     """The N best extensions that go on, and the N best of all, among which an end mark counts."""
     # The likeliest tokens of each hypothesis, in the order of their ids: (R, V) -> (R, K).
-    ranks_RV = apply_constraints(log_probs_RV, constraints, history)
-    tokens_RK = largest(ranks_RV, min(2 * config.beam, ranks_RV.size(1))).sort(dim=1).values
-    totals_RK = totals_BM.view(-1, 1) + ranks_RV.gather(1, tokens_RK)
+    adjusted_RV = apply_constraints(log_probs_RV, constraints, history)
+    tokens_RK = largest(adjusted_RV, min(2 * config.beam, adjusted_RV.size(1))).sort(dim=1).values
+    totals_RK = totals_BM.view(-1, 1) + adjusted_RV.gather(1, tokens_RK)
+    log_probs_RK = log_probs_RV.gather(1, tokens_RK).double()
     rows_RK = torch.arange(len(tokens_RK), device=tokens_RK.device)[:, None].expand_as(tokens_RK)
 
     # Those of a sentence are its extensions, one beam after another: (R, K) -> (B, C).
-    columns = (rows_RK, tokens_RK, own_log_probs(tokens_RK, log_probs_RV, ranks_RV), totals_RK)
+    columns = (rows_RK, tokens_RK, log_probs_RK, totals_RK)
     extensions = _Extensions(*(column.reshape(len(totals_BM), -1) for column in columns))
 
     # Twice as many as go on are enough even if the end mark of every beam is among them:
@@ -147,9 +141,13 @@ def largest(x_RV: Tensor, count: int) -> Tensor:
 
 
 def _on_host(
-    end_candidates: _Extensions, history: History, next_history: History, rows_R: Tensor
+    end_candidates: _Extensions, before: History, history: History, rows_R: Tensor
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """What the stop rule looks at: the one time that a step waits for a GPU.
+
+    Args:
+        end_candidates: extensions of the hypotheses `before`, as those of `history` are.
+        rows_R: the parent of each hypothesis of `history`.
 
     Returns:
         Log probabilities (B, N) of hypotheses that end, minus infinity where none does; the
@@ -157,10 +155,10 @@ def _on_host(
         when one hypothesis becomes N.
     """
     ending_BN = (end_candidates.tokens == EOS) & (end_candidates.totals > -torch.inf)
-    sums_BN = history.log_probs_RL.sum(dim=1)[end_candidates.rows] + end_candidates.log_probs
+    sums_BN = before.log_probs_RL.sum(dim=1)[end_candidates.rows] + end_candidates.log_probs
     ended_BN = sums_BN.where(ending_BN, -torch.inf)
     sentences, candidates = ended_BN.shape
-    best_B1 = next_history.log_probs_RL.sum(dim=1).view(sentences, -1).amax(dim=1, keepdim=True)
+    best_B1 = history.log_probs_RL.sum(dim=1).view(sentences, -1).amax(dim=1, keepdim=True)
     told = torch.cat([ended_BN, best_B1, rows_R.view(sentences, -1)], dim=1).cpu().numpy()
     rows = told[:, candidates + 1 :].ravel()
     rows_changed = bool((rows != np.arange(rows.size)).any())
@@ -174,7 +172,7 @@ def _best_first(found: list[Hypothesis]) -> list[Hypothesis]:
 
 
 class _StopRule:
-    """Which sentences are done: at the limit, with N results, or when nothing better can come.
+    """Says which sentences are done: at the limit, with N results, or when nothing better can come.
 
     More tokens can only lower a log probability (<= 0), and each divisor grows with length, so that
     the one of the largest length allowed brings it nearest to zero: no continuation of a hypothesis
@@ -192,10 +190,10 @@ class _StopRule:
         self._count_B = np.zeros(len(limits), int)  # results so far
         self._best_Bn = np.full((len(limits), config.n_best), -np.inf)  # scores, the worst first
 
-    def __call__(
+    def judge(
         self, ended_BN: np.ndarray, best_B: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which ends are results (B, N), and which sentences are done (B,): the rule drops these.
+        """Which ends are results (B, N), and which sentences are done (B,).
 
         Args:
             ended_BN, best_B: see `_on_host`.
@@ -210,7 +208,9 @@ class _StopRule:
         done_B = (self._limits_B <= length) | (self._count_B >= self._config.beam)
         done_B |= np.isneginf(best_B)  # constraints left nothing to say
         done_B |= self._best_Bn[:, 0] >= best_B / self._divisors_B
-        if done_B.any():
-            for name in ("_limits_B", "_divisors_B", "_count_B", "_best_Bn"):
-                setattr(self, name, getattr(self, name)[~done_B])
         return results_BN, done_B
+
+    def keep(self, which_B: np.ndarray) -> None:
+        """Go on with these sentences only."""
+        self._limits_B, self._divisors_B = self._limits_B[which_B], self._divisors_B[which_B]
+        self._count_B, self._best_Bn = self._count_B[which_B], self._best_Bn[which_B]

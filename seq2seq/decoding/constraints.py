@@ -22,31 +22,25 @@ Device = torch.device | str
 NO_TOKEN = -1  # fills up what is shorter than others; never an id
 
 # Takes log probabilities of the next token (R, V) and what the hypotheses have so far; returns what
-# tokens are ranked by. Tokens that must not be get minus infinity, in place; those that are only
-# less likely get their values in a copy, since the scores of results are the model's own.
+# tokens are ranked by. Tokens that must not be get minus infinity, in place, so that results know
+# them as impossible. Tokens that are only less likely get their values in a copy, since the scores
+# of results are the model's own; so constraints that copy come last.
 Constraint = Callable[[Tensor, History], Tensor]
 
 
 def apply_constraints(
     log_probs_RV: Tensor, constraints: Sequence[Constraint], history: History
 ) -> Tensor:
-    """What the next tokens are to be ranked by (R, V), by all constraints, one after another.
+    """What the next tokens are to be ranked by (R, V); writes into the log probabilities.
 
-    Padding and the start mark are inputs of a model, never outputs.
+    The constraints are applied one after another. Padding and the start mark are inputs of a
+    model, never outputs.
     """
     for mark in (PAD, BOS):
         log_probs_RV[:, mark].fill_(-torch.inf)
     for constraint in constraints:
         log_probs_RV = constraint(log_probs_RV, history)
     return log_probs_RV
-
-
-def own_log_probs(tokens_RC: Tensor, log_probs_RV: Tensor, ranks_RV: Tensor) -> Tensor:
-    """Of tokens (R, C) by the model; minus infinity for what constraints rule out."""
-    own_RC = log_probs_RV.gather(1, tokens_RC).double()
-    if ranks_RV is log_probs_RV:
-        return own_RC
-    return own_RC.masked_fill(ranks_RV.gather(1, tokens_RC) == -torch.inf, -torch.inf)
 
 
 class MinLength:

@@ -35,7 +35,7 @@ RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 
 
 def graph_step(model: TranslationModel) -> GraphStep:
-    """The step model of a translation model whose decoder is replayed as CUDA graphs.
+    """A translation model as a search takes it, whose decoder is replayed as CUDA graphs.
 
     Raises:
         UserError: the model is not on a GPU, or is no transformer with the fused kernel.
@@ -48,7 +48,7 @@ def graph_step(model: TranslationModel) -> GraphStep:
 
 
 class Shape(NamedTuple):
-    """What makes two slots differ."""
+    """The sizes of a slot."""
 
     sentences: int
     beams: int
@@ -86,18 +86,18 @@ class Slot(TransformerState):
     def _step(self, model: Transformer) -> None:
         self.hidden_RD.copy_(model.decode_step(self.tokens_R[:, None], self)[:, 0])
 
-    def run(self, tokens_R: Tensor, length: int) -> Tensor:
-        """Append a token behind so many; hidden states (R, D), until the next call."""
+    def run(self, tokens_R: Tensor) -> Tensor:
+        """Append a token to each hypothesis; hidden states (R, D), until the next call."""
         self.tokens_R[: len(tokens_R)] = tokens_R
-        self.cache.go_to(length)
         self._replay()
-        self.cache.length = length + 1
+        self.cache.go_to(self.length + 1)
         return self.hidden_RD[: len(tokens_R)]
 
-    def fill(self, other: TransformerState, sentences: Tensor, rows: Tensor, length: int) -> None:
-        """Copy so many positions of these sentences and hypotheses, from any state or itself."""
+    def fill(self, other: TransformerState, sentences: Tensor, rows: Tensor) -> None:
+        """Copy these sentences and hypotheses, from any state or itself."""
         assert other.cache.storage is not None
-        self.cache.copy_rows(other.cache.storage, rows, length)
+        self.cache.copy_rows(other.cache.storage, rows, other.length)
+        self.cache.go_to(other.length)
         count = len(sentences)
         for new, old in zip(self.source, other.source, strict=True):
             new.k[:count], new.v[:count] = (part.index_select(0, sentences) for part in old)
@@ -117,7 +117,7 @@ class GraphState:
 
     def __init__(self, start: TransformerState, step: GraphStep):
         self.held, self._step = start, step
-        self.sentences, self.beams, self.length = start.source[0].k.size(0), 1, 0
+        self.sentences, self.beams = start.source[0].k.size(0), 1
 
     def reorder(self, rows: Tensor) -> None:
         if isinstance(self.held, Slot) and len(rows) == self.sentences * self.beams:
@@ -128,12 +128,12 @@ class GraphState:
     def keep(self, sentences: Tensor, rows: Tensor) -> None:
         self.sentences, self.beams = len(sentences), len(rows) // len(sentences)
         slot = self._step.slot(self)
-        slot.fill(self.held, sentences, rows, self.length)
+        slot.fill(self.held, sentences, rows)
         self.held = slot
 
     def slot_with_room(self) -> Slot:
         """The slot, with room for one more position."""
-        if not isinstance(self.held, Slot) or self.length == self.held.shape.target:
+        if not isinstance(self.held, Slot) or self.held.length == self.held.shape.target:
             device = self.held.source[0].k.device
             rows = torch.arange(self.sentences * self.beams, device=device)
             self.keep(rows[: self.sentences], rows)
@@ -142,7 +142,7 @@ class GraphState:
 
 
 class GraphStep(ModelStep):
-    """A transformer as a step model whose decoder is replayed.
+    """A transformer as a search takes it, whose decoder is replayed.
 
     Args:
         model: in evaluation mode, with the fused kernel; its weights must stay where they are.
@@ -174,17 +174,14 @@ class GraphStep(ModelStep):
         """
         if isinstance(state, TransformerState):
             return super().hidden(tokens_R, state)
-        if state.length == 0:
-            hidden_RD = super().hidden(tokens_R, state.held)
-        else:
-            hidden_RD = state.slot_with_room().run(tokens_R, state.length)
-        state.length += 1
-        return hidden_RD
+        if state.held.length == 0:
+            return super().hidden(tokens_R, state.held)
+        return state.slot_with_room().run(tokens_R)
 
     def slot(self, state: GraphState) -> Slot:
         """Of the shape that a state needs for its next position: its own, or an empty one."""
         source = state.held.source[0].k.size(2)
-        target = min(_multiple(state.length + 1, TARGET_BLOCK), self._limit)
+        target = min(_multiple(state.held.length + 1, TARGET_BLOCK), self._limit)
         shape = Shape(_rounded(state.sentences), state.beams, source, target)
         slot = self._slots.pop(shape, None)
         if slot is None:

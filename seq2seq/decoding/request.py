@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
@@ -36,10 +37,17 @@ class Request:
     banned: Sequence[Sequence[int]] = ()
 
 
+class OutputLimits(NamedTuple):
+    """Fewest tokens of an output before its end mark, and most with it."""
+
+    fewest: int
+    most: int
+
+
 def output_limits(
     source_length: int, config: DecodeConfig, model_limit: int, ratio: float = 1.0
-) -> tuple[int, int]:
-    """Fewest output tokens before the end mark, and most with it, for a source.
+) -> OutputLimits:
+    """The limits of the output for a source.
 
     Args:
         source_length: its tokens, end mark included.
@@ -50,7 +58,7 @@ def output_limits(
     expected = ratio * source_length
     most = min(math.ceil(config.max_ratio * expected) + config.max_extra, model_limit)
     least = max(config.min_length, math.floor(config.min_ratio * expected))
-    return min(least, most - 1), most
+    return OutputLimits(min(least, most - 1), most)
 
 
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:

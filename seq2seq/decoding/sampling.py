@@ -19,13 +19,13 @@ from seq2seq.decoding.constraints import Constraint
 from seq2seq.decoding.greedy import extend
 from seq2seq.decoding.history import History
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.step import State, StepModel
+from seq2seq.decoding.step import Searchable, State
 
 BLOCK = 64  # ids that are neighbours when a token is drawn
 
 
 def sample_search(
-    model: StepModel[State],
+    model: Searchable[State],
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,
@@ -46,10 +46,11 @@ def sample_search(
 
     on_device_BnL2 = torch.from_numpy(uniforms_BnL2).to(source_BS.device)
 
-    def choose(ranks_RV: Tensor, history: History) -> Tensor:
-        number_R = torch.arange(len(ranks_RV), device=ranks_RV.device) % count
+    def choose(adjusted_RV: Tensor, history: History) -> Tensor:
+        number_R = torch.arange(len(adjusted_RV), device=adjusted_RV.device) % count
         uniforms_R2 = on_device_BnL2[history.sentence_R, number_R, history.length]
-        below_RV = ranks_RV - ranks_RV.amax(dim=1, keepdim=True)  # so no temperature overflows
+        # So no temperature overflows.
+        below_RV = adjusted_RV - adjusted_RV.amax(dim=1, keepdim=True)
         probs_RV = truncated(torch.softmax(below_RV / config.temperature, dim=1), config)
         return drawn(probs_RV, uniforms_R2.to(probs_RV))
 

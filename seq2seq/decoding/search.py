@@ -24,9 +24,9 @@ from seq2seq.decoding.constraints import (
 )
 from seq2seq.decoding.greedy import greedy_search
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import Request, check_requests, output_limits
+from seq2seq.decoding.request import OutputLimits, Request, check_requests, output_limits
 from seq2seq.decoding.sampling import sample_search
-from seq2seq.decoding.step import State, StepModel
+from seq2seq.decoding.step import Searchable, State
 
 COUNTED_LENGTH = 8  # tokens that a source counts as, lest a batch of short ones has too many rows
 
@@ -34,7 +34,7 @@ Found = list[list[Hypothesis]]
 
 
 def search(
-    model: StepModel[State],
+    model: Searchable[State],
     requests: Sequence[Request],
     config: DecodeConfig,
     *,
@@ -69,7 +69,7 @@ def search(
     all_limits = [
         output_limits(length, config, max_length, length_ratio) for length in lengths[:, 0].tolist()
     ]
-    check_requests(requests, [most for _, most in all_limits])
+    check_requests(requests, [limits.most for limits in all_limits])
     # Longest first: what would not fit into memory fails at once, and progress only gets faster.
     budget = Budget(2 * max(1, config.batch_tokens // config.width))  # of two equal sides
     batches = token_batches(counted, budget)[::-1]
@@ -80,7 +80,7 @@ def search(
         source_BS = collate_source([list(request.source) for request in batch]).to(device)
         limits = [all_limits[row] for row in rows]
         constraints = make_constraints(batch, limits, config, device)
-        return strategy(model, source_BS, [most for _, most in limits], config, constraints)
+        return strategy(model, source_BS, [of.most for of in limits], config, constraints)
 
     for rows, found in _in_threads(search_batch, batches, workers):
         for row, hypotheses in zip(rows, found, strict=True):
@@ -92,16 +92,16 @@ def search(
 
 def make_constraints(
     requests: Sequence[Request],
-    limits: Sequence[tuple[int, int]],
+    limits: Sequence[OutputLimits],
     config: DecodeConfig,
     device: Device = "cpu",
 ) -> list[Constraint]:
-    """Those that a batch of requests needs, whose outputs have these limits.
+    """The constraints that a batch of requests needs, whose outputs have these limits.
 
     Their order decides where they meet: what is forced comes before what merely should not be,
     which gives way.
     """
-    made: list[Constraint] = [MinLength([least for least, _ in limits], device)]
+    made: list[Constraint] = [MinLength([of.fewest for of in limits], device)]
     if any(request.prefix for request in requests):
         made.append(ForcedPrefix([request.prefix for request in requests], device))
     if any(request.banned for request in requests):

@@ -15,7 +15,7 @@ from seq2seq.model.translation_model import DecodeState, TranslationModel
 State = TypeVar("State", bound=DecodeState)
 
 
-class StepModel(Protocol[State]):
+class Searchable(Protocol[State]):
     """Anything that can be searched: it need not be a network."""
 
     def start(self, source_BS: Tensor) -> State:
@@ -28,7 +28,7 @@ class StepModel(Protocol[State]):
 
 
 class ModelStep:
-    """A translation model, of any architecture, as a step model."""
+    """A translation model, of any architecture, as a search takes it."""
 
     def __init__(self, model: TranslationModel):
         self.model = model
@@ -52,13 +52,13 @@ class ModelStep:
 
 
 class Ensemble:
-    """Step models over one vocabulary as a step model: the mean of their probabilities.
+    """Several models over one vocabulary, searched as one: the mean of their probabilities.
 
     Args:
         members: at least one.
     """
 
-    def __init__(self, members: Sequence[StepModel[Any]]):
+    def __init__(self, members: Sequence[Searchable[Any]]):
         if not members:
             raise ValueError("an ensemble needs at least one model")
         self.members = members

@@ -150,7 +150,9 @@ class FixedKVCache(KVCache):
         self._place = storage.new_zeros(1, dtype=torch.long)  # of the next token
 
     def go_to(self, length: int) -> None:
-        """So many positions are stored: the next token stands behind them."""
+        """So many positions are stored: the next token stands behind them. A step that was made
+        changes nothing of this by itself, since a graph is replayed without Python.
+        """
         self.length = length
         self._place.fill_(length)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq.config import TransformerConfig
@@ -23,6 +25,8 @@ from seq2seq.model.translation_model import (
     initialise,
     make_embeddings,
 )
+
+GROUP = 16  # sentences that a CPU encodes together
 
 
 class Embedding(nn.Module):
@@ -115,7 +119,9 @@ class Transformer(TranslationModel):
 
         Args:
             target_RT: as many as sources, or the same number of hypotheses for each source.
-            memory: of B sources (B, S, D), or the `keys_values` of it for each layer.
+            memory: of B sources (B, S, D), or the `keys_values` of it for each layer: a search
+                makes them once and reads them at each step, training reads them once and needs
+                their gradients.
             source_allowed: (B, 1, 1, S) mask of the real source positions; None = all.
             cache: what stands before these tokens; they are appended to it.
         """
@@ -140,16 +146,26 @@ class Transformer(TranslationModel):
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> TransformerState:
         """Read B sources; one empty hypothesis for each."""
         source_allowed = None if source_real_BS.all() else masks.padding(source_real_BS)
-        return self.start_from(self.encode(source_BS, source_real_BS), source_allowed)
-
-    def start_from(self, memory_BSD: Tensor, source_allowed: Tensor | None) -> TransformerState:
-        """The same of sources that were encoded: their keys and values are made here, once."""
+        on_cpu = source_BS.device.type == "cpu" and source_allowed is not None
+        encode = self._encode_by_length if on_cpu else self.encode
+        memory_BSD = encode(source_BS, source_real_BS)
         layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
         of_layers = (layer.cross_attention.keys_values(memory_BSD) for layer in layers)
         # Each head's keys side by side: they are read at every step.
         source = [KeysValues(k.contiguous(), v.contiguous()) for k, v in of_layers]
         cache = KVCache(len(layers), self.config.max_length)
         return TransformerState(source, source_allowed, cache)
+
+    def _encode_by_length(self, source_BS: Tensor, source_real_BS: Tensor) -> Tensor:
+        """`encode`, in groups of like length: a CPU pays for padding. What is not read is 0."""
+        positions_S = torch.arange(1, source_BS.size(1) + 1)
+        length_B = (source_real_BS * positions_S).amax(dim=1)  # up to the last real token
+        order_B, parts = length_B.argsort(), []
+        for rows_G in torch.split(order_B, GROUP):
+            length = int(length_B[rows_G].max())
+            memory_GLD = self.encode(source_BS[rows_G, :length], source_real_BS[rows_G, :length])
+            parts.append(F.pad(memory_GLD, (0, 0, 0, source_BS.size(1) - length)))
+        return torch.cat(parts)[order_B.argsort()]
 
     def decode_step(self, target_RT: Tensor, state: TransformerState) -> Tensor:
         """Hidden states (R, T, D) of T further tokens, whose past is in the state."""

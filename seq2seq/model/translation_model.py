@@ -35,6 +35,10 @@ class TranslationModel(nn.Module, abc.ABC):
         config: sizes and kinds.
         vocab_size: number of token ids of the source.
         target_vocab_size: the same of the target; None = they share a vocabulary.
+
+    Attributes:
+        output: from hidden states to scores of the vocabulary. `project` is this linear map: the
+            loss, which makes its gradient itself, reads the weight and the bias.
     """
 
     output: nn.Linear

@@ -21,7 +21,8 @@ With FSDP `model` is empty and `optimizer` lacks its large tensors: each process
 them into `step-N.shards` first (see `sharding.py`), so the file is there only if they are.
 
 `resume=RUN` takes the newest file that is whole (`newest_checkpoint`) and restores all of the
-above; what came after it is computed again, to the bit:
+above. What came after it is computed again, to the bit where as many processes go on and the
+device's kernels give the same sums each time (those of a CPU do, some of a GPU do not):
 
     the run ends                     newest on the disk            `resume=` goes on with
     between two saves                step N of the last save       step N + 1
@@ -29,7 +30,8 @@ above; what came after it is computed again, to the bit:
     in the validation after step N   step N, `validated` False     that validation
     in the save after it             the same: one file replaces   that validation
                                      it at once, the shards stay
-    after the last step N            step N, `validated` True      average, summary, report
+    after the last step N            step N, `validated` True      average, trackers, summary,
+                                                                   report
     by Ctrl-C, SIGTERM, SIGHUP       the step under way, after     the step after it, or the
     (see `stopping.py`)              which all processes stop      validation that was broken off
 
@@ -44,9 +46,9 @@ import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.distributed.checkpoint.api import CheckpointException
@@ -72,6 +74,18 @@ log = logging.getLogger(__name__)
 FORMAT = 2
 LAST_VERSIONS = {1: "revision 8b3eb09, seq2seq 0.1.0"}  # that go on from older formats
 KEEP = 2  # the newest, and the one before in case the newest was damaged
+
+
+class Checkpoint(NamedTuple):
+    """A state that was saved, and its file."""
+
+    path: Path
+    content: dict[str, Any]
+
+    @property
+    def validations_without_better(self) -> int:
+        """How often BLEU was no better since the best one."""
+        return int(self.content["callbacks"]["Validation"]["worse"])
 
 
 def checkpoint_path(run_dir: Path, step: int) -> Path:
@@ -107,6 +121,10 @@ class SaveTimer:
             return False
         return time.monotonic() - self.saved_at >= 60 * self.every_minutes
 
+    def saved(self) -> None:
+        """Count the minutes from now on."""
+        self.saved_at = time.monotonic()
+
 
 def save(trainer: Trainer, validated: bool) -> None:
     """Write the state after a step; collective.
@@ -125,11 +143,14 @@ def save(trainer: Trainer, validated: bool) -> None:
             # A validation leaves weights and moments as they are: the shards that the file before
             # it names stay, so there is no moment without a whole checkpoint of this step.
             if trainer.sharded and trainer.shards_step != trainer.step:
-                save_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
+                shards = path.with_suffix(".shards")
+                save_shards(trainer.model, trainer.optimizer, shards)
                 trainer.shards_step = trainer.step
+                if run.processes.rank == 0:
+                    trainer.shard_sums = {f.name: shard_sum(f) for f in sorted(shards.iterdir())}
             if run.processes.rank == 0:
                 own = {"validated": validated, "random_states": random_states}
-                write_checkpoint(path, _state(trainer, path) | own)
+                write_checkpoint(path, _state(trainer) | own)
         except (OSError, CheckpointException) as error:
             raise RunError(
                 f"step {trainer.step} could not be saved to {path}: "
@@ -137,12 +158,13 @@ def save(trainer: Trainer, validated: bool) -> None:
                 f"go on from the last checkpoint: {command_line('train', f'resume={run.folder}')}"
             ) from error
     if run.processes.rank == 0:
-        remove_old(run.folder, trainer.step)
+        trainer.saved_steps = [*trainer.saved_steps, trainer.step]
+        remove_others(run.folder, keep=sorted({*trainer.saved_steps})[-KEEP:])
 
 
-def _state(trainer: Trainer, path: Path) -> dict[str, Any]:
-    """All but what each process has of its own."""
-    whole, shards = not trainer.sharded, path.with_suffix(".shards")
+def _state(trainer: Trainer) -> dict[str, Any]:
+    """The content of a checkpoint, but for `validated` and the states that each process has."""
+    whole = not trainer.sharded
     state = {
         "settings": trainer.run.settings,
         "step": trainer.step,
@@ -156,7 +178,7 @@ def _state(trainer: Trainer, path: Path) -> dict[str, Any]:
         "callbacks": {
             name: own for name, part in _parts(trainer).items() if (own := part.state_dict())
         },
-        "shards": None if whole else {f.name: shard_sum(f) for f in sorted(shards.iterdir())},
+        "shards": trainer.shard_sums,
     }
     return state if trainer.ema is None else state | {"ema": trainer.ema.state_dict()}
 
@@ -191,17 +213,19 @@ def shard_sum(path: Path) -> list[int]:
     return [size, total]
 
 
-def remove_old(run_dir: Path, step: int) -> None:
-    """Keep the newest checkpoints up to a step; those after it were damaged, and are replaced."""
-    up_to = [path for path in checkpoint_files(run_dir) if step_of(path) <= step]
-    for path in up_to[:-KEEP]:
-        path.unlink()
-    kept = {path.stem for path in checkpoint_files(run_dir)}
-    for path in (run_dir / "checkpoints").iterdir():
-        if path.suffix == ".partial":  # of a process that was killed
+def remove_others(run_dir: Path, keep: Collection[int]) -> None:
+    """Remove the checkpoints but those after these steps, with their shards."""
+    for path in checkpoint_files(run_dir):
+        if step_of(path) not in keep:
             path.unlink()
-        elif path.suffix == ".shards" and path.stem not in kept:
-            shutil.rmtree(path)
+    remove_stray_shards(run_dir)
+
+
+def remove_stray_shards(run_dir: Path) -> None:
+    """Remove shards without a checkpoint: it is gone, or was not written yet when a save ended."""
+    for shards in (run_dir / "checkpoints").glob("*.shards"):
+        if not shards.with_suffix(".ckpt").exists():
+            shutil.rmtree(shards)
 
 
 # Reading
@@ -246,8 +270,8 @@ def _load(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A checkpoint; its tensors stay in the file until used.
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint; its tensors stay in the file until used.
 
     Raises:
         RunError: it has a format that this version cannot read.
@@ -261,7 +285,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             f"format {FORMAT}: install the last version that goes on from it ({version}), or start "
             f"a new run from its weights: init_from={path.parents[1]}"
         )
-    return content
+    return Checkpoint(path, content)
 
 
 def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
@@ -299,12 +323,13 @@ def _changes(
 # Going on
 
 
-def restore(trainer: Trainer, path: Path, content: dict[str, Any]) -> None:
+def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     """Give a trainer the state of a checkpoint, but for the random state; collective.
 
     Raises:
         RunError: the data have changed, or the weights are those of another model.
     """
+    path, content = checkpoint
     now = trainer.run.precision
     then = content.get("precision", now)
     if then != now and trainer.run.processes.rank == 0:
@@ -325,7 +350,9 @@ def restore(trainer: Trainer, path: Path, content: dict[str, Any]) -> None:
     else:
         trainer.optimizer.load_state_dict(content["optimizer"])
         load_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
-        trainer.shards_step = content["step"]
+        if trainer.sharded:
+            trainer.shards_step, trainer.shard_sums = content["step"], content["shards"]
+    trainer.saved_steps = [content["step"]]
     trainer.schedule.load_state_dict(content["schedule"])
     if content["scaler"]:
         trainer.fabric.strategy.precision.load_state_dict(content["scaler"])
@@ -339,14 +366,15 @@ def restore(trainer: Trainer, path: Path, content: dict[str, Any]) -> None:
 
 
 def _random_state() -> dict[str, Any]:
-    """Of this process, on the CPU and on its GPU."""
+    """The state of this process's random numbers, on the CPU and on its GPU."""
     on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     return {"torch": torch.get_rng_state(), "cuda": on_gpu}
 
 
-def restore_random_state(trainer: Trainer, content: dict[str, Any] | None) -> None:
-    """That of this process in the checkpoint; where it has none, a seed of its own."""
-    states = [] if content is None else content["random_states"]
+def restore_random_state(trainer: Trainer, checkpoint: Checkpoint | None) -> None:
+    """Take this process's random state from the checkpoint; where it has none, a seed of its own.
+    """
+    states = [] if checkpoint is None else checkpoint.content["random_states"]
     rank, world = trainer.fabric.global_rank, trainer.fabric.world_size
     if states and len(states) != world:
         log.warning(

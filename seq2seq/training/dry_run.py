@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,8 +16,11 @@ from seq2seq.config import TrainConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.training.distributed import make_fabric
 from seq2seq.training.hardware import peak_memory, plain_memory_errors
-from seq2seq.training.trainer import Trainer, trainer_alone
+from seq2seq.training.run_folder import Run
+from seq2seq.training.timing import Times
+from seq2seq.training.trainer import Trainer, make_trainer
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +89,21 @@ def dry_run(
     _tell("time", _time(config, typical, first, statistics.median(others)))
 
 
+def trainer_alone(
+    config: TrainConfig, model: TranslationModel, accelerator: str, precision: str
+) -> Trainer:
+    """A trainer in this process that keeps nothing, so that its steps can be measured."""
+    run = Run(Path(os.devnull), {}, precision)
+    return make_trainer(config, model, make_fabric(accelerator, precision), run)
+
+
+def timed_step(trainer: Trainer, batches: Iterator[Batch]) -> tuple[list[Batch], Times]:
+    """Make a step; returns its batches and how long it took. Waits for the GPU."""
+    before = trainer.timer.read()
+    used = trainer.train_step(batches)
+    return used, trainer.timer.read() - before
+
+
 def measure(trainer: Trainer, largest: Batch, typical: Batch) -> list[float]:
     """Train on the largest batch, then on a typical one until that has taken some time.
 
@@ -95,7 +114,7 @@ def measure(trainer: Trainer, largest: Batch, typical: Batch) -> list[float]:
     while len(found) <= MIN_STEPS or (
         len(found) <= MAX_STEPS and sum(found[1:]) < ENOUGH_SECONDS
     ):
-        _, times = trainer.timed_step(iter([typical if found else largest]))
+        _, times = timed_step(trainer, iter([typical if found else largest]))
         found.append(times.total)
     return found
 

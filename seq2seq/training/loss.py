@@ -5,9 +5,7 @@ Shapes: B sentences, T target positions, P real ones among them, D model width, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -21,13 +19,12 @@ from seq2seq.model.translation_model import TranslationModel
 SCORES_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
 
 
-@dataclass
-class LossSums:
+class LossSums(NamedTuple):
     """Sums over the real target tokens of a batch; divide by their number once, at the end.
 
     Attributes:
-        smoothed: cross-entropy against smoothed labels, with gradient.
-        nll: plain negative log-likelihood in nats.
+        smoothed: cross-entropy against smoothed labels, which is minimised.
+        nll: plain negative log-likelihood in nats, without gradient.
     """
 
     smoothed: Tensor
@@ -62,7 +59,9 @@ def translation_loss(
     labels_P = labels_BT.flatten()[places_P]
     weight_VD: Tensor = model.output.weight
     bias_V: Tensor | None = model.output.bias
-    if not torch.is_grad_enabled():  # else autograd would still have the gradient made
+    # The gradient is made in the forward pass of `_CrossEntropy`, which asks `needs_input_grad`
+    # whether one is wanted. That is true of weights even where no gradients are recorded.
+    if not torch.is_grad_enabled():
         weight_VD, bias_V = weight_VD.detach(), None if bias_V is None else bias_V.detach()
     device, dtype = weight_VD.device.type, weight_VD.dtype
     if torch.is_autocast_enabled(device):
@@ -73,10 +72,10 @@ def translation_loss(
     return LossSums(smoothed, nll)
 
 
-def _portions(rows: int, weight_VD: Tensor) -> Iterator[slice]:
+def _portions(rows: int, weight_VD: Tensor) -> list[slice]:
     """Slices of the rows whose scores are held at once."""
-    size = max(1, SCORES_AT_ONCE.get(weight_VD.device.type, 2**28) // len(weight_VD))
-    yield from (slice(start, start + size) for start in range(0, rows, size))
+    size = max(1, SCORES_AT_ONCE[weight_VD.device.type] // len(weight_VD))
+    return [slice(start, start + size) for start in range(0, rows, size)]
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -105,7 +104,7 @@ class _CrossEntropy(torch.autograd.Function):
             b_V = None if bias_V is None else bias_V.to(dtype)
             full = torch.promote_types(weight_VD.dtype, torch.float32)
             mean_D, sum_D = w_VD.mean(dim=0, dtype=full), x_PD.sum(dim=0, dtype=full)
-            nll, true = mean_D.new_zeros(()), mean_D.new_zeros(())
+            nll, label_scores = mean_D.new_zeros(()), mean_D.new_zeros(())
             learns = any(ctx.needs_input_grad)
             if learns:
                 d_x_PD, d_w_VD = torch.empty_like(x_PD), torch.zeros_like(weight_VD, dtype=full)
@@ -113,11 +112,11 @@ class _CrossEntropy(torch.autograd.Function):
             for rows in _portions(len(x_PD), w_VD):
                 z_PV = F.linear(x_PD[rows], w_VD, b_V).to(full)
                 label_P1 = labels_P[rows, None]
-                true_P, top_P = z_PV.gather(1, label_P1)[:, 0], z_PV.amax(dim=1)
+                score_P, top_P = z_PV.gather(1, label_P1)[:, 0], z_PV.amax(dim=1)
                 p_PV = z_PV.softmax(dim=1)
                 # The likeliest token has p = exp(top) / sum(exp(z)), which is at least 1 / V.
-                nll += (top_P - p_PV.amax(dim=1).log() - true_P).sum()
-                true += true_P.sum()
+                nll += (top_P - p_PV.amax(dim=1).log() - score_P).sum()
+                label_scores += score_P.sum()
                 if not learns:
                     continue
                 p_PV.scatter_add_(1, label_P1, p_PV.new_full(label_P1.shape, smoothing - 1))
@@ -127,7 +126,7 @@ class _CrossEntropy(torch.autograd.Function):
                 torch.mm(p_PV, w_VD, out=d_x_PD[rows])
                 _add_product(d_w_VD, p_PV.t(), x_PD[rows])
             mean = mean_D @ sum_D + (0 if bias_V is None else bias_V.mean() * len(x_PD))
-            smoothed = nll + smoothing * (true - mean)
+            smoothed = nll + smoothing * (label_scores - mean)
             if not learns:
                 return smoothed, nll
             d_x_PD -= (smoothing * mean_D).to(dtype)

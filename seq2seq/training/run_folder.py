@@ -34,6 +34,7 @@ from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.errors import RunError, command_line
 from seq2seq.files import alone, remove_leftovers, replace_text
 from seq2seq.trackers.csv import METRICS
+from seq2seq.training.checkpointing import Checkpoint, remove_stray_shards
 from seq2seq.training.distributed import Processes, process_rank
 from seq2seq.training.stopping import StopRequest
 
@@ -166,8 +167,9 @@ def locked(run_dir: Path) -> Iterator[None]:
                 f"another process trains in {run_dir} now: two would overwrite each other's "
                 "checkpoints. Wait until it ends, or stop it; then give the same command again"
             ) from None
-        for part in (".", "snapshots", METRICS.parent):
+        for part in (".", "checkpoints", "snapshots", METRICS.parent):
             remove_leftovers(run_dir / part)
+        remove_stray_shards(run_dir)
         yield
 
 
@@ -188,19 +190,17 @@ def forget_empty_run(run_dir: Path, new: bool) -> Iterator[None]:
         raise
 
 
-def require_unfinished(
-    run_dir: Path, checkpoint: dict[str, Any], trainer: TrainerConfig
-) -> None:
+def require_unfinished(run_dir: Path, checkpoint: Checkpoint, trainer: TrainerConfig) -> None:
     """Raise RunError if the run to resume has made all its steps, or stopped early."""
-    if not checkpoint["validated"] or not (run_dir / "summary.json").exists():
+    if not checkpoint.content["validated"] or not (run_dir / "summary.json").exists():
         return  # what comes after the last step is still to be done
-    step, patience = checkpoint["step"], trainer.patience
+    step, patience = checkpoint.content["step"], trainer.patience
     if step >= trainer.max_steps:
         raise RunError(
             f"the run {run_dir} is finished: it has made all {step} steps. To train it longer: "
             f"resume={run_dir} trainer.max_steps={2 * step}"
         )
-    worse = checkpoint["callbacks"]["Validation"]["worse"]
+    worse = checkpoint.validations_without_better
     if patience is not None and worse >= patience:
         raise RunError(
             f"the run {run_dir} stopped early after step {step}: {worse} validations brought no "

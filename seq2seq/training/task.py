@@ -5,34 +5,27 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seq2seq.config import OptimConfig
 from seq2seq.data.collate import Batch
 from seq2seq.model.translation_model import TranslationModel
-from seq2seq.training.loss import translation_loss
+from seq2seq.training.loss import LossSums, translation_loss
 
 
 class TranslationTask(nn.Module):
-    """Maps a batch to sums of its losses; `trainer.py` divides them by the number of tokens."""
+    """Maps a batch to sums of its losses; `trainer.py` divides them by the number of tokens.
 
-    def __init__(self, model: TranslationModel, optim: OptimConfig):
+    DDP wants all that uses weights inside the `forward` of the module it wraps, and the loss uses
+    those of the output layer.
+    """
+
+    def __init__(self, model: TranslationModel, label_smoothing: float):
         super().__init__()
-        self.model, self.optim = model, optim
+        self.model, self.label_smoothing = model, label_smoothing
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Sums over the real target tokens of a batch of training.
-
-        Returns:
-            What is minimised, with gradient; the negative log-likelihood in nats, without.
-        """
+    def forward(self, batch: Batch) -> LossSums:
         hidden_BTD = self.model(batch.source, batch.source_real, batch.target_in)
-        sums = translation_loss(
-            self.model,
-            hidden_BTD,
-            batch.labels,
-            self.optim.label_smoothing,
-            num_tokens=batch.target_tokens,
+        return translation_loss(
+            self.model, hidden_BTD, batch.labels, self.label_smoothing, batch.target_tokens
         )
-        return sums.smoothed, sums.nll
 
 
 def validation_nll(model: TranslationModel, batch: Batch) -> Tensor:

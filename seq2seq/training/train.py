@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.fabric import Fabric
 from torch import nn
 
 from seq2seq.bundle.bundle import Bundle
@@ -23,7 +24,6 @@ from seq2seq.callbacks.profile import Profile
 from seq2seq.callbacks.progress import Progress
 from seq2seq.callbacks.samples import Samples
 from seq2seq.callbacks.throughput import Throughput
-from seq2seq.callbacks.validation import Validation
 from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
@@ -32,9 +32,10 @@ from seq2seq.files import replace_text
 from seq2seq.model import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.provenance import Provenance, note_start
-from seq2seq.trackers import make_trackers, require_package
+from seq2seq.trackers import Tracker, make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import (
+    Checkpoint,
     SaveTimer,
     check_settings,
     newest_checkpoint,
@@ -67,6 +68,7 @@ from seq2seq.training.run_folder import (
     write_settings,
 )
 from seq2seq.training.trainer import Trainer, make_trainer
+from seq2seq.training.validation import Validation
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,6 @@ def train(config: TrainConfig) -> float:
         UserError: something the user gave cannot be used.
         Interrupted: a signal stopped it; its state is saved.
     """
-    # The machine
     t, first = config.trainer, process_rank() == 0
     accelerator = choose_accelerator(t)
     claim_device(accelerator)
@@ -88,90 +89,109 @@ def train(config: TrainConfig) -> float:
     set_up_process(accelerator, first)
 
     folder, settings = open_run(config), plain_settings(config)
+    writes = first and not config.dry_run
     with ExitStack() as open_files:
-        if writes := first and not config.dry_run:
+        if writes:
             open_files.enter_context(locked(folder))
             if not config.resume:
                 begin_run(config, folder)
             open_files.enter_context(LogFile(folder / "train.log"))
-
-        # What the run begins with, and the data
         with forget_empty_run(folder, new=writes and not config.resume):
             if writes and config.resume:
                 make_up_for_report(folder)
-            found = find_state(config, folder, settings)
-            state = None if found is None else found[1]
-            bundle = initial_bundle(config) if config.init_from and state is None else None
+            checkpoint = find_checkpoint(config, folder, settings)
+            bundle = initial_bundle(config) if config.init_from and checkpoint is None else None
             torch.manual_seed(config.seed)
             data = open_data(config, known_vocabularies(config, folder, bundle))
-            if first and data.prepared is not None:
+            if first:
                 draw_data(data.prepared.folder)
-            given, config = config, in_steps(config, data)
-            if state is not None:
-                require_unfinished(folder, state, config.trainer)
+            config_in_steps = in_steps(config, data)
+            if checkpoint is not None:
+                require_unfinished(folder, checkpoint, config_in_steps.trainer)
 
-        # The model
         model = make_model(config, data, bundle, whole=first or t.strategy != "fsdp")
         attention = describe_attention(config.model, accelerator, precision)
         numbers = f"{precision} ({why})" if why else precision
         device = f"{describe_device(accelerator)}, {numbers}; attention: {attention}"
         if first:
-            announce(config, folder, data, model, device)
+            announce(config_in_steps, folder, data, model, device)
         if config.dry_run:
             if first:
-                dry_run(config, data, model, accelerator, precision)
+                dry_run(config_in_steps, data, model, accelerator, precision)
             return math.nan
-        origin = note_beginning(given, folder, data, model, device) if first else None
-
-        # The processes, and training
+        shown = dict[str, Any]()  # beside the curves
+        if first:
+            origin = note_beginning(config, folder, data, model, device)
+            shown = {**settings, "run": origin.facts(attention)}
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
         fabric.launch()
         run = Run(folder, settings, precision)
-        step, validated = (0, True) if state is None else (state["step"], state["validated"])
-        trackers = []
-        if origin is not None:
-            known = {**settings, "run": origin.facts(attention)}
-            trackers = make_trackers(config.logger, folder, known, step, validated=validated)
-        validation = make_validation(config, run, data)
-        trainer = make_trainer(
-            config,
-            model,
-            fabric,
-            run,
-            validation=validation,
-            skipped_steps=SkippedSteps(run, t, data),
-            checkpoints=SaveTimer(config.checkpoint.every_n_steps, config.checkpoint.every_minutes),
-            callbacks=make_callbacks(config, run, data, validation),
-            trackers=trackers,
-        )
-        started = time.monotonic()
-        with plain_disk_errors(folder), plain_memory_errors(config, trainer):
-            trainer.fit(data, found)
-        if first:
-            finish(config, trainer, validation, time.monotonic() - started)
-        return max(validation.best, validation.average)
+        return fit(config_in_steps, run, fabric, model, data, checkpoint, shown)
 
 
-def find_state(
+def fit(
+    config: TrainConfig,
+    run: Run,
+    fabric: Fabric,
+    model: TranslationModel,
+    data: TranslationData,
+    checkpoint: Checkpoint | None,
+    shown: dict[str, Any],
+) -> float:
+    """Train a model to the end of its run; returns the best validation BLEU.
+
+    Args:
+        config: its lengths in steps.
+        fabric: launched.
+        data: prepared.
+        checkpoint: to go on from.
+        shown: what trackers show of the run beside its curves.
+    """
+    first, trackers = run.processes.rank == 0, list[Tracker]()
+    if first:
+        content = {"step": 0, "validated": True} if checkpoint is None else checkpoint.content
+        place = int(content["step"]), bool(content["validated"])
+        trackers = make_trackers(config.logger, run.folder, shown, *place)
+    validation, saving = make_validation(config, run, data), config.checkpoint
+    trainer = make_trainer(
+        config,
+        model,
+        fabric,
+        run,
+        validation=validation,
+        skipped_steps=SkippedSteps(run, config.trainer, data),
+        save_timer=SaveTimer(saving.every_n_steps, saving.every_minutes),
+        callbacks=make_callbacks(config, run, data, validation),
+        trackers=trackers,
+    )
+    started = time.monotonic()
+    with plain_disk_errors(run.folder), plain_memory_errors(config, trainer):
+        trainer.fit(data, checkpoint)
+    if first:
+        finish(config, trainer, validation, time.monotonic() - started)
+    return max(validation.best, validation.average)
+
+
+def find_checkpoint(
     config: TrainConfig, folder: Path, settings: dict[str, Any]
-) -> tuple[Path, dict[str, Any]] | None:
-    """The newest checkpoint of a run that goes on, and what it holds; None if there is none.
+) -> Checkpoint | None:
+    """Read the newest checkpoint of a run that goes on; None if there is none.
 
     Raises:
         RunError: all checkpoints are damaged, or made with other settings.
     """
-    checkpoint = newest_checkpoint(folder) if config.resume else None
-    if checkpoint is None:
+    path = newest_checkpoint(folder) if config.resume else None
+    if path is None:
         return None
-    state = read_checkpoint(checkpoint)
-    check_settings(checkpoint, state["settings"], settings)
-    return checkpoint, state
+    checkpoint = read_checkpoint(path)
+    check_settings(path, checkpoint.content["settings"], settings)
+    return checkpoint
 
 
 def known_vocabularies(
     config: TrainConfig, folder: Path, bundle: Bundle | None
 ) -> Vocabularies | None:
-    """Those of a bundle, or of a run that goes on; None = they are still to be made.
+    """The vocabularies of a bundle, or of a run that goes on; None = they are still to be made.
 
     A run that was killed early may have none yet, or one of two.
     """
@@ -211,7 +231,7 @@ def draw_data(folder: Path) -> None:
 def make_model(
     config: TrainConfig, data: TranslationData, bundle: Bundle | None, whole: bool
 ) -> TranslationModel:
-    """With new weights or those of a bundle; if it is not to be whole, without memory for them."""
+    """The model, with new weights or those of a bundle; unless `whole`, without memory for them."""
     torch.manual_seed(config.seed)
     with torch.device("cpu" if whole else "meta"):
         model = build_model(config.model, *data.vocabularies.sizes)
@@ -268,7 +288,10 @@ def make_callbacks(
 
 
 def finish(config: TrainConfig, trainer: Trainer, validation: Validation, seconds: float) -> None:
-    """Write `<run>/summary.json` and the report, tell the trackers, and say what to do next."""
+    """Tell the trackers, write `<run>/summary.json` and the report, and say what to do next.
+
+    With its summary a run is finished: one that was killed before goes on with its end.
+    """
     run_dir, best = trainer.run.folder, max(validation.best, validation.average)
     summary = {
         "steps": trainer.step,
@@ -278,6 +301,8 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
         **({"average": validation.summary} if validation.summary else {}),
         "seconds": round(seconds, 1),
     }
+    for tracker in trainer.trackers:
+        tracker.finish(summary, run_dir / "bundle")
     with plain_disk_errors(run_dir):
         replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     averaged = validation.average > validation.best
@@ -292,8 +317,6 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
         shlex.join(["translate", "--model", str(run_dir), "hello world"]),
     )
     write_run_report(run_dir)
-    for tracker in trainer.trackers:
-        tracker.finish(summary, run_dir / "bundle")
 
 
 def make_up_for_report(run_dir: Path) -> None:

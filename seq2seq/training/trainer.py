@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,28 +15,28 @@ from torch.distributed.fsdp import FSDPModule
 from torch.optim import AdamW
 
 from seq2seq.callbacks import Callback
-from seq2seq.callbacks.validation import Validation
-from seq2seq.config import TrainConfig, TrainerConfig
+from seq2seq.config import OptimConfig, TrainConfig, TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
 from seq2seq.training.checkpointing import (
+    Checkpoint,
     SaveTimer,
     restore,
     restore_random_state,
     save,
 )
 from seq2seq.training.compilation import compile_model
-from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, SkippedSteps
 from seq2seq.training.optim import make_optimizer, make_schedule
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import full_tensor
 from seq2seq.training.stopping import Interrupted
 from seq2seq.training.task import TranslationTask
-from seq2seq.training.timing import Timer, Times
+from seq2seq.training.timing import Timer
+from seq2seq.training.validation import Validation
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +45,16 @@ def make_trainer(
     config: TrainConfig, model: TranslationModel, fabric: Fabric, run: Run, **parts: Any
 ) -> Trainer:
     """The trainer of these settings, whose lengths are steps; `parts` are what watches the run."""
-    task = TranslationTask(model, config.optim)
-    max_tokens, seed = config.data.max_tokens, config.seed
-    return Trainer(fabric, task, run, config.trainer, max_tokens=max_tokens, seed=seed, **parts)
-
-
-def trainer_alone(
-    config: TrainConfig, model: TranslationModel, accelerator: str, precision: str
-) -> Trainer:
-    """One that trains in this process and keeps nothing, so that its steps can be measured."""
-    run = Run(Path(os.devnull), {}, precision)
-    return make_trainer(config, model, make_fabric(accelerator, precision), run)
+    return Trainer(
+        fabric,
+        TranslationTask(model, config.optim.label_smoothing),
+        run,
+        config.trainer,
+        optim=config.optim,
+        max_tokens=config.data.max_tokens,
+        seed=config.seed,
+        **parts,
+    )
 
 
 class Trainer:
@@ -70,14 +66,15 @@ class Trainer:
 
     Args:
         fabric: launched; starts processes, places tensors, knows the precision.
-        task: the losses of a batch, and the settings of the optimiser.
+        task: the losses of a batch.
         run: its folder, what its processes tell each other, and signals.
         config: settings of the loop, its lengths in steps.
+        optim: settings of the optimiser, its schedule and the moving average.
         max_tokens: budget of a batch; only brings the summed loss near 1, the range of fp16.
         seed: of the run; made into those of processes that have no random state to go on with.
         validation: scores the model; None = no validation.
         skipped_steps: reports them; None = they are only skipped.
-        checkpoints: when the state is saved; None = never.
+        save_timer: when the state is saved; None = never.
         callbacks: told of each moment, in this order.
         trackers: where rows of figures go.
 
@@ -90,6 +87,8 @@ class Trainer:
         batch: the one that is being trained on; None in validation.
         skipped: () whether the last update was left out, on the device.
         compiled: whether torch.compile worked.
+        saved_steps: after which whole checkpoints were written or, by an earlier start, read.
+        shards_step, shard_sums: the shards on the disk; None without FSDP.
     """
 
     def __init__(
@@ -99,49 +98,50 @@ class Trainer:
         run: Run,
         config: TrainerConfig,
         *,
+        optim: OptimConfig,
         max_tokens: int,
         seed: int = 1,
         validation: Validation | None = None,
         skipped_steps: SkippedSteps | None = None,
-        checkpoints: SaveTimer | None = None,
+        save_timer: SaveTimer | None = None,
         callbacks: Sequence[Callback] = (),
         trackers: Sequence[Tracker] = (),
     ):
         self.fabric, self.task, self.run, self.config = fabric, task, run, config
         self.max_tokens, self.seed = max_tokens, seed
         self.validation, self.skipped_steps = validation, skipped_steps
-        self.checkpoints, self.callbacks, self.trackers = checkpoints, callbacks, trackers
+        self.save_timer, self.callbacks, self.trackers = save_timer, callbacks, trackers
         self.step, self.max_steps = 0, int(config.max_steps)
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
         self._row: dict[str, Any] = {}
         self._judged = 0  # the step whose verdict is to be read
-        self.shards_step: int | None = None  # whose shards are on the disk
+        self.saved_steps: list[int] = []
+        self.shards_step: int | None = None
+        self.shard_sums: dict[str, list[int]] | None = None
 
         self.module = fabric.setup_module(task)
         self.model, self.device = task.model, fabric.device
         self.sharded = isinstance(self.model, FSDPModule)
-        self.optimizer = make_optimizer(self.model, task.optim, self.model.config.d_model)
-        self.schedule = make_schedule(self.optimizer, task.optim, self.max_steps)
+        self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
+        self.schedule = make_schedule(self.optimizer, optim, self.max_steps)
         self.timer = Timer(self.device)
         self.compiled = config.compile and compile_model(
             self.model, self.device, self._forward_backward
         )
-        self.ema = EMA(self.model, task.optim.ema) if task.optim.ema else None
+        self.ema = EMA(self.model, optim.ema) if optim.ema else None
         self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
         # A fused AdamW can leave a step out by itself; else the host waits for the judgement.
         on_gpu = self.device.type == "cuda" and not self.sharded and self.scaler is None
         self.skips_on_device = on_gpu and isinstance(self.optimizer, AdamW)
 
-    def fit(
-        self, data: TranslationData, checkpoint: tuple[Path, dict[str, Any]] | None = None
-    ) -> None:
+    def fit(self, data: TranslationData, checkpoint: Checkpoint | None = None) -> None:
         """Train to the end.
 
         Args:
             data: prepared.
-            checkpoint: the state to go on from: its file, and what `read_checkpoint` found there.
+            checkpoint: the state to go on from.
 
         Raises:
             Interrupted: a signal came; the state is saved.
@@ -160,13 +160,10 @@ class Trainer:
             for callback in self.callbacks:
                 callback.on_train_end(self)
 
-    def _begin(
-        self, data: TranslationData, checkpoint: tuple[Path, dict[str, Any]] | None
-    ) -> Iterator[Batch]:
+    def _begin(self, data: TranslationData, checkpoint: Checkpoint | None) -> Iterator[Batch]:
         """Restore the state, open the data, and make up for a validation that was broken off."""
         self.data = data
-        content = None if checkpoint is None else checkpoint[1]
-        self.step = 0 if content is None else content["step"]
+        self.step = 0 if checkpoint is None else checkpoint.content["step"]
         self.run.processes.require_same(self.step, "checkpoints", self.run.folder)
         data.consumer = Consumer(
             self.fabric.global_rank,
@@ -178,20 +175,20 @@ class Trainer:
         )
         if checkpoint is not None:
             log.info("resuming    after step %d", self.step)
-            restore(self, *checkpoint)
+            restore(self, checkpoint)
         batches = iter(data.train_dataloader())
         if self.validation is not None:
             self.validation.begin(self.step)
         for callback in self.callbacks:
             callback.on_train_start(self)
         # Last, since opening loaders and trackers may have drawn numbers.
-        restore_random_state(self, content)
-        if content is not None and not content["validated"] and self.validation is not None:
+        restore_random_state(self, checkpoint)
+        if checkpoint is not None and not checkpoint.content["validated"] and self.validation:
             log.info("the validation after step %d was not finished: again", self.step)
             self._validate()
             self._save(validated=True)
-        if self.checkpoints is not None:
-            self.checkpoints.saved_at = time.monotonic()
+        if self.save_timer is not None:
+            self.save_timer.saved()
         self.timer.restart()
         return batches
 
@@ -216,12 +213,6 @@ class Trainer:
         self.step += 1
         self.timer.step_done()
         return used
-
-    def timed_step(self, batches: Iterator[Batch]) -> tuple[list[Batch], Times]:
-        """The same, and how long it took; waits for the GPU."""
-        before = self.timer.read()
-        used = self.train_step(batches)
-        return used, self.timer.read() - before
 
     def _forward_backward(self, batch: Batch, sync: bool = True) -> Tensor:
         """Add a batch to the gradients; returns its summed loss and negative log-likelihood (2,).
@@ -263,6 +254,7 @@ class Trainer:
         return values
 
     def _step_unless_bad(self, nll: Tensor, norm: Tensor) -> None:
+        """Let the optimiser update the weights, unless the step is judged to be bad."""
         if self._overflowed(nll, norm):
             self.skipped = torch.ones_like(self.skipped)  # the scaler skips it, and scales less
         else:
@@ -302,7 +294,7 @@ class Trainer:
         process asks itself after the step.
         """
         first = self.run.processes.rank == 0
-        late = first and self.checkpoints is not None and self.checkpoints.is_late()
+        late = first and self.save_timer is not None and self.save_timer.is_late()
         return self.run.processes.start_all_reduce_max(self.run.stop.signal, late)
 
     def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
@@ -323,7 +315,7 @@ class Trainer:
         validate_now = self.validation is not None and (
             self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
         )
-        save_now = self.checkpoints is not None and self.checkpoints.is_due(self.step)
+        save_now = self.save_timer is not None and self.save_timer.is_due(self.step)
         save_now = bool(save_now or validate_now or signal or late)
         if save_now:
             self._report_last_verdict()  # a GPU's is else read one step later; it may end the run
@@ -339,11 +331,10 @@ class Trainer:
             self._save(validated=True)  # ... and again after it
 
     def _save(self, validated: bool) -> None:
-        if self.checkpoints is None:
-            return
-        with self.timer.excluded():
-            save(self, validated)
-        self.checkpoints.saved_at = time.monotonic()
+        if self.save_timer is not None:
+            with self.timer.excluded():
+                save(self, validated)
+            self.save_timer.saved()
 
     def _validate(self) -> None:
         assert self.validation is not None
@@ -354,7 +345,6 @@ class Trainer:
                 self.validation.validate(self)
                 for callback in self.callbacks:
                     callback.on_validation_end(self)
-            self.model.train()
             self.write_row()
 
     # Figures

@@ -49,11 +49,14 @@ if way == "compile":
 with torch.device("meta" if way == "fsdp" and dist.get_rank() else "cpu"):
     model = tiny_transformer(**sizes)
 run = Run(Path(os.devnull), {}, "bf16-mixed")
-task = TranslationTask(model, OptimConfig(lr=0.001, warmup_steps=2))
+optim = OptimConfig(lr=0.001, warmup_steps=2)
+task = TranslationTask(model, optim.label_smoothing)
 config = TrainerConfig(
     max_steps=4, accumulate=2, compile=way == "compile", gradient_clip=0.0, val_every_n_steps=9
 )
-trainer = Trainer(fabric, task, run, config, max_tokens=64, validation=TinyValidation())
+trainer = Trainer(
+    fabric, task, run, config, optim=optim, max_tokens=64, validation=TinyValidation()
+)
 trainer.fit(TinyData())
 tensors = [value for state in trainer.optimizer.state.values() for value in state.values()]
 tensors += trainer.model.parameters()

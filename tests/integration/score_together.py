@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from seq2seq.bundle.bundle import load_bundle
-from seq2seq.callbacks.validation import Validation
 from seq2seq.training.run_folder import Run
+from seq2seq.training.validation import Validation
 
 run_dir, file = map(Path, sys.argv[1:])
 pairs = [tuple(line.split("\t")) for line in file.read_text(encoding="utf-8").splitlines()[1:]]

@@ -102,7 +102,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_the_same(toy_corpus, tmp_p
             continue  # it had ended already
         newest, reached = newest_checkpoint(run_dir), logged_step(run_dir)
         step = step_of(newest) if newest else 0
-        owed = "owed" if newest and not read_checkpoint(newest)["validated"] else ""
+        owed = "owed" if newest and not read_checkpoint(newest).content["validated"] else ""
         finish(start(f"resume={run_dir}"))
         ends.append(end_of(run_dir))
         print(

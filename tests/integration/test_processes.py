@@ -170,7 +170,7 @@ def test_shards_are_validated_and_saved_where_processes_have_unequal_shares(tmp_
     assert (expected["shards"], found["shards"]) == (0, 1)
     newest = newest_checkpoint(tmp_path / "two")
     assert newest is not None
-    assert read_checkpoint(newest)["validated"]
+    assert read_checkpoint(newest).content["validated"]
 
 
 def scored(*command: object) -> list[dict]:

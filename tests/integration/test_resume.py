@@ -142,7 +142,7 @@ def test_a_validation_that_was_broken_off_is_made_up_for(
     assert process.returncode == code, printed
     newest = newest_checkpoint(run_dir)
     assert step_of(newest) == step
-    assert not read_checkpoint(newest)["validated"]
+    assert not read_checkpoint(newest).content["validated"]
     assert f"step {step}: validation BLEU" not in printed
     result = script("train", f"resume={run_dir}")
     assert result.returncode == 0, result.stdout + result.stderr

@@ -82,8 +82,8 @@ def test_a_signal_to_one_stops_both(rank, number, step, unbroken, toy_corpus, tm
     for text in printed:
         assert f"stopped by {number.name} after step {step_of(newest)}; everything is" in text
         assert "Traceback" not in text
-    assert read_checkpoint(newest)["validated"] == (step_of(newest) != 20)
-    assert len(read_checkpoint(newest)["random_states"]) == 2
+    assert read_checkpoint(newest).content["validated"] == (step_of(newest) != 20)
+    assert len(read_checkpoint(newest).content["random_states"]) == 2
     finish(start_two(f"resume={run_dir}"), 0)
     ours, theirs = (torch.load(newest_checkpoint(run), weights_only=True)["model"]
                     for run in (run_dir, unbroken))
@@ -95,7 +95,7 @@ def test_a_signal_to_one_stops_both(rank, number, step, unbroken, toy_corpus, tm
 @pytest.mark.slow
 def test_the_processes_draw_other_numbers_and_one_says_it_goes_on_alone(unbroken, script, tmp_path):
     newest = newest_checkpoint(unbroken)
-    states = read_checkpoint(newest)["random_states"]
+    states = read_checkpoint(newest).content["random_states"]
     assert not states[0]["torch"].equal(states[1]["torch"])
     result = script("train", f"resume={unbroken}", "trainer.devices=1", "trainer.strategy=auto",
                     "trainer.accumulate=2", "trainer.max_steps=32")

@@ -16,7 +16,6 @@ import torch
 from tiny import tiny_transformer
 from tiny_training import TinyData, tiny_batch
 
-from seq2seq.callbacks.validation import Validation
 from seq2seq.config import DecodeConfig, OptimConfig, TrainerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
@@ -27,6 +26,7 @@ from seq2seq.training.run_folder import Run
 from seq2seq.training.stopping import Interrupted
 from seq2seq.training.task import TranslationTask
 from seq2seq.training.trainer import Trainer
+from seq2seq.training.validation import Validation
 
 run_dir, world = Path(sys.argv[1]), int(os.environ.get("WORLD_SIZE", 1))
 fabric = make_fabric("cpu", "32-true", world, 1, "fsdp" if world > 1 else "auto")
@@ -66,16 +66,17 @@ class Scored(Validation):
 def make_trainer() -> Trainer:
     with torch.device("meta" if rank else "cpu"):
         model = tiny_transformer()
-    run = Run(run_dir, {}, "32-true")
+    run, optim = Run(run_dir, {}, "32-true"), OptimConfig(lr=0.01, warmup_steps=2)
     shared = Tokenizer.train(["a b"], 260)
     return Trainer(
         fabric,
-        TranslationTask(model, OptimConfig(lr=0.01, warmup_steps=2)),
+        TranslationTask(model, optim.label_smoothing),
         run,
         TrainerConfig(max_steps=3, accumulate=2 // world, val_every_n_steps=9),
+        optim=optim,
         max_tokens=64,
         validation=Scored(run, [], Vocabularies(shared, shared), DecodeConfig()),
-        checkpoints=SaveTimer(100),
+        save_timer=SaveTimer(100),
     )
 
 
@@ -83,8 +84,7 @@ try:
     make_trainer().fit(Unequal())
 except Interrupted:
     trainer = make_trainer()
-    newest = newest_checkpoint(run_dir)
-    trainer.fit(Unequal(), (newest, read_checkpoint(newest)))
+    trainer.fit(Unequal(), read_checkpoint(newest_checkpoint(run_dir)))
 line = json.dumps({"nll": trainer.metrics["val/nll"], "shards": len(written)})
 if rank == 0:
     os.write(1, (line + "\n").encode())

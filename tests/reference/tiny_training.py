@@ -95,7 +95,9 @@ class KeptFaults:
 def tiny_task(optim: OptimConfig | None = None, **model: Any):
     """The same weights each time."""
     optim = optim or OptimConfig(lr=0.01, warmup_steps=2)
-    return TranslationTask(tiny_transformer(**model), optim)
+    task = TranslationTask(tiny_transformer(**model), optim.label_smoothing)
+    task.optim = optim  # for the trainer
+    return task
 
 
 def tiny_trainer(
@@ -119,11 +121,12 @@ def tiny_trainer(
         (settings if hasattr(TrainerConfig, name) else parts)[name] = value
     if save_every is not None:
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        parts.setdefault("checkpoints", SaveTimer(save_every))
+        parts.setdefault("save_timer", SaveTimer(save_every))
     fabric = fabric or make_fabric("cpu", precision)
-    task.optim = replace(task.optim, ema=ema)
-    config = TrainerConfig(max_steps=steps, **settings)
-    return Trainer(fabric, task, run, config, max_tokens=64, callbacks=callbacks, **parts)
+    config, optim = TrainerConfig(max_steps=steps, **settings), replace(task.optim, ema=ema)
+    return Trainer(
+        fabric, task, run, config, optim=optim, max_tokens=64, callbacks=callbacks, **parts
+    )
 
 
 def tiny_fit(
@@ -137,7 +140,7 @@ def tiny_fit(
 ) -> Trainer:
     """Train to the end, from a checkpoint or from the beginning."""
     trainer = tiny_trainer(task, steps, callbacks, **options)
-    found = None if checkpoint is None else (checkpoint, read_checkpoint(checkpoint))
+    found = None if checkpoint is None else read_checkpoint(checkpoint)
     trainer.fit(TinyData() if data is None else data, found)
     return trainer
 

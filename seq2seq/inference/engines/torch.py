@@ -20,7 +20,7 @@ from seq2seq.decoding.forced import forced_attention, forced_log_probs
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request
 from seq2seq.decoding.search import search
-from seq2seq.decoding.step import Ensemble, ModelStep, StepModel
+from seq2seq.decoding.step import Ensemble, ModelStep, Searchable
 from seq2seq.errors import UserError, nearest
 from seq2seq.inference.engines import Loaded, Progress, device_number
 from seq2seq.model.optimize import optimize_for_inference
@@ -58,7 +58,7 @@ class TorchEngine:
         self.heads = list(heads) or [AttentionHead() for _ in models]
         self.max_length = min(model.config.max_length for model in models)
         steps = [graph_step(model) if cuda_graphs else ModelStep(model) for model in models]
-        self._step: StepModel[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
+        self._step: Searchable[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
         self._device = next(models[0].parameters()).device
         # Asked for once: while a search runs in several threads, each has but one.
         self._workers = torch.get_num_threads() if self._device.type == "cpu" else 1

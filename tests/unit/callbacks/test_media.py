@@ -13,9 +13,9 @@ from seq2seq.callbacks import media as media_file
 from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.callbacks.media import PICTURES, Media, confidence_page, row
 from seq2seq.callbacks.samples import Samples
-from seq2seq.callbacks.validation import Validation
 from seq2seq.trackers import Histogram, Tracker
 from seq2seq.training.run_folder import Run
+from seq2seq.training.validation import Validation
 
 PAIRS = [("a man reads", "un homme lit"), ("the house", "la maison"), ("", ""),
          ("the big old house is here " * 9, "la grande maison " * 9)]  # fmt: skip

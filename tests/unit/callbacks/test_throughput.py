@@ -50,7 +50,7 @@ def logged(tmp_path, clock):
     (tmp_path / "checkpoints").mkdir()
     trainer = tiny_fit(
         tiny_task(), [Throughput(), Slow()], STEPS, val_every_n_steps=STEPS + 1,
-        run_dir=tmp_path, checkpoints=SaveTimer(2), accumulate=2, log_every_n_steps=STEPS,
+        run_dir=tmp_path, save_timer=SaveTimer(2), accumulate=2, log_every_n_steps=STEPS,
         data=SlowBatches(),
     )  # fmt: skip
     return trainer.metrics

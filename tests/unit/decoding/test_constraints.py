@@ -19,7 +19,7 @@ from seq2seq.decoding.constraints import (
     apply_constraints,
 )
 from seq2seq.decoding.history import History
-from seq2seq.decoding.request import Request
+from seq2seq.decoding.request import OutputLimits, Request
 from seq2seq.decoding.search import make_constraints, search
 from seq2seq.errors import RequestError
 
@@ -238,7 +238,8 @@ def test_an_output_that_cannot_go_on_is_cut_off_there_without_marks(strategy):
 
 def test_only_the_rules_that_a_batch_needs_are_made():
     def kinds(request, **changes):
-        made = make_constraints([Request([3]), request], [(0, 9)] * 2, DecodeConfig(**changes))
+        limits = [OutputLimits(0, 9)] * 2
+        made = make_constraints([Request([3]), request], limits, DecodeConfig(**changes))
         return [type(rule).__name__ for rule in made]
 
     always = ["MinLength"]

@@ -134,7 +134,7 @@ def decode_in_chunks(model, target_RT, state, chunks):
 def test_cached_steps_are_the_full_decoding(kind, chunks):
     model = double_transformer(**kind)
     memory = model.encode(SOURCE, SOURCE_REAL)
-    state = model.start_from(memory, SOURCE_ALLOWED)
+    state = model.start(SOURCE, SOURCE_REAL)
     stepwise = decode_in_chunks(model, TARGET, state, chunks)
     assert_close(stepwise, model.decode(TARGET, memory, SOURCE_ALLOWED), **CLOSE)
     assert state.length == 7
@@ -150,7 +150,7 @@ def test_cached_steps_in_any_chunks_are_the_full_decoding(kind, chunks):
     target = random_ids(5, 2, sum(chunks))
     with torch.no_grad():
         memory = model.encode(SOURCE, SOURCE_REAL)
-        state = model.start_from(memory, SOURCE_ALLOWED)
+        state = model.start(SOURCE, SOURCE_REAL)
         stepwise = decode_in_chunks(model, target, state, chunks)
         assert_close(stepwise, model.decode(target, memory, SOURCE_ALLOWED), **CLOSE)
 
@@ -161,7 +161,7 @@ def test_beams_that_share_a_source_equal_copies_of_the_source(kind, chunks):
     model = double_transformer(**kind)
     memory = model.encode(SOURCE, SOURCE_REAL)
     beams = random_ids(6, 2 * 3, 4)
-    state = model.start_from(memory, SOURCE_ALLOWED)
+    state = model.start(SOURCE, SOURCE_REAL)
     copies = [tensor.repeat_interleave(3, dim=0) for tensor in (memory, SOURCE_ALLOWED)]
     expected = model.decode(beams, *copies)
     assert_close(decode_in_chunks(model, beams, state, chunks), expected, **CLOSE)
@@ -171,7 +171,7 @@ def test_beams_that_share_a_source_equal_copies_of_the_source(kind, chunks):
 def test_a_search_may_exchange_and_drop_hypotheses_between_steps(kind):
     model = double_transformer(**kind)
     memory = model.encode(SOURCE, SOURCE_REAL)
-    state = model.start_from(memory, SOURCE_ALLOWED)
+    state = model.start(SOURCE, SOURCE_REAL)
     start = random_ids(7, 2, 1)
     model.decode_step(start, state)
     rows = torch.tensor([0, 0, 1, 1])  # two beams for each sentence
@@ -188,12 +188,21 @@ def test_a_search_may_exchange_and_drop_hypotheses_between_steps(kind):
     assert_close(stepped, model.decode(history, *copies)[:, -1:], **CLOSE)
 
 
+@every_kind
+def test_sources_that_are_read_in_groups_of_like_length_are_those_of_one_batch(kind):
+    model = double_transformer(**kind)
+    lengths = [7, 1, 3, 9, 2, 8, 4, 6, 5] * 4
+    source, real = random_ids(1, len(lengths), 9), real_positions(lengths)
+    found = model._encode_by_length(source, real)
+    assert_close(found[real], model.encode(source, real)[real], **CLOSE)
+    assert found.isfinite().all()
+
+
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_max_length_can_be_used_up_and_not_passed(positions):
     model = tiny_transformer(positions=positions, max_length=8)
     ids, real = random_ids(1, 1, 9), torch.ones(1, 9, dtype=torch.bool)
-    memory = model.encode(ids[:, :8], real[:, :8])
-    state = model.start_from(memory, None)
+    state = model.start(ids[:, :8], real[:, :8])
     model.decode_step(ids[:, :8], state)
     with pytest.raises(ValueError, match="position 8 lies past the model's limit of 8 tokens"):
         model.decode_step(ids[:, 8:], state)

@@ -60,7 +60,7 @@ def train(run_dir: Path, steps: int, diary: Callback, every: int = 3, minutes=No
     torch.manual_seed(1)
     tiny_fit(
         task, [diary], steps, val_every_n_steps=4, checkpoint=newest_checkpoint(run_dir),
-        run_dir=run_dir, checkpoints=SaveTimer(every, minutes), **options,
+        run_dir=run_dir, save_timer=SaveTimer(every, minutes), **options,
     )  # fmt: skip
     return task
 
@@ -113,7 +113,7 @@ def test_a_run_that_died_goes_on_as_if_it_had_not(unbroken, tmp_path, diary, fro
     assert second.drawn == whole.drawn
     for name, value in weights(task).items():
         assert value.equal(expected[name]), name
-    assert read_checkpoint(newest_checkpoint(tmp_path))["validated"]
+    assert read_checkpoint(newest_checkpoint(tmp_path)).content["validated"]
 
 
 def test_twice_is_no_problem_either(unbroken, tmp_path):
@@ -148,7 +148,7 @@ def said(caplog) -> list[str]:
 
 def test_another_precision_is_said(tmp_path, caplog):
     train(tmp_path, 4, Diary())
-    state = read_checkpoint(newest_checkpoint(tmp_path))
+    state = read_checkpoint(newest_checkpoint(tmp_path)).content
     assert state["precision"] == "32-true"
     train(tmp_path, 5, Diary())
     assert said(caplog) == []
@@ -162,7 +162,7 @@ def test_another_precision_is_said(tmp_path, caplog):
 
 def test_weights_of_another_model_are_named(tmp_path):
     train(tmp_path, 4, Diary())
-    state = read_checkpoint(newest_checkpoint(tmp_path))
+    state = read_checkpoint(newest_checkpoint(tmp_path)).content
     state["model"]["output.weight"] = torch.zeros(3, 5)
     write_checkpoint(checkpoint_path(tmp_path, 4), state)
     with pytest.raises(RunError, match=r"(?s)belongs to another model .* for output.*3, 5"):
@@ -210,7 +210,7 @@ def test_a_signal_that_comes_as_a_validation_begins_leaves_it_owed(tmp_path):
 
     with pytest.raises(Interrupted, match="after step 4"):
         train(tmp_path, 7, Signal(), validation=Late())
-    assert not read_checkpoint(newest_checkpoint(tmp_path))["validated"]
+    assert not read_checkpoint(newest_checkpoint(tmp_path)).content["validated"]
 
 
 def test_processes_that_found_different_checkpoints_do_not_start(tmp_path, monkeypatch):
@@ -223,11 +223,18 @@ def test_processes_that_found_different_checkpoints_do_not_start(tmp_path, monke
     assert f"{said}machines read the same folder, then go on: python" in str(error.value)
 
 
-def test_the_first_save_removes_what_a_killed_one_left(tmp_path):
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "step-00000002.partial").write_bytes(b"half of it")
-    train(tmp_path, 4, Diary())
-    assert {path.suffix for path in (tmp_path / "checkpoints").iterdir()} == {".ckpt"}
+@pytest.mark.parametrize(
+    ("damaged", "diary", "every", "kept"),
+    [(7, Diary(die_in_validation=8), 100, [6, 8]), (8, Diary(die_after_step=7), 7, [6, 7])],
+    ids=["older than the next", "newer than the next"],
+)
+def test_a_damaged_checkpoint_is_never_the_reserve(tmp_path, damaged, diary, every, kept):
+    train(tmp_path, damaged, Diary())
+    assert [step_of(path) for path in checkpoint_files(tmp_path)] == [6, damaged]
+    checkpoint_path(tmp_path, damaged).write_bytes(b"cut off")
+    with pytest.raises(SystemExit):
+        train(tmp_path, 20, diary, every=every)
+    assert [step_of(path) for path in checkpoint_files(tmp_path)] == kept
 
 
 def test_an_error_of_one_process_ends_all_with_its_message(monkeypatch):

@@ -18,7 +18,8 @@ from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
-from seq2seq.trackers import make_trackers
+from seq2seq.files import atomic_write
+from seq2seq.trackers import Tracker, make_trackers
 from seq2seq.training import run_folder, train
 from seq2seq.training.run_folder import begin_run, forget_empty_run, locked
 from seq2seq.training.train import (
@@ -88,6 +89,40 @@ def test_a_run_killed_between_two_vocabularies_makes_both_again(tmp_path):
     assert found.content_hash() == both.content_hash()
     (tmp_path / "tokenizer.target.json").unlink()
     assert known_vocabularies(config, tmp_path, None) is None
+
+
+def test_trackers_have_the_results_before_the_run_counts_as_finished(tmp_path):
+    """A run that was killed while they took them does its end again."""
+
+    class Killed(Tracker):
+        def finish(self, summary, bundle):
+            raise KeyboardInterrupt
+
+    trainer = SimpleNamespace(step=2, trackers=[Killed()], run=SimpleNamespace(folder=tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        finish(toy_settings(), trainer, VALIDATION, 1.0)
+    assert not (tmp_path / "summary.json").exists()
+
+
+@pytest.mark.parametrize("part", ["", "checkpoints", "snapshots", "metrics/version_0"])
+def test_what_a_killed_save_left_goes_before_the_next_begins(tmp_path, part):
+    """The room it takes may be what was missing."""
+    (tmp_path / part).mkdir(parents=True, exist_ok=True)
+    killed = atomic_write(tmp_path / part / "step-00000008.ckpt")
+    killed.__enter__()
+    assert list((tmp_path / part).iterdir())
+    with locked(tmp_path):
+        assert [path.name for path in (tmp_path / part).iterdir() if path.suffix] == []
+
+
+def test_shards_that_have_no_checkpoint_go_before_the_next_save_begins(tmp_path):
+    whole, stray = (tmp_path / "checkpoints" / f"step-0000000{step}.shards" for step in (4, 8))
+    for shards in (whole, stray):
+        shards.mkdir(parents=True)
+    whole.with_suffix(".ckpt").touch()
+    with locked(tmp_path):
+        assert whole.exists()
+        assert not stray.exists()
 
 
 # Folders that a new run may take

@@ -8,12 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-import torch
-from safetensors.torch import save_file
 from tiny_training import tiny_fit, tiny_task, weights
 
 from seq2seq.bundle import averaging
-from seq2seq.callbacks.validation import Validation
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
@@ -22,6 +19,7 @@ from seq2seq.training.averaging import Snapshots
 from seq2seq.training.checkpointing import checkpoint_path
 from seq2seq.training.distributed import Processes
 from seq2seq.training.run_folder import Run
+from seq2seq.training.validation import Validation
 
 
 class Scripted(Validation):
@@ -244,8 +242,8 @@ def test_half_written_snapshots_are_not_taken_for_snapshots(tmp_path):
 
 def test_averages_keep_the_precision_of_many_small_differences(tmp_path):
     """A sum in 32 bits would lose them."""
-    values = [1.0 + n * 2**-23 for n in range(100)]
-    files = [tmp_path / f"{number}.safetensors" for number in range(100)]
-    for file, value in zip(files, values, strict=True):
-        save_file({"w": torch.tensor([value])}, file)
-    assert averaging.average_weights(files)["w"].item() == np.float32(np.mean(values))
+    values = np.float32(1 + np.arange(100) * 2.0**-23)
+    paths = [tmp_path / f"{n}.safetensors" for n in range(100)]
+    for path, value in zip(paths, values, strict=True):
+        safetensors.numpy.save_file({"w": value[None]}, path)
+    assert averaging.average_weights(paths)["w"].item() == np.float32(values.mean(dtype=np.double))

@@ -58,12 +58,12 @@ class Validation:
 
     Attributes:
         best, best_step: best BLEU so far, and after which step.
-        latest: that of the last validation.
+        latest: BLEU of the last validation.
         worse: validations since the best.
         average: BLEU of the bundle, if it is an average of several steps.
         summary: of the average at the end; None if there is none.
         head: the attention of the bundle that aligns best.
-        translations: those of the last validation, in the order of the pairs.
+        translations: of the last validation, in the order of the pairs.
         signature: says how BLEU is computed.
         seconds: that the last search took all processes together.
     """
@@ -234,7 +234,6 @@ class Validation:
         if shipped:
             self.ship(model, steps[-1], score, averaged=[f"step {step}" for step in steps])
             self.average = score
-        model.train()
         fill(model, raw)
         self.summary = {"steps": steps, "val_bleu": round(score, 4), "shipped": shipped}
         trainer.log({"val/bleu_of_average": score})
