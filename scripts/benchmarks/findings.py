@@ -138,7 +138,7 @@ def wild_batches() -> None:
 
 
 def much_padding() -> None:
-    from seq2seq.callbacks import throughput
+    from seq2seq.training.callbacks import throughput
 
     work = throughput.work
 

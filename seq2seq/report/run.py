@@ -12,13 +12,13 @@ from typing import Any
 import yaml
 from jinja2 import TemplateError
 
-from seq2seq.callbacks.samples import read_samples
 from seq2seq.config import migrated
 from seq2seq.data.report import Report
 from seq2seq.errors import RunError
 from seq2seq.evaluation.record import Evaluation, records_of
 from seq2seq.findings import Finding, Record, findings
 from seq2seq.provenance import DATA_REPORT, Provenance
+from seq2seq.report.samples import read_samples
 from seq2seq.trackers.csv import METRICS, Points, read_curves
 
 REMEDY = "restore it, or delete it to do without"

@@ -8,12 +8,12 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from seq2seq.callbacks.samples import Sample
 from seq2seq.errors import UserError
 from seq2seq.evaluation.metrics import chrf_scores
 from seq2seq.evaluation.record import Evaluation
 from seq2seq.evaluation.scores import Texts, stored_texts
 from seq2seq.report.run import Run
+from seq2seq.report.samples import Sample
 from seq2seq.text import evenly
 
 SENTENCES = 240  # of all evaluations of a page

@@ -16,14 +16,6 @@ from lightning.fabric import Fabric
 from torch import nn
 
 from seq2seq.bundle.bundle import Bundle
-from seq2seq.callbacks import Callback
-from seq2seq.callbacks.findings import Findings
-from seq2seq.callbacks.gradient_norms import GradientNorms
-from seq2seq.callbacks.media import Media
-from seq2seq.callbacks.profile import Profile
-from seq2seq.callbacks.progress import Progress
-from seq2seq.callbacks.samples import Samples
-from seq2seq.callbacks.throughput import Throughput
 from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
@@ -34,6 +26,14 @@ from seq2seq.model.translation_model import TranslationModel
 from seq2seq.provenance import Provenance, note_start
 from seq2seq.trackers import Tracker, make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
+from seq2seq.training.callbacks import Callback
+from seq2seq.training.callbacks.findings import Findings
+from seq2seq.training.callbacks.gradient_norms import GradientNorms
+from seq2seq.training.callbacks.media import Media
+from seq2seq.training.callbacks.profile import Profile
+from seq2seq.training.callbacks.progress import Progress
+from seq2seq.training.callbacks.samples import Samples
+from seq2seq.training.callbacks.throughput import Throughput
 from seq2seq.training.checkpointing import (
     Checkpoint,
     SaveTimer,

@@ -14,13 +14,13 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.optim import AdamW
 
-from seq2seq.callbacks import Callback
 from seq2seq.config import OptimConfig, TrainConfig, TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
+from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import (
     Checkpoint,
     SaveTimer,

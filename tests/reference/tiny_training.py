@@ -13,10 +13,10 @@ import torch
 from lightning.fabric import Fabric
 from tiny import random_ids, tiny_transformer
 
-from seq2seq.callbacks import Callback
 from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.datamodule import Consumer
+from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import SaveTimer, read_checkpoint
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss_spikes import Verdict

@@ -9,8 +9,8 @@ import torch
 from tiny import tiny_transformer
 from tiny_training import tiny_fit, tiny_task, weights
 
-from seq2seq.callbacks import Callback
 from seq2seq.training.averaging import EMA
+from seq2seq.training.callbacks import Callback
 
 
 class Watch(Callback):

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_training import KeptFaults, Recorder, TinyData, tiny_fit, tiny_task, tiny_trainer
 
-from seq2seq.callbacks import Callback
 from seq2seq.errors import RunError
+from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import newest_checkpoint, step_of
 from seq2seq.training.loss_spikes import (
     GOOD,

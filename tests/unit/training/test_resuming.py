@@ -11,9 +11,9 @@ import pytest
 import torch
 from tiny_training import TinyValidation, tiny_fit, tiny_task, weights
 
-from seq2seq.callbacks import Callback
 from seq2seq.errors import RunError
 from seq2seq.training import checkpointing
+from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import (
     SaveTimer,
     checkpoint_files,

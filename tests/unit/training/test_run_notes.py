@@ -13,14 +13,14 @@ import pytest
 from conftest import toy_settings
 from filelock import FileLock
 
-from seq2seq.callbacks.findings import Findings
-from seq2seq.callbacks.gradient_norms import GradientNorms
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.files import atomic_write
 from seq2seq.trackers import Tracker, make_trackers
 from seq2seq.training import run_folder, train
+from seq2seq.training.callbacks.findings import Findings
+from seq2seq.training.callbacks.gradient_norms import GradientNorms
 from seq2seq.training.run_folder import begin_run, forget_empty_run, locked
 from seq2seq.training.train import (
     finish,

@@ -7,8 +7,8 @@ import math
 import pytest
 from tiny_training import tiny_fit, tiny_task
 
-from seq2seq.callbacks import Callback
-from seq2seq.callbacks.gradient_norms import GradientNorms, block
+from seq2seq.training.callbacks import Callback
+from seq2seq.training.callbacks.gradient_norms import GradientNorms, block
 
 
 class Unclipped(Callback):

@@ -1,7 +1,7 @@
-"""What happens around the steps of training: validation, records of it, progress, figures.
+"""What watches the steps of training: records of validations, progress, figures, findings.
 
 The trainer (`training/trainer.py`) calls each callback at the moments of `Callback`, in the order
-of its list. Start with `validation.py`, which is no `Callback`: the trainer runs it, and then the
+of its list. Validation is no callback (`training/validation.py`): the trainer runs it, and then the
 callbacks watch.
 """
 

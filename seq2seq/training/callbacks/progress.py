@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from seq2seq.callbacks import Callback
 from seq2seq.data.collate import Batch
+from seq2seq.training.callbacks import Callback
 from seq2seq.training.validation import Validation
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ import pytest
 import sacrebleu
 from tiny_training import tiny_fit, tiny_task
 
-from seq2seq.callbacks import samples
-from seq2seq.callbacks.samples import Samples, read_samples
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.translation import Translation
+from seq2seq.report.samples import read_samples
+from seq2seq.training.callbacks import samples
+from seq2seq.training.callbacks.samples import Samples
 from seq2seq.training.run_folder import Run
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tiny_bundle import tiny_bundle, translator_of
 
-from seq2seq.callbacks import media as media_file
-from seq2seq.callbacks.gradient_norms import GradientNorms
-from seq2seq.callbacks.media import PICTURES, Media, confidence_page, row
-from seq2seq.callbacks.samples import Samples
 from seq2seq.trackers import Histogram, Tracker
+from seq2seq.training.callbacks import media as media_file
+from seq2seq.training.callbacks.gradient_norms import GradientNorms
+from seq2seq.training.callbacks.media import PICTURES, Media, confidence_page, row
+from seq2seq.training.callbacks.samples import Samples
 from seq2seq.training.run_folder import Run
 from seq2seq.training.validation import Validation
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from tiny_training import TinyData, tiny_batch, tiny_fit, tiny_task, tiny_trainer
 
-from seq2seq.callbacks import Callback
-from seq2seq.callbacks.throughput import Throughput
 from seq2seq.model.flops import BatchSize, training_flops
+from seq2seq.training.callbacks import Callback
+from seq2seq.training.callbacks.throughput import Throughput
 from seq2seq.training.checkpointing import SaveTimer
 from seq2seq.training.hardware import dense_peak
 from seq2seq.training.timing import Times

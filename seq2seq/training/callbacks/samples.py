@@ -1,19 +1,4 @@
-"""What validation translated: some sentences in `<run>/samples.jsonl`, figures to the trackers.
-
-A line of the file for each validation:
-
-    {"step": 500, "bleu": 23.1, "sentences": [...], "worst": [...]}
-
-`sentences` are the same through the whole run, from short to long; `worst` have the lowest chrF2
-of that validation, the worst first. Each sentence has
-
-    index            its place in the validation set, from 0
-    source, reference, hypothesis
-    score            log probability of the hypothesis, divided by a function of its length
-    chrf             chrF2 of the sentence
-    tokens           subwords of the hypothesis, without marks
-    token_log_probs  log probability of each, then of the end mark if it was written
-"""
+"""What validation translated: some sentences in `<run>/samples.jsonl`, figures to the trackers."""
 
 from __future__ import annotations
 
@@ -24,22 +9,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq.callbacks import Callback
 from seq2seq.data.corpus import Pair
 from seq2seq.evaluation.metrics import chrf_scores, length_ratio
 from seq2seq.files import replace_text
 from seq2seq.inference.text.fallback import degenerate
 from seq2seq.inference.translation import Translation
+from seq2seq.report.samples import SAMPLES, read_samples
 from seq2seq.text import evenly
+from seq2seq.training.callbacks import Callback
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
     from seq2seq.training.validation import Validation
 
 log = logging.getLogger(__name__)
-
-NAME = "samples.jsonl"
-Sample = dict[str, Any]  # a line of the file, or a sentence of it
 
 
 class Samples(Callback):
@@ -95,27 +78,9 @@ class Samples(Callback):
             earlier = [line for line in read_samples(self.run_dir) if line["step"] < step]
             self.lines = [*earlier, latest]
             text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.lines)
-            replace_text(self.run_dir / NAME, text)
+            replace_text(self.run_dir / SAMPLES, text)
         except OSError as error:  # the run is worth more
             log.warning("the samples of step %d could not be kept: %s", step, error)
-
-
-def read_samples(run_dir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's file, less those that a power cut or a full disk damaged."""
-    file = run_dir / NAME
-    if not file.is_file():
-        return []
-    found = []
-    # Texts may hold what Python takes for the end of a line, too.
-    for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            entry = json.loads(line)
-            whole = type(entry["step"]) is int and isinstance(entry["sentences"], list)
-        except (ValueError, KeyError, TypeError):
-            continue
-        if whole:
-            found.append(entry)
-    return found
 
 
 def sentence(row: int, pair: Pair, found: Translation, chrf: float) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from torch.distributed.fsdp import FSDPModule
 
 from seq2seq import trackers
-from seq2seq.callbacks import Callback
-from seq2seq.callbacks.gradient_norms import GradientNorms
-from seq2seq.callbacks.samples import Samples
 from seq2seq.decoding.forced import forced_attention
 from seq2seq.html_page import render, visible
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.text import evenly, normaliser
 from seq2seq.trackers import Histogram, Picture, Table
+from seq2seq.training.callbacks import Callback
+from seq2seq.training.callbacks.gradient_norms import GradientNorms
+from seq2seq.training.callbacks.samples import Samples
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from seq2seq.callbacks import Callback
 from seq2seq.data.collate import Batch
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.training.callbacks import Callback
 from seq2seq.training.sharding import full_tensor
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from tiny_training import tiny_fit, tiny_task
 
-from seq2seq.callbacks import progress
-from seq2seq.callbacks.progress import Progress
+from seq2seq.training.callbacks import progress
+from seq2seq.training.callbacks.progress import Progress
 
 VALIDATION = SimpleNamespace(best=41.25, best_step=7)
 BATCH = SimpleNamespace(target_tokens=9)

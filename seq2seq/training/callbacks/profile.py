@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from torch.profiler import profile, schedule
 
-from seq2seq.callbacks import Callback
 from seq2seq.data.collate import Batch
+from seq2seq.training.callbacks import Callback
 from seq2seq.training.timing import Times
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import re
 
 from tiny_training import tiny_fit, tiny_task
 
-from seq2seq.callbacks.profile import STEPS, WARM_UP, Profile
+from seq2seq.training.callbacks.profile import STEPS, WARM_UP, Profile
 
 
 def fit(folder, steps):

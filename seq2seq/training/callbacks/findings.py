@@ -6,14 +6,14 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seq2seq.callbacks import Callback
-from seq2seq.callbacks.samples import Samples
 from seq2seq.data.pipeline import prepared_pairs
 from seq2seq.data.report import Report
 from seq2seq.evaluation.training_text import compare
 from seq2seq.findings import Finding, Record, findings
 from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
+from seq2seq.training.callbacks import Callback
+from seq2seq.training.callbacks.samples import Samples
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from seq2seq.callbacks import Callback
 from seq2seq.data.collate import Batch
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.model.translation_model import TranslationModel
+from seq2seq.training.callbacks import Callback
 from seq2seq.training.hardware import dense_peak, peak_memory
 from seq2seq.training.timing import Times
 

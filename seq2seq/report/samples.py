@@ -1,0 +1,43 @@
+"""What validation translated: some sentences of each, in `<run>/samples.jsonl`.
+
+A line of the file for each validation:
+
+    {"step": 500, "bleu": 23.1, "sentences": [...], "worst": [...]}
+
+`sentences` are the same through the whole run, from short to long; `worst` have the lowest chrF2
+of that validation, the worst first. Each sentence has
+
+    index            its place in the validation set, from 0
+    source, reference, hypothesis
+    score            log probability of the hypothesis, divided by a function of its length
+    chrf             chrF2 of the sentence
+    tokens           subwords of the hypothesis, without marks
+    token_log_probs  log probability of each, then of the end mark if it was written
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+SAMPLES = "samples.jsonl"
+Sample = dict[str, Any]  # a line of the file, or a sentence of it
+
+
+def read_samples(run_dir: Path) -> list[Sample]:
+    """The lines of a run's file, less those that a power cut or a full disk damaged."""
+    file = run_dir / SAMPLES
+    if not file.is_file():
+        return []
+    found = []
+    # Texts may hold what Python takes for the end of a line, too.
+    for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            entry = json.loads(line)
+            whole = type(entry["step"]) is int and isinstance(entry["sentences"], list)
+        except (ValueError, KeyError, TypeError):
+            continue
+        if whole:
+            found.append(entry)
+    return found
