@@ -63,7 +63,8 @@ def test_a_resumed_run_is_one_that_never_stopped(script, toy_corpus, recurrent_r
 def test_it_learns_is_resumed_and_scored(script, toy_corpus, recurrent_run):
     result = script("evaluate", f"bundle={recurrent_run}", f"data.path={toy_corpus}", "data=files")
     assert result.returncode == 0, result.stderr
-    record = Evaluation.read(recurrent_run / "evaluation" / "files-test" / "evaluation.json")
+    [file] = recurrent_run.glob("evaluation/files-test-*/evaluation.json")
+    record = Evaluation.read(file)
     assert record.score("BLEU").value > 60
     assert json.loads((recurrent_run / "summary.json").read_text())["steps"] == 400
 

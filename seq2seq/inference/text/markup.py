@@ -293,7 +293,7 @@ class _Writer:
     def _span(self, element: Element, low: int, high: int, taken: Sequence[Span]) -> Span:
         """The units that belong to an element; start = end if it stands before a unit."""
         inside = self._inside(element)
-        if len(inside) == len(self.source_units):  # all of the sentence
+        if len(inside) == len(self.source_units) and not taken:  # all of the sentence
             return low, high
         free = [i for i in range(low, high) if not any(a <= i < b for a, b in taken)]
         if inside and free:

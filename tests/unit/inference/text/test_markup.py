@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seq2seq.data.tokenizer import Tokenizer
@@ -205,6 +206,7 @@ NESTED = st.builds(
     st.lists(st.sampled_from(["un", "l'", "chien", ",", " ", "."]), max_size=9),
     st.randoms(use_true_random=False),
 )
+@example(["<b><b>a</b><b>dog </b></b>"], ["un"], random.Random(0))  # two elements in one word
 def test_all_markup_comes_back_and_the_text_stays(parts, words, rng):
     """Whatever the weights are: everything once, the words untouched, elements still nested."""
     source = "".join(parts)
