@@ -109,8 +109,10 @@ def _run(options: ServeOptions) -> None:
         for translator in (one.quick, one.exact):  # now, as the first search takes long
             translator.translate(["hello world"])
         print(f"serve: {one.name} translates {' to '.join(one.languages)}", file=sys.stderr)
-    logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.CRITICAL)
-    logging.getLogger("seq2seq.serving").setLevel(logging.INFO)
+    logging.getLogger("seq2seq.inference").setLevel(logging.CRITICAL)  # whose notes quote texts
+    log = logging.getLogger("seq2seq.serving")
+    log.addHandler(logging.StreamHandler(sys.stdout))
+    log.setLevel(logging.INFO)
     app = make_app(models, limits, keys=keys, glossaries=glossaries, workers=chosen.workers,
                    origins=options.cors)  # fmt: skip
     config = uvicorn.Config(

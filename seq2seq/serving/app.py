@@ -125,9 +125,12 @@ async def _answer(request: Request, routes: Mapping[str, Route]) -> Response:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """What Starlette refuses, such as a path that is not there."""
+    """What Starlette refuses: a path or a method that is not there, a form that is none."""
     assert isinstance(error, HTTPException)
-    response = error_response(request.url.path, Refused(error.status_code, error.detail))
+    path, detail = request.url.path, error.detail
+    if error.status_code == 404:
+        detail = f"{path} is not served here: see docs/serving.md"
+    response = error_response(path, Refused(error.status_code, detail))
     response.headers.update(error.headers or {})
     return response
 

@@ -116,11 +116,7 @@ async def make_glossary(call: Call) -> dict[str, Any]:
 
 
 def _entries(asked: NewGlossary) -> dict[str, str]:
-    """The phrases of a new glossary.
-
-    Raises:
-        Refused: a line of it is no pair of phrases, or one comes twice.
-    """
+    """The phrases of a new glossary; refused if a line is no pair, or a phrase comes twice."""
     wrong = "Invalid glossary entries provided"
     how: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     rows = csv.reader(io.StringIO(asked.entries), **how if asked.entries_format == "tsv" else {})
@@ -181,10 +177,6 @@ async def glossary_pairs(call: Call) -> dict[str, list[dict[str, str]]]:
     ]}  # fmt: skip
 
 
-async def not_served(call: Call) -> None:
-    raise Refused(404, f"{call.request.url.path} is not served here: see docs/serving.md")
-
-
 _ONE = "/v2/glossaries/{glossary_id}"
 ROUTES = [
     Route("POST", "/v2/translate", "Translate texts", translate, DeepLRequest,
@@ -199,7 +191,4 @@ ROUTES = [
     Route("GET", _ONE, "One of them", one_glossary, None, dict[str, Any]),
     Route("GET", f"{_ONE}/entries", "Its phrases", entries, None, str),
     Route("DELETE", _ONE, "Delete it", delete_glossary, status=204),
-    *(Route(method, path, "Not served", not_served, open=True, listed=False)
-      for path in ("/v2/document{rest:path}", "/v2/write/{rest:path}", "/v3/{rest:path}")
-      for method in ("GET", "POST", "PUT", "PATCH", "DELETE")),
 ]  # fmt: skip

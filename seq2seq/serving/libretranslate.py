@@ -108,16 +108,10 @@ async def health(call: Call) -> dict[str, str]:
     return {"status": "ok"}
 
 
-async def disabled(call: Call) -> None:
-    raise Refused(403, "Files translation and suggestions are disabled on this server.")
-
-
 ROUTES = [
     Route("POST", "/translate", "Translate a text or a list", translate, LibreRequest, LibreAnswer),
     Route("POST", "/detect", "Tell the language of a text", detect, LibreText, list[Detected]),
     Route("GET", "/languages", "The languages", languages, None, list[dict[str, Any]], open=True),
     Route("GET", "/frontend/settings", "Limits", settings, None, dict[str, Any], open=True),
     Route("GET", "/health", "Whether the server runs", health, None, dict[str, str], open=True),
-    Route("POST", "/translate_file", "Not served", disabled, open=True),
-    Route("POST", "/suggest", "Not served", disabled, open=True),
 ]

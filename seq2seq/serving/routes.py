@@ -48,7 +48,6 @@ class Route:
         gives: type of the answer.
         status: of a good answer.
         open: whether it answers without a key.
-        listed: whether the OpenAPI document has it.
     """
 
     method: str
@@ -59,7 +58,6 @@ class Route:
     gives: Any = None
     status: int = 200
     open: bool = False
-    listed: bool = True
 
     async def respond(self, service: Service, request: Request) -> Response:
         """Answer, or stop as soon as the client has gone or the time is over.

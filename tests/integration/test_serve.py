@@ -193,8 +193,8 @@ def test_what_is_not_served_says_so(address):
             ask()
     for path in ("translate_file", "suggest"):
         answer = httpx.post(f"{address}/{path}", files={"file": b"x"})
-        assert answer.status_code == 403
-        assert "disabled on this server" in answer.json()["error"]
+        assert answer.status_code == 404
+        assert answer.json()["error"] == f"/{path} is not served here: see docs/serving.md"
 
 
 # Keys and limits
