@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import sys
@@ -109,6 +110,8 @@ def _run(options: ServeOptions) -> None:
         for translator in (one.quick, one.exact):  # now, as the first search takes long
             translator.translate(["hello world"])
         print(f"serve: {one.name} translates {' to '.join(one.languages)}", file=sys.stderr)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: looking through it for garbage doubles a request's cost
     logging.getLogger("seq2seq.inference").setLevel(logging.CRITICAL)  # whose notes quote texts
     log = logging.getLogger("seq2seq.serving")
     log.addHandler(logging.StreamHandler(sys.stdout))

@@ -136,14 +136,14 @@ def test_a_fault_of_one_text_is_no_fault_of_those_beside_it():
 
 def test_a_long_queue_is_left_in_no_time():
     async def scenario(batcher, recorder, first):
-        groups = [batcher.submit("a", ["x"] * 2000, {"beam": n}) for n in range(10)]
+        groups = [batcher.submit("a", ["x"] * 2000, {}) for _ in range(10)]
         started = time.perf_counter()
-        for group in groups:
-            for answer in group:
+        for group in reversed(groups):
+            for answer in reversed(group):
                 answer.cancel()
         while batcher.waiting:
             await asyncio.sleep(0)
-        assert time.perf_counter() - started < 1.5  # it was a minute when each looked at all others
+        assert time.perf_counter() - started < 1  # seconds when each looked at all others
 
     run(scenario, queue=10**6)
 
