@@ -1,6 +1,6 @@
 """Load on a server: python -m benchmarks.serve http://127.0.0.1:5000 --texts english.txt
 
-Start the server on other cores than this: taskset -c 0,1 seq2seq serve --quiet. Needs httpx. Prints
+Start the server on other cores than this: taskset -c 0,1 seq2seq serve > log. Needs httpx. Prints
 one JSON line for each measurement.
 """
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gc
 import logging
-import os
 import socket
 import sys
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from seq2seq.cli.options import Command, flat, option, option_of
 from seq2seq.config.checked import Checked, group
 from seq2seq.cores import keep_freed_memory, set_up_libraries
 from seq2seq.errors import RunError
-from seq2seq.serving.settings import Limits
+from seq2seq.serving.limits import Keys, Limits
 
 NEEDED = ("starlette", "uvicorn", "prometheus_client", "pydantic", "python_multipart")
 
@@ -60,10 +60,6 @@ class ServeOptions(Checked, section="option"):
     cors: list[str] = option(
         [], "origin of pages elsewhere that may ask; several times for several, * for any", "ORIGIN"
     )
-    proxy: str | None = option(
-        None, "address of a reverse proxy, which is believed who asks", "ADDRESS"
-    )
-    quiet: bool = option(False, "no log of requests")
     models: ServedModels = group(ServedModels)
     limits: LimitOptions = group(LimitOptions)
 
@@ -98,12 +94,11 @@ def _run(options: ServeOptions) -> None:
     set_up_libraries()
     keep_freed_memory()
     from seq2seq.serving.glossaries import Glossaries
-    from seq2seq.serving.keys import Keys
 
     limits = Limits(**{k: v for k, v in flat(options.limits).items() if v is not None})
     keys = Keys(options.api_keys, limits.rate)
     glossaries = Glossaries(options.glossaries)
-    listener = _bound(options.host, options.port)
+    listener = _listening(options.host, options.port)
     import uvicorn
 
     from seq2seq.serving.app import make_app
@@ -112,45 +107,36 @@ def _run(options: ServeOptions) -> None:
     chosen = options.models
     models = load(chosen.model, chosen.device, chosen.engine, chosen.precision)
     for one in models:
-        for translator in (one.quick, one.exact()):  # loaded now, as the first search takes long
+        for translator in (one.quick, one.exact):  # now, as the first search takes long
             translator.translate(["hello world"])
-        print(f"serve: {one.name} translates {one.source} to {one.target}", file=sys.stderr)
-    _log(options.quiet)
+        print(f"serve: {one.name} translates {' to '.join(one.languages)}", file=sys.stderr)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: looking through it for garbage doubles a request's cost
+    logging.getLogger("seq2seq.inference").setLevel(logging.CRITICAL)  # whose notes quote texts
+    log = logging.getLogger("seq2seq.serving")
+    log.addHandler(logging.StreamHandler(sys.stdout))
+    log.setLevel(logging.INFO)
     app = make_app(models, limits, keys=keys, glossaries=glossaries, workers=chosen.workers,
                    origins=options.cors)  # fmt: skip
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False,
-        proxy_headers=options.proxy is not None, forwarded_allow_ips=options.proxy or "",
-        timeout_graceful_shutdown=round(limits.timeout) + 5, lifespan="on",
+        app, log_config=None, access_log=False, server_header=False, lifespan="on",
+        timeout_graceful_shutdown=round(limits.timeout) + 5,
     )  # fmt: skip
-    listener.listen()  # from now on who connects waits, and is not refused
     address = "{}:{}".format(*listener.getsockname()[:2])
     print(f"serve: open http://{address}", file=sys.stderr, flush=True)
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket at an address; nobody can connect before the models are there."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket whose connections wait until the models are there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener.bind((host, port))
+        return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise RunError(
             f"cannot listen at {host}:{port} ({error.strerror}): it is taken, or not of this "
             "machine. Give another --port or --host"
         ) from error
-    return listener
-
-
-def _log(quiet: bool) -> None:
-    """Requests to standard output; of the translator nothing, as its notes quote texts."""
-    logging.getLogger("seq2seq.inference").setLevel(logging.CRITICAL)
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    own = logging.getLogger("seq2seq.serving")
-    own.addHandler(handler)
-    own.setLevel(logging.ERROR if quiet else logging.INFO)
 
 
 if __name__ == "__main__":

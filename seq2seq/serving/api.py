@@ -6,12 +6,14 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
+from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
 
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError
@@ -19,12 +21,12 @@ from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import cross_attentions
-from seq2seq.serving.models import Model
-from seq2seq.serving.routes import Call, Route, detected
-from seq2seq.serving.service import Refused
+from seq2seq.serving.limits import Refused
+from seq2seq.serving.routes import Call, Route, write_fault
 
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
+SETTINGS = {"split", "typography", "prefix", "terms", "banned", "align", "token_scores"}
 
 
 class Decode(BaseModel):
@@ -45,7 +47,7 @@ class Decode(BaseModel):
     repetition_penalty: Annotated[float, Field(ge=1, le=10)] | None = None
 
 
-class Asked(BaseModel):
+class TranslateRequest(BaseModel):
     """What is to be translated, and how."""
 
     model_config = ConfigDict(extra="forbid")
@@ -58,43 +60,29 @@ class Asked(BaseModel):
     prefix: str = Field("", max_length=1000, description="each translation begins so")
     terms: dict[str, str] = Field({}, max_length=1000, description="phrases and theirs")
     banned: list[str] = Field([], max_length=100, description="phrases that must not come")
-    alignment: bool = Field(False, description="also tell which words translate each other")
-    scores: bool = Field(False, description="also tell how likely each token is, and each word")
+    align: bool = Field(False, alias="alignment", description="tell which words belong together")
+    token_scores: bool = Field(
+        False, alias="scores", description="tell how likely each token is, and each word"
+    )
     stream: bool = Field(False, description="a line of JSON for each line of text, as they come")
     decode: Decode = Decode()
 
-    def settings(self) -> dict[str, Any]:
-        """As `Translator.translate` calls them; what is as by default is left out."""
-        own = {"split": self.split, "typography": self.typography, "prefix": self.prefix,
-               "terms": self.terms, "banned": self.banned, "align": self.alignment,
-               "token_scores": self.scores}  # fmt: skip
-        changed = {name: value for name, value in own.items() if value or name == "split"}
-        return changed | self.decode.model_dump(exclude_none=True)
 
-
-class Word(BaseModel):
+class Word(TypedDict):
     """A word of a translation, and how likely the model found it."""
 
     text: str
     confidence: Share
 
 
-class Answer(BaseModel):
+@dataclass(frozen=True)
+class Answer(Translation):
     """What is told of a translation. Words of alignments are what spaces part, from 0 on."""
 
-    text: str
-    score: float | None = None
-    finished: bool = True
-    tokens: list[str] = []
-    token_scores: list[float] = []
-    words: list[Word] = []
-    alignment: list[tuple[int, int]] = []
-    notes: list[str] = []
-    parts: list[tuple[str, str]] = []
-    alternatives: list[Answer] = []
+    words: list[Word] = field(default_factory=list)
 
 
-class Answers(BaseModel):
+class Answers(TypedDict):
     model: str
     source: str
     target: str
@@ -102,21 +90,24 @@ class Answers(BaseModel):
 
 
 async def translate(call: Call) -> Any:
-    asked: Asked = call.body
+    asked: TranslateRequest = call.body
+    service = call.service
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
     source = asked.source
     if source == "auto":
-        source = (await detected(call.service, " ".join(texts))).pop(0).language
-    model = call.service.models.choose(source, asked.target, asked.model)
+        source = service.detect(" ".join(texts))[0][0]
+    model = service.choose(source, asked.target, asked.model)
+    settings = asked.model_dump(include=SETTINGS, exclude_defaults=True)
+    settings |= asked.decode.model_dump(exclude_none=True)
     if asked.stream:
         lines = [(n, line) for n, text in enumerate(texts) for line in text.split("\n")]
-        only = [line for _, line in lines]
-        answers = call.service.submit(call.client, model, only, asked.settings())
-        body = _streamed([n for n, _ in lines], answers, call.service.limits.timeout)
+        answers = service.submit(call.client, model, [line for _, line in lines], settings)
+        body = _streamed([n for n, _ in lines], answers, service.limits.timeout)
         return StreamingResponse(body, media_type="application/x-ndjson")
-    found = await call.service.translate(call.client, model, texts, asked.settings())
-    return Answers(model=model.name, source=model.source, target=model.target,
-                   translations=[told(one) for one in found])  # fmt: skip
+    found = await service.translate(call.client, model, texts, settings)
+    source, target = model.languages
+    return {"model": model.name, "source": source, "target": target,
+            "translations": [told(one) for one in found]}  # fmt: skip
 
 
 async def _streamed(
@@ -126,20 +117,25 @@ async def _streamed(
     try:
         for number, answer in zip(numbers, answers, strict=True):
             found = told(await asyncio.wait_for(answer, seconds))
-            yield json.dumps({"number": number} | found.model_dump(exclude_none=True)) + "\n"
-    except (UserError, TimeoutError) as error:  # the status has been sent
-        said = str(error) or f"a line took more than {seconds:g} seconds"
+            yield json.dumps({"number": number} | found) + "\n"
+    except Exception as error:  # the status has been sent
+        said = "The server failed: its log says where"
+        if isinstance(error, TimeoutError):
+            said = f"a line took more than {seconds:g} seconds"
+        elif isinstance(error, UserError):
+            said = str(error)
+        else:
+            write_fault("/v1/translate", error)
         yield json.dumps({"error": said}) + "\n"
     finally:
         for answer in answers:
-            answer.cancel()
+            answer.cancel() or answer.exception()  # looked at, so that asyncio logs none
 
 
-def told(one: Translation) -> Answer:
-    """A translation as the API tells it."""
+def told(one: Translation) -> dict[str, Any]:
+    """A translation as the API tells it: an `Answer`."""
     others = [told(other) for other in one.alternatives]
-    # Not checked, which would take longer than all else: these are our own values.
-    return Answer.model_construct(**vars(one) | {"alternatives": others, "words": words(one)})
+    return vars(one) | {"alternatives": others, "words": words(one)}
 
 
 def words(one: Translation) -> list[Word]:
@@ -159,14 +155,11 @@ def words(one: Translation) -> list[Word]:
             next(scores)  # of the end mark before
         word += token_begins
         sums[word - 1] += next(scores)
-    return [Word(text=text, confidence=round(min(1.0, math.exp(total)), 4))
+    return [{"text": text, "confidence": round(min(1.0, math.exp(total)), 4)}
             for text, total in zip(found, sums, strict=True)]  # fmt: skip
 
 
-# Attention
-
-
-class Pair(BaseModel):
+class AttentionRequest(BaseModel):
     """A sentence and its translation."""
 
     model_config = ConfigDict(extra="forbid")
@@ -175,7 +168,7 @@ class Pair(BaseModel):
     model: str | None = None
 
 
-class Attention(BaseModel):
+class Attention(TypedDict):
     """For each layer and head a row for each target token: its weights for the source tokens."""
 
     source: list[str]
@@ -184,52 +177,49 @@ class Attention(BaseModel):
 
 
 async def attention(call: Call) -> Attention:
-    asked: Pair = call.body
-    every = call.service.models.all
-    model = every.get(asked.model) if asked.model else next(iter(every.values()))
+    asked: AttentionRequest = call.body
+    models = call.service.models
+    model = models.get(asked.model or next(iter(models)))
     if model is None:
         raise Refused(400, f"there is no model {asked.model}")
-    if len(asked.text) + len(asked.translation) > call.service.limits.characters:
-        raise Refused(413, f"a pair has at most {call.service.limits.characters} characters")
-    return await run_in_threadpool(_attention, model, asked.text, asked.translation)
+    call.service.count(call.client, [asked.text, asked.translation])
+    async with call.service.threads:
+        return await run_in_threadpool(_attention, model.exact, asked.text, asked.translation)
 
 
-def _attention(model: Model, text: str, translation: str) -> Attention:
-    translator: Translator = model.exact()
+def _attention(translator: Translator, text: str, translation: str) -> Attention:
     engine, both = translator.engine, translator.vocabularies
     if not isinstance(engine, TorchEngine):
-        raise Refused(400, f"the model {model.name} runs on an engine that shows no attention")
-    source = both.source.encode([translator.as_read(text)])[0]
-    target = both.target.encode([translator.as_written(translation)])[0]
+        raise Refused(400, "attention is shown by the engines auto and torch only")
+    [source] = both.source.encode([translator.as_read(text)])
+    [target] = both.target.encode([translator.as_written(translation)])
     if not source or not target or max(len(source), len(target)) >= engine.max_length:
         raise Refused(400, f"attention is shown of a sentence of 1 to {engine.max_length - 1} "
                            "tokens")  # fmt: skip
     network = engine.models[0]
     [(_, maps)] = forced_maps(network, [(source, target)], cross_attentions(network))
-    return Attention(
-        source=[*both.source.tokens(source), "</s>"], target=[*both.target.tokens(target), "</s>"],
-        layers=[weights_HTS.clip(0, 1).round(4).tolist() for weights_HTS in maps],
-    )  # fmt: skip
+    return {
+        "source": [*both.source.tokens(source), "</s>"],
+        "target": [*both.target.tokens(target), "</s>"],
+        "layers": [weights_HTS.clip(0, 1).round(4).tolist() for weights_HTS in maps],
+    }
 
 
-# Models
-
-
-class Described(BaseModel):
+class ModelNamed(TypedDict):
     name: str
     source: str
     target: str
 
 
-async def models(call: Call) -> list[Described]:
-    return [Described(name=one.name, source=one.source, target=one.target)
-            for one in call.service.models.all.values()]  # fmt: skip
+async def models(call: Call) -> list[ModelNamed]:
+    return [{"name": one.name, "source": one.languages[0], "target": one.languages[1]}
+            for one in call.service.models.values()]  # fmt: skip
 
 
 ROUTES = [
     Route("POST", "/v1/translate", "Translate texts, and tell all that is known of them",
-          translate, Asked, Answers),
-    Route("POST", "/v1/attention", "What each layer and head looked at", attention, Pair,
-          Attention),
-    Route("GET", "/v1/models", "The models and their languages", models, None, list[Described]),
+          translate, TranslateRequest, Answers),
+    Route("POST", "/v1/attention", "What each layer and head looked at", attention,
+          AttentionRequest, Attention),
+    Route("GET", "/v1/models", "The models and their languages", models, None, list[ModelNamed]),
 ]  # fmt: skip

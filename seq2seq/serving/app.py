@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
-import traceback
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -24,18 +26,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seq2seq.data.cleaning import language_detector
 from seq2seq.serving import api, deepl, libretranslate
 from seq2seq.serving.glossaries import Glossaries
-from seq2seq.serving.keys import Keys
-from seq2seq.serving.models import Model, Models
+from seq2seq.serving.limits import Keys, Limits, Refused
+from seq2seq.serving.models import Model
 from seq2seq.serving.openapi import document
-from seq2seq.serving.routes import Route, error_response
-from seq2seq.serving.service import Metrics, Refused, Service
-from seq2seq.serving.settings import Limits
-
-log = logging.getLogger("seq2seq.serving")
+from seq2seq.serving.routes import Route, error_response, write, write_fault
+from seq2seq.serving.service import Service
 
 PAGE = Path(__file__).with_name("page")
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 # Files of the page by their paths; no other file is ever read for a request.
 FILES = {"/": "index.html", "/attention": "attention.html"} | {
     f"/{name}": name for name in ("app.js", "attention.js", "common.js", "style.css")
@@ -53,6 +54,7 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 APIS = [*api.ROUTES, *libretranslate.ROUTES, *deepl.ROUTES]
 
 
@@ -73,40 +75,34 @@ def make_app(
         workers: batches of a model that run at the same time.
         origins: of pages elsewhere that may ask from a browser; "*" for any.
     """
-    metrics = Metrics()
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
 
     @asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:
-        batching = {"batch": limits.batch, "wait": limits.wait / 1000, "queue": limits.queue}
-        served = Models(models, workers=workers, ran=metrics.ran, **batching)
-        waiting = Gauge("seq2seq_waiting_characters", "In queues", registry=metrics.registry)
-        waiting.set_function(lambda: sum(one.waiting for one in served.batchers.values()))
-        app.state.service = Service(
-            served, limits, keys or Keys(None, limits.rate), glossaries or Glossaries(), metrics
-        )
+        await asyncio.to_thread(language_detector)  # which takes half a second to load
+        app.state.service = Service(models, limits, keys or Keys(None, limits.rate),
+                                    glossaries or Glossaries(), registry, workers)  # fmt: skip
         yield
-        app.state.service = None
-        await asyncio.gather(*(one.close() for one in served.batchers.values()))
+        await app.state.service.close()
 
+    middleware = [Middleware(_Observed, registry=registry)]
+    if origins:
+        headers = ["authorization", "content-type"]
+        middleware.append(Middleware(CORSMiddleware, allow_origins=list(origins),
+                                     allow_methods=["*"], allow_headers=headers))  # fmt: skip
     return Starlette(
-        routes=[*_paths(), *_pages(), *_operation()],
+        routes=[*_apis(), *_pages(), *_operation(registry)],
         lifespan=running,
-        exception_handlers={HTTPException: _http},
-        middleware=[Middleware(_Observed, metrics=metrics), *_cors(origins)],
+        exception_handlers={HTTPException: _refuse},
+        middleware=middleware,
     )
-
-
-def _cors(origins: Sequence[str]) -> list[Middleware]:
-    if not origins:
-        return []
-    return [Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["*"],
-                       allow_headers=["authorization", "content-type"])]  # fmt: skip
 
 
 # Routes
 
 
-def _paths() -> list[StarletteRoute]:
+def _apis() -> list[StarletteRoute]:
     """One for each path, whatever methods it has: any other gets 405 and the list of them."""
     methods: dict[str, dict[str, Route]] = {}
     for route in APIS:
@@ -118,28 +114,39 @@ def _paths() -> list[StarletteRoute]:
 async def _answer(request: Request, routes: Mapping[str, Route]) -> Response:
     route = routes["GET" if request.method == "HEAD" else request.method]
     try:
-        return await route(request.app.state.service, request)
+        return await route.respond(request.app.state.service, request)
     except Refused as error:
         return error_response(route.path, error)
     except HTTPException:
         raise
     except Exception as error:
-        _write(logging.ERROR, "fault", path=route.path, **_place(error))
+        write_fault(route.path, error)
         return error_response(route.path, Refused(500, "The server failed: its log says where"))
 
 
-def _pages() -> list[StarletteRoute]:
-    async def send(request: Request, content: bytes, kind: str) -> Response:
-        return Response(content, media_type=kind)
+async def _refuse(request: Request, error: Exception) -> Response:
+    """What Starlette refuses: a path or a method that is not there, a form that is none."""
+    assert isinstance(error, HTTPException)
+    path, detail = request.url.path, error.detail
+    if error.status_code == 404:
+        detail = f"{path} is not served here: see docs/serving.md"
+    response = error_response(path, Refused(error.status_code, detail))
+    response.headers.update(error.headers or {})
+    return response
 
-    kinds = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+
+async def _send(request: Request, content: bytes, kind: str) -> Response:
+    return Response(content, media_type=kind)
+
+
+def _pages() -> list[StarletteRoute]:
     return [
-        StarletteRoute(path, partial(send, content=file.read_bytes(), kind=kinds[file.suffix]))
+        StarletteRoute(path, partial(_send, content=file.read_bytes(), kind=KINDS[file.suffix]))
         for path, file in ((path, PAGE / name) for path, name in FILES.items())
     ]
 
 
-def _operation() -> list[StarletteRoute]:
+def _operation(registry: CollectorRegistry) -> list[StarletteRoute]:
     """For whoever runs the server."""
     described = document(APIS)
 
@@ -147,12 +154,10 @@ def _operation() -> list[StarletteRoute]:
         return PlainTextResponse("ok\n")
 
     async def ready(request: Request) -> Response:
-        batchers = request.app.state.service.models.batchers.values()
-        full = any(one.full for one in batchers)
+        full = request.app.state.service.full
         return PlainTextResponse("busy\n" if full else "ok\n", 503 if full else 200)
 
     async def metrics(request: Request) -> Response:
-        registry = request.app.state.service.metrics.registry
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     async def openapi(request: Request) -> Response:
@@ -162,34 +167,13 @@ def _operation() -> list[StarletteRoute]:
     return [StarletteRoute(f"/{name}", answer) for name, answer in answers.items()]
 
 
-# Errors
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    response = error_response(request.url.path, Refused(error.status_code, error.detail))
-    response.headers.update(error.headers or {})
-    return response
-
-
-def _place(error: Exception) -> dict[str, Any]:
-    """Where a fault was; its message may hold a text, which no log is to have."""
-    frames = traceback.extract_tb(error.__traceback__)[-5:]
-    at = [f"{one.filename}:{one.lineno}" for one in frames]
-    return {"kind": type(error).__name__, "at": at}
-
-
-def _write(level: int, event: str, **fields: Any) -> None:
-    """A line of the log."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    log.log(level, json.dumps({"time": now, "event": event, **fields}))
-
-
 class _Observed:
     """Adds the headers, counts and logs: no text, and no path but that of a route."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics):
-        self._app, self._metrics = app, metrics
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry):
+        self._app = app
+        self._seconds = Histogram("seq2seq_request_seconds", "Time of a request",
+                                  ["path", "status"], registry=registry)  # fmt: skip
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -201,18 +185,15 @@ class _Observed:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *own]}
+                message = {**message, "headers": [*message.get("headers", []), *RAW_HEADERS]}
             await send(message)
 
         try:
             await self._app(scope, receive, sent)
         finally:
             seconds = time.perf_counter() - started
-            route = scope.get("route")
-            path = getattr(route, "path", "other")
-            self._metrics.requests.labels(path, status).inc()
-            self._metrics.seconds.labels(path).observe(seconds)
+            path = getattr(scope.get("route"), "path", "other")
+            self._seconds.labels(path, status).observe(seconds)
             client = (scope.get("client") or [""])[0]
-            _write(logging.INFO, "request", method=scope["method"], path=path, status=status,
-                   seconds=round(seconds, 4), client=client)  # fmt: skip
+            write(logging.INFO, "request", method=scope["method"], path=path, status=status,
+                  seconds=round(seconds, 4), client=client)  # fmt: skip

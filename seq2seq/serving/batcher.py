@@ -8,31 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from seq2seq.errors import UserError
 from seq2seq.inference.translation import Translation
+from seq2seq.serving.limits import Refused
 
 Settings = Mapping[str, Any]
 Progress = Callable[[int], object]
 Run = Callable[[Sequence[str], Settings, Progress], list[Translation]]
+Kind = tuple[str, int]  # texts of one kind may share a batch: their settings, and how long they are
 
 SHORT = 256  # characters of a text that any other short one may join
 OVERHEAD = 20  # characters that an empty text counts in the queue
+ROUNDS = 4  # times that a worker waits for others, as long as each time somebody came
 LONGEST_PAUSE = 60  # seconds that a client is told to stay away, at most
-
-
-class QueueFull(Exception):
-    """There is no room for further texts; `seconds` says when to come again."""
-
-    def __init__(self, seconds: int):
-        super().__init__(seconds)
-        self.seconds = seconds
 
 
 class _Abandoned(Exception):
@@ -41,16 +35,12 @@ class _Abandoned(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """A text that waits.
-
-    Attributes:
-        kind: texts of one kind may share a batch: their settings and about how long they are.
-    """
+    """A text that waits."""
 
     client: str
     text: str
     settings: Settings
-    kind: tuple[str, int]
+    kind: Kind
     answer: asyncio.Future[Translation]
 
     @property
@@ -65,26 +55,19 @@ class Batcher:
         run: translates texts with some settings; calls its last argument now and then.
         workers: batches that run at the same time, each in a thread.
         batch: texts of a batch.
-        wait: seconds that a text waits for others while a worker is idle.
+        wait: seconds that a text waits for others while a worker is idle; up to four times as long
+            while others come.
         queue: characters that may wait.
-        ran: is told of each batch how many texts it had and the seconds it took.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        *,
-        workers: int = 1,
-        batch: int = 64,
-        wait: float = 0.005,
-        queue: int = 400_000,
-        ran: Callable[[int, float], object] = lambda texts, seconds: None,
-    ):
+    def __init__(self, run: Run, *, workers: int = 1, batch: int = 64, wait: float = 0.005,
+                 queue: int = 400_000):  # fmt: skip
         self.waiting = 0  # characters
-        self._run, self._ran = run, ran
-        self._batch, self._wait, self._room = batch, wait, queue
+        self._run, self._batch, self._wait, self._room = run, batch, wait, queue
         self._speed = 500.0  # characters in a second, before any was measured
-        self._queues: dict[str, list[Job]] = {}  # of clients, in the order of their turns
+        # Of each client the jobs of each kind; clients and kinds in the order of their turns.
+        self._queues: dict[str, dict[Kind, OrderedDict[Job, None]]] = {}
+        self._jobs = 0
         self._arrived = asyncio.Event()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="translate")
         self._workers = [asyncio.create_task(self._work()) for _ in range(workers)]
@@ -95,32 +78,30 @@ class Batcher:
         """Futures of the translations; one that is cancelled frees its place.
 
         Raises:
-            QueueFull: they do not fit into the queue.
+            Refused: they do not fit into the queue.
         """
-        key = json.dumps(settings)
-        jobs = [
-            Job(client, text, settings, (key, (len(text) // SHORT).bit_length()),
-                asyncio.get_running_loop().create_future())
-            for text in texts
-        ]  # fmt: skip
+        key, new = json.dumps(settings), asyncio.get_running_loop().create_future
+        jobs = [Job(client, text, settings, (key, (len(text) // SHORT).bit_length()), new())
+                for text in texts]  # fmt: skip
         size = sum(job.size for job in jobs)
         if self.waiting and self.waiting + size > self._room:
-            seconds = math.ceil(self.waiting / self._speed)
-            raise QueueFull(min(max(seconds, 1), LONGEST_PAUSE))
+            raise Refused(503, "The server is busy, as too many texts wait: try again later",
+                          min(self.waiting / self._speed, LONGEST_PAUSE))  # fmt: skip
         for job in jobs:
-            self._queues.setdefault(client, []).append(job)
+            kinds = self._queues.setdefault(client, {})
+            kinds.setdefault(job.kind, OrderedDict())[job] = None
             job.answer.add_done_callback(lambda _, job=job: self._leave(job))  # type: ignore[misc]
         self.waiting += size
+        self._jobs += len(jobs)
         if jobs:
             self._arrived.set()
         return [job.answer for job in jobs]
 
-    @property
-    def full(self) -> bool:
-        return self.waiting >= self._room
-
     async def close(self) -> None:
-        """End the workers; what still waits is never answered."""
+        """End the workers; what still waits is cancelled."""
+        for kinds in list(self._queues.values()):
+            for job in [job for jobs in kinds.values() for job in jobs]:
+                job.answer.cancel()
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -128,12 +109,16 @@ class Batcher:
 
     def _leave(self, job: Job) -> None:
         """Take a job out of the queue, if it is still there."""
-        jobs = self._queues.get(job.client, [])
-        if job not in jobs:
+        kinds = self._queues.get(job.client, {})
+        jobs = kinds.get(job.kind)
+        if not jobs or job not in jobs:
             return
-        jobs.remove(job)
+        del jobs[job]
+        self._jobs -= 1
         self.waiting -= job.size
         if not jobs:
+            del kinds[job.kind]
+        if not kinds:
             del self._queues[job.client]
         if not self._queues:
             self._arrived.clear()
@@ -143,26 +128,28 @@ class Batcher:
         batch: list[Job] = []
         if not self._queues:
             return batch
-        first = next(iter(self._queues))
-        kind = self._queues[first][0].kind
-        found = True
-        while found and len(batch) < self._batch:
-            found = False
-            for client in list(self._queues)[: self._batch - len(batch)]:
-                job = next((job for job in self._queues[client] if job.kind == kind), None)
-                if job is not None:
-                    self._leave(job)
-                    batch.append(job)
-                    found = True
-        if first in self._queues:  # others come first now
+        first, kinds = next(iter(self._queues.items()))
+        kind = next(iter(kinds))
+        while clients := [one for one, kinds in self._queues.items() if kind in kinds]:
+            for client in clients[: self._batch - len(batch)]:
+                batch.append(next(iter(self._queues[client][kind])))
+                self._leave(batch[-1])
+            if len(batch) == self._batch:
+                break
+        if first in self._queues:  # others come first now, and other kinds
             self._queues[first] = self._queues.pop(first)
+            if kind in kinds:
+                kinds[kind] = kinds.pop(kind)
         return batch
 
     async def _work(self) -> None:
         while True:
             await self._arrived.wait()
-            if sum(map(len, self._queues.values())) < self._batch:
-                await asyncio.sleep(self._wait)
+            before = 0
+            for _ in range(ROUNDS):  # those who were just answered are about to ask again
+                if before < self._jobs < self._batch:
+                    before = self._jobs
+                    await asyncio.sleep(self._wait)
             if batch := self._take():
                 await self._answer(batch)
 
@@ -175,21 +162,19 @@ class Batcher:
         run = asyncio.get_running_loop().run_in_executor
         try:
             found = await run(self._pool, self._run, texts, batch[0].settings, check)
+            answers = list(zip(batch, found, strict=True))
         except _Abandoned:
             return
         except Exception as error:
-            if len(batch) > 1 and not isinstance(error, UserError):  # one text may be at fault
-                for job in batch:
+            left = [job for job in batch if not job.answer.done()]
+            if len(batch) > 1:  # one text may be at fault, which must not be felt by others
+                for job in left:
                     await self._answer([job])
-            else:
-                for job in batch:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
+            elif left:
+                left[0].answer.set_exception(error)
             return
-        seconds = time.perf_counter() - started
-        size = sum(job.size for job in batch)
-        self._speed += 0.2 * (size / max(seconds, 1e-6) - self._speed)
-        self._ran(len(batch), seconds)
-        for job, one in zip(batch, found, strict=True):
+        speed = sum(job.size for job in batch) / max(time.perf_counter() - started, 1e-6)
+        self._speed += 0.2 * (speed - self._speed)
+        for job, one in answers:
             if not job.answer.done():
                 job.answer.set_result(one)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
+from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
 
-from seq2seq.serving.glossaries import MOST, Glossary
-from seq2seq.serving.models import NAMES, Model, NoModel, UnknownLanguage
-from seq2seq.serving.routes import Call, Route, detected
-from seq2seq.serving.service import Refused
+from seq2seq.serving.glossaries import Glossary
+from seq2seq.serving.limits import Refused
+from seq2seq.serving.routes import Call, Route
+from seq2seq.serving.service import NAMES
 
 Flag = Literal["0", "1"] | bool
 Texts = Annotated[
@@ -26,7 +27,12 @@ NOT_SERVED = ("style_id", "custom_instructions", "translation_memory_id", "gloss
               "ignore_tags", "splitting_tags", "non_splitting_tags")  # fmt: skip
 
 
-class Asked(BaseModel):
+def _code(language: str) -> str:
+    """en for EN-GB: variants of a language are the language."""
+    return language.lower().partition("-")[0]
+
+
+class DeepLRequest(BaseModel):
     """`context`, `model_type` and others that change no more than the quality are left unread."""
 
     model_config = ConfigDict(extra="allow")
@@ -35,95 +41,58 @@ class Asked(BaseModel):
     source_lang: str | None = None
     split_sentences: Literal["0", "1", "nonewlines"] | bool = "1"
     preserve_formatting: Flag = Field(False, description="is always true: nothing is corrected")
-    formality: Literal["default", "prefer_more", "prefer_less", "more", "less"] = "default"
+    formality: Literal["default", "prefer_more", "prefer_less"] = "default"
     tag_handling: Literal["xml", "html"] | None = None
     glossary_id: str | None = None
     show_billed_characters: Flag = True
 
 
-class Translated(BaseModel):
+class Translated(TypedDict):
     detected_source_language: str
     text: str
-    billed_characters: int | None = None
+    billed_characters: NotRequired[int]
 
 
-class Translations(BaseModel):
-    translations: list[Translated]
-
-
-async def translate(call: Call) -> Translations:
-    asked: Asked = call.body
+async def translate(call: Call) -> dict[str, list[Translated]]:
+    asked: DeepLRequest = call.body
     for name in NOT_SERVED:
         if (asked.model_extra or {}).get(name):
             raise Refused(400, f"Value for '{name}' not supported: leave it out.")
-    if asked.formality in ("more", "less"):
-        raise Refused(400, "'formality' is not supported for given 'target_lang'.")
     if asked.glossary_id and not asked.source_lang:
         raise Refused(400, "Use of a glossary requires the source_lang parameter to be specified.")
-    if asked.source_lang:
-        source = _code(asked.source_lang)
-    else:
-        source = (await detected(call.service, " ".join(asked.text))).pop(0).language
-    model = _choose(call, source, asked.target_lang)
+    source = _code(asked.source_lang or call.service.detect(" ".join(asked.text))[0][0])
+    model = call.service.choose(source, _code(asked.target_lang))
     settings: dict[str, Any] = {"split": asked.split_sentences not in ("0", False)}
     if asked.glossary_id:
-        settings["terms"] = _terms(call, asked.glossary_id, model)
+        glossary = _find(call, asked.glossary_id)
+        if (glossary.source_lang, glossary.target_lang) != model.languages:
+            raise Refused(400, "The glossary is of another language pair.")
+        settings["terms"] = glossary.entries
     texts = asked.text
     if asked.split_sentences == "nonewlines":
         texts = [" ".join(text.splitlines()) for text in texts]
+    answers: list[Translated] = []
     found = await call.service.translate(call.client, model, texts, settings)
-    shown = asked.show_billed_characters in ("1", True)
-    return Translations(translations=[
-        Translated(detected_source_language=source.upper(), text=one.text,
-                   billed_characters=len(text) if shown else None)
-        for text, one in zip(asked.text, found, strict=True)
-    ])  # fmt: skip
+    for text, one in zip(asked.text, found, strict=True):
+        answers.append({"detected_source_language": source.upper(), "text": one.text})
+        if asked.show_billed_characters in ("1", True):
+            answers[-1]["billed_characters"] = len(text)
+    return {"translations": answers}
 
 
-def _code(language: str) -> str:
-    """en for EN-GB: variants of a language are the language."""
-    return language.lower().partition("-")[0]
+async def usage(call: Call) -> dict[str, int]:
+    return {"character_count": call.client.used, "character_limit": call.client.quota}
 
 
-def _choose(call: Call, source: str, target: str) -> Model:
-    """The model, or what DeepL says where there is none."""
-    try:
-        return call.service.models.choose(source, _code(target))
-    except UnknownLanguage as error:
-        name = "source_lang" if error.code == source else "target_lang"
-        raise Refused(400, f"Value for '{name}' not supported.") from error
-    except NoModel as error:
-        raise Refused(400, f"Value for 'target_lang' not supported: no model translates "
-                           f"{source.upper()} to {target.upper()}.") from error  # fmt: skip
-
-
-class Used(BaseModel):
-    character_count: int
-    character_limit: int
-
-
-async def usage(call: Call) -> Used:
-    return Used(character_count=call.client.used, character_limit=call.client.quota)
-
-
-# Languages
-
-
-class Kind(BaseModel):
+class Side(BaseModel):
     type: Literal["source", "target"] = "source"
 
 
-class Language(BaseModel):
-    language: str
-    name: str
-    supports_formality: bool | None = None
-
-
-async def languages(call: Call) -> list[Language]:
+async def languages(call: Call) -> list[dict[str, Any]]:
     target = call.body.type == "target"
-    codes = dict.fromkeys(pair[target] for pair in call.service.models.pairs)
-    return [Language(language=code.upper(), name=NAMES.get(code, code),
-                     supports_formality=False if target else None) for code in codes]  # fmt: skip
+    more = {"supports_formality": False} if target else {}
+    codes = dict.fromkeys(pair[target] for pair in call.service.pairs)
+    return [{"language": code.upper(), "name": NAMES.get(code, code), **more} for code in codes]
 
 
 # Glossaries
@@ -137,136 +106,89 @@ class NewGlossary(BaseModel):
     entries_format: Literal["tsv", "csv"]
 
 
-class Described(BaseModel):
-    glossary_id: str
-    name: str
-    ready: bool
-    source_lang: str
-    target_lang: str
-    creation_time: str
-    entry_count: int
-
-
-class AllDescribed(BaseModel):
-    glossaries: list[Described]
-
-
-class LanguagePair(BaseModel):
-    source_lang: str
-    target_lang: str
-
-
-class LanguagePairs(BaseModel):
-    supported_languages: list[LanguagePair]
-
-
-async def make_glossary(call: Call) -> Described:
+async def make_glossary(call: Call) -> dict[str, Any]:
     asked: NewGlossary = call.body
-    model = _choose(call, _code(asked.source_lang), asked.target_lang)
-    entries = _entries(asked)
-    pair = (model.source, model.target)
-    made = call.service.glossaries.add(call.client.name, asked.name, pair, entries)
+    pair = call.service.choose(_code(asked.source_lang), _code(asked.target_lang)).languages
+    made = call.service.glossaries.add(call.client.name, asked.name, pair, _entries(asked))
     if made is None:
-        raise Refused(456, f"A client has at most {MOST} glossaries: delete one")
+        raise Refused(456, "There is no room for further glossaries: delete one")
     return _described(made)
 
 
 def _entries(asked: NewGlossary) -> dict[str, str]:
-    """The phrases of a new glossary.
-
-    Raises:
-        Refused: a line of it is no pair of phrases, or one comes twice.
-    """
-    text = io.StringIO(asked.entries)
-    try:
-        if asked.entries_format == "tsv":
-            rows = list(csv.reader(text, delimiter="\t", quoting=csv.QUOTE_NONE))
-        else:
-            rows = list(csv.reader(text))
-    except csv.Error as error:
-        raise Refused(400, f"Invalid glossary entries provided: {error}") from error
+    """The phrases of a new glossary; refused if a line is no pair, or a phrase comes twice."""
+    wrong = "Invalid glossary entries provided"
+    how: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    rows = csv.reader(io.StringIO(asked.entries), **how if asked.entries_format == "tsv" else {})
     found: dict[str, str] = {}
-    for number, row in enumerate(rows, 1):
-        if not any(row):
-            continue
-        phrases = [phrase.strip() for phrase in row[:2]]
-        if len(phrases) < 2 or not all(phrases) or len(row) not in (2, 4):
-            raise Refused(400, f"Invalid glossary entries provided: line {number} is no pair")
-        if phrases[0] in found:
-            raise Refused(400, f"Invalid glossary entries provided: line {number} comes twice")
-        found[phrases[0]] = phrases[1]
+    try:
+        for number, row in enumerate(rows, 1):
+            source, target = [phrase.strip() for phrase in [*row, "", ""][:2]]
+            if any(row) and not (source and target and len(row) in (2, 4)):
+                raise Refused(400, f"{wrong}: line {number} is no pair")
+            if source in found:
+                raise Refused(400, f"{wrong}: line {number} comes twice")
+            if any(row):
+                found[source] = target
+    except csv.Error as error:
+        raise Refused(400, f"{wrong}: {error}") from error
     if not found:
-        raise Refused(400, "Invalid glossary entries provided: there are none")
+        raise Refused(400, f"{wrong}: there are none")
     return found
 
 
-def _described(one: Glossary) -> Described:
-    return Described(
-        glossary_id=one.glossary_id, name=one.name, ready=True, source_lang=one.source_lang,
-        target_lang=one.target_lang, creation_time=one.creation_time,
-        entry_count=len(one.entries),
-    )  # fmt: skip
+def _described(one: Glossary) -> dict[str, Any]:
+    return {"glossary_id": one.glossary_id, "name": one.name, "ready": True,
+            "source_lang": one.source_lang, "target_lang": one.target_lang,
+            "creation_time": one.creation_time, "entry_count": len(one.entries)}  # fmt: skip
 
 
-def _find(call: Call, glossary_id: str) -> Glossary:
-    found = call.service.glossaries.find(call.client.name, glossary_id)
-    if found is None:
-        raise Refused(404, "Glossary not found")
-    return found
+def _find(call: Call, glossary_id: str | None = None) -> Glossary:
+    """The glossary of the client with that id, or with that in the path."""
+    asked = glossary_id or call.request.path_params["glossary_id"]
+    for one in call.service.glossaries.of(call.client.name):
+        if one.glossary_id == asked:
+            return one
+    raise Refused(404, "Glossary not found")
 
 
-def _terms(call: Call, glossary_id: str, model: Model) -> dict[str, str]:
-    found = _find(call, glossary_id)
-    if (found.source_lang, found.target_lang) != (model.source, model.target):
-        raise Refused(400, "The glossary is of another language pair.")
-    return found.entries
-
-
-async def all_glossaries(call: Call) -> AllDescribed:
+async def all_glossaries(call: Call) -> dict[str, Any]:
     own = call.service.glossaries.of(call.client.name)
-    return AllDescribed(glossaries=[_described(one) for one in own])
+    return {"glossaries": [_described(one) for one in own]}
 
 
-async def one_glossary(call: Call) -> Described:
-    return _described(_find(call, call.request.path_params["glossary_id"]))
+async def one_glossary(call: Call) -> dict[str, Any]:
+    return _described(_find(call))
 
 
-async def entries(call: Call) -> PlainTextResponse:
-    found = _find(call, call.request.path_params["glossary_id"])
-    lines = [f"{source}\t{target}" for source, target in found.entries.items()]
+async def entries(call: Call) -> Response:
+    lines = [f"{source}\t{target}" for source, target in _find(call).entries.items()]
     return PlainTextResponse("\n".join(lines), media_type="text/tab-separated-values")
 
 
-async def delete_glossary(call: Call) -> None:
-    call.service.glossaries.remove(_find(call, call.request.path_params["glossary_id"]))
+async def delete_glossary(call: Call) -> Response:
+    call.service.glossaries.remove(_find(call))
+    return Response(status_code=204)
 
 
-async def glossary_pairs(call: Call) -> LanguagePairs:
-    return LanguagePairs(supported_languages=[
-        LanguagePair(source_lang=source, target_lang=target)
-        for source, target in call.service.models.pairs
-    ])  # fmt: skip
-
-
-async def not_served(call: Call) -> None:
-    raise Refused(404, f"{call.request.url.path} is not served here: see docs/serving.md")
+async def glossary_pairs(call: Call) -> dict[str, list[dict[str, str]]]:
+    return {"supported_languages": [
+        {"source_lang": source, "target_lang": target} for source, target in call.service.pairs
+    ]}  # fmt: skip
 
 
 _ONE = "/v2/glossaries/{glossary_id}"
 ROUTES = [
-    Route("POST", "/v2/translate", "Translate texts", translate, Asked, Translations),
-    Route("GET", "/v2/usage", "Characters since the start", usage, None, Used),
-    Route("POST", "/v2/usage", "The same", usage, None, Used),
-    Route("GET", "/v2/languages", "The languages", languages, Kind, list[Language]),
-    Route("POST", "/v2/languages", "The same", languages, Kind, list[Language]),
+    Route("POST", "/v2/translate", "Translate texts", translate, DeepLRequest,
+          dict[str, list[Translated]]),
+    Route("GET", "/v2/usage", "Characters since the start", usage, None, dict[str, int]),
+    Route("GET", "/v2/languages", "The languages", languages, Side, list[dict[str, Any]]),
     Route("GET", "/v2/glossary-language-pairs", "Those glossaries are for", glossary_pairs, None,
-          LanguagePairs),
-    Route("POST", "/v2/glossaries", "Make a glossary", make_glossary, NewGlossary, Described, 201),
-    Route("GET", "/v2/glossaries", "All of them", all_glossaries, None, AllDescribed),
-    Route("GET", _ONE, "One of them", one_glossary, None, Described),
+          dict[str, list[dict[str, str]]]),
+    Route("POST", "/v2/glossaries", "Make a glossary", make_glossary, NewGlossary, dict[str, Any],
+          201),
+    Route("GET", "/v2/glossaries", "All of them", all_glossaries, None, dict[str, Any]),
+    Route("GET", _ONE, "One of them", one_glossary, None, dict[str, Any]),
     Route("GET", f"{_ONE}/entries", "Its phrases", entries, None, str),
     Route("DELETE", _ONE, "Delete it", delete_glossary, status=204),
-    *(Route(method, path, "Not served", not_served, open=True, listed=False)
-      for path in ("/v2/document{rest:path}", "/v2/write/{rest:path}", "/v3/{rest:path}")
-      for method in ("GET", "POST", "PUT", "PATCH", "DELETE")),
 ]  # fmt: skip

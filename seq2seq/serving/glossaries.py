@@ -12,6 +12,7 @@ from seq2seq.errors import DataError
 from seq2seq.files import replace_text
 
 MOST = 1000  # glossaries of a client
+ROOM = 20_000_000  # characters of the glossaries of all clients, which memory holds
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Glossary:
     target_lang: str
     creation_time: str
     entries: dict[str, str]
+
+    @property
+    def size(self) -> int:
+        """Characters."""
+        return sum(map(len, [self.name, *self.entries, *self.entries.values()]))
 
 
 class Glossaries:
@@ -62,19 +68,15 @@ class Glossaries:
         """Those of a client, the oldest first."""
         return [one for one in self._all.values() if one.owner == owner]
 
-    def find(self, owner: str, glossary_id: str) -> Glossary | None:
-        """One of a client's own."""
-        one = self._all.get(glossary_id)
-        return one if one is not None and one.owner == owner else None
-
     def add(self, owner: str, name: str, pair: tuple[str, str], entries: dict[str, str]) -> (
         Glossary | None
     ):
-        """A new glossary; None if the client has as many as it may have."""
-        if len(self.of(owner)) >= MOST:
-            return None
+        """A new glossary; None if there is no room for it."""
         made = datetime.now(UTC).isoformat()
         one = Glossary(str(uuid.uuid4()), owner, name, *pair, made, entries)
+        held = sum(other.size for other in self._all.values())
+        if len(self.of(owner)) >= MOST or held + one.size > ROOM:
+            return None
         if self._folder is not None:
             text = json.dumps(asdict(one), ensure_ascii=False, indent=1)
             replace_text(self._folder / f"{one.glossary_id}.json", f"{text}\n")

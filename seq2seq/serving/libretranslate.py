@@ -5,133 +5,113 @@ Statuses, fields and texts of errors are those of LibreTranslate 1.9 (`libretran
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
 
-from seq2seq.serving.models import NAMES, Detected
-from seq2seq.serving.routes import Call, Route, detected
-from seq2seq.serving.service import Refused
+from seq2seq.serving.limits import Refused
+from seq2seq.serving.routes import Call, Route
+from seq2seq.serving.service import NAMES
 
-Texts = Annotated[str, Field(min_length=1)] | Annotated[list[str], Field(min_length=1)]
+Text = Annotated[str, Field(min_length=1)]
+Texts = Text | Annotated[list[str], Field(min_length=1)]
 MOST = 10  # alternatives
 FORMATS = ("text", "html")
 
 
-class Asked(BaseModel):
+class LibreRequest(BaseModel):
     q: Texts
-    source: Annotated[str, Field(min_length=1)]
-    target: Annotated[str, Field(min_length=1)]
+    source: Text
+    target: Text
     format: str = "text"
     alternatives: int = 0
     api_key: str | None = None
 
 
-class Found(BaseModel):
+class Detected(TypedDict):
     confidence: float
     language: str
 
 
-class Answer(BaseModel):
+class LibreAnswer(TypedDict):
     translatedText: str | list[str]
-    detectedLanguage: Found | list[Found] | None = None
-    alternatives: list[str] | list[list[str]] | None = None
+    detectedLanguage: NotRequired[Detected | list[Detected]]
+    alternatives: NotRequired[list[str] | list[list[str]]]
 
 
-async def translate(call: Call) -> Answer:
-    asked: Asked = call.body
+async def translate(call: Call) -> dict[str, Any]:
+    asked: LibreRequest = call.body
     if asked.alternatives > MOST:
         raise Refused(400, f"Invalid request: alternatives parameter must be <= {MOST}")
     if asked.format not in FORMATS:
         raise Refused(400, f"{asked.format} format is not supported")
-    several = isinstance(asked.q, list)
-    texts = asked.q if isinstance(asked.q, list) else [asked.q]
-    source, first = asked.source, None
-    if asked.source == "auto":
-        first, *_ = await detected(call.service, " ".join(texts))
-        source = first.language
+    texts, source = [asked.q] if isinstance(asked.q, str) else asked.q, asked.source
+    answer: dict[str, list[Any]] = {}
+    if source == "auto":
+        found = _detected(call, texts)[0]
+        source, answer["detectedLanguage"] = found["language"], [found] * len(texts)
     n_best = 1 + max(0, asked.alternatives)
     if source == asked.target:  # as LibreTranslate does: there is nothing to do
-        written, others = texts, [list[str]() for _ in texts]
+        answer |= {"translatedText": texts, "alternatives": [[] for _ in texts]}
     else:
-        model = call.service.models.choose(source, asked.target)
+        model = call.service.choose(source, asked.target)
         settings = {"n_best": n_best} if n_best > 1 else {}
-        found = await call.service.translate(call.client, model, texts, settings)
-        written = [one.text for one in found]
-        others = [[other.text for other in one.alternatives] for one in found]
-    answer: dict[str, Any] = {"translatedText": written if several else written[0]}
-    if first is not None:
-        one = _told(first)
-        answer["detectedLanguage"] = [one] * len(texts) if several else one
-    if n_best > 1:
-        answer["alternatives"] = others if several else others[0]
-    return Answer(**answer)
+        made = await call.service.translate(call.client, model, texts, settings)
+        answer["translatedText"] = [one.text for one in made]
+        answer["alternatives"] = [[other.text for other in one.alternatives] for one in made]
+    if n_best == 1:
+        del answer["alternatives"]
+    several = isinstance(asked.q, list)
+    return {name: each if several else each[0] for name, each in answer.items()}
 
 
-class Text(BaseModel):
+class LibreText(BaseModel):
     q: Texts
     api_key: str | None = None
 
 
-async def detect(call: Call) -> list[Found]:
-    asked: Text = call.body
-    text = asked.q if isinstance(asked.q, str) else " ".join(asked.q)
-    return [_told(one) for one in await detected(call.service, text)]
+async def detect(call: Call) -> list[Detected]:
+    asked: LibreText = call.body
+    return _detected(call, [asked.q] if isinstance(asked.q, str) else asked.q)
 
 
-def _told(one: Detected) -> Found:
-    return Found(confidence=round(100 * one.confidence, 1), language=one.language)
+def _detected(call: Call, texts: list[str]) -> list[Detected]:
+    return [{"confidence": round(100 * sure, 1), "language": language}
+            for language, sure in call.service.detect(" ".join(texts))]  # fmt: skip
 
 
-class Language(BaseModel):
-    code: str
-    name: str
-    targets: list[str] = []
-
-
-def _language(code: str, targets: list[str] | None = None) -> Language:
-    return Language(code=code, name=NAMES.get(code, code), targets=targets or [])
-
-
-async def languages(call: Call) -> list[Language]:
-    pairs = call.service.models.pairs
+async def languages(call: Call) -> list[dict[str, Any]]:
+    pairs = call.service.pairs
     codes = dict.fromkeys([*(source for source, _ in pairs), *(target for _, target in pairs)])
-    return [_language(code, [t for source, t in pairs if source == code]) for code in codes]
+    return [{"code": code, "name": NAMES.get(code, code),
+             "targets": [target for source, target in pairs if source == code]}
+            for code in codes]  # fmt: skip
 
 
 async def settings(call: Call) -> dict[str, Any]:
-    (source, target), *_ = call.service.models.pairs
+    source, target = ({"code": code, "name": NAMES.get(code, code)}
+                      for code in call.service.pairs[0])  # fmt: skip
     return {
         "apiKeys": call.service.keys.required,
         "charLimit": call.service.limits.characters,
         "filesTranslation": False,
         "frontendTimeout": 300,  # milliseconds of silence before the page asks
         "keyRequired": call.service.keys.required,
-        "language": {"source": _language(source).model_dump(include={"code", "name"}),
-                     "target": _language(target).model_dump(include={"code", "name"})},
+        "language": {"source": source, "target": target},
         "suggestions": False,
         "supportedFilesFormat": [],
-    }  # fmt: skip
+    }
 
 
 async def health(call: Call) -> dict[str, str]:
     return {"status": "ok"}
 
 
-async def no_files(call: Call) -> None:
-    raise Refused(403, "Files translation are disabled on this server.")
-
-
-async def no_suggestions(call: Call) -> None:
-    raise Refused(403, "Suggestions are disabled on this server.")
-
-
 ROUTES = [
-    Route("POST", "/translate", "Translate a text or a list", translate, Asked, Answer),
-    Route("POST", "/detect", "Tell the language of a text", detect, Text, list[Found]),
-    Route("GET", "/languages", "The languages", languages, None, list[Language], open=True),
+    Route("POST", "/translate", "Translate a text or a list", translate, LibreRequest, LibreAnswer),
+    Route("POST", "/detect", "Tell the language of a text", detect, LibreText, list[Detected]),
+    Route("GET", "/languages", "The languages", languages, None, list[dict[str, Any]], open=True),
     Route("GET", "/frontend/settings", "Limits", settings, None, dict[str, Any], open=True),
     Route("GET", "/health", "Whether the server runs", health, None, dict[str, str], open=True),
-    Route("POST", "/translate_file", "Not served", no_files, open=True),
-    Route("POST", "/suggest", "Not served", no_suggestions, open=True),
 ]

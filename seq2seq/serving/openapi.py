@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from seq2seq import __version__
 from seq2seq.serving.routes import Route
 
-PLACE = "#/components/schemas/{model}"
 KEYS = {  # the same key, as each API sends it
     "bearer": {"type": "http", "scheme": "bearer"},
     "deepl": {"type": "apiKey", "in": "header", "name": "Authorization",
@@ -22,68 +21,54 @@ KEYS = {  # the same key, as each API sends it
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """Version 3.1 of what these routes take and give."""
     schemas: dict[str, Any] = {}
+
+    def schema(kind: Any) -> dict[str, Any]:
+        found = TypeAdapter(kind).json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(found.pop("$defs", {}))
+        return found
+
     paths: dict[str, dict[str, Any]] = {}
-    for route in (one for one in routes if one.listed):
-        prefix = re.sub(r"\W+", " ", route.answer.__module__.rpartition(".")[2]).title()
+    for route in routes:
+        error = "message" if route.path.startswith("/v2/") else "error"
         operation: dict[str, Any] = {
             "summary": route.says,
-            "tags": [prefix],
-            "responses": {str(route.status): _answer(route, prefix, schemas),
-                          "default": _error(route)},
+            "tags": [route.answer.__module__.rpartition(".")[2]],
+            "responses": {str(route.status): _answer(route, schema), "default": _content(
+                "Why there is no answer", {"application/json": {
+                    "type": "object", "required": [error], "properties": {
+                        error: {"type": "string"}}}})},
             "security": [{}] if route.open else [{}, *({name: []} for name in KEYS)],
         }  # fmt: skip
-        names = re.findall(r"{(\w+)}", route.path)
-        operation["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-            for name in names
-        ]
+        inputs = [("path", name, {"type": "string"}) for name in re.findall(r"{(\w+)}", route.path)]
         if route.takes and route.method == "GET":
-            operation["parameters"] += _query(route.takes)
+            inputs += [("query", *one) for one in schema(route.takes)["properties"].items()]
         elif route.takes:
-            schema = _schema(route.takes, prefix, schemas)
-            content = {"application/json": {"schema": schema}}
-            operation["requestBody"] = {"required": True, "content": content}
+            asked = _content("JSON, or a form", {"application/json": schema(route.takes)})
+            operation["requestBody"] = {"required": True} | asked
+        operation["parameters"] = [
+            {"name": name, "in": place, "required": place == "path", "schema": kind}
+            for place, name, kind in inputs
+        ]
         paths.setdefault(route.path, {})[route.method.lower()] = operation
+    about = "Translation by the APIs of LibreTranslate and DeepL, and by /v1."
     return {
         "openapi": "3.1.0",
-        "info": {"title": "seq2seq", "version": __version__,
-                 "description": "Translation by the APIs of LibreTranslate and DeepL, and by /v1. "
-                                "Bodies may also be forms."},
+        "info": {"title": "seq2seq", "version": __version__, "description": about},
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": KEYS},
-    }  # fmt: skip
+    }
 
 
-def _schema(kind: Any, prefix: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a type; what it is made of goes to `schemas`, under the name of its API."""
-    found = TypeAdapter(kind).json_schema(ref_template=f"{PLACE[:-7]}{prefix}{PLACE[-7:]}")
-    schemas.update({prefix + name: one for name, one in found.pop("$defs", {}).items()})
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        schemas[prefix + kind.__name__] = found
-        return {"$ref": PLACE.format(model=prefix + kind.__name__)}
-    return found
+def _content(description: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    content = {kind: {"schema": schema} for kind, schema in schemas.items()}
+    return {"description": description, "content": content}
 
 
-def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
-    properties = kind.model_json_schema()["properties"]
-    return [{"name": name, "in": "query", "required": False, "schema": schema}
-            for name, schema in properties.items()]  # fmt: skip
-
-
-def _answer(route: Route, prefix: str, schemas: dict[str, Any]) -> dict[str, Any]:
+def _answer(route: Route, schema: Any) -> dict[str, Any]:
+    text = {"type": "string"}
     if route.gives is None:
         return {"description": "No content"}
     if route.gives is str:
-        return {"description": "Text", "content": {"text/tab-separated-values": {
-            "schema": {"type": "string"}}}}  # fmt: skip
-    content = {"application/json": {"schema": _schema(route.gives, prefix, schemas)}}
-    if route.takes and "stream" in route.takes.model_fields:
-        content["application/x-ndjson"] = {"schema": {"type": "string"}}
-    return {"description": "The answer", "content": content}
-
-
-def _error(route: Route) -> dict[str, Any]:
-    name = "message" if route.path.startswith("/v2/") else "error"
-    schema = {"type": "object", "required": [name], "properties": {name: {"type": "string"}}}
-    return {"description": "Why there is no answer",
-            "content": {"application/json": {"schema": schema}}}  # fmt: skip
+        return _content("Text", {"text/tab-separated-values": text})
+    lines = {"application/x-ndjson": text} if route.path == "/v1/translate" else {}
+    return _content("The answer", {"application/json": schema(route.gives), **lines})

@@ -1,85 +1,135 @@
-"""What all APIs share: who may ask, what may be asked, and the translations."""
+"""What stands behind all APIs: the models, who may ask them, and their translations."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-from starlette.requests import Request
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from seq2seq.data.cleaning import language_detector
+from seq2seq.inference.text.language import LANGUAGES, foreign
 from seq2seq.inference.translation import Translation
-from seq2seq.serving.batcher import QueueFull
+from seq2seq.serving.batcher import Batcher, Progress, Settings
 from seq2seq.serving.glossaries import Glossaries
-from seq2seq.serving.keys import Client, Keys
-from seq2seq.serving.models import Model, Models
-from seq2seq.serving.settings import Limits
+from seq2seq.serving.limits import Client, Keys, Limits, Refused
+from seq2seq.serving.models import Model
 
-SCHEMES = ("bearer ", "deepl-auth-key ")
-
-
-class Refused(Exception):
-    """A request that is not answered: the status and why; `seconds` after which to come again."""
-
-    def __init__(self, status: int, message: str, seconds: float | None = None):
-        super().__init__(message)
-        self.status, self.message = status, message
-        self.headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
+NAMES = {"en": "English", **LANGUAGES}
+READ = 2000  # characters of a text that are looked at to tell its language
 
 
-class Metrics:
-    """What Prometheus reads."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        own: dict[str, Any] = {"namespace": "seq2seq", "registry": self.registry}
-        self.requests = Counter("requests", "Requests", ["path", "status"], **own)
-        self.seconds = Histogram("request_seconds", "Time of a request", ["path"], **own)
-        self.characters = Counter("characters", "Characters translated", ["model"], **own)
-        self.batches = Histogram("batch_texts", "Texts of a batch", **own,
-                                 buckets=(1, 2, 4, 8, 16, 32, 64, 128))  # fmt: skip
-        self.busy = Counter("batch_seconds", "Time of batches", **own)
-        self.refused = Counter("refused", "Requests that found the queue full", **own)
-
-    def ran(self, texts: int, seconds: float) -> None:
-        """Count a batch."""
-        self.batches.observe(texts)
-        self.busy.inc(seconds)
-
-
-@dataclass
 class Service:
-    """What stands behind all routes."""
+    """Models, each with its batcher; made within the event loop that runs them.
 
-    models: Models
-    limits: Limits
-    keys: Keys
-    glossaries: Glossaries
-    metrics: Metrics = field(default_factory=Metrics)
+    Args:
+        models: by their names; the first with the languages that are asked for answers.
+        workers: batches of a model that run at the same time.
+    """
 
-    def client(self, request: Request, key: str | None) -> Client:
+    def __init__(self, models: Sequence[Model], limits: Limits, keys: Keys, glossaries: Glossaries,
+                 registry: CollectorRegistry, workers: int = 1):  # fmt: skip
+        self.models = {one.name: one for one in models}
+        self.limits, self.keys, self.glossaries = limits, keys, glossaries
+        self.threads = asyncio.Semaphore(workers)  # of what runs beside the batchers
+        own: dict[str, Any] = {"namespace": "seq2seq", "registry": registry}
+        self._characters = Counter("characters", "Characters translated", ["model"], **own)
+        self._batches = Histogram("batch_texts", "Texts of a batch", **own,
+                                  buckets=(1, 2, 4, 8, 16, 32, 64, 128))  # fmt: skip
+        self._batchers = {
+            one.name: Batcher(partial(self._run, one), workers=workers, batch=limits.batch,
+                              wait=limits.wait / 1000, queue=limits.queue) for one in models
+        }  # fmt: skip
+        waiting = Gauge("waiting_characters", "In queues", **own)
+        waiting.set_function(lambda: sum(one.waiting for one in self._batchers.values()))
+
+    def _run(
+        self, model: Model, texts: Sequence[str], settings: Settings, progress: Progress
+    ) -> list[Translation]:
+        self._batches.observe(len(texts))
+        return model.run(texts, settings, progress)
+
+    async def close(self) -> None:
+        """End the batchers."""
+        await asyncio.gather(*(one.close() for one in self._batchers.values()))
+
+    @property
+    def full(self) -> bool:
+        """Whether the queue of a model is."""
+        return any(one.waiting >= self.limits.queue for one in self._batchers.values())
+
+    # Languages
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The languages of the models, each pair once."""
+        return list(dict.fromkeys(one.languages for one in self.models.values()))
+
+    def choose(self, source: str, target: str | None, name: str | None = None) -> Model:
+        """The first model of these languages, or the one that is named, if it has them.
+
+        Raises:
+            Refused: there is none.
+        """
+        known = {None, *(language for pair in self.pairs for language in pair)}
+        for language in (source, target):
+            if language not in known:
+                raise Refused(400, f"{language} is not supported")
+        for one in self.models.values():
+            fits = one.languages[0] == source and target in (None, one.languages[1])
+            if fits and name in (None, one.name):
+                return one
+        if name is not None and name not in self.models:
+            raise Refused(400, f"there is no model {name}")
+        goal, origin = (f"{NAMES.get(code, code)} ({code})" for code in (target or "any", source))
+        raise Refused(400, f"{goal} is not available as a target language from {origin}")
+
+    def detect(self, text: str) -> list[tuple[str, float]]:
+        """Languages a text may be in, and how sure that is, from 0 to 1; the likeliest first.
+
+        That is the language of a model unless that is surely wrong.
+        """
+        text = text[:READ]
+        ranks = [(code, share) for code, share in language_detector().rank(text) if code in NAMES]
+        whole = sum(share for _, share in ranks)
+        own = next((source for source, _ in self.pairs if not foreign(text, source)), None)
+        ranks.sort(key=lambda one: one[0] != own)
+        return [(code, float(share / whole)) for code, share in ranks[:3]]
+
+    # Requests
+
+    def client(self, key: str | None, address: str) -> Client:
         """Who asks.
 
         Raises:
             Refused: the key is wrong, or the client asks too often.
         """
-        given = request.headers.get("authorization", "")
-        for scheme in SCHEMES:
-            if given.lower().startswith(scheme):
-                key = given[len(scheme) :].strip()
-        address = request.client.host if request.client else ""
         client = self.keys.find(key, address)
-        if client is None and key:
-            raise Refused(403, "Invalid API key")
         if client is None:
-            raise Refused(403, "Please contact the server operator to get an API key")
+            raise Refused(403, "Invalid API key" if key else
+                          "Please contact the server operator to get an API key")  # fmt: skip
         if seconds := client.wait():
             raise Refused(429, f"Slowdown: more than {client.rate} requests in a minute", seconds)
         return client
+
+    def count(self, client: Client, texts: Sequence[str]) -> int:
+        """Characters of the texts of a request, which from now on count as the client's.
+
+        Raises:
+            Refused: there are too many for a request, or for the client.
+        """
+        size = sum(map(len, texts))
+        for found, most, what in [(size, self.limits.characters, ""),
+                                  (len(texts), self.limits.texts, " texts")]:  # fmt: skip
+            if found > most:
+                raise Refused(413, f"Invalid request: request ({found}{what}) exceeds text limit "
+                                   f"({most}{what})")  # fmt: skip
+        if client.used + size > client.quota:
+            raise Refused(456, f"Quota exceeded: {client.quota} characters")
+        client.used += size
+        return size
 
     def submit(
         self, client: Client, model: Model, texts: Sequence[str], settings: dict[str, Any]
@@ -89,27 +139,13 @@ class Service:
         Raises:
             Refused: it is too much for one request, for the client or for now.
         """
-        size = sum(map(len, texts))
-        if size > self.limits.characters:
-            most = self.limits.characters
-            raise Refused(
-                413, f"Invalid request: request ({size}) exceeds text limit ({most})"
-            )
-        if len(texts) > self.limits.texts:
-            raise Refused(400, f"Invalid request: request ({len(texts)} texts) exceeds text limit "
-                               f"({self.limits.texts} texts)")  # fmt: skip
-        if client.used + size > client.quota:
-            raise Refused(456, f"Quota exceeded: {client.quota} characters")
+        size = self.count(client, texts)
         try:
-            batcher = self.models.batchers[model.name]
-            answers = batcher.submit(client.name, texts, settings)
-        except QueueFull as full:
-            self.metrics.refused.inc()
-            raise Refused(
-                503, "The server is busy, as too many texts wait: try again later", full.seconds
-            ) from full
-        client.used += size
-        self.metrics.characters.labels(model.name).inc(size)
+            answers = self._batchers[model.name].submit(client.name, texts, settings)
+        except Refused:
+            client.used -= size
+            raise
+        self._characters.labels(model.name).inc(size)
         return answers
 
     async def translate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import io
 import json
 import logging
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 import urllib.error
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -32,9 +34,8 @@ from tiny_translator import tiny_translator
 
 from seq2seq.errors import DataError
 from seq2seq.serving.glossaries import Glossaries
-from seq2seq.serving.keys import Keys
+from seq2seq.serving.limits import Keys, Limits
 from seq2seq.serving.models import load
-from seq2seq.serving.settings import Limits
 
 SENTENCE = "The old house is by the river."
 
@@ -125,7 +126,7 @@ def test_deepl_translates_texts_lists_and_tags(address, alone):
         assert found.text == expected.text
 
 
-def test_deepl_keeps_glossaries(model, tmp_path):
+def test_deepl_keeps_glossaries(model, tmp_path, monkeypatch):
     with serving(model, glossaries=Glossaries(tmp_path)) as address:
         client = deepl.DeepLClient("any", server_url=address)
         made = client.create_glossary("mine", "EN", "FR", {"house": "demeure", "river": "fleuve"})
@@ -145,6 +146,10 @@ def test_deepl_keeps_glossaries(model, tmp_path):
             client.get_glossary(one.glossary_id)
         with pytest.raises(deepl.DeepLException, match="line 2 comes twice"):
             client.create_glossary_from_csv("csv", "EN", "FR", "a,b\na,c")
+    monkeypatch.setattr("seq2seq.serving.glossaries.ROOM", 40)
+    full = Glossaries()
+    assert full.add("a", "n", ("en", "fr"), {"house": "demeure"}) is not None
+    assert full.add("b", "n", ("en", "fr"), {"house": "x" * 30}) is None
     (tmp_path / "broken.json").write_text("{}")
     with pytest.raises(DataError, match="mend or move the file"):
         Glossaries(tmp_path)
@@ -162,9 +167,9 @@ def test_deepl_says_what_is_used_and_what_there_is(address):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"target_lang": "EN-GB", "source_lang": "FR"}, "no model translates FR to EN-GB"),
-        ({"target_lang": "DE"}, "Value for 'target_lang' not supported"),
-        ({"target_lang": "FR", "formality": "more"}, "'formality' is not supported"),
+        ({"target_lang": "EN-GB", "source_lang": "FR"}, r"English \(en\) is not available"),
+        ({"target_lang": "DE"}, "de is not supported"),
+        ({"target_lang": "FR", "formality": "more"}, "formality"),
         ({"target_lang": "FR", "ignore_tags": ["x"]}, "'ignore_tags' not supported"),
         ({"target_lang": "FR", "custom_instructions": ["Be kind"]}, "'custom_instructions'"),
     ],
@@ -188,8 +193,8 @@ def test_what_is_not_served_says_so(address):
             ask()
     for path in ("translate_file", "suggest"):
         answer = httpx.post(f"{address}/{path}", files={"file": b"x"})
-        assert answer.status_code == 403
-        assert "disabled on this server" in answer.json()["error"]
+        assert answer.status_code == 404
+        assert answer.json()["error"] == f"/{path} is not served here: see docs/serving.md"
 
 
 # Keys and limits
@@ -218,11 +223,35 @@ def test_keys_rates_and_quotas_are_those_of_the_file(model, tmp_path):
         assert httpx.get(f"{address}/languages").status_code == 200  # of what there is, all know
 
 
-@pytest.mark.parametrize("text", ["", "ann", "ann key many", "ann key 1 2 3"])
+@pytest.mark.parametrize("text", ["", "ann", "ann key many", "ann key 1 2 3", "ann a\nbob a"])
 def test_a_file_of_keys_that_is_wrong_is_refused(tmp_path, text):
     (tmp_path / "keys.txt").write_text(text)
     with pytest.raises(DataError, match=r"keys\.txt"):
         Keys(tmp_path / "keys.txt")
+
+
+def test_attention_counts_as_any_translation_and_one_runs_at_a_time(tmp_path, model, monkeypatch):
+    file, at_once, most = tmp_path / "keys.txt", [], []
+
+    def slow(*asked):
+        at_once.append(1)
+        most.append(len(at_once))
+        time.sleep(0.05)
+        at_once.pop()
+        return {"source": [], "target": [], "layers": []}
+
+    monkeypatch.setattr("seq2seq.serving.api._attention", slow)
+    file.write_text("ann secret 0 60")
+    with serving(model, keys=Keys(file)) as address, ThreadPoolExecutor(5) as pool:
+        def ask(_):
+            asked = {"text": "Hello", "translation": "Salut"}
+            key = {"Authorization": "Bearer secret"}
+            return httpx.post(f"{address}/v1/attention", json=asked, headers=key).status_code
+
+        assert list(pool.map(ask, range(5))) == [200] * 5
+        assert ask(0) == 200
+        assert max(most) == 1
+        assert ask(0) == 456  # all 60 characters were used
 
 
 def test_what_is_too_large_is_refused_before_it_is_read():
@@ -234,7 +263,7 @@ def test_what_is_too_large_is_refused_before_it_is_read():
 
         assert post("x" * 100).json() == {"translatedText": "X" * 100}
         assert post("x" * 101).status_code == 413
-        assert post(["x"] * 4).status_code == 400
+        assert post(["x"] * 4).status_code == 413
         host, port = address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:  # sends no body at all
             connection.sendall(b"POST /translate HTTP/1.1\r\nhost: x\r\n"
@@ -288,8 +317,13 @@ def test_no_text_is_logged_whatever_happens(caplog):
         asked = {"q": "poison", "source": "en", "target": "fr"}
         assert httpx.post(f"{address}/translate?q=poison", json=asked).status_code == 500
         assert httpx.get(f"{address}/poison").status_code == 404
+        asked = {"text": "good\npoison\npoison", "source": "en", "stream": True}
+        lines = httpx.post(f"{address}/v1/translate", json=asked).text.splitlines()
+        assert [*json.loads(lines[-1])] == ["error"]
+        gc.collect()  # of futures whose faults nobody looked at
     own = [json.loads(one.message) for one in caplog.records if one.name == "seq2seq.serving"]
-    assert [one["event"] for one in own] == ["fault", "request", "request"]
+    assert [one["event"] for one in own] == ["fault", "request", "request", "fault", "request"]
+    assert "poison" not in caplog.text.replace("/poison", "").replace("?q=poison", "")
     assert own[0]["kind"] == "ValueError"
     assert "served.py" in own[0]["at"][-1]
     assert "poison" not in json.dumps(own)
@@ -455,10 +489,10 @@ def test_schemathesis_finds_nothing(tmp_path):
 # The command
 
 
-def start(*arguments):
+def start(*arguments, log=subprocess.PIPE):
     command = [sys.executable, ROOT / "scripts/serve.py", "--port", "0", "--engine", "torch"]
     server = subprocess.Popen(
-        [*map(str, command), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [*map(str, command), *arguments], stdout=log, stderr=subprocess.PIPE,
         text=True, env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     for line in server.stderr:
@@ -494,7 +528,7 @@ def test_a_server_that_is_told_to_stop_answers_what_it_was_asked():
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_a_server_that_was_killed_under_load_starts_again_with_its_glossaries(tmp_path):
-    server, address = start("--glossaries", tmp_path, "--quiet")
+    server, address = start("--glossaries", tmp_path, log=subprocess.DEVNULL)
     client = deepl.DeepLClient("any", server_url=address)
     made = client.create_glossary("mine", "EN", "FR", {"house": "demeure"})
     broken = []
@@ -514,7 +548,8 @@ def test_a_server_that_was_killed_under_load_starts_again_with_its_glossaries(tm
         one.join(30)
     assert len(broken) == 8  # none hangs
     server.communicate()
-    again, _ = start("--glossaries", tmp_path, "--quiet", "--port", address.rpartition(":")[2])
+    again, _ = start("--glossaries", tmp_path, "--port", address.rpartition(":")[2],
+                     log=subprocess.DEVNULL)
     try:
         found = client.translate_text("The house.", source_lang="EN", target_lang="FR",
                                       glossary=made)  # fmt: skip

@@ -14,8 +14,8 @@ import uvicorn
 from seq2seq.errors import UserError
 from seq2seq.inference.translation import Translation
 from seq2seq.serving.app import make_app
+from seq2seq.serving.limits import Limits
 from seq2seq.serving.models import Model
-from seq2seq.serving.settings import Limits
 
 
 class Held:
@@ -38,7 +38,7 @@ class Held:
 
 
 def model_of(translator, name: str = "tiny") -> Model:
-    return Model(name, translator, lambda: translator)
+    return Model(name, translator, translator)
 
 
 @contextmanager

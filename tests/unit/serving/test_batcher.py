@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,8 @@ from tiny_translator import tiny_translator
 
 from seq2seq.errors import UserError
 from seq2seq.inference.translation import Translation
-from seq2seq.serving.batcher import OVERHEAD, Batcher, QueueFull
+from seq2seq.serving.batcher import OVERHEAD, Batcher
+from seq2seq.serving.limits import Refused
 from seq2seq.serving.models import Model
 
 
@@ -36,6 +38,8 @@ class Recorder:
             raise ValueError("one text is at fault")
         if settings.get("beam") == -1:
             raise UserError("no such beam")
+        if "unsayable" in texts:
+            raise UserError("one text cannot be translated so")
         return [Translation(text.upper(), None) for text in texts]
 
 
@@ -71,6 +75,22 @@ def test_equal_settings_and_like_lengths_share_a_batch():
     run(scenario)
 
 
+def test_a_worker_waits_while_others_come():
+    async def scenario():
+        recorder = Recorder()
+        recorder.go.set()
+        batcher = Batcher(recorder, wait=0.1)
+        groups = []
+        for pause, text in [(0, "one"), (0.06, "two"), (0.1, "three"), (0.4, "late")]:
+            await asyncio.sleep(pause)
+            groups.append(batcher.submit("a", [text], {}))
+        await results(*groups)
+        await batcher.close()
+        assert recorder.batches == [["one", "two", "three"], ["late"]]
+
+    asyncio.run(scenario())
+
+
 def test_clients_take_turns_whoever_asks_for_much():
     async def scenario(batcher, recorder, first):
         groups = [
@@ -88,9 +108,9 @@ def test_clients_take_turns_whoever_asks_for_much():
 def test_what_does_not_fit_is_refused_and_who_leaves_makes_room():
     async def scenario(batcher, recorder, first):
         waiting = batcher.submit("a", ["x" * (100 - OVERHEAD)], {})
-        with pytest.raises(QueueFull) as refused:
+        with pytest.raises(Refused) as refused:
             batcher.submit("b", ["y"], {})
-        assert 1 <= refused.value.seconds <= 60
+        assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
         waiting[0].cancel()
         await asyncio.sleep(0)
         assert batcher.waiting == 0
@@ -115,14 +135,41 @@ def test_a_batch_that_nobody_waits_for_any_more_is_stopped():
 
 def test_a_fault_of_one_text_is_no_fault_of_those_beside_it():
     async def scenario(batcher, recorder, first):
-        good, bad = (batcher.submit("a", [text], {}) for text in ("good", "poison"))
+        good, bad, unsayable = (
+            batcher.submit("a", [text], {}) for text in ("good", "poison", "unsayable")
+        )
         recorder.go.set()
+        with pytest.raises(UserError, match="cannot be translated so"):
+            await results(unsayable)
         assert await results(good) == ["GOOD"]
         with pytest.raises(ValueError, match="at fault"):
             await results(bad)
         with pytest.raises(UserError, match="no such beam"):
             await results(batcher.submit("a", ["p", "q"], {"beam": -1}))
-        assert recorder.batches[-1] == ["p", "q"]  # which none of them alone would mend
+
+    run(scenario)
+
+
+def test_a_long_queue_is_left_in_no_time():
+    async def scenario(batcher, recorder, first):
+        groups = [batcher.submit("a", ["x"] * 2000, {}) for _ in range(10)]
+        started = time.perf_counter()
+        for group in reversed(groups):
+            for answer in reversed(group):
+                answer.cancel()
+        while batcher.waiting:
+            await asyncio.sleep(0)
+        assert time.perf_counter() - started < 1  # seconds when each looked at all others
+
+    run(scenario, queue=10**6)
+
+
+def test_a_batcher_that_ends_leaves_nobody_waiting():
+    async def scenario(batcher, recorder, first):
+        waiting = batcher.submit("a", ["x"], {})
+        recorder.go.set()
+        await batcher.close()
+        assert waiting[0].cancelled()
 
     run(scenario)
 
@@ -140,7 +187,7 @@ HOW = st.sampled_from([
                 max_size=12), st.integers(1, 3), st.integers(1, 8))  # fmt: skip
 def test_answers_are_those_of_each_text_alone(requests, workers, batch):
     translator = tiny_translator()
-    model = Model("tiny", translator, lambda: translator)
+    model = Model("tiny", translator, translator)
 
     async def together():
         batcher = Batcher(model.run, workers=workers, batch=batch, wait=0.001)

@@ -1,18 +1,51 @@
-"""Keys of clients: who asks, how often, and how many characters in all."""
+"""Who may ask a server, and how much: its limits, its clients and their keys."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from seq2seq.config.checked import Checked, setting
 from seq2seq.errors import DataError
 
-CLIENTS = 10_000  # whose last requests are remembered
+JSON_CHARACTER = 12  # bytes of a character as JSON may write it: two escapes of six
+CLIENTS = 10_000  # without keys, whose last requests are remembered
 UNLIMITED = 10**12  # characters, as DeepL writes it
+
+
+class Refused(Exception):
+    """A request that is not answered: the status and why; `seconds` after which to come again."""
+
+    def __init__(self, status: int, message: str, seconds: float | None = None):
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
+
+
+class Limits(Checked, section="option"):
+    """what the server takes on"""
+
+    characters: int = setting(20_000, "characters of the texts of a request", at_least=1)
+    texts: int = setting(500, "texts of a request", at_least=1)
+    queue: int = setting(
+        400_000, "characters that may wait; requests beyond them get status 503", at_least=1
+    )
+    timeout: float = setting(60.0, "seconds that a request may take", above=0, at_most=3600)
+    batch: int = setting(64, "texts that are translated together", at_least=1)
+    wait: float = setting(
+        5.0, "milliseconds that a text waits for others to join it", at_least=0, at_most=1000
+    )
+    rate: int = setting(0, "requests of a client in a minute; 0 = any number", at_least=0)
+
+    @property
+    def body(self) -> int:
+        """Bytes of the body of a request."""
+        return JSON_CHARACTER * self.characters + 2**16
 
 
 @dataclass
@@ -102,11 +135,10 @@ def _read(file: Path, rate: int) -> dict[bytes, Client]:
                 f"{file}, line {number}: give NAME KEY, and if need be requests a minute and "
                 "characters in all, with spaces between them"
             )
-        name, key, *numbers = words
-        clients[_digest(key)] = Client(
-            name, int(numbers[0]) if numbers else rate,
-            int(numbers[1]) if len(numbers) > 1 else UNLIMITED,
-        )  # fmt: skip
+        name, key = words[:2]
+        if _digest(key) in clients:
+            raise DataError(f"{file}, line {number}: {name} has the key of another: change it")
+        clients[_digest(key)] = Client(name, *map(int, words[2:] or [str(rate)]))
     if not clients:
         raise DataError(f"{file} has no key, so nobody could ask: give a line of NAME KEY")
     return clients
