@@ -25,7 +25,6 @@ Kind = tuple[str, int]  # texts of one kind may share a batch: their settings, a
 
 SHORT = 256  # characters of a text that any other short one may join
 OVERHEAD = 20  # characters that an empty text counts in the queue
-ROUNDS = 4  # times that a worker waits for others, as long as each time somebody came
 LONGEST_PAUSE = 60  # seconds that a client is told to stay away, at most
 
 
@@ -55,8 +54,7 @@ class Batcher:
         run: translates texts with some settings; calls its last argument now and then.
         workers: batches that run at the same time, each in a thread.
         batch: texts of a batch.
-        wait: seconds that a text waits for others while a worker is idle; up to four times as long
-            while others come.
+        wait: seconds that a text waits for others while a worker is idle.
         queue: characters that may wait.
     """
 
@@ -145,11 +143,8 @@ class Batcher:
     async def _work(self) -> None:
         while True:
             await self._arrived.wait()
-            before = 0
-            for _ in range(ROUNDS):  # those who were just answered are about to ask again
-                if before < self._jobs < self._batch:
-                    before = self._jobs
-                    await asyncio.sleep(self._wait)
+            if self._jobs < self._batch:
+                await asyncio.sleep(self._wait)
             if batch := self._take():
                 await self._answer(batch)
 

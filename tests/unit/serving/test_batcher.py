@@ -75,22 +75,6 @@ def test_equal_settings_and_like_lengths_share_a_batch():
     run(scenario)
 
 
-def test_a_worker_waits_while_others_come():
-    async def scenario():
-        recorder = Recorder()
-        recorder.go.set()
-        batcher = Batcher(recorder, wait=0.1)
-        groups = []
-        for pause, text in [(0, "one"), (0.06, "two"), (0.1, "three"), (0.4, "late")]:
-            await asyncio.sleep(pause)
-            groups.append(batcher.submit("a", [text], {}))
-        await results(*groups)
-        await batcher.close()
-        assert recorder.batches == [["one", "two", "three"], ["late"]]
-
-    asyncio.run(scenario())
-
-
 def test_clients_take_turns_whoever_asks_for_much():
     async def scenario(batcher, recorder, first):
         groups = [
