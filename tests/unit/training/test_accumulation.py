@@ -1,14 +1,18 @@
-"""One batch of 2N pairs, and two of N that are accumulated, are the same update."""
+"""An update is that of the mean loss per real target token, however its pairs are batched."""
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
+import torch.nn.functional as F
 from tiny import random_ids
 from tiny_training import Recorder, TinyData, tiny_fit, tiny_task
 
 from seq2seq.config import OptimConfig
 from seq2seq.data.collate import collate
+from seq2seq.data.tokenizer import PAD
 
 
 def ids(number: int) -> tuple[list[list[int]], list[list[int]]]:
@@ -46,3 +50,21 @@ def test_a_batch_of_2n_is_two_of_n():
     for name, weight in whole.weights[-1].items():
         if not name.endswith("k_proj.bias"):  # softmax does not see it: its gradient is rounding
             torch.testing.assert_close(halves.weights[-1][name], weight, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_gradients_are_those_of_the_mean_loss_of_a_real_target_token(smoothing):
+    """By torch's own cross-entropy, without padding and over both batches of the update."""
+    task, recorder = tiny_task(OptimConfig(label_smoothing=smoothing)), Recorder()
+    model, losses, tokens = copy.deepcopy(task.model).train(), [], 0
+    for number in range(2):
+        batch = collate(*ids(number))
+        hidden = model(batch.source, batch.source != PAD, batch.target_in)
+        scores, labels = model.project(hidden).flatten(0, 1), batch.labels.flatten()
+        tokens += int((labels != PAD).sum())
+        losses.append(F.cross_entropy(scores, labels, ignore_index=PAD, reduction="sum",
+                                      label_smoothing=smoothing))  # fmt: skip
+    (sum(losses) / tokens).backward()
+    norm = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).norm()
+    tiny_fit(task, [recorder], 1, accumulate=2, data=Small())
+    assert recorder.norm[0] == pytest.approx(norm.item(), rel=1e-4)
