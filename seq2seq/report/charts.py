@@ -6,6 +6,7 @@ Each colour of a drawing is a variable of `page.css`, which is another one where
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
 import zlib
@@ -46,6 +47,8 @@ STYLE: Any = {
     "ytick.major.size": 0,
     "text.color": INK,
 }
+
+logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its fonts
 
 Points = Sequence[tuple[float, float]]
 
