@@ -182,6 +182,13 @@ def test_an_epoch_is_shuffled_and_not_sorted_by_length(lengths):
     assert longest != sorted(longest)
 
 
+def test_long_batches_come_in_another_order_each_epoch(lengths):
+    batches = make(lengths)
+    orders = [[int(lengths[batch].max()) for batch in one_epoch(batches, n)] for n in range(3)]
+    ranks = [np.argsort(np.argsort(order, kind="stable")).tolist() for order in orders]
+    assert ranks[0][:20] != ranks[1][:20] != ranks[2][:20] != ranks[0][:20]
+
+
 @pytest.mark.parametrize("seed", range(9))
 def test_the_largest_batch_can_come_first(seed):
     lengths = np.random.default_rng(seed).integers(1, 30, (200, 2)).astype(np.uint16)
