@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import timeit
 
 import pytest
 
@@ -110,9 +111,10 @@ def test_what_a_translation_lost(source, target, missing):
 
 @pytest.mark.parametrize("text", ["%" + "0" * 50_000, "www.a.fr" + ")" * 50_000, "%.0" * 20_000])
 def test_long_texts_are_read_in_no_time(text):
-    start = time.process_time()
-    find_items(text)
-    assert time.process_time() - start < 1
+    seconds = timeit.repeat(
+        lambda: find_items(text), timer=time.thread_time, number=1, repeat=3
+    )
+    assert min(seconds) < 1  # a collection of garbage may fall into one of them
 
 
 def test_a_number_of_many_digits_is_a_sequence_of_digits():
