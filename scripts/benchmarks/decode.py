@@ -25,7 +25,7 @@ from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
 from seq2seq.inference.engines.torch import choose_device, choose_precision, prepared
-from seq2seq.model import build_model
+from seq2seq.model.build import build_model
 from seq2seq.training.hardware import peak_memory
 
 SHORTEST, LONGEST = 8, 24  # tokens of the sources

@@ -18,7 +18,7 @@ from benchmarks.measuring import Line, median_seconds, print_medians
 from benchmarks.settings import TrainBenchmarkConfig
 from seq2seq.config import TrainConfig, TransformerConfig
 from seq2seq.data.datamodule import Consumer
-from seq2seq.model import build_model
+from seq2seq.model.build import build_model
 from seq2seq.training.callbacks.throughput import work
 from seq2seq.training.dry_run import count_parameters, timed_step, trainer_alone
 from seq2seq.training.hardware import (

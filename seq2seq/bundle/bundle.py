@@ -38,8 +38,8 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError
 from seq2seq.files import atomic_folder, checksum
-from seq2seq.model import build_model
 from seq2seq.model.attention_maps import cross_attentions
+from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 
 

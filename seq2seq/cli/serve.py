@@ -14,7 +14,7 @@ from seq2seq.cli.model_options import PRECISIONS, ModelOptions
 from seq2seq.cli.options import Command, flat, option, option_of
 from seq2seq.config.checked import Checked, group
 from seq2seq.cores import keep_freed_memory, set_up_libraries
-from seq2seq.errors import RunError
+from seq2seq.errors import RunError, install
 from seq2seq.serving.limits import Keys, Limits
 
 NEEDED = ("starlette", "uvicorn", "prometheus_client", "pydantic", "python_multipart")
@@ -88,9 +88,7 @@ def _run(options: ServeOptions) -> None:
     prepare_streams()
     missing = [name.replace("_", "-") for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise RunError(
-            f"serve needs {', '.join(missing)}: install what it needs, pip install 'seq2seq[serve]'"
-        )
+        raise RunError(f"serve needs {', '.join(missing)}, which is missing: {install('serve')}")
     set_up_libraries()
     keep_freed_memory()
     from seq2seq.serving.glossaries import Glossaries

@@ -81,18 +81,17 @@ def sides_table(report: Report) -> Table:
     return Table("Kept text", rows, note)
 
 
+def _counted(part: int, whole: int) -> list[str]:
+    """A number, and its share of another."""
+    return [f"{part:,}", percent(part, whole)]
+
+
 def vocabulary_table(report: Report) -> Table:
     rows = [
-        [
-            each["name"],
-            f"{each['size']:,}",
-            f"{each['used']:,}",
-            percent(each["used"], each["size"]),
-            f"{each['rare']:,}",
-            percent(each["rare"], each["size"]),
-        ]
+        [each["name"], f"{each['size']:,}", *_counted(each["used"], each["size"]),
+         *_counted(each["rare"], each["size"])]
         for each in report.vocabulary
-    ]
+    ]  # fmt: skip
     note = (
         "Used tokens occur in the kept text. Rare ones occur in it fewer than "
         f"{RARE} times, or never: a model learns little about them. Where many are rare, take a "
@@ -103,12 +102,7 @@ def vocabulary_table(report: Report) -> Table:
 
 def overlap_table(report: Report) -> Table:
     rows = [
-        [
-            each["split"],
-            f"{each['pairs']:,}",
-            f"{each['in_training']:,}",
-            percent(each["in_training"], each["pairs"]),
-        ]
+        [each["split"], f"{each['pairs']:,}", *_counted(each["in_training"], each["pairs"])]
         for each in report.overlap
     ]
     note = (

@@ -27,7 +27,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from seq2seq.model import build_model
+from seq2seq.model.build import build_model
 from seq2seq.model.layers import DecoderLayer, EncoderLayer
 from seq2seq.model.translation_model import TranslationModel
 

@@ -21,7 +21,7 @@ from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
 from seq2seq.errors import command_line
 from seq2seq.files import replace_text
-from seq2seq.model import build_model
+from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.provenance import Provenance, note_start
 from seq2seq.trackers import Tracker, make_trackers, require_package

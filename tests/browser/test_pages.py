@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,27 +11,13 @@ from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.evaluation.record import TextFile
 from seq2seq.report.page import write_report
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
-                None)  # fmt: skip
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs a chromium: apt-get install chromium"),
-]
+pytestmark = pytest.mark.browser
 
 TEXTS = {
     "sources": ["a short one", "the second line is longer", NASTY.split("\u202e")[0].strip()],
     "references": ["une courte", "la deuxième ligne est plus longue", "é"],
     "hypotheses": ["une courte", "rien de cela", NASTY.split("\u202e")[0].strip()],
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,7 @@ from tiny_translator import tiny_translator
 
 from seq2seq.serving.models import load
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
-                None)  # fmt: skip
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs a chromium: apt-get install chromium"),
-]
+pytestmark = pytest.mark.browser
 AXE = os.environ.get("AXE")  # path of axe.min.js, from the npm package axe-core
 TEXT = "The little bank by the river was closed. I don't know why he left the old house."
 
@@ -33,14 +26,6 @@ def model():
 def address(model):
     with serving(model, model_of(tiny_translator())) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from seq2seq.config import (
 )
 from seq2seq.data.tokenizer import PAD
 from seq2seq.errors import ConfigError, RunError
-from seq2seq.model import build_model
+from seq2seq.model.build import build_model
 
 FP32 = Setting("32-true", "sdpa", compile=False, threads=1)
 MODEL = TransformerConfig(

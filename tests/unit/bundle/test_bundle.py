@@ -21,7 +21,7 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError, UserError
 from seq2seq.inference.translator import Translator
-from seq2seq.model import build_model
+from seq2seq.model.build import build_model
 from seq2seq.model.transformer import Transformer
 
 TINY = {

@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from seq2seq.config import RecurrentConfig, TransformerConfig
-from seq2seq.model import build_model
+from seq2seq.model.build import build_model
 from seq2seq.model.flops import BatchSize, training_flops
 
 SENTENCES, SOURCE, TARGET, VOCABULARY = 3, 11, 7, 50

@@ -8,7 +8,7 @@ from tiny import RECURRENT_SIZES, SIZES, random_ids
 
 from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.errors import ConfigError
-from seq2seq.model import build_model
+from seq2seq.model.build import build_model
 
 KINDS = {
     "transformer": (TransformerConfig, SIZES),
