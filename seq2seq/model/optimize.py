@@ -126,8 +126,8 @@ class JoinedSelfAttention(MultiHeadAttention):
 
     def __init__(self, attention: MultiHeadAttention):
         nn.Module.__init__(self)
-        self.d_model, self.head_dim = attention.d_model, attention.head_dim
-        self.dropout, self.kernel = attention.dropout, attention.kernel
+        self.head_dim, self.dropout = attention.head_dim, attention.dropout
+        self.kernel = attention.kernel
         projections = [attention.q_proj, attention.k_proj, attention.v_proj]
         self.sizes = [projection.out_features for projection in projections]
         self.qkv_proj = PackedLinear(projections)
