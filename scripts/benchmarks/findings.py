@@ -116,8 +116,8 @@ def slow_loader() -> None:
 
     loader = TranslationData.train_dataloader
 
-    def slow(self: Any) -> Any:
-        for batch in loader(self):
+    def slow(self: Any, consumer: Any = None) -> Any:
+        for batch in loader(self, consumer):
             time.sleep(0.05)
             yield batch
 

@@ -25,6 +25,8 @@ REMOVED = {  # and what to do instead
     "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
     "data.streaming": "leave it out, since a corpus of any size is prepared on the disk first; a "
     "run that streamed goes on with revision aadf354 (seq2seq 0.1.0)",
+    "checkpoint.every_minutes": "checkpoint.every_n_steps says when the state is saved; a run that "
+    "is told to stop saves it, too",
     "decode.samples": "decode.n_best is how many samples come back",
 }
 # What these are where they did nothing; another value had a part in what was made.

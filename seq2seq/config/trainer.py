@@ -42,7 +42,7 @@ class TrainerConfig(Checked, section="trainer"):
     train_pairs: int | None = setting(None, "train on the first ones; null = all", at_least=1)
     val_pairs: int | None = setting(None, "validate on the first ones; null = all", at_least=1)
     val_on_train: bool = setting(False, "validate on the training pairs: does it learn at all?")
-    profile: bool = setting(False, "write what a few steps spend their time on to <run>/profile")
+    profile: bool = setting(False, "write a trace of a few steps to <run>/profile")
 
     def rules(self) -> Iterator[str]:
         if self.val_on_train and self.train_pairs is None and self.val_pairs is None:

@@ -72,6 +72,34 @@ def translation_loss(
     return LossSums(smoothed, nll)
 
 
+class TokenMean:
+    """Makes of sums over batches the mean over all N target tokens of an update.
+
+    An update takes `accumulate` batches in each of `world_size` processes. N is known when all of
+    them have run; until then each sum is divided by what is expected, E = max_tokens * accumulate,
+    which keeps gradients in the range of fp16:
+
+        each batch     backward(sum / E)                   `scaled`
+        processes      DDP and FSDP take the average: / world_size
+        each update    gradients * E * world_size / N      `complete`
+
+    So one process with batches of 2N tokens, two accumulated batches of N, and two processes with N
+    agree.
+    """
+
+    def __init__(self, max_tokens: int, accumulate: int, world_size: int):
+        self.max_tokens, self.accumulate, self.world_size = max_tokens, accumulate, world_size
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """What the backward pass of a batch begins with."""
+        return loss / self.max_tokens / self.accumulate
+
+    def complete(self, gradients: list[Tensor], tokens: Tensor) -> None:
+        """Make gradients those of the mean, in place; `tokens` is N, a tensor on their device."""
+        factor = self.max_tokens * self.accumulate * self.world_size / tokens
+        torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
+
+
 def _portions(rows: int, weight_VD: Tensor) -> list[slice]:
     """Slices of the rows whose scores are held at once."""
     size = max(1, SCORES_AT_ONCE[weight_VD.device.type] // len(weight_VD))

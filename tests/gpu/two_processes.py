@@ -63,7 +63,6 @@ tensors += trainer.model.parameters()
 mine = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
 found = {
     "nll": float(trainer.metrics["train/nll"]),
-    "compiled": trainer.compiled,
     "ddp_optimizer": len(used),
     "state": sum(tensor.numel() * tensor.element_size() for tensor in mine),
     "peak": torch.cuda.max_memory_allocated() if device == "cuda" else 0,
