@@ -62,7 +62,6 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         Panel("Share of padding", ("perf/padding_share",)),
         Panel("Share of waiting for data", ("perf/data_wait_share",)),
         Panel("TFLOP/s", ("perf/tflops",)),
-        Panel("Utilisation of the GPUs", ("perf/utilisation",)),
         Panel("Memory, GiB", ("perf/memory_gib",)),
         Panel("Seconds of a validation", ("perf/validation_seconds",)),
         Panel("Sentences translated per second", ("decode/sentences_per_second",)),

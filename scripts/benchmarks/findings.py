@@ -125,7 +125,7 @@ def slow_loader() -> None:
 
 
 def wild_batches() -> None:
-    from seq2seq.training.task import TranslationTask
+    from seq2seq.training.loss import TranslationTask
 
     forward = TranslationTask.forward
 

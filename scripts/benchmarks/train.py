@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.settings import TrainBenchmarkConfig
-from seq2seq.config import TrainConfig
 from seq2seq.data.datamodule import Consumer
 from seq2seq.model.build import build_model
 from seq2seq.training.callbacks.throughput import work
-from seq2seq.training.dry_run import count_parameters, timed_step, trainer_alone
+from seq2seq.training.dry_run import count_parameters, trainer_alone
 from seq2seq.training.hardware import (
     choose_accelerator,
     choose_precision,
@@ -27,7 +26,7 @@ from seq2seq.training.hardware import (
     set_up_process,
 )
 from seq2seq.training.lengths import in_steps
-from seq2seq.training.timing import PARTS, Times
+from seq2seq.training.timing import Times
 from seq2seq.training.train import open_data
 from seq2seq.training.trainer import Trainer
 
@@ -37,7 +36,7 @@ MATMUL = {"cpu": 2048, "gpu": 8192}
 
 
 def benchmark_train(config: TrainBenchmarkConfig) -> None:
-    """Run `scripts/benchmark.py train`: print one JSON line, in which figures are medians.
+    """Run `scripts/benchmark.py train`: print one JSON line.
 
     Raises:
         UserError: a setting cannot be used here, or the corpus cannot; or memory runs out.
@@ -45,14 +44,11 @@ def benchmark_train(config: TrainBenchmarkConfig) -> None:
     accelerator = choose_accelerator(config.trainer)
     precision, _ = choose_precision(config.trainer, accelerator, config.model, config.data)
     set_up_process(accelerator)
-    number = config.warmup_steps + config.steps
-    trainer, steps = train_steps(config.training(), number, accelerator, precision)
-    steps = steps[config.warmup_steps :]
+    trainer, held, times = train_steps(config, accelerator, precision)
     peak = peak_memory(trainer.device.type)  # before the product adds to it
-    rates = torch.stack([held / times.total for held, times in steps]).quantile(0.5, dim=0)
+    source, target, positions, flops = held.tolist()
     matmul = matmul_tflops(MATMUL[accelerator], precision, accelerator)
-    source, target, positions, _ = torch.stack([held for held, _ in steps]).sum(0).tolist()
-    tflops = rates[3].item() / 1e12
+    tflops = flops / times.total / 1e12
     line = {
         "model": config.model.name,
         "precision": precision,
@@ -61,17 +57,16 @@ def benchmark_train(config: TrainBenchmarkConfig) -> None:
         "threads": torch.get_num_threads(),
         "device": describe_device(accelerator),
         "parameters": count_parameters(trainer.model),
-        "steps": len(steps),
-        "target_tokens_per_second": round(rates[1].item()),
-        "step_seconds": statistics.median(times.total for _, times in steps),
-        **{f"{part}_seconds": statistics.median(times.parts[part] for _, times in steps)
-           for part in PARTS},
+        "steps": times.steps,
+        "target_tokens_per_second": round(target / times.total),
+        "step_seconds": times.total / times.steps,
+        **{f"{part}_seconds": seconds / times.steps for part, seconds in times.parts.items()},
         "padding_share": round(1 - (source + target) / positions, 4),
         "peak_memory_mib": round(peak / 2**20),
         "tflops": tflops,
         "matmul_tflops": matmul,
         "utilisation": tflops / matmul,
-    }  # fmt: skip
+    }
     print(json.dumps(line), flush=True)
 
 
@@ -90,28 +85,30 @@ def matmul_tflops(size: int, precision: str, accelerator: str) -> float:
 
 
 def train_steps(
-    config: TrainConfig, number: int, accelerator: str, precision: str
-) -> tuple[Trainer, list[tuple[Tensor, Times]]]:
+    config: TrainBenchmarkConfig, accelerator: str, precision: str
+) -> tuple[Trainer, Tensor, Times]:
     """Train for a few steps as `training/train.py` does, but for validations and checkpoints.
 
     Returns:
         trainer: after the last step.
-        steps: what the batches of each step held (see `work`), and how long it and its parts took;
-            all of its time belongs to one of `PARTS`.
+        held: what the batches of the steps that count held together (see `work`).
+        times: of these steps; all of their time belongs to one of the parts.
     """
-    data = open_data(config)
-    config = in_steps(config, data)
+    training = config.training()
+    data = open_data(training)
+    training = in_steps(training, data)
     torch.manual_seed(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
-    trainer = trainer_alone(config, model, accelerator, precision)
+    trainer = trainer_alone(training, model, accelerator, precision)
     consumer = Consumer(accumulate=config.trainer.accumulate, pin_memory=accelerator == "gpu")
     batches = iter(data.train_dataloader(consumer))
-    steps = []
-    with plain_memory_errors(config, trainer):
-        for _ in range(number):
-            used, times = timed_step(trainer, batches)
-            held = torch.stack([work(trainer.model, batch) for batch in used]).sum(0)
-            # What the loop itself takes stands with the optimiser.
-            times.parts["optimiser"] += times.total - sum(times.parts.values())
-            steps.append((held, times))
-    return trainer, steps
+    with plain_memory_errors(training, trainer):
+        for _ in range(config.warmup_steps):
+            trainer.train_step(batches)
+        trainer.timer.restart()
+        steps = [trainer.train_step(batches) for _ in range(config.steps)]
+        times = trainer.timer.read()
+    # What the loop itself takes stands with the optimiser.
+    times.parts["optimiser"] += times.total - sum(times.parts.values())
+    held = torch.stack([work(model, batch) for used in steps for batch in used]).sum(0)
+    return trainer, held, times

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.config import RecurrentConfig
 from seq2seq.model import masks
 from seq2seq.model.attention import masked_softmax
-from seq2seq.model.dropout import Dropout, WordDropout
+from seq2seq.model.dropout import Dropout
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,
@@ -106,7 +106,6 @@ class RecurrentModel(TranslationModel):
         width, layers = config.d_model, config.encoder_layers
         self.source_tokens, self.target_tokens = make_embeddings(config, self.vocab_sizes)
         self.scale = math.sqrt(width)
-        self.word_dropout = WordDropout(config.word_dropout)
         self.dropout = Dropout(config.dropout)
         self.encoder = nn.GRU(
             width,
@@ -168,7 +167,7 @@ class RecurrentModel(TranslationModel):
         return hidden_RTD
 
     def _embed(self, tokens: nn.Embedding, ids_BL: Tensor) -> Tensor:
-        embedded_BLD: Tensor = self.dropout(self.word_dropout(tokens(ids_BL) * self.scale))
+        embedded_BLD: Tensor = self.dropout(tokens(ids_BL) * self.scale)
         return embedded_BLD
 
     def _look(self, state: RecurrentState) -> Tensor:

@@ -81,11 +81,6 @@ class Checkpoint(NamedTuple):
     path: Path
     content: dict[str, Any]
 
-    @property
-    def validations_without_better(self) -> int:
-        """How often BLEU was no better since the best one."""
-        return int(self.content["callbacks"]["Validation"]["worse"])
-
 
 def checkpoint_path(run_dir: Path, step: int) -> Path:
     return run_dir / "checkpoints" / f"step-{step:08d}.ckpt"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import statistics
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,13 +11,11 @@ from pathlib import Path
 from torch import nn
 
 from seq2seq.config import TrainConfig
-from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.hardware import peak_memory, plain_memory_errors
 from seq2seq.training.run_folder import Run
-from seq2seq.training.timing import Times
 from seq2seq.training.trainer import Trainer, make_trainer
 
 log = logging.getLogger(__name__)
@@ -75,9 +71,11 @@ def dry_run(
     trainer = trainer_alone(one_batch, model, accelerator, precision)
     trainer.batch = largest  # the one to name when memory runs out
     with plain_memory_errors(config, trainer):
-        _, *steps_made = [timed_step(trainer, iter([batch]))[1]
-                          for batch in (largest, *STEPS * [typical])]  # fmt: skip
-    seconds = statistics.median(times.total for times in steps_made)
+        trainer.train_step(iter([largest]))
+        trainer.timer.restart()
+        for _ in range(STEPS):
+            trainer.train_step(iter([typical]))
+    seconds = trainer.timer.read().total / STEPS
     memory = peak_memory(trainer.device.type) / 2**20
     training = timedelta(seconds=round(seconds * t.accumulate * t.max_steps))
     lines = [
@@ -98,9 +96,3 @@ def trainer_alone(
     run = Run(Path(os.devnull), {}, precision)
     return make_trainer(config, model, make_fabric(accelerator, precision), run)
 
-
-def timed_step(trainer: Trainer, batches: Iterator[Batch]) -> tuple[list[Batch], Times]:
-    """Make a step; returns its batches and how long it took. Waits for the GPU."""
-    before = trainer.timer.read()
-    used = trainer.train_step(batches)
-    return used, trainer.timer.read() - before

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from seq2seq.data.collate import Batch
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import TranslationModel
 
@@ -70,6 +71,31 @@ def translation_loss(
         hidden_PD, weight_VD, bias_V, labels_P, smoothing, dtype
     )
     return LossSums(smoothed, nll)
+
+
+class TranslationTask(nn.Module):
+    """Maps a batch to sums of its losses; `TokenMean` divides them by the number of tokens.
+
+    DDP wants all that uses weights inside the `forward` of the module it wraps, and the loss uses
+    those of the output layer.
+    """
+
+    def __init__(self, model: TranslationModel, label_smoothing: float):
+        super().__init__()
+        self.model, self.label_smoothing = model, label_smoothing
+
+    def forward(self, batch: Batch) -> LossSums:
+        hidden_BTD = self.model(batch.source, batch.source_real, batch.target_in)
+        return translation_loss(
+            self.model, hidden_BTD, batch.labels, self.label_smoothing, batch.target_tokens
+        )
+
+
+def validation_nll(model: TranslationModel, batch: Batch) -> Tensor:
+    """The negative log-likelihood of a batch, summed, in nats."""
+    with torch.compiler.set_stance("force_eager"):  # compiling for it would take longer
+        hidden_BTD = model(batch.source, batch.source_real, batch.target_in)
+    return translation_loss(model, hidden_BTD, batch.labels).nll
 
 
 class TokenMean:

@@ -28,13 +28,12 @@ from seq2seq.training.checkpointing import (
     save,
 )
 from seq2seq.training.compilation import compile_model
-from seq2seq.training.loss import TokenMean
+from seq2seq.training.loss import TokenMean, TranslationTask
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, SkippedSteps
 from seq2seq.training.optim import make_optimizer, make_schedule
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import full_tensor
 from seq2seq.training.stopping import Interrupted
-from seq2seq.training.task import TranslationTask
 from seq2seq.training.timing import Timer
 from seq2seq.training.validation import Validation
 

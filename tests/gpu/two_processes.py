@@ -23,8 +23,8 @@ from torch.distributed.tensor import DTensor
 from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.hardware import claim_device
+from seq2seq.training.loss import TranslationTask
 from seq2seq.training.run_folder import Run
-from seq2seq.training.task import TranslationTask
 from seq2seq.training.trainer import Trainer
 
 way, device = sys.argv[1:]

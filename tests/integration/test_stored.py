@@ -49,6 +49,7 @@ GONE: dict[tuple[str, str], str] = {
     **{("yaml of benchmark_decode", name): f"a call for each, with {now}"
        for name, now in {"precisions": "precision=", "beams": "beam=", "batches": "batch=",
                          "repeats": "scripts/benchmarks/compare.py"}.items()},
+    ("files of a run", "profile/operators.txt"): "profile/trace.json, at https://ui.perfetto.dev",
     ("json of benchmark.py data", "[].by"): "docs/data.md has the figures of the usual tools",
     **{
         ("json of benchmark.py train", f"[].{name}"): why
@@ -57,7 +58,7 @@ GONE: dict[tuple[str, str], str] = {
                                              "target_tokens_per_second_p75"),
             "target_tokens_per_second": ("source_tokens_per_second",),
             "docs/training.md: 2048 on a CPU, 8192 on a GPU": ("matmul",),
-            "perf/utilisation of a run": ("data_sheet_tflops", "data_sheet_utilisation"),
+            "matmul_tflops": ("data_sheet_tflops", "data_sheet_utilisation"),
         }.items()
         for name in names
     },
@@ -91,7 +92,7 @@ GONE: dict[tuple[str, str], str] = {
 
 # Settings of a stored run that are gone: a run that used them does not go on.
 IN_USE = {"streaming: true": "streaming: false", "r_drop: 1.0": "r_drop: 0.0",
-          "coverage: 0.2": "coverage: 0.0"}  # fmt: skip
+          "coverage: 0.2": "coverage: 0.0", "word_dropout: 0.1": "word_dropout: 0.0"}  # fmt: skip
 
 # Settings of presets that name a revision and checksums now.
 PINNED = ("data.urls",)

@@ -22,9 +22,9 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.training import checkpointing
 from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint
 from seq2seq.training.distributed import make_fabric
+from seq2seq.training.loss import TranslationTask
 from seq2seq.training.run_folder import Run
 from seq2seq.training.stopping import Interrupted
-from seq2seq.training.task import TranslationTask
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation
 

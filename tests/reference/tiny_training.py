@@ -19,10 +19,10 @@ from seq2seq.data.datamodule import Consumer
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import read_checkpoint
 from seq2seq.training.distributed import make_fabric
+from seq2seq.training.loss import TranslationTask, validation_nll
 from seq2seq.training.loss_spikes import Verdict
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import gathered_model
-from seq2seq.training.task import TranslationTask, validation_nll
 from seq2seq.training.trainer import Trainer
 
 
