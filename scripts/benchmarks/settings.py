@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from seq2seq.config import (
     Checked,
-    CleaningConfig,
-    DataConfig,
     ModelConfig,
-    OptimConfig,
     PrepareConfig,
-    TokenizerConfig,
     TrainConfig,
-    TrainerConfig,
     TransformerConfig,
-    unchecked,
 )
 from seq2seq.config.checked import group, setting
 from seq2seq.config.commands import device_is_named
@@ -30,31 +23,16 @@ class DataBenchmarkConfig(PrepareConfig):
     set_pairs: int | None = setting(None, "start on a prepared set of so many pairs", at_least=1)
 
 
-class TrainBenchmarkConfig(Checked):
-    """All settings of `scripts/benchmark.py train`."""
+class TrainBenchmarkConfig(TrainConfig):
+    """All settings of `scripts/benchmark.py train`: those of a run, and how much is measured."""
 
-    model: ModelConfig = group(TransformerConfig)
-    data: DataConfig = group(DataConfig)
-    cleaning: CleaningConfig = group(CleaningConfig)
-    tokenizer: TokenizerConfig = group(TokenizerConfig)
-    optim: OptimConfig = group(OptimConfig)
-    trainer: TrainerConfig = group(TrainerConfig)
     warmup_steps: int = setting(3, "steps that do not count", at_least=0)
     steps: int = setting(10, "steps that count", at_least=1)
-    seed: int = setting(1, "of everything that is drawn", at_least=0)
 
     def rules(self) -> Iterator[str]:
+        yield from super().rules()
         if self.trainer.devices * self.trainer.num_nodes != 1:
             yield "trainer.devices, trainer.num_nodes: one device is measured; leave them out"
-        yield from unchecked(TrainConfig, vars(TrainConfig()) | self._training()).rules()
-
-    def training(self) -> TrainConfig:
-        """Those of the run whose steps are measured."""
-        return TrainConfig(**self._training())
-
-    def _training(self) -> dict[str, Any]:
-        parts = ("model", "data", "cleaning", "tokenizer", "optim", "trainer", "seed")
-        return {name: getattr(self, name) for name in parts}
 
 
 class DecodeBenchmarkConfig(Checked):

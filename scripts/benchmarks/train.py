@@ -94,9 +94,8 @@ def train_steps(
         held: what the batches of the steps that count held together (see `work`).
         times: of these steps; all of their time belongs to one of the parts.
     """
-    training = config.training()
-    data = open_data(training)
-    training = in_steps(training, data)
+    data = open_data(config)
+    training = in_steps(config, data)
     torch.manual_seed(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
     trainer = trainer_alone(training, model, accelerator, precision)

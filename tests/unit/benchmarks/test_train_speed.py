@@ -52,7 +52,7 @@ def config(toy_corpus):
 
 
 def first_batches(config, number):
-    return list(islice(open_data(config.training()).train_dataloader(), number))
+    return list(islice(open_data(config).train_dataloader(), number))
 
 
 def test_the_first_batches_of_training_are_counted(config):
@@ -68,7 +68,7 @@ def test_the_first_batches_of_training_are_counted(config):
 def test_a_line_says_what_was_measured(config, capsys):
     benchmark_train(replace(config, trainer=TrainerConfig(precision="32-true")))
     line = json.loads(capsys.readouterr().out)
-    sizes = open_data(config.training()).vocabularies.sizes
+    sizes = open_data(config).vocabularies.sizes
     assert line["parameters"] == sum(p.numel() for p in build_model(MODEL, *sizes).parameters())
     assert (line["steps"], line["compile"]) == (3, False)  # the first step warms up
     assert line["target_tokens_per_second"] > 0
@@ -84,7 +84,7 @@ def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
     assert times.steps == 3
 
     torch.manual_seed(config.seed)
-    model = build_model(MODEL, *open_data(config.training()).vocabularies.sizes)
+    model = build_model(MODEL, *open_data(config).vocabularies.sizes)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), eps=1e-4, weight_decay=0)
     batches = first_batches(config, 4 * accumulate)
     for step, rate in enumerate((1 / 3, 2 / 3, 1, (3 / 4) ** 0.5)):
