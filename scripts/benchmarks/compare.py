@@ -4,7 +4,7 @@ python scripts/benchmarks/compare.py ../before . --pairs 10 -- train model=tiny 
 
 What stands behind `--` is given to `scripts/benchmark.py` of both checkouts. For each speed that it
 prints: the medians of both sides, the ratio after / before (the geometric mean over the pairs) and
-its 95 % interval by Student's t on the logarithms; in words to the error output, as JSON to stdout.
+its 95 % interval by Student's t on the logarithms, as JSON lines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ STUDENT_T = (
     *(2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056),
     *(2.052, 2.048, 2.045, 2.042),
 )
-ABOUT = ("model", "precision", "beam", "batch", "what")  # said of a line, if it has them
 Line = dict[str, Any]
 
 
@@ -85,12 +84,7 @@ def main() -> None:
         if not {*METRICS} & after[0].keys():
             print(f"left out, as it tells no speed: {after[0]}", file=sys.stderr)
             continue
-        found = compared(before, after)
-        low, high = found["interval"]
-        about = ", ".join(f"{name}={found[name]}" for name in ABOUT if name in found)
-        print(f"{about}: {found['before']:,.0f} -> {found['after']:,.0f} {found['metric']}, ratio "
-              f"{found['ratio']:.3f} [{low:.3f}, {high:.3f}]", file=sys.stderr)  # fmt: skip
-        print(json.dumps(found), flush=True)
+        print(json.dumps(compared(before, after)), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,13 @@ does the same work.
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
-from functools import partial
-from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from benchmarks.measuring import Line, print_medians
 from benchmarks.settings import DecodeBenchmarkConfig
 from seq2seq.config import DecodeConfig
 from seq2seq.cores import keep_freed_memory
@@ -31,41 +28,23 @@ from seq2seq.training.hardware import peak_memory
 SHORTEST, LONGEST = 8, 24  # tokens of the sources
 
 
-class Setting(NamedTuple):
-    """One of the combinations that are compared."""
-
-    precision: str
-    beam: int
-    batch: int
-    workers: int
-    cuda_graphs: bool = False
-
-
 def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
-    """Run `scripts/benchmark.py decode`: print one JSON line for each setting.
+    """Run `scripts/benchmark.py decode`: translate some batches, and print one JSON line.
+
+    A call has a batch for each worker; the speed is the median of the calls.
 
     Raises:
         UserError: a setting cannot be used here.
     """
-    device = choose_device(config.device)
-    precisions = [choose_precision(name, device) for name in config.precisions]
-    lists = (precisions, config.beams, config.batches, config.workers, config.cuda_graphs)
-    settings = [Setting(*values) for values in product(*lists)]
-    print_medians(
-        settings, config.repeats, partial(measure, config), "lower batches= or beams="
-    )
-
-
-def measure(config: DecodeBenchmarkConfig, setting: Setting) -> Line:
-    """Translate some batches, one for each worker in a call; speed is the median of the calls."""
     keep_freed_memory()
     device = choose_device(config.device)
+    precision = choose_precision(config.precision, device)
     torch.manual_seed(config.seed)
     model = build_model(config.model, config.vocab_size).to(device).eval()
-    make_step = graph_step if setting.cuda_graphs else ModelStep
-    step = make_step(prepared(model, setting.precision))
+    make_step = graph_step if config.cuda_graphs else ModelStep
+    step = make_step(prepared(model, precision))
     rng = np.random.default_rng(config.seed)
-    sentences, seconds = setting.batch * setting.workers, []
+    sentences, seconds = config.batch * config.workers, []
     for _ in range(config.warmup_calls + config.calls):
         # Sources are random, so a budget of tokens cuts batches of about that many sentences.
         requests = [
@@ -76,30 +55,36 @@ def measure(config: DecodeBenchmarkConfig, setting: Setting) -> Line:
         search(
             step,
             requests,
-            fixed_length(setting, config.length),
+            fixed_length(config),
             max_length=config.model.max_length,
             device=device,
-            workers=setting.workers,
+            workers=config.workers,
         )
         seconds.append(time.perf_counter() - started)
     per_second = sentences / statistics.median(seconds[config.warmup_calls :])
-    return {
+    line = {
         "model": config.model.name,
         "vocab_size": config.vocab_size,
-        "threads_per_worker": 1 if setting.workers > 1 else torch.get_num_threads(),
+        "precision": precision,
+        "beam": config.beam,
+        "batch": config.batch,
+        "workers": config.workers,
+        "cuda_graphs": config.cuda_graphs,
+        "threads_per_worker": 1 if config.workers > 1 else torch.get_num_threads(),
         "output_tokens": config.length,
         "sentences_per_second": round(per_second, 2),
         "tokens_per_second": round(per_second * config.length, 1),
         "peak_memory_mib": round(peak_memory(device.type) / 2**20),
     }
+    print(json.dumps(line), flush=True)
 
 
-def fixed_length(setting: Setting, length: int) -> DecodeConfig:
+def fixed_length(config: DecodeBenchmarkConfig) -> DecodeConfig:
     """Settings under which each output has so many tokens: only the last may be an end token."""
     return DecodeConfig(
-        beam=setting.beam,
-        min_length=length,
+        beam=config.beam,
+        min_length=config.length,
         max_ratio=0.0,
-        max_extra=length,
-        batch_tokens=setting.batch * (LONGEST + 1) * setting.beam,
+        max_extra=config.length,
+        batch_tokens=config.batch * (LONGEST + 1) * config.beam,
     )

@@ -116,8 +116,8 @@ def slow_loader() -> None:
 
     loader = TranslationData.train_dataloader
 
-    def slow(self: Any) -> Any:
-        for batch in loader(self):
+    def slow(self: Any, consumer: Any = None) -> Any:
+        for batch in loader(self, consumer):
             time.sleep(0.05)
             yield batch
 
@@ -125,7 +125,7 @@ def slow_loader() -> None:
 
 
 def wild_batches() -> None:
-    from seq2seq.training.task import TranslationTask
+    from seq2seq.training.loss import TranslationTask
 
     forward = TranslationTask.forward
 

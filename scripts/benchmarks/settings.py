@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from seq2seq.config import (
-    KERNELS,
-    PRECISIONS,
     Checked,
-    CleaningConfig,
-    DataConfig,
     ModelConfig,
-    OptimConfig,
     PrepareConfig,
-    TokenizerConfig,
     TrainConfig,
-    TrainerConfig,
     TransformerConfig,
-    unchecked,
 )
 from seq2seq.config.checked import group, setting
 from seq2seq.config.commands import device_is_named
@@ -32,57 +23,31 @@ class DataBenchmarkConfig(PrepareConfig):
     set_pairs: int | None = setting(None, "start on a prepared set of so many pairs", at_least=1)
 
 
-class TrainBenchmarkConfig(Checked):
-    """All settings of `scripts/benchmark.py train`: each combination of the lists is measured."""
+class TrainBenchmarkConfig(TrainConfig):
+    """All settings of `scripts/benchmark.py train`: those of a run, and how much is measured."""
 
-    model: ModelConfig = group(TransformerConfig)
-    data: DataConfig = group(DataConfig)
-    cleaning: CleaningConfig = group(CleaningConfig)
-    tokenizer: TokenizerConfig = group(TokenizerConfig)
-    optim: OptimConfig = group(OptimConfig)
-    trainer: TrainerConfig = group(TrainerConfig)
-    precisions: list[str] = setting(
-        [], "none = trainer.precision; where that is auto, 32-true and bf16-mixed",
-        choices=PRECISIONS[1:],
-    )  # fmt: skip
-    kernels: list[str] = setting([], "none = model.kernel", choices=KERNELS)
-    compile: list[bool] = setting([], "none = trainer.compile")
-    threads: list[int] = setting([], "none = as many as torch takes", at_least=1)
-    warmup_steps: int = setting(3, "steps that do not count, in each measurement", at_least=0)
-    steps: int = setting(10, "steps that count, in each measurement", at_least=1)
-    repeats: int = setting(3, "measurements of each setting, in turns", at_least=1)
-    seed: int = setting(1, "of everything that is drawn", at_least=0)
+    warmup_steps: int = setting(3, "steps that do not count", at_least=0)
+    steps: int = setting(10, "steps that count", at_least=1)
 
     def rules(self) -> Iterator[str]:
-        if self.kernels and not isinstance(self.model, TransformerConfig):
-            yield f"kernels: model={self.model.name} has no choice of kernels: leave it out"
+        yield from super().rules()
         if self.trainer.devices * self.trainer.num_nodes != 1:
             yield "trainer.devices, trainer.num_nodes: one device is measured; leave them out"
-        yield from unchecked(TrainConfig, vars(TrainConfig()) | self._training()).rules()
-
-    def training(self) -> TrainConfig:
-        """Those of the run whose steps are measured."""
-        return TrainConfig(**self._training())
-
-    def _training(self) -> dict[str, Any]:
-        parts = ("model", "data", "cleaning", "tokenizer", "optim", "trainer", "seed")
-        return {name: getattr(self, name) for name in parts}
 
 
 class DecodeBenchmarkConfig(Checked):
-    """All settings of `scripts/benchmark.py decode`: each combination of the lists is measured."""
+    """All settings of `scripts/benchmark.py decode`."""
 
     model: ModelConfig = group(TransformerConfig)  # of random weights
     vocab_size: int = setting(8000, "subwords", at_least=8)
-    precisions: list[str] = setting(["float32"], "see inference/engines/torch.py")
-    beams: list[int] = setting([1, 5], "hypotheses of a sentence", at_least=1)
-    batches: list[int] = setting([1, 64], "sentences decoded together", at_least=1)
-    workers: list[int] = setting([1], "batches at once, a thread each", at_least=1)
-    cuda_graphs: list[bool] = setting([False], "replay captured steps, on a GPU")
+    precision: str = setting("float32", "see inference/engines/torch.py")
+    beam: int = setting(5, "hypotheses of a sentence; 1 = greedy", at_least=1)
+    batch: int = setting(64, "sentences decoded together", at_least=1)
+    workers: int = setting(1, "batches at once, a thread each", at_least=1)
+    cuda_graphs: bool = setting(False, "replay captured steps, on a GPU")
     length: int = setting(20, "tokens of each output", at_least=1)
-    warmup_calls: int = setting(2, "calls that do not count, in each measurement", at_least=0)
-    calls: int = setting(10, "calls that count, in each measurement", at_least=1)
-    repeats: int = setting(3, "measurements of each setting, in turns", at_least=1)
+    warmup_calls: int = setting(2, "calls that do not count", at_least=0)
+    calls: int = setting(10, "calls that count", at_least=1)
     device: str = setting("auto", "where the model runs: auto, cpu, cuda or cuda:1")
     seed: int = setting(1, "of weights and sentences")
 

@@ -5,31 +5,28 @@ Measured is training itself, on the first batches of the run that the same setti
 
 from __future__ import annotations
 
+import json
 import statistics
-from dataclasses import replace
-from functools import partial
-from itertools import product
-from typing import NamedTuple
+import time
 
 import torch
 from torch import Tensor
 
-from benchmarks.measuring import Line, median_seconds, print_medians
 from benchmarks.settings import TrainBenchmarkConfig
-from seq2seq.config import TrainConfig, TransformerConfig
 from seq2seq.data.datamodule import Consumer
 from seq2seq.model.build import build_model
 from seq2seq.training.callbacks.throughput import work
-from seq2seq.training.dry_run import count_parameters, timed_step, trainer_alone
+from seq2seq.training.dry_run import count_parameters, trainer_alone
 from seq2seq.training.hardware import (
     choose_accelerator,
     choose_precision,
     describe_device,
     peak_memory,
+    plain_memory_errors,
     set_up_process,
 )
 from seq2seq.training.lengths import in_steps
-from seq2seq.training.timing import PARTS, Times
+from seq2seq.training.timing import Times
 from seq2seq.training.train import open_data
 from seq2seq.training.trainer import Trainer
 
@@ -38,117 +35,79 @@ DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": to
 MATMUL = {"cpu": 2048, "gpu": 8192}
 
 
-class Setting(NamedTuple):
-    """One of the combinations that are compared; `kernel` is None for a model without a choice."""
-
-    precision: str
-    kernel: str | None
-    compile: bool
-    threads: int
-
-
 def benchmark_train(config: TrainBenchmarkConfig) -> None:
-    """Run `scripts/benchmark.py train`: print one JSON line for each setting.
+    """Run `scripts/benchmark.py train`: print one JSON line.
 
     Raises:
-        UserError: a setting cannot be used here, or the corpus cannot.
+        UserError: a setting cannot be used here, or the corpus cannot; or memory runs out.
     """
     accelerator = choose_accelerator(config.trainer)
-    settings = choose_settings(config, accelerator)
-    open_data(config.training())  # once for all, and its faults are found here
-    measured = partial(measure, config, accelerator)
-    remedy = f"lower data.max_tokens={config.data.max_tokens}"
-    print_medians(settings, config.repeats, measured, remedy)
-
-
-def choose_settings(config: TrainBenchmarkConfig, accelerator: str) -> list[Setting]:
-    """All combinations of what is compared.
-
-    Raises:
-        ConfigError: the device lacks a precision that was asked for.
-    """
-    both = ["32-true", "bf16-mixed"] if config.trainer.precision == "auto" else []
-    precisions = [
-        choose_precision(
-            replace(config.trainer, precision=name), accelerator, config.model, config.data
-        )[0]
-        for name in config.precisions or both or [config.trainer.precision]
-    ]
-    kernels: list[str | None] = [getattr(config.model, "kernel", None)]
-    combinations = product(
-        precisions,
-        config.kernels or kernels,
-        config.compile or [config.trainer.compile],
-        config.threads or [torch.get_num_threads()],
-    )
-    return [Setting(*values) for values in dict.fromkeys(combinations)]
-
-
-def measure(config: TrainBenchmarkConfig, accelerator: str, setting: Setting) -> Line:
-    """Train for a few steps; figures of a step are medians."""
+    precision, _ = choose_precision(config.trainer, accelerator, config.model, config.data)
     set_up_process(accelerator)
-    torch.set_num_threads(setting.threads)
-    training = config.training()
-    training.trainer = replace(training.trainer, compile=setting.compile)
-    if isinstance(training.model, TransformerConfig) and setting.kernel is not None:
-        training.model = replace(training.model, kernel=setting.kernel)
-    number = config.warmup_steps + config.steps
-    trainer, steps = train_steps(training, number, accelerator, setting.precision)
-    steps = steps[config.warmup_steps :]
-    peak = peak_memory("cuda" if accelerator == "gpu" else "cpu")  # before the product adds to it
-    rates = torch.stack([held / times.total for held, times in steps]).quantile(0.5, dim=0)
-    matmul = matmul_tflops(MATMUL[accelerator], setting.precision, accelerator)
-    source, target, positions, _ = torch.stack([held for held, _ in steps]).sum(0).tolist()
-    tflops = rates[3].item() / 1e12
-    return {
+    trainer, held, times = train_steps(config, accelerator, precision)
+    peak = peak_memory(trainer.device.type)  # before the product adds to it
+    source, target, positions, flops = held.tolist()
+    matmul = matmul_tflops(MATMUL[accelerator], precision, accelerator)
+    tflops = flops / times.total / 1e12
+    line = {
         "model": config.model.name,
-        "compile": trainer.compiled,
+        "precision": precision,
+        "kernel": getattr(config.model, "kernel", None),
+        "compile": config.trainer.compile,
+        "threads": torch.get_num_threads(),
         "device": describe_device(accelerator),
         "parameters": count_parameters(trainer.model),
-        "steps": len(steps),
-        "target_tokens_per_second": round(rates[1].item()),
-        "step_seconds": statistics.median(times.total for _, times in steps),
-        **{f"{part}_seconds": statistics.median(times.parts[part] for _, times in steps)
-           for part in PARTS},
+        "steps": times.steps,
+        "target_tokens_per_second": round(target / times.total),
+        "step_seconds": times.total / times.steps,
+        **{f"{part}_seconds": seconds / times.steps for part, seconds in times.parts.items()},
         "padding_share": round(1 - (source + target) / positions, 4),
         "peak_memory_mib": round(peak / 2**20),
         "tflops": tflops,
         "matmul_tflops": matmul,
         "utilisation": tflops / matmul,
-    }  # fmt: skip
+    }
+    print(json.dumps(line), flush=True)
 
 
 def matmul_tflops(size: int, precision: str, accelerator: str) -> float:
     """TFLOP/s of a product of two square matrices (median): what the device can do at best."""
     device = "cuda" if accelerator == "gpu" else "cpu"
     left, right = (torch.randn(size, size, device=device).to(DTYPES[precision]) for _ in range(2))
-    return 2 * size**3 / median_seconds(lambda: left @ right, 5, device) / 1e12
+    times = []
+    for _ in range(7):
+        started = time.perf_counter()
+        left @ right
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return 2 * size**3 / statistics.median(times[2:]) / 1e12
 
 
 def train_steps(
-    config: TrainConfig, number: int, accelerator: str, precision: str
-) -> tuple[Trainer, list[tuple[Tensor, Times]]]:
+    config: TrainBenchmarkConfig, accelerator: str, precision: str
+) -> tuple[Trainer, Tensor, Times]:
     """Train for a few steps as `training/train.py` does, but for validations and checkpoints.
 
     Returns:
         trainer: after the last step.
-        steps: what the batches of each step held (see `work`), and how long it and its parts took;
-            all of its time belongs to one of `PARTS`.
+        held: what the batches of the steps that count held together (see `work`).
+        times: of these steps; all of their time belongs to one of the parts.
     """
     data = open_data(config)
-    config = in_steps(config, data)
+    training = in_steps(config, data)
     torch.manual_seed(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
-    trainer = trainer_alone(config, model, accelerator, precision)
-    data.consumer = Consumer(
-        accumulate=config.trainer.accumulate, pin_memory=accelerator == "gpu"
-    )
-    batches = iter(data.train_dataloader())
-    steps = []
-    for _ in range(number):
-        used, times = timed_step(trainer, batches)
-        held = torch.stack([work(trainer.model, batch) for batch in used]).sum(0)
-        # What the loop itself takes stands with the optimiser.
-        times.parts["optimiser"] += times.total - sum(times.parts.values())
-        steps.append((held, times))
-    return trainer, steps
+    trainer = trainer_alone(training, model, accelerator, precision)
+    consumer = Consumer(accumulate=config.trainer.accumulate, pin_memory=accelerator == "gpu")
+    batches = iter(data.train_dataloader(consumer))
+    with plain_memory_errors(training, trainer):
+        for _ in range(config.warmup_steps):
+            trainer.train_step(batches)
+        trainer.timer.restart()
+        steps = [trainer.train_step(batches) for _ in range(config.steps)]
+        times = trainer.timer.read()
+    # What the loop itself takes stands with the optimiser.
+    times.parts["optimiser"] += times.total - sum(times.parts.values())
+    held = torch.stack([work(model, batch) for used in steps for batch in used]).sum(0)
+    return trainer, held, times

@@ -95,6 +95,7 @@ def read_config(path: Path) -> BundleConfig:
     config = migrated(_of_our_format(path))
     try:
         sizes = dict(config["model"])
+        sizes.pop("word_dropout", None)  # of training alone, and gone
         # Bundles of before there was a choice do not name it.
         architecture = sizes.get("architecture", "transformer")
         if architecture not in ARCHITECTURES:

@@ -8,7 +8,7 @@ from seq2seq.config.checked import SHARE, Checked, setting
 
 KERNELS = ("sdpa", "reference")
 # Settings of a model that any weights fit.
-FREE_OF_WEIGHTS = ("name", "dropout", "attention_dropout", "word_dropout", "kernel", "zero_blocks")
+FREE_OF_WEIGHTS = ("name", "dropout", "attention_dropout", "kernel", "zero_blocks")
 SIZE = {"at_least": 1, "at_most": 2**16}  # more is a slip of the keys
 
 
@@ -24,7 +24,6 @@ class ModelConfig(Checked, section="model"):
         choices=("none", "decoder", "all"),
     )  # fmt: skip
     dropout: float = setting(0.1, "dropout of embeddings and of each block's output", **SHARE)
-    word_dropout: float = setting(0.0, "share of tokens whose embedding is dropped", **SHARE)
     max_length: int = setting(
         256, "longest sentence in tokens, its end token included", at_least=8, at_most=2**16
     )

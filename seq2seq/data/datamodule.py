@@ -192,9 +192,13 @@ class TranslationData:
         self.val_ids = [[side[pair] for pair in usable] for side in ids]
         self.val_lengths = lengths[usable]
 
-    def train_dataloader(self) -> DataLoader[Any]:
-        """Endless batches from where the run stands."""
-        consumer = self.consumer
+    def train_dataloader(self, consumer: Consumer | None = None) -> DataLoader[Any]:
+        """Endless batches from where the run stands, which `place` counts from.
+
+        Args:
+            consumer: who takes them; None = one process, from its first step on.
+        """
+        self.consumer = consumer = consumer or Consumer()
         rank, world = consumer.rank, consumer.world_size
         if consumer.first_step and self._place is None:
             raise RunError(

@@ -14,8 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq.config import KERNELS
-from seq2seq.errors import nearest
 from seq2seq.model import masks
 from seq2seq.model.fused_attention import for_each_query_head, fused_attention
 from seq2seq.model.kv_cache import KeysValues, LayerCache
@@ -48,10 +46,10 @@ def attend(
         Context (B, H, T, F).
 
     Raises:
-        ValueError: sizes that do not fit together, or a mask that does not fit them.
+        ValueError: a mask that is not boolean, or does not fit the scores.
     """
-    _check(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
-    check_options(dropout, kernel)
+    if allowed is not None:
+        masks.check(allowed, (*q_BHTE.shape[:3], k_BKSE.size(2)))
     if kernel == "reference":
         weights_BHTS = attention_weights(q_BHTE, k_BKSE, allowed, causal=causal)
         return F.dropout(weights_BHTS, dropout) @ for_each_query_head(v_BKSF, q_BHTE)
@@ -65,7 +63,6 @@ def attention_weights(
 
     Each row sums to 1, or to 0 if the query may see nothing. Arguments as for `attend`.
     """
-    _check(q_BHTE, k_BKSE, k_BKSE, allowed, causal)
     if causal:
         order = masks.causal(q_BHTE.size(2), k_BKSE.size(2), q_BHTE.device)
         allowed = masks.combine(allowed, order)
@@ -84,41 +81,6 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
         return scores.softmax(dim=-1)
     scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
     return scores.softmax(dim=-1) * allowed
-
-
-def _check(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, causal: bool) -> None:
-    q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
-    if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
-        raise ValueError(f"q, k and v are (batch, heads, length, width), got {_shapes(q, k, v)}")
-    if not q_shape[0] == k_shape[0] == v_shape[0]:
-        raise ValueError(f"the batches of q, k and v differ: {_shapes(q, k, v)}")
-    if k_shape[:3] != v_shape[:3]:
-        raise ValueError(f"every key needs one value, but the numbers differ: {_shapes(q, k, v)}")
-    if q_shape[3] != k_shape[3]:
-        raise ValueError(
-            f"queries and keys are multiplied, so their widths must agree: {_shapes(q, k, v)}"
-        )
-    if not k_shape[1] or q_shape[1] % k_shape[1]:
-        raise ValueError(
-            f"{k_shape[1]} key/value heads do not divide {q_shape[1]} query heads: each serves an "
-            "equal group"
-        )
-    if allowed is not None:
-        masks.check(allowed, (*q_shape[:3], k_shape[2]))
-    if causal:
-        masks.check_order(q_shape[2], k_shape[2])
-
-
-def check_options(dropout: float, kernel: str) -> None:
-    """Raise ValueError unless the options of an attention are possible."""
-    if not 0.0 <= dropout < 1.0:
-        raise ValueError(f"dropout={dropout} is no probability: give a number from 0 to below 1")
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel={kernel} is not known: {nearest(kernel, KERNELS)}")
-
-
-def _shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
-    return f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
 
 
 class HeadNorm(nn.RMSNorm):
@@ -158,9 +120,6 @@ class MultiHeadAttention(nn.Module):
             al. 2020).
         norm_eps: what these norms add to the mean square.
         kernel: of `attend`.
-
-    Raises:
-        ValueError: sizes that do not divide.
     """
 
     def __init__(
@@ -178,21 +137,6 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        for name, size in {"d_model": d_model, "n_heads": n_heads, "head_dim": head_dim}.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name}={size} is too small: it must be at least 1")
-        if head_dim is None and d_model % n_heads:
-            raise ValueError(
-                f"d_model={d_model} is not a multiple of n_heads={n_heads}: change one, or set "
-                "head_dim"
-            )
-        if n_kv_heads < 1 or n_heads % n_kv_heads:
-            raise ValueError(
-                f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}: each key/value head "
-                "serves an equal group of query heads; choose a divisor"
-            )
-        check_options(dropout, kernel)
-        self.d_model = d_model
         self.head_dim = d_model // n_heads if head_dim is None else head_dim
         self.dropout = dropout
         self.kernel = kernel
@@ -251,11 +195,6 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, memory_BSD: Tensor) -> KeysValues:
         """Keys and values (B, K, S, E) of a memory that queries will read."""
-        if memory_BSD.dim() != 3 or memory_BSD.size(2) != self.k_proj.in_features:
-            raise ValueError(
-                f"a memory is (batch, length, width = {self.k_proj.in_features}), got "
-                f"{tuple(memory_BSD.shape)}"
-            )
         k_BSP, v_BSP = self.k_proj(memory_BSD), self.v_proj(memory_BSD)  # P = K * E
         return KeysValues(self._split(k_BSP, self.k_norm), self._split(v_BSP))
 
@@ -268,10 +207,6 @@ class MultiHeadAttention(nn.Module):
         cache: LayerCache | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, E) of x, with the keys and values (B, K, S, E) that they read."""
-        if x_BTD.dim() != 3 or x_BTD.size(2) != self.d_model:
-            raise ValueError(
-                f"x is (batch, length, d_model = {self.d_model}), got {tuple(x_BTD.shape)}"
-            )
         if memory is not None:
             if causal or rotary is not None or cache is not None:
                 raise ValueError(

@@ -66,21 +66,3 @@ def keep_or_drop(x: Tensor, levels: Tensor, rate: float) -> Tensor:
     kept = torch.empty(levels.shape, dtype=x.dtype)
     torch.ge(levels, dropped - LEVELS // 2, out=kept)
     return (x * kept).mul_(LEVELS / (LEVELS - dropped))
-
-
-class WordDropout(nn.Module):
-    """Drops the embeddings of whole tokens in training (Sennrich et al. 2016, "Edinburgh Neural
-    Machine Translation Systems for WMT 16", section 3.1.1).
-
-    A model that cannot rely on any one word learns to use the others.
-    """
-
-    def __init__(self, rate: float):
-        super().__init__()
-        self.dropout = Dropout(rate)
-
-    def forward(self, x_BLD: Tensor) -> Tensor:
-        if not self.training or not self.dropout.rate:
-            return x_BLD
-        dropped: Tensor = x_BLD * self.dropout(x_BLD.new_ones(*x_BLD.shape[:2], 1))
-        return dropped

@@ -83,16 +83,11 @@ class KVCache:
         """Store the keys and values of T new positions of a layer; return those of all positions.
 
         Raises:
-            ValueError: no room, or another number of hypotheses or heads.
+            ValueError: no room.
         """
         if layer == 0:
             self._begin_step(k_RKTE)
         for part, new in ((2 * layer, k_RKTE), (2 * layer + 1, v_RKTE)):
-            if new.shape != self._new[part].shape:
-                raise ValueError(
-                    f"the cache wants keys and values {tuple(self._new[part].shape)}, got "
-                    f"{tuple(new.shape)}: a cache belongs to one attention"
-                )
             self._new[part].copy_(new.detach() if new.requires_grad else new)
         k, v = self._so_far[2 * layer : 2 * layer + 2]
         if layer == self.layers - 1:
@@ -111,7 +106,6 @@ class KVCache:
         storage = self.storage
         if storage is None or not start:
             storage = k_RKTE.new_empty(rows, 2 * self.layers, heads, 0, width)
-        check_hypotheses(storage.size(0), rows)
         if end > storage.size(3):
             blocks = -(-end // BLOCK)
             storage = F.pad(storage, (0, 0, 0, blocks * BLOCK - storage.size(3)))
@@ -215,12 +209,3 @@ class TransformerState:
         if self.source_allowed is not None:
             self.source_allowed = self.source_allowed.index_select(0, sentences)
         self.cache.reorder(rows)
-
-
-def check_hypotheses(held: int, given: int) -> None:
-    """Raise ValueError if a step has another number of hypotheses than the past."""
-    if held != given:
-        raise ValueError(
-            f"the past is that of {held} hypotheses, got {given}: reorder it when their number "
-            "changes"
-        )

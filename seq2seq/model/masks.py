@@ -23,13 +23,8 @@ def padding(real_BS: Tensor) -> Tensor:
             x x .
 
     Raises:
-        ValueError: not two dimensions, or other numbers than 0 and 1.
+        ValueError: other numbers than 0 and 1.
     """
-    if real_BS.dim() != 2:
-        raise ValueError(
-            f"a padding mask is (batch, keys), got {tuple(real_BS.shape)}: one that differs from "
-            "query to query needs none of this, only a dimension for heads"
-        )
     return boolean(real_BS)[:, None, None, :]
 
 
@@ -48,7 +43,11 @@ def causal(queries: int, keys: int, device: torch.device | None = None) -> Tenso
     Raises:
         ValueError: there are more queries than keys.
     """
-    check_order(queries, keys)
+    if queries > keys:
+        raise ValueError(
+            f"{queries} queries cannot be the last of {keys} keys: causal attention needs "
+            "at least as many keys as queries"
+        )
     allowed = torch.ones(queries, keys, dtype=torch.bool, device=device)
     return allowed.tril(diagonal=keys - queries)[None, None]
 
@@ -62,21 +61,12 @@ def combine(*masks: Tensor | None) -> Tensor | None:
     return allowed
 
 
-def check_order(queries: int, keys: int) -> None:
-    """Raise ValueError unless the queries can be the last of the keys, as causality has them."""
-    if queries > keys:
-        raise ValueError(
-            f"{queries} queries cannot be the last of {keys} keys: causal attention needs "
-            "at least as many keys as queries"
-        )
-
-
 def check(allowed: Tensor, full: tuple[int, ...]) -> None:
     """Raise ValueError unless a mask is boolean and broadcasts to the shape of the scores.
 
     Args:
         allowed: the mask.
-        full: (batch, heads, queries, keys), or without heads.
+        full: (batch, heads, queries, keys).
     """
     if allowed.dtype != torch.bool:
         raise ValueError(
@@ -86,11 +76,10 @@ def check(allowed: Tensor, full: tuple[int, ...]) -> None:
     if allowed.dim() != len(full) or any(
         size not in (1, most) for size, most in zip(allowed.shape, full, strict=True)
     ):
-        names = "(batch, heads, queries, keys)" if len(full) == 4 else "(batch, queries, keys)"
         raise ValueError(
-            f"a mask of shape {tuple(allowed.shape)} does not broadcast to {names} = {full}: give "
-            f"all {len(full)} dimensions, each full or 1; masks.padding makes four of (batch, "
-            "keys), and mask[:, None] of (batch, queries, keys)"
+            f"a mask of shape {tuple(allowed.shape)} does not broadcast to (batch, heads, queries, "
+            f"keys) = {full}: give all 4 dimensions, each full or 1; masks.padding makes them of "
+            "(batch, keys), and mask[:, None] of (batch, queries, keys)"
         )
 
 

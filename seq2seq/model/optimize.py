@@ -32,7 +32,7 @@ LARGE, ENOUGH_ROWS = 2**20, 4  # numbers of a matrix that is large; rows it is r
 def optimize_for_inference(model: TranslationModel) -> None:
     """Replace modules of a model in float32 or bfloat16 on a CPU by faster ones, where torch can.
 
-    The numbers stay the same but for rounding. The model cannot be trained any more.
+    The numbers stay the same but for rounding. The model cannot be trained or saved any more.
     """
     if not can_pack():
         return
@@ -106,13 +106,6 @@ class PackedLinear(nn.Module):
         product = self._linear(x, *self._packed)
         return product
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """As plain layers have it, so that no weights are missing in what is saved."""
-        packed, bias, *_ = self._packed
-        destination[f"{prefix}weight"] = packed.to_dense()
-        if bias is not None:
-            destination[f"{prefix}bias"] = bias
-
 
 class DirectLayerNorm(nn.LayerNorm):
     """Layer norm without what `F.layer_norm` does around the operation."""
@@ -126,26 +119,14 @@ class JoinedSelfAttention(MultiHeadAttention):
 
     def __init__(self, attention: MultiHeadAttention):
         nn.Module.__init__(self)
-        self.d_model, self.head_dim = attention.d_model, attention.head_dim
-        self.dropout, self.kernel = attention.dropout, attention.kernel
+        self.head_dim, self.dropout = attention.head_dim, attention.dropout
+        self.kernel = attention.kernel
         projections = [attention.q_proj, attention.k_proj, attention.v_proj]
         self.sizes = [projection.out_features for projection in projections]
         self.qkv_proj = PackedLinear(projections)
         self.out_proj = attention.out_proj
         self.q_norm, self.k_norm = attention.q_norm, attention.k_norm
-        self.register_state_dict_post_hook(_save_apart)  # type: ignore[no-untyped-call]
 
     def _project_self(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
         parts: tuple[Tensor, ...] = self.qkv_proj(x_BTD).split_with_sizes(self.sizes, -1)
         return parts
-
-
-def _save_apart(
-    attention: JoinedSelfAttention, state: dict[str, Tensor], prefix: str, metadata: object
-) -> None:
-    """Give each projection its weights in what is saved."""
-    for kind in ("weight", "bias"):
-        joined = state.pop(f"{prefix}qkv_proj.{kind}", None)
-        if joined is not None:
-            for letter, part in zip("qkv", joined.split_with_sizes(attention.sizes), strict=True):
-                state[f"{prefix}{letter}_proj.{kind}"] = part

@@ -15,8 +15,6 @@ def frequencies(width: int) -> Tensor:
 
 def sinusoidal_table(length: int, width: int) -> Tensor:
     """(length, width) table of sines and cosines, alternating (section 3.5 of the paper)."""
-    if width % 2:
-        raise ValueError(f"sines and cosines alternate: a width of {width} is odd")
     angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(width)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
 
@@ -35,29 +33,20 @@ def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
         (L, W), or (B, L, W).
 
     Raises:
-        ValueError: a position lies past the limit, or before the first.
+        ValueError: a position lies past the limit.
     """
+    rows: slice | Tensor = start if isinstance(start, Tensor) else slice(start, start + length)
     if isinstance(start, int):
-        _check_range(start, start + length - 1, table.size(0))
-        return table[start : start + length]
-    if start.dim() != 2 or start.size(1) != length:
+        last = start + length - 1
+    else:
+        unread = start.is_cuda or torch.compiler.is_compiling() or not start.numel()
+        last = 0 if unread else int(start.max())
+    if last >= table.size(0):
         raise ValueError(
-            f"positions are (batch, length) with one for each of {length} tokens, got "
-            f"{tuple(start.shape)}"
-        )
-    if not (start.is_cuda or torch.compiler.is_compiling() or not start.numel()):
-        _check_range(int(start.min()), int(start.max()), table.size(0))
-    return table[start]
-
-
-def _check_range(first: int, last: int, limit: int) -> None:
-    if first < 0:
-        raise ValueError(f"position {first} lies before the first, which is 0")
-    if last >= limit:
-        raise ValueError(
-            f"position {last} lies past the model's limit of {limit} tokens "
+            f"position {last} lies past the model's limit of {table.size(0)} tokens "
             "(model.max_length): split the text or train with a larger limit"
         )
+    return table[rows]
 
 
 class SinusoidalPositions(nn.Module):
@@ -96,8 +85,6 @@ class RotaryPositions(nn.Module):
 
     def __init__(self, max_length: int, head_dim: int):
         super().__init__()
-        if head_dim % 2:
-            raise ValueError(f"rotary positions turn pairs: a head width of {head_dim} is odd")
         self.max_length, self.head_dim = max_length, head_dim
         self._make_tables(torch.empty(0).device)
 
@@ -117,10 +104,6 @@ class RotaryPositions(nn.Module):
 
     def forward(self, x_BHLE: Tensor, start: int | Tensor = 0) -> Tensor:
         """Turn (B, H, L, E); `start` is the first position, or that of each token (B, L)."""
-        if x_BHLE.size(3) != self.head_dim:
-            raise ValueError(
-                f"these rotary positions turn heads of width {self.head_dim}, got {x_BHLE.size(3)}"
-            )
         cos, sin = (lookup(table, start, x_BHLE.size(2)) for table in (self.cos, self.sin))
         if cos.dim() == 3:  # positions of each sentence, the same for all heads
             cos, sin = cos[:, None], sin[:, None]

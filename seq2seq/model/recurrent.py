@@ -17,12 +17,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.config import RecurrentConfig
 from seq2seq.model import masks
 from seq2seq.model.attention import masked_softmax
-from seq2seq.model.dropout import Dropout, WordDropout
-from seq2seq.model.kv_cache import check_hypotheses
+from seq2seq.model.dropout import Dropout
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,
-    check_source,
     initialise,
     make_embeddings,
 )
@@ -61,13 +59,6 @@ class AdditiveAttention(nn.Module):
         Returns:
             Contexts (B, T, source_dim) and weights (B, T, S); zeros where nothing may be read.
         """
-        if states_BTD.size(0) != annotations_BSD.size(0):
-            raise ValueError(
-                f"the batches of states {tuple(states_BTD.shape)} and annotations "
-                f"{tuple(annotations_BSD.shape)} differ"
-            )
-        if allowed_BTS is not None:
-            masks.check(allowed_BTS, (*states_BTD.shape[:2], annotations_BSD.size(1)))
         keys_BSA = self.source_proj(annotations_BSD) if keys_BSA is None else keys_BSA
         inner_BTSA = torch.tanh(self.state_proj(states_BTD)[:, :, None] + keys_BSA[:, None])
         energies_BTS = self.score(inner_BTSA).squeeze(-1)
@@ -115,7 +106,6 @@ class RecurrentModel(TranslationModel):
         width, layers = config.d_model, config.encoder_layers
         self.source_tokens, self.target_tokens = make_embeddings(config, self.vocab_sizes)
         self.scale = math.sqrt(width)
-        self.word_dropout = WordDropout(config.word_dropout)
         self.dropout = Dropout(config.dropout)
         self.encoder = nn.GRU(
             width,
@@ -140,7 +130,6 @@ class RecurrentModel(TranslationModel):
 
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> RecurrentState:
         """Read B sources, whose padding stands at their ends, in both directions."""
-        check_source(source_BS, source_real_BS)
         real = source_real_BS.to(torch.bool).cpu()
         if (real[:, 1:] & ~real[:, :-1]).any():
             raise ValueError("a recurrent model reads sources whose padding stands at their ends")
@@ -166,7 +155,6 @@ class RecurrentModel(TranslationModel):
     def decode_step(self, target_RT: Tensor, state: RecurrentState) -> Tensor:
         """Hidden states (R, T, D) of T further tokens, one after another."""
         check_rows(target_RT.size(0), state.annotations_BSD.size(0))
-        check_hypotheses(state.hidden_RD.size(0), target_RT.size(0))
         embedded_RTD = self._embed(self.target_tokens, target_RT)
         read = []
         for embedded_RD in embedded_RTD.unbind(dim=1):
@@ -179,7 +167,7 @@ class RecurrentModel(TranslationModel):
         return hidden_RTD
 
     def _embed(self, tokens: nn.Embedding, ids_BL: Tensor) -> Tensor:
-        embedded_BLD: Tensor = self.dropout(self.word_dropout(tokens(ids_BL) * self.scale))
+        embedded_BLD: Tensor = self.dropout(tokens(ids_BL) * self.scale)
         return embedded_BLD
 
     def _look(self, state: RecurrentState) -> Tensor:

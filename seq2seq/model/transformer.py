@@ -14,14 +14,13 @@ from torch import Tensor, nn
 
 from seq2seq.config import TransformerConfig
 from seq2seq.model import masks
-from seq2seq.model.dropout import Dropout, WordDropout
+from seq2seq.model.dropout import Dropout
 from seq2seq.model.kv_cache import KeysValues, KVCache, TransformerState
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, start_residuals
 from seq2seq.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,
-    check_source,
     initialise,
     make_embeddings,
 )
@@ -45,14 +44,12 @@ class Embedding(nn.Module):
             self.positions = SinusoidalPositions(config.max_length, config.d_model)
         elif config.positions == "learned":
             self.positions = LearnedPositions(config.max_length, config.d_model)
-        self.word_dropout = WordDropout(config.word_dropout)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids_BL: Tensor, start: int | Tensor = 0) -> Tensor:
         x_BLD = self.tokens(ids_BL) * self.scale
         if self.zero_start and isinstance(start, int) and start == 0:  # a tensor is never there
             x_BLD[:, :1] = 0
-        x_BLD = self.word_dropout(x_BLD)
         if self.positions is not None:
             x_BLD = self.positions(x_BLD, start)
         dropped: Tensor = self.dropout(x_BLD)
@@ -98,7 +95,6 @@ class Transformer(TranslationModel):
         Returns:
             Memory (B, S, D).
         """
-        check_source(source_BS, source_real_BS)
         allowed = masks.padding(source_real_BS)
         x_BSD = self.source_embedding(source_BS)
         for layer in self.encoder:

@@ -1,4 +1,4 @@
-"""Compiling a model with torch.compile, in place, or going on without."""
+"""Compiling a model with torch.compile, in place."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ import torch
 from torch import nn
 
 from seq2seq.data.collate import Batch
+from seq2seq.errors import RunError
 
 log = logging.getLogger(__name__)
 
 
 def compile_model(
     model: nn.Module, device: torch.device, forward_backward: Callable[[Batch, bool], object]
-) -> bool:
+) -> None:
     """Compile calls of a model, and try them once, forwards and backwards.
 
     Names of parameters stay what they are, and search is not compiled. All sizes are symbols in
-    the graphs, so that few graphs serve batches of all shapes. Returns whether it worked; if not,
-    the process computes eagerly from now on, and a message says why.
+    the graphs, so that few graphs serve batches of all shapes.
 
     The trial goes the way of a real step, through DDP: torch then cuts the graph where DDP sends
     gradients (its DDPOptimizer), so that they travel while the backward pass goes on.
 
     Args:
         forward_backward: of a batch, and whether processes exchange the gradients.
+
+    Raises:
+        RunError: torch cannot compile it here.
     """
     started = time.perf_counter()
     model.compile(dynamic=True)
@@ -37,14 +40,11 @@ def compile_model(
             source, target = (torch.ones(3, n, dtype=torch.long, device=device) for n in (5, 7))
             trial = Batch(source, target, target, source.numel(), target.numel())
             forward_backward(trial, False)
-    except Exception as error:  # compilers fail in many ways, and training can do without
-        torch.compiler.set_stance("force_eager")
-        # The first paragraph; pages of advice follow it.
-        text = " ".join(str(error).partition("\n\n")[0].split())[:300]
-        name = type(error).__name__
-        log.warning("compile     failed, training goes on without: %s: %s", name, text)
-        return False
-    finally:
-        model.zero_grad()
+    except Exception as error:  # compilers fail in many ways
+        first_paragraph = " ".join(str(error).partition("\n\n")[0].split())[:300]
+        raise RunError(
+            f"trainer.compile=true: torch cannot compile the model here ({type(error).__name__}: "
+            f"{first_paragraph}). Leave it out, or mend the compiler"
+        ) from error
+    model.zero_grad()
     log.info("compile     compiled in %.1f s", time.perf_counter() - started)
-    return True

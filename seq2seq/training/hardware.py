@@ -18,7 +18,7 @@ import torch
 from seq2seq.config import DataConfig, ModelConfig, TrainConfig, TrainerConfig, TransformerConfig
 from seq2seq.cores import keep_freed_memory
 from seq2seq.data.collate import Batch
-from seq2seq.errors import ConfigError, RunError
+from seq2seq.errors import ConfigError, RunError, command_line
 from seq2seq.inference.engines.torch import cpu_has
 from seq2seq.model import masks
 from seq2seq.model.fused_attention import fused_backend
@@ -141,44 +141,6 @@ def describe_device(accelerator: str) -> str:
     return f"CPU ({threads} thread{'s' * (threads > 1)})"
 
 
-# Dense products of bf16, or fp16 where there is no bf16, added up in fp32: TFLOP/s by NVIDIA's data
-# sheets (theirs with sparsity are twice as high). All words must stand in the device's name; the
-# first line that fits counts.
-DENSE_PEAKS = {
-    "B200": 2250.0,
-    "GH200": 989.0,
-    "H200": 989.0,
-    "H100 PCIe": 756.0,
-    "H100 NVL": 835.0,
-    "H100": 989.0,
-    "H800": 989.0,
-    "A100": 312.0,
-    "A800": 312.0,
-    "A40": 149.7,
-    "A30": 165.0,
-    "A10": 125.0,
-    "A10G": 70.0,
-    "L40S": 362.0,
-    "L40": 181.0,
-    "L4": 121.0,
-    "V100": 125.0,
-    "T4": 65.0,
-    "RTX A6000": 154.8,
-    "RTX 5090": 209.5,
-    "RTX 4090": 165.2,
-    "RTX 3090": 71.0,
-}
-
-
-def dense_peak(device_name: str) -> float | None:
-    """TFLOP/s of matrix products that a GPU can reach; None for one that is not listed."""
-    words = set(re.split(r"[\s-]+", device_name))
-    if "Laptop" in words:
-        return None  # slower than their namesakes, and each maker sets another limit
-    fits = (peak for name, peak in DENSE_PEAKS.items() if words.issuperset(name.split()))
-    return next(fits, None)
-
-
 def describe_attention(config: ModelConfig, accelerator: str, precision: str) -> str:
     """Which kernel each attention of a model runs in training: `encoder flash, decoder ...`."""
     if not isinstance(config, TransformerConfig):
@@ -246,39 +208,21 @@ def plain_memory_errors(config: TrainConfig, trainer: Trainer) -> Iterator[None]
         raise RunError(_out_of_memory(config, trainer.batch, folder, device)) from error
 
 
-def _memory_taken(device: str) -> str:
-    if device == "cuda":
-        total = torch.cuda.get_device_properties().total_memory
-    elif hasattr(os, "sysconf"):
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    else:
-        return "how much is taken, this system does not say"
-    return f"up to {peak_memory(device) / 2**30:.1f} of {total / 2**30:.1f} GiB taken"
-
-
 def _out_of_memory(config: TrainConfig, batch: Batch | None, run_dir: Path, device: str) -> str:
     """What a user can do; `batch` is the one that was trained on, None in a validation."""
-    # The weights that fine-tuning starts from say how large the model is.
-    smaller = [] if config.init_from else ["a smaller model"]
-    used = _memory_taken(device)
+    taken = f"up to {peak_memory(device) / 2**30:.1f} GiB taken"
     if batch is None:
-        changes = "; or ".join([f"a smaller decode.beam={config.decode.beam}", *smaller])
+        half = max(1, config.decode.batch_tokens // 2)
         return (
-            f"out of memory in a validation, or before the first step ({used}). To go on: python "
-            f"scripts/train.py resume={run_dir} decode.batch_tokens="
-            f"{max(1, config.decode.batch_tokens // 2)}, which translates half as much at once. "
-            f"For a new run: {changes}"
+            f"out of memory in a validation, or before the first step ({taken}). To go on, "
+            "translating half as much at once: "
+            f"{command_line('train', f'resume={run_dir}', f'decode.batch_tokens={half}')}. For a "
+            f"new run: a smaller decode.beam={config.decode.beam}"
         )
-    changes = "; or ".join(
-        [
-            f"lower data.max_tokens={config.data.max_tokens} and raise trainer.accumulate="
-            f"{config.trainer.accumulate} by the same factor, which learns the same",
-            *smaller,
-            "trainer.precision=bf16-mixed, if it is not that already",
-        ]
-    )
     sentences, source_length = batch.source.shape
     return (
         f"out of memory with a batch of {sentences} sentences x {source_length} source x "
-        f"{batch.labels.size(1)} target tokens ({used}). For a new run: {changes}"
+        f"{batch.labels.size(1)} target tokens ({taken}). For a new run: lower data.max_tokens="
+        f"{config.data.max_tokens} and raise trainer.accumulate={config.trainer.accumulate} by the "
+        "same factor, which learns the same; or a smaller model; or trainer.precision=bf16-mixed"
     )

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from seq2seq.data.collate import Batch
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import TranslationModel
 
@@ -70,6 +71,59 @@ def translation_loss(
         hidden_PD, weight_VD, bias_V, labels_P, smoothing, dtype
     )
     return LossSums(smoothed, nll)
+
+
+class TranslationTask(nn.Module):
+    """Maps a batch to sums of its losses; `TokenMean` divides them by the number of tokens.
+
+    DDP wants all that uses weights inside the `forward` of the module it wraps, and the loss uses
+    those of the output layer.
+    """
+
+    def __init__(self, model: TranslationModel, label_smoothing: float):
+        super().__init__()
+        self.model, self.label_smoothing = model, label_smoothing
+
+    def forward(self, batch: Batch) -> LossSums:
+        hidden_BTD = self.model(batch.source, batch.source_real, batch.target_in)
+        return translation_loss(
+            self.model, hidden_BTD, batch.labels, self.label_smoothing, batch.target_tokens
+        )
+
+
+def validation_nll(model: TranslationModel, batch: Batch) -> Tensor:
+    """The negative log-likelihood of a batch, summed, in nats."""
+    with torch.compiler.set_stance("force_eager"):  # compiling for it would take longer
+        hidden_BTD = model(batch.source, batch.source_real, batch.target_in)
+    return translation_loss(model, hidden_BTD, batch.labels).nll
+
+
+class TokenMean:
+    """Makes of sums over batches the mean over all N target tokens of an update.
+
+    An update takes `accumulate` batches in each of `world_size` processes. N is known when all of
+    them have run; until then each sum is divided by what is expected, E = max_tokens * accumulate,
+    which keeps gradients in the range of fp16:
+
+        each batch     backward(sum / E)                   `scaled`
+        processes      DDP and FSDP take the average: / world_size
+        each update    gradients * E * world_size / N      `complete`
+
+    So one process with batches of 2N tokens, two accumulated batches of N, and two processes with N
+    agree.
+    """
+
+    def __init__(self, max_tokens: int, accumulate: int, world_size: int):
+        self.max_tokens, self.accumulate, self.world_size = max_tokens, accumulate, world_size
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """What the backward pass of a batch begins with."""
+        return loss / self.max_tokens / self.accumulate
+
+    def complete(self, gradients: list[Tensor], tokens: Tensor) -> None:
+        """Make gradients those of the mean, in place; `tokens` is N, a tensor on their device."""
+        factor = self.max_tokens * self.accumulate * self.world_size / tokens
+        torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
 
 
 def _portions(rows: int, weight_VD: Tensor) -> list[slice]:

@@ -200,7 +200,7 @@ def require_unfinished(run_dir: Path, checkpoint: Checkpoint, trainer: TrainerCo
             f"the run {run_dir} is finished: it has made all {step} steps. To train it longer: "
             f"resume={run_dir} trainer.max_steps={2 * step}"
         )
-    worse = checkpoint.validations_without_better
+    worse = checkpoint.content["callbacks"]["Validation"]["worse"]
     if patience is not None and worse >= patience:
         raise RunError(
             f"the run {run_dir} stopped early after step {step}: {worse} validations brought no "

@@ -36,7 +36,6 @@ from seq2seq.training.callbacks.samples import Samples
 from seq2seq.training.callbacks.throughput import Throughput
 from seq2seq.training.checkpointing import (
     Checkpoint,
-    SaveTimer,
     check_settings,
     newest_checkpoint,
     read_checkpoint,
@@ -152,15 +151,15 @@ def fit(
         content = {"step": 0, "validated": True} if checkpoint is None else checkpoint.content
         place = int(content["step"]), bool(content["validated"])
         trackers = make_trackers(config.logger, run.folder, shown, *place)
-    validation, saving = make_validation(config, run, data), config.checkpoint
+    validation = make_validation(config, run, data)
     trainer = make_trainer(
         config,
         model,
         fabric,
         run,
         validation=validation,
-        skipped_steps=SkippedSteps(run, config.trainer, data),
-        save_timer=SaveTimer(saving.every_n_steps, saving.every_minutes),
+        skipped_steps=SkippedSteps(run, config.trainer.max_loss_spike, data),
+        save_every=config.checkpoint.every_n_steps,
         callbacks=make_callbacks(config, run, data, validation),
         trackers=trackers,
     )
@@ -279,12 +278,10 @@ def make_callbacks(
         Progress(validation),
         samples,
     ]
-    if config.trainer.profile:
+    if config.trainer.profile and run.processes.rank == 0:
         callbacks.append(Profile(run.folder / "profile"))
-    norms = GradientNorms()  # which forgets its figures at the end of a validation
-    page = data.prepared.folder / "report.html"
-    known = data.prepared.report
-    return [*callbacks, Media(samples, norms, page), norms, Findings(samples, known)]
+    media = Media(samples, data.prepared.folder / "report.html")
+    return [*callbacks, media, GradientNorms(), Findings(samples, data.prepared.report)]
 
 
 def finish(config: TrainConfig, trainer: Trainer, validation: Validation, seconds: float) -> None:

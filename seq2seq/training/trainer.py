@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
@@ -23,18 +23,17 @@ from seq2seq.training.averaging import EMA
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import (
     Checkpoint,
-    SaveTimer,
     restore,
     restore_random_state,
     save,
 )
 from seq2seq.training.compilation import compile_model
+from seq2seq.training.loss import TokenMean, TranslationTask
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, SkippedSteps
 from seq2seq.training.optim import make_optimizer, make_schedule
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import full_tensor
 from seq2seq.training.stopping import Interrupted
-from seq2seq.training.task import TranslationTask
 from seq2seq.training.timing import Timer
 from seq2seq.training.validation import Validation
 
@@ -60,9 +59,7 @@ def make_trainer(
 class Trainer:
     """Makes the steps of a run.
 
-    The loss of a batch is a sum over its target tokens. Before the update, gradients are divided
-    by the number of target tokens over all accumulated batches and all processes. So one process
-    with batches of 2N, two accumulated batches of N and two processes with N agree.
+    What is minimised is the mean over all target tokens of an update (`loss.TokenMean`).
 
     Args:
         fabric: launched; starts processes, places tensors, knows the precision.
@@ -70,11 +67,11 @@ class Trainer:
         run: its folder, what its processes tell each other, and signals.
         config: settings of the loop, its lengths in steps.
         optim: settings of the optimiser, its schedule and the moving average.
-        max_tokens: budget of a batch; only brings the summed loss near 1, the range of fp16.
+        max_tokens: budget of a batch.
         seed: of the run; made into those of processes that have no random state to go on with.
         validation: scores the model; None = no validation.
         skipped_steps: reports them; None = they are only skipped.
-        save_timer: when the state is saved; None = never.
+        save_every: steps after which the state is saved, beside validations; None = never.
         callbacks: told of each moment, in this order.
         trackers: where rows of figures go.
 
@@ -86,7 +83,6 @@ class Trainer:
         metrics: the latest value of each figure.
         batch: the one that is being trained on; None in validation.
         skipped: () whether the last update was left out, on the device.
-        compiled: whether torch.compile worked.
         saved_steps: after which whole checkpoints were written or, by an earlier start, read.
         shards_step, shard_sums: the shards on the disk; None without FSDP.
     """
@@ -103,14 +99,14 @@ class Trainer:
         seed: int = 1,
         validation: Validation | None = None,
         skipped_steps: SkippedSteps | None = None,
-        save_timer: SaveTimer | None = None,
+        save_every: int | None = None,
         callbacks: Sequence[Callback] = (),
         trackers: Sequence[Tracker] = (),
     ):
         self.fabric, self.task, self.run, self.config = fabric, task, run, config
-        self.max_tokens, self.seed = max_tokens, seed
+        self.seed = seed
         self.validation, self.skipped_steps = validation, skipped_steps
-        self.save_timer, self.callbacks, self.trackers = save_timer, callbacks, trackers
+        self.save_every, self.callbacks, self.trackers = save_every, callbacks, trackers
         self.step, self.max_steps = 0, int(config.max_steps)
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
@@ -125,10 +121,10 @@ class Trainer:
         self.sharded = isinstance(self.model, FSDPModule)
         self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
         self.schedule = make_schedule(self.optimizer, optim, self.max_steps)
+        self.mean = TokenMean(max_tokens, config.accumulate, fabric.world_size)
         self.timer = Timer(self.device)
-        self.compiled = config.compile and compile_model(
-            self.model, self.device, self._forward_backward
-        )
+        if config.compile:
+            compile_model(self.model, self.device, self._forward_backward)
         self.ema = EMA(self.model, optim.ema) if optim.ema else None
         self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
@@ -152,9 +148,11 @@ class Trainer:
                 ending.callback(callback.close)
             batches = self._begin(data, checkpoint)
             while self.step < self.max_steps and not (self.validation and self.validation.gives_up):
-                answer = self._exchange_flags()
+                # All processes stop together. The answer is there when the step is made, so that
+                # none waits for another.
+                signal = self.run.processes.start_all_reduce_max(self.run.stop.signal)
                 used = self.train_step(batches)
-                self._after_step(used, *answer())
+                self._after_step(used, signal())
             if self.validation is not None:
                 self.validation.score_average(self)
             for callback in self.callbacks:
@@ -165,7 +163,10 @@ class Trainer:
         self.data = data
         self.step = 0 if checkpoint is None else checkpoint.content["step"]
         self.run.processes.require_same(self.step, "checkpoints", self.run.folder)
-        data.consumer = Consumer(
+        if checkpoint is not None:
+            log.info("resuming    after step %d", self.step)
+            restore(self, checkpoint)
+        consumer = Consumer(
             self.fabric.global_rank,
             self.fabric.world_size,
             self.config.accumulate,
@@ -173,10 +174,7 @@ class Trainer:
             self.max_steps,
             pin_memory=self.device.type == "cuda",
         )
-        if checkpoint is not None:
-            log.info("resuming    after step %d", self.step)
-            restore(self, checkpoint)
-        batches = iter(data.train_dataloader())
+        batches = iter(data.train_dataloader(consumer))
         if self.validation is not None:
             self.validation.begin(self.step)
         for callback in self.callbacks:
@@ -187,8 +185,6 @@ class Trainer:
             log.info("the validation after step %d was not finished: again", self.step)
             self._validate()
             self._save(validated=True)
-        if self.save_timer is not None:
-            self.save_timer.saved()
         self.timer.restart()
         return batches
 
@@ -225,7 +221,7 @@ class Trainer:
             with self.timer.part("forward"):
                 loss, nll = self.module(batch)
             with self.timer.part("backward"):
-                self.fabric.backward(loss / self.max_tokens / self.config.accumulate)
+                self.fabric.backward(self.mean.scaled(loss))
         return torch.stack([loss.detach(), nll])
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
@@ -234,12 +230,8 @@ class Trainer:
         loss, nll, tokens = self.sum_over_processes(torch.cat([losses, tokens]))
         loss, nll = loss / tokens, nll / tokens
         self.fabric.strategy.precision.unscale_gradients(self.optimizer)
-        # Undo the scale of `_forward_backward` and the average that DDP and FSDP make over
-        # processes; divide by all target tokens.
-        scale = self.max_tokens * self.config.accumulate * self.fabric.world_size
-        factor = scale / tokens
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
+        self.mean.complete(gradients, tokens)
         limit = self.config.gradient_clip or math.inf
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}
@@ -287,17 +279,7 @@ class Trainer:
 
     # Between two steps
 
-    def _exchange_flags(self) -> Callable[[], list[int]]:
-        """Begin to ask all processes for signals, and the first one's clock.
-
-        The answer is there when the step is made, so that no process waits for another. Alone, a
-        process asks itself after the step.
-        """
-        first = self.run.processes.rank == 0
-        late = first and self.save_timer is not None and self.save_timer.is_late()
-        return self.run.processes.start_all_reduce_max(self.run.stop.signal, late)
-
-    def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
+    def _after_step(self, used: list[Batch], signal: int) -> None:
         if not self.skips_on_device:
             self._report_last_verdict()
         for callback in self.callbacks:
@@ -309,14 +291,14 @@ class Trainer:
             self.log({"epoch": self.data.epochs_done(self.step)})
         self.write_row()
         alone = self.run.processes.size == 1
-        self._save_or_validate(self.run.stop.signal if alone else signal, late)
+        self._save_or_validate(self.run.stop.signal if alone else signal)
 
-    def _save_or_validate(self, signal: int, late: int) -> None:
+    def _save_or_validate(self, signal: int) -> None:
         validate_now = self.validation is not None and (
             self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
         )
-        save_now = self.save_timer is not None and self.save_timer.is_due(self.step)
-        save_now = bool(save_now or validate_now or signal or late)
+        due = self.save_every is not None and self.step % self.save_every == 0
+        save_now = bool(due or validate_now or signal)
         if save_now:
             self._report_last_verdict()  # a GPU's is else read one step later; it may end the run
         error = None if self.skipped_steps is None else self.skipped_steps.error
@@ -331,10 +313,9 @@ class Trainer:
             self._save(validated=True)  # ... and again after it
 
     def _save(self, validated: bool) -> None:
-        if self.save_timer is not None:
+        if self.save_every is not None:
             with self.timer.excluded():
                 save(self, validated)
-            self.save_timer.saved()
 
     def _validate(self) -> None:
         assert self.validation is not None

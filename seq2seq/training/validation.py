@@ -28,10 +28,10 @@ from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.text import normaliser
 from seq2seq.training.averaging import Snapshots
+from seq2seq.training.loss import validation_nll
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import gathered_model
 from seq2seq.training.stopping import Interrupted, Stopping
-from seq2seq.training.task import validation_nll
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer

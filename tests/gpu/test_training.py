@@ -94,7 +94,6 @@ def test_shards_need_less_memory_than_copies_and_learn_the_same(two_devices):
 @pytest.mark.slow
 def test_a_compiled_model_sends_gradients_while_it_goes_on_backwards(two_devices):
     for found in two_processes("compile", two_devices):
-        assert found["compiled"]
         assert found["ddp_optimizer"] > 0
 
 

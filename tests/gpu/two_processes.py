@@ -23,8 +23,8 @@ from torch.distributed.tensor import DTensor
 from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.hardware import claim_device
+from seq2seq.training.loss import TranslationTask
 from seq2seq.training.run_folder import Run
-from seq2seq.training.task import TranslationTask
 from seq2seq.training.trainer import Trainer
 
 way, device = sys.argv[1:]
@@ -63,7 +63,6 @@ tensors += trainer.model.parameters()
 mine = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
 found = {
     "nll": float(trainer.metrics["train/nll"]),
-    "compiled": trainer.compiled,
     "ddp_optimizer": len(used),
     "state": sum(tensor.numel() * tensor.element_size() for tensor in mine),
     "peak": torch.cuda.max_memory_allocated() if device == "cuda" else 0,

@@ -51,8 +51,6 @@ def test_fast_does_all_that_a_run_does(run):
 
 @pytest.mark.slow
 def test_profile_says_where_the_time_goes(run):
-    run_dir, printed = run("debug=profile")
+    run_dir, _ = run("debug=profile")
     trace = json.loads((run_dir / "profile" / "trace.json").read_text())
     assert {"forward", "backward", "optimiser"} <= {e.get("name") for e in trace["traceEvents"]}
-    assert "where the time of a step goes" in printed
-    assert "aten::" in (run_dir / "profile" / "operators.txt").read_text()

@@ -32,7 +32,7 @@ SETTINGS = (
     *TOY, "logger=csv", "decode=greedy", "trainer.max_steps=300", "trainer.val_every_n_steps=60",
     "checkpoint.every_n_steps=20", "optim.ema=0.99", "data.num_workers=2", "data.max_tokens=512",
     "model.d_model=32", "model.d_ff=64", "model.encoder_layers=1", "model.decoder_layers=1",
-    "model.dropout=0.2", "model.attention_dropout=0.1", "model.word_dropout=0.1",
+    "model.dropout=0.2", "model.attention_dropout=0.1",
 )  # fmt: skip
 
 

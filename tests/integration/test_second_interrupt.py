@@ -12,7 +12,7 @@ from conftest import toy_settings
 from seq2seq.cli.exits import run_command
 from seq2seq.training import stopping
 from seq2seq.training.checkpointing import newest_checkpoint, step_of
-from seq2seq.training.task import TranslationTask
+from seq2seq.training.loss import TranslationTask
 from seq2seq.training.train import train
 
 

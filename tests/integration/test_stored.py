@@ -42,6 +42,14 @@ GONE: dict[tuple[str, str], str] = {
         ("yaml of benchmark_data", name): "the corpus is prepared once, whole, as it is in training"
         for name in ("pairs", "max_length", "repeats", "seed")
     },
+    **{("yaml of benchmark_train", name): f"a call for each, with {now}"
+       for name, now in {"precisions": "trainer.precision=", "kernels": "model.kernel=",
+                         "compile": "trainer.compile=", "threads": "OMP_NUM_THREADS",
+                         "repeats": "scripts/benchmarks/compare.py"}.items()},
+    **{("yaml of benchmark_decode", name): f"a call for each, with {now}"
+       for name, now in {"precisions": "precision=", "beams": "beam=", "batches": "batch=",
+                         "repeats": "scripts/benchmarks/compare.py"}.items()},
+    ("files of a run", "profile/operators.txt"): "profile/trace.json, at https://ui.perfetto.dev",
     ("json of benchmark.py data", "[].by"): "docs/data.md has the figures of the usual tools",
     **{
         ("json of benchmark.py train", f"[].{name}"): why
@@ -50,7 +58,7 @@ GONE: dict[tuple[str, str], str] = {
                                              "target_tokens_per_second_p75"),
             "target_tokens_per_second": ("source_tokens_per_second",),
             "docs/training.md: 2048 on a CPU, 8192 on a GPU": ("matmul",),
-            "perf/utilisation of a run": ("data_sheet_tflops", "data_sheet_utilisation"),
+            "matmul_tflops": ("data_sheet_tflops", "data_sheet_utilisation"),
         }.items()
         for name in names
     },
@@ -68,20 +76,23 @@ GONE: dict[tuple[str, str], str] = {
     ("findings", "length_off"): "the curve val/length_ratio",
     ("findings", "batch_small"): "docs/training.md: trainer.accumulate",
     ("findings", "full_precision"): "the line `device` of the log; trainer.precision=auto",
-    # A dry run names the parts of a model as its code does, and shows no shapes and no sentences.
+    # A dry run says what it measured, and the line `model` how many parameters there are.
     **{
-        ("dry run", name): "parts under `parameters`; `measured` for activations"
+        ("dry run", name): "`memory` for what is kept, `batch` and `training` for time"
         for name in (
-            *("activations", "embeddings", "output", "encoder.*", "decoder.*", "labels"),
-            *("length", "source", "source_embedding.positions", "source_embedding.tokens"),
-            *("target_embedding", "target_embedding.positions", "target_in"),
+            *("EMA", "activations", "decoder", "decoder.*", "decoder_norm", "embeddings"),
+            *("encoder", "encoder.*", "encoder_norm", "first", "gradients", "labels", "length"),
+            *("measured", "optimiser", "output", "parameters", "source", "source_embedding"),
+            *("step", "time", "source_embedding.positions", "source_embedding.tokens"),
+            "target_embedding",
+            *("target_embedding.positions", "target_in", "together", "weights"),
         )
     },
 }
 
 # Settings of a stored run that are gone: a run that used them does not go on.
 IN_USE = {"streaming: true": "streaming: false", "r_drop: 1.0": "r_drop: 0.0",
-          "coverage: 0.2": "coverage: 0.0"}  # fmt: skip
+          "coverage: 0.2": "coverage: 0.0", "word_dropout: 0.1": "word_dropout: 0.0"}  # fmt: skip
 
 # Settings of presets that name a revision and checksums now.
 PINNED = ("data.urls",)

@@ -22,18 +22,18 @@ def summary(run_dir):
 def test_a_sweep_trains_each_combination_and_goes_on_after_a_mistake(script, toy_corpus, tmp_path):
     sweep = tmp_path / "sweep"
     command = ("-m", *TOY, *SHORT, f"data.path={toy_corpus}", f"run_dir={sweep}")
-    result = script("train", *command, "model.word_dropout=0,1.5,0.1")
+    result = script("train", *command, "optim.ema=0,1.5,0.1")
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "run 1 failed: model.word_dropout=1.5 is too large" in result.stderr
-    assert "error: 1 of the runs failed\nrun 1 (model.word_dropout=1.5): model.w" in result.stderr
+    assert "run 1 failed: optim.ema=1.5 is too large" in result.stderr
+    assert "error: 1 of the runs failed\nrun 1 (optim.ema=1.5): optim.e" in result.stderr
     assert "Traceback" not in result.stderr
-    names = ["0-model.word_dropout_0", "2-model.word_dropout_0.1"]
+    names = ["0-optim.ema_0", "2-optim.ema_0.1"]
     assert sorted(path.name for path in sweep.iterdir() if path.is_dir()) == names
     assert [row["run"] for row in rows(sweep)] == [0, 1, 2]
     for row, name in zip((rows(sweep)[0], rows(sweep)[2]), names, strict=True):
         assert round(row["best_val_bleu"], 4) == summary(sweep / name)["best_val_bleu"]
     assert f"results in {sweep}; beside each other: seq2seq compare {sweep}/*/" in result.stdout
-    again = script("train", *command, "model.word_dropout=0,0.1")
+    again = script("train", *command, "optim.ema=0,0.1")
     assert again.returncode == 1
     assert "already holds a sweep" in again.stderr
 
@@ -61,7 +61,7 @@ def test_optuna_maximises_the_bleu_of_validation(script, toy_corpus, tmp_path):
 def test_optuna_without_any_good_run_ends_in_words(script, tmp_path):
     result = script(
         "train", "-m", "hydra/sweeper=best_bleu", "hydra.sweeper.n_trials=2",
-        "model.word_dropout=interval(1.1,1.5)", f"run_dir={tmp_path / 'sweep'}",
+        "optim.ema=interval(1.1,1.5)", f"run_dir={tmp_path / 'sweep'}",
     )
     assert result.returncode == 1
     assert "error: 2 of the runs failed" in result.stderr
@@ -83,11 +83,11 @@ def test_submitit_trains_the_runs_as_jobs(script, toy_corpus, tmp_path):
 
 @pytest.mark.slow
 def test_why_a_job_failed_is_said_here_and_not_only_in_its_log(script, tmp_path):
-    result = script("train", "-m", "hydra/launcher=submitit_local", "model.word_dropout=1.5,1.6",
+    result = script("train", "-m", "hydra/launcher=submitit_local", "optim.ema=1.5,1.6",
                     f"run_dir={tmp_path / 'sweep'}")
     assert result.returncode == 1
     for number, value in enumerate(("1.5", "1.6")):
-        said = f"run {number} (model.word_dropout={value}): model.word_dropout={value} is too large"
+        said = f"run {number} (optim.ema={value}): optim.ema={value} is too large"
         assert said in result.stderr
     assert "Traceback" not in result.stderr
 

@@ -173,11 +173,11 @@ def written(work: Path) -> dict[str, Any]:
         "benchmark.py data": _json("scripts/benchmark.py", "data", *TINY[:2],
                                    "tokenizer.vocab_size=300"),
         "benchmark.py train": _json(
-            "scripts/benchmark.py", "train", "model=tiny", *TINY, *SIZES, "steps=1", "repeats=1",
+            "scripts/benchmark.py", "train", "model=tiny", *TINY, *SIZES, "steps=1",
             "warmup_steps=1", "data.max_tokens=512", "trainer=cpu"),
         "benchmark.py decode": _json(
             "scripts/benchmark.py", "decode", "model=tiny", *TINY[2:4], *SIZES, "calls=1",
-            "repeats=1", "warmup_calls=0", "batches=[1]", "beams=[2]", "vocab_size=100"),
+            "warmup_calls=0", "batch=1", "beam=2", "vocab_size=100"),
     }  # fmt: skip
     dry = run("scripts/train.py", "model=tiny", *TINY, *SIZES, "dry_run=true", "trainer=cpu")
     _must(dry)

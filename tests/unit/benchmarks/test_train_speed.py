@@ -1,5 +1,4 @@
 import json
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from itertools import islice
 from time import perf_counter
@@ -7,14 +6,10 @@ from time import perf_counter
 import pytest
 import torch
 import torch.nn.functional as F
-from benchmarks import measuring
 from benchmarks import train as module
 from benchmarks.settings import TrainBenchmarkConfig
 from benchmarks.train import (
-    Setting,
     benchmark_train,
-    choose_settings,
-    measure,
     open_data,
     train_steps,
 )
@@ -24,16 +19,14 @@ from seq2seq.config import (
     CleaningConfig,
     DataConfig,
     OptimConfig,
-    RecurrentConfig,
     TokenizerConfig,
     TrainerConfig,
     TransformerConfig,
 )
 from seq2seq.data.tokenizer import PAD
-from seq2seq.errors import ConfigError, RunError
+from seq2seq.errors import ConfigError
 from seq2seq.model.build import build_model
 
-FP32 = Setting("32-true", "sdpa", compile=False, threads=1)
 MODEL = TransformerConfig(
     d_model=16, n_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0, max_length=40
 )
@@ -55,31 +48,27 @@ def config(toy_corpus):
         optim=OptimConfig(lr=0.01, warmup_steps=3, eps=1e-4),
         warmup_steps=1,
         steps=3,
-        repeats=2,
     )
 
 
 def first_batches(config, number):
-    return list(islice(open_data(config.training()).train_dataloader(), number))
+    return list(islice(open_data(config).train_dataloader(), number))
 
 
 def test_the_first_batches_of_training_are_counted(config):
-    _, steps = train_steps(config.training(), 4, "cpu", "32-true")
-    counted = [held.tolist()[:3] for held, _ in steps]
-    assert counted == [
-        [
-            int((batch.source != PAD).sum()),
-            int((batch.labels != PAD).sum()),
-            batch.source.numel() + batch.target_in.numel(),
-        ]
-        for batch in first_batches(config, 4)
-    ]
-    assert all(held[3] > 0 for held, _ in steps)
+    _, held, _ = train_steps(config, "cpu", "32-true")
+    _, *counted = first_batches(config, 4)  # the first step warms up
+    source, target, positions, flops = held.tolist()
+    assert source == sum(int((batch.source != PAD).sum()) for batch in counted)
+    assert target == sum(int((batch.labels != PAD).sum()) for batch in counted)
+    assert positions == sum(batch.source.numel() + batch.labels.numel() for batch in counted)
+    assert flops > 0
 
 
-def test_a_line_says_what_was_measured(config):
-    line = measure(config, "cpu", FP32)
-    sizes = open_data(config.training()).vocabularies.sizes
+def test_a_line_says_what_was_measured(config, capsys):
+    benchmark_train(replace(config, trainer=TrainerConfig(precision="32-true")))
+    line = json.loads(capsys.readouterr().out)
+    sizes = open_data(config).vocabularies.sizes
     assert line["parameters"] == sum(p.numel() for p in build_model(MODEL, *sizes).parameters())
     assert (line["steps"], line["compile"]) == (3, False)  # the first step warms up
     assert line["target_tokens_per_second"] > 0
@@ -90,12 +79,12 @@ def test_a_line_says_what_was_measured(config):
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
     config = replace(config, trainer=TrainerConfig(accumulate=accumulate, gradient_clip=0.5))
-    trainer, found = train_steps(config.training(), 4, "cpu", "32-true")
+    trainer, _, times = train_steps(config, "cpu", "32-true")
     trained = trainer.model
-    assert len(found) == 4
+    assert times.steps == 3
 
     torch.manual_seed(config.seed)
-    model = build_model(MODEL, *open_data(config.training()).vocabularies.sizes)
+    model = build_model(MODEL, *open_data(config).vocabularies.sizes)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), eps=1e-4, weight_decay=0)
     batches = first_batches(config, 4 * accumulate)
     for step, rate in enumerate((1 / 3, 2 / 3, 1, (3 / 4) ** 0.5)):
@@ -119,73 +108,26 @@ def test_its_steps_are_those_of_a_plain_loop(config, accumulate):
         assert_close(ours, plain, rtol=1e-3, atol=1e-5, msg=name)
 
 
-def test_all_time_belongs_to_one_part_of_one_step(config):
+def test_all_time_belongs_to_one_part(config):
     config = replace(config, trainer=TrainerConfig(accumulate=3))
     started = perf_counter()
-    _, steps = train_steps(config.training(), 4, "cpu", "32-true")
+    _, _, times = train_steps(config, "cpu", "32-true")
     whole = perf_counter() - started
-    totals = [times.total for _, times in steps]
-    assert [sum(times.parts.values()) for _, times in steps] == pytest.approx(totals)
-    assert 0 < sum(totals) < whole
-    assert all(seconds > 0 for _, times in steps for seconds in times.parts.values())
-
-
-def test_of_several_turns_the_median_counts():
-    assert measuring.median([4, 1, 2]) == 2
-    assert measuring.median(["CPU", "CPU"]) == "CPU"
-    assert measuring.median([False, False]) is False
+    assert sum(times.parts.values()) == pytest.approx(times.total)
+    assert 0 < times.total < whole
+    assert all(seconds > 0 for seconds in times.parts.values())
 
 
 def test_the_moving_average_is_part_of_a_step(config):
     averaged = replace(config, optim=replace(config.optim, ema=0.9))
-    trainer, _ = train_steps(averaged.training(), 4, "cpu", "32-true")
+    trainer, _, _ = train_steps(averaged, "cpu", "32-true")
     assert trainer.ema.updates == 4
 
 
-def test_settings_take_turns_and_each_gets_a_line(config, monkeypatch, capsys):
-    config = replace(config, kernels=["sdpa", "reference"], precisions=["32-true"], threads=[1])
-    seen = []
-
-    def in_this_process(measure, setting, **_):
-        seen.append(setting.kernel)
-        return {"steps": len(seen)}
-
-    monkeypatch.setattr(measuring, "in_own_process", in_this_process)
-    benchmark_train(config)
-    assert seen == ["sdpa", "reference"] * 2
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(line["kernel"], line["steps"]) for line in lines] == [("sdpa", 2), ("reference", 3)]
-
-
-def test_all_combinations_are_measured_once(config):
-    lists = replace(
-        config,
-        precisions=["32-true", "bf16-mixed", "32-true"],
-        kernels=["sdpa", "reference"],
-        compile=[False, True],
-        threads=[1, 2],
-    )
-    settings = choose_settings(lists, "cpu")
-    assert len(set(settings)) == len(settings) == 2 * 2 * 2 * 2
-    assert choose_settings(replace(config, threads=[1], precisions=["32-true"]), "cpu") == [FP32]
-
-
-def test_without_lists_the_settings_of_training_count(config):
-    threads = torch.get_num_threads()
-    here = [setting.precision for setting in choose_settings(config, "cpu")]
-    assert here == ["32-true", "bf16-mixed"]  # what a CPU has
-    trainer = TrainerConfig(precision="bf16-mixed", compile=True)
-    (found,) = choose_settings(replace(config, trainer=trainer), "cpu")
-    assert found == Setting("bf16-mixed", "sdpa", compile=True, threads=threads)
-    recurrent = replace(config, model=RecurrentConfig(max_length=40), precisions=["32-true"])
-    (found,) = choose_settings(recurrent, "cpu")
-    assert found.kernel is None
-
-
 def test_what_the_device_lacks_is_refused_as_in_training(config, monkeypatch):
-    with pytest.raises(ConfigError, match="16-mixed needs a GPU, and this run is on the CPU"):
-        choose_settings(replace(config, precisions=["16-mixed"]), "cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="16-mixed needs a GPU, and this run is on the CPU"):
+        benchmark_train(replace(config, trainer=TrainerConfig(precision="16-mixed")))
     with pytest.raises(ConfigError, match=r"trainer\.accelerator=gpu, but torch sees no GPU here"):
         benchmark_train(replace(config, trainer=TrainerConfig(accelerator="gpu")))
 
@@ -194,57 +136,14 @@ def test_settings_that_cannot_work_are_named(config):
     with pytest.raises(ConfigError) as error:
         replace(
             config,
-            model=RecurrentConfig(max_length=40),
-            precisions=["fp8"],
-            kernels=["flash"],
-            threads=[0],
             steps=0,
             warmup_steps=-1,
             trainer=TrainerConfig(devices=2),
             data=replace(config.data, max_tokens=10),
         )
     problems = "\n".join(error.value.problems)
-    assert len(error.value.problems) == 8
-    assert "precisions=fp8 is not known: choose one of: 16-mixed, 32-true, bf16-mixed" in problems
-    assert "kernels=flash is not known" in problems
-    assert "has no choice of kernels: leave it out" in problems
-    assert "threads=0 is too small" in problems
+    assert len(error.value.problems) == 4
     assert "steps=0 is too small" in problems
     assert "warmup_steps=-1 is too small" in problems
     assert "one device is measured; leave them out" in problems
     assert "data.max_tokens=10 cannot hold one pair" in problems  # a rule of training
-
-
-@pytest.mark.parametrize(
-    "error", [BrokenProcessPool("killed"), torch.OutOfMemoryError("CUDA out of memory")]
-)
-def test_too_little_memory_is_said_in_words(config, monkeypatch, error):
-    monkeypatch.setattr(measuring, "ProcessPoolExecutor", lambda *_: Failing(error))
-    said = r"precision=32-true, .*threads=1 needs more memory .* data\.max_tokens=512"
-    with pytest.raises(RunError, match=said):
-        benchmark_train(replace(config, precisions=["32-true"], threads=[1]))
-
-
-def test_bugs_keep_their_traceback(monkeypatch):
-    monkeypatch.setattr(measuring, "ProcessPoolExecutor", lambda *_: Failing(RuntimeError("a bug")))
-    with pytest.raises(RuntimeError, match="a bug"):
-        measuring.in_own_process(measure, name="training", remedy="wait")
-
-
-class Failing:
-    """A pool of processes whose work fails."""
-
-    def __init__(self, error):
-        self.error = error
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    def submit(self, *_):
-        return self
-
-    def result(self):
-        raise self.error

@@ -29,6 +29,7 @@ from seq2seq.training.checkpointing import check_settings
 OLD = {  # what a run of before the renames may have stored, but for defaults
     "optim.final_lr": 0.2,
     "trainer.on_bad_step": "stop",
+    "trainer.on_loss_spike": "skip",
     "trainer.spike": 7.5,
     "trainer.split": 4,
     "trainer.halve_on_oom": True,
@@ -39,9 +40,12 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "decode.diversity": 0.7,
     "decode.samples": 8,
     "logger.upload_bundle": True,
+    "checkpoint.every_minutes": 5.0,
+    "model.word_dropout": 0.0,
 }
-GROUPS = ("optim", "trainer", "decode", "logger", "data")  # of the settings above
-IN_USE = {"data.streaming": True, "optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3}
+GROUPS = ("optim", "trainer", "decode", "logger", "data", "checkpoint", "model")  # of these
+IN_USE = {"data.streaming": True, "optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3,
+          "model.word_dropout": 0.1}  # fmt: skip
 
 
 def as_before(settings: TrainConfig) -> dict[str, Any]:
@@ -153,6 +157,14 @@ def test_a_bundle_that_used_what_is_gone_is_searched_by_a_beam_and_says_so(tmp_p
             f"{file} asks for {said}, which is gone: a plain beam searches instead"
         )
         caplog.clear()
+
+
+def test_a_bundle_says_what_it_was_trained_with_and_is_read_all_the_same(tmp_path):
+    bundle = json.loads((ROOT / "docs" / "decoding_model" / "config.json").read_text())
+    bundle["model"]["word_dropout"] = bundle["training"]["config"]["model"]["word_dropout"] = 0.3
+    (tmp_path / "config.json").write_text(json.dumps(bundle))
+    found = read_config(tmp_path / "config.json")
+    assert found.training["config"]["model"]["word_dropout"] == 0.3
 
 
 @pytest.mark.parametrize("key", OLD)

@@ -68,8 +68,8 @@ def rows(batch) -> list[list[list[int]]]:
 
 def take(data, count, **consumer) -> list[list[list[list[int]]]]:
     """Batches of one consumer."""
-    data.consumer = Consumer(**consumer)
-    return [rows(batch) for batch in islice(data.train_dataloader(), count)]
+    loader = data.train_dataloader(Consumer(**consumer))
+    return [rows(batch) for batch in islice(loader, count)]
 
 
 def pairs_of(data, batch) -> list[tuple[str, str]]:

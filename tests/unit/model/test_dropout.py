@@ -1,10 +1,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny import tiny_transformer
 
 from seq2seq.model import dropout
-from seq2seq.model.dropout import Dropout, WordDropout
+from seq2seq.model.dropout import Dropout
 
 
 def keep_or_drop(shape: torch.Size, rate: float, dtype: torch.dtype) -> torch.Tensor:
@@ -74,24 +73,3 @@ def test_the_rate_is_that_of_torch():
     shares = [(out == 0).float().mean().item() for out in (ours, theirs)]
     assert shares[0] == pytest.approx(shares[1], abs=2e-3)
     assert ours.max().item() == pytest.approx(theirs.max().item(), rel=1e-4)
-
-
-def test_word_dropout_drops_whole_embeddings():
-    torch.manual_seed(0)
-    out = WordDropout(0.25)(torch.ones(100, 100, 8))
-    words = out[..., 0]
-    assert out.equal(words[..., None].expand_as(out))
-    assert (words == 0).float().mean() == pytest.approx(0.25, abs=0.02)
-    assert words.max().item() == pytest.approx(1 / 0.75, rel=1e-4)
-    x = torch.randn(2, 3, 4)
-    assert WordDropout(0.25).eval()(x) is x
-
-
-def test_a_model_with_word_dropout_varies_in_training_alone():
-    torch.manual_seed(0)
-    model = tiny_transformer(word_dropout=0.5)
-    ids = torch.randint(4, 10, (3, 5))
-    inputs = (ids, torch.ones_like(ids, dtype=torch.bool), ids)
-    assert model.eval()(*inputs).equal(model(*inputs))
-    model.train()
-    assert not model(*inputs).equal(model(*inputs))

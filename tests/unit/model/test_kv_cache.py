@@ -79,13 +79,6 @@ def test_reorder_before_the_first_token_changes_nothing():
     assert torch.equal(cache.append(0, k, v).k, k)
 
 
-def test_another_number_of_hypotheses_is_refused():
-    cache = KVCache()
-    cache.append(0, *new_positions(3, 1))
-    with pytest.raises(ValueError, match="the past is that of 3 hypotheses, got 2"):
-        cache.append(0, *new_positions(2, 1))
-
-
 def test_a_step_counts_when_all_layers_have_stored_it():
     cache = KVCache(2)
     cache.append(0, *new_positions(3, 2))

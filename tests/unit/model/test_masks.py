@@ -88,13 +88,6 @@ def test_other_numbers_are_no_mask(make, numbers, found):
         make(torch.tensor(numbers))
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 1, 3), (2, 1, 1, 3)])
-def test_padding_of_other_dimensions_is_refused(shape):
-    message = rf"is \(batch, keys\), got {re.escape(str(shape))}: one that"
-    with pytest.raises(ValueError, match=message):
-        masks.padding(torch.ones(shape))
-
-
 @pytest.mark.parametrize("shape", [(3,), (2, 1, 1, 3)])
 def test_a_mask_per_query_of_other_dimensions_is_refused(shape):
     message = rf"\(queries, keys\) or \(batch, queries, keys\), got {re.escape(str(shape))}"

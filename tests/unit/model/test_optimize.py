@@ -1,6 +1,5 @@
 """A model that was optimised for inference is the same model."""
 
-import copy
 from itertools import product
 
 import pytest
@@ -25,10 +24,10 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
-def test_an_optimised_model_gives_the_same_and_saves_the_same(kind):
+def test_an_optimised_model_gives_the_same(kind):
     model = tiny_transformer(**kind)
     expected = model(SOURCE, REAL, TARGET)
-    maps, weights = attention_maps(model, SOURCE, REAL, TARGET), copy.deepcopy(model.state_dict())
+    maps = attention_maps(model, SOURCE, REAL, TARGET)
     for _ in range(2):  # a second time changes nothing
         optimize_for_inference(model)
         assert_close(model(SOURCE, REAL, TARGET), expected, atol=1e-5, rtol=1e-5)
@@ -39,9 +38,6 @@ def test_an_optimised_model_gives_the_same_and_saves_the_same(kind):
         assert found.keys() == maps.keys()
         for name, expected_map in maps.items():
             assert_close(found[name], expected_map, atol=1e-5, rtol=1e-5)
-        saved = model.state_dict()
-        assert saved.keys() == weights.keys()
-        assert all(torch.equal(saved[name], weight) for name, weight in weights.items())
 
 
 def test_an_optimised_model_has_no_layer_left_that_is_slow():

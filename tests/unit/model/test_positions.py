@@ -96,11 +96,6 @@ def test_rotary_keeps_norms_and_the_first_position():
     assert_close(turned[:, :, 0], x[:, :, 0])
 
 
-def test_rotary_refuses_an_odd_width():
-    with pytest.raises(ValueError, match="rotary positions turn pairs: a head width of 5 is odd"):
-        RotaryPositions(9, 5)
-
-
 @pytest.mark.parametrize("kind", [*ADDED, RotaryPositions])
 def test_the_last_position_works_and_the_next_is_refused(kind):
     positions = kind(8, 4)
@@ -145,10 +140,3 @@ def test_rotary_positions_of_tokens_turn_all_heads_alike():
     turned = rotary(x.expand(-1, 3, -1, -1), places)
     assert_close(turned[:, 0], turned[:, 2])
     assert_close(turned[1:], rotary(x[1:].expand(-1, 3, -1, -1), start=5))
-
-
-@pytest.mark.parametrize("width", [2, 6])
-def test_heads_of_another_width_are_refused(width):
-    # Some of these would broadcast, and turn every pair by the wrong angle.
-    with pytest.raises(ValueError, match=f"turn heads of width 4, got {width}"):
-        RotaryPositions(9, 4)(torch.zeros(1, 1, 3, width))

@@ -1,4 +1,4 @@
-"""Compiled in place, for all shapes, with the losses of eager training; or not at all."""
+"""Compiled in place, for all shapes, with the losses of eager training."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tiny import random_ids, tiny_recurrent, tiny_transformer
 from tiny_training import Recorder, tiny_fit, tiny_task
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from seq2seq.errors import RunError
 from seq2seq.training.compilation import compile_model
 
 
@@ -18,7 +19,6 @@ def _no_graphs_of_others():
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
-    torch.compiler.set_stance("default")  # after a failure all is eager
 
 
 def inputs(seed: int, sentences: int, source: int, target: int):
@@ -30,7 +30,7 @@ SHAPES = [(4, 6, 8), (9, 12, 5), (3, 8, 8), (2, 10, 11), (7, 7, 7), (20, 3, 2)]
 CPU = torch.device("cpu")
 
 
-def compiled(model, backend) -> bool:
+def compiled(model, backend) -> None:
     """Compile with this backend instead of the real one."""
 
     def forward_backward(batch, sync):
@@ -38,7 +38,7 @@ def compiled(model, backend) -> bool:
 
     make = model.compile
     model.compile = lambda **options: make(backend=backend, **options)
-    return compile_model(model, CPU, forward_backward)
+    compile_model(model, CPU, forward_backward)
 
 
 @pytest.mark.parametrize("options", [{}, {"positions": "rotary", "n_kv_heads": 2}])
@@ -46,7 +46,7 @@ def test_one_graph_serves_all_shapes_and_gives_what_the_eager_model_gives(option
     options = {"encoder_layers": 1, "decoder_layers": 1, **options}  # tracing takes its time
     model, eager = tiny_transformer(**options).train(), tiny_transformer(**options).train()
     counter = CompileCounterWithBackend("eager")
-    assert compiled(model, counter)
+    compiled(model, counter)
     assert list(model.state_dict()) == list(eager.state_dict())
     assert all(weight.grad is None for weight in model.parameters())
     for number, shape in enumerate(SHAPES):
@@ -80,29 +80,10 @@ def broken(graph, examples):
 
 
 @pytest.mark.parametrize("make", [tiny_transformer, tiny_recurrent])
-def test_training_goes_on_without_a_compiler_that_fails(make, caplog):
-    model, eager = make().train(), make().train()
-    with caplog.at_level(logging.INFO):
-        assert not compiled(model, broken)
-    [message] = caplog.messages
-    assert "training goes on without" in message
-    assert "No working C++ compiler found in the usual places" in message
-    assert "Long advice" not in message
-    given = inputs(0, 4, 6, 8)
-    assert model(*given).equal(eager(*given))
-
-
-def test_a_run_falls_back_and_trains_as_without(monkeypatch, caplog):
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
-    monkeypatch.setattr("torch._inductor.config.force_disable_caches", True)
-    plain, fallen = Recorder(), Recorder()
-    layers = {"encoder_layers": 1, "decoder_layers": 1}
-    trainer = tiny_fit(tiny_task(**layers), [fallen], 3, compile=True)
-    assert not trainer.compiled
-    tiny_fit(tiny_task(**layers), [plain], 3)
-    assert "training goes on without: " in caplog.text
-    assert "C++ compiler" in caplog.text
-    assert fallen.nll == plain.nll
+def test_a_compiler_that_fails_is_told_with_what_to_do(make):
+    said = r"No working C\+\+ compiler found in the usual places\)\. Leave it out"
+    with pytest.raises(RunError, match=said):
+        compiled(make().train(), broken)
 
 
 @pytest.mark.slow
