@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-BAD_STEPS = "a bad step is left out and told, and ten in a row end the run"
 RENAMED = {  # by what was
     "optim.final_lr": "optim.final_lr_ratio",
+    "trainer.on_bad_step": "trainer.on_loss_spike",
     "trainer.spike": "trainer.max_loss_spike",
 }
 REMOVED = {  # and what to do instead
@@ -25,8 +25,6 @@ REMOVED = {  # and what to do instead
     "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
     "data.streaming": "leave it out, since a corpus of any size is prepared on the disk first; a "
     "run that streamed goes on with revision aadf354 (seq2seq 0.1.0)",
-    "trainer.on_bad_step": BAD_STEPS,
-    "trainer.on_loss_spike": BAD_STEPS,
     "checkpoint.every_minutes": "checkpoint.every_n_steps says when the state is saved; a run that "
     "is told to stop saves it, too",
     "model.word_dropout": "model.dropout, or tokenizer.dropout, which varies words; init_from=RUN "

@@ -28,8 +28,11 @@ class TrainerConfig(Checked, section="trainer"):
     compile: bool = setting(False, "compile the model with torch.compile")
     accumulate: int = setting(1, "batches per step", at_least=1)
     gradient_clip: float = setting(1.0, "largest global gradient norm; 0 = any", at_least=0)
+    on_loss_spike: str = setting(
+        "skip", "skip a step whose loss spikes or is no number, or stop", choices=("skip", "stop")
+    )
     max_loss_spike: float = setting(
-        5.0, "nats per token above the recent average: the step is left out", at_least=0.1
+        5.0, "nats per token above the recent average that make a spike", at_least=0.1
     )
     val_every_n_steps: Any = setting(1000, "length between validations", length=True)
     patience: int | None = setting(

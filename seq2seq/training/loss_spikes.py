@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.errors import RunError
+from seq2seq.config import TrainerConfig
+from seq2seq.errors import RunError, command_line
 from seq2seq.training.run_folder import Run
 
 if TYPE_CHECKING:
@@ -115,19 +116,20 @@ class SkippedSteps:
     """Says which steps were skipped, why, and where in the data their batches are.
 
     Args:
-        threshold: `trainer.max_loss_spike`.
+        config: `max_loss_spike`; `on_loss_spike`, whether the first skipped step ends the run or
+            only `MOST_IN_A_ROW` of them.
 
     Attributes:
-        error: what ends the run once its state is saved, after `MOST_IN_A_ROW`; None = it goes on.
+        error: what ends the run once its state is saved; None = it goes on.
     """
 
-    def __init__(self, run: Run, threshold: float, data: TranslationData):
-        self.run, self.threshold, self.data = run, threshold, data
+    def __init__(self, run: Run, config: TrainerConfig, data: TranslationData):
+        self.run, self.config, self.data = run, config, data
         self.error: RunError | None = None
 
     def report(self, step: int, verdict: Verdict) -> None:
         """Log a skipped step, counted from 1, or set `error`."""
-        reason, place = verdict.reason(self.threshold), self.data.place(step - 1)
+        reason, place = verdict.reason(self.config.max_loss_spike), self.data.place(step - 1)
         what = (
             f"step {step} was left out: {reason} ({verdict.nll:.3g} nats per token, recent average "
             f"{verdict.average:.3g}, gradient norm {verdict.norm:.3g}). Its batches begin at "
@@ -138,6 +140,12 @@ class SkippedSteps:
                 f"{what}. The run diverged: its last {MOST_IN_A_ROW} steps were bad. Start a new "
                 "one with a lower optim.lr, a longer optim.warmup_steps or "
                 "trainer.precision=32-true"
+            )
+        elif self.config.on_loss_spike == "stop":
+            resume = f"resume={self.run.folder}"
+            self.error = RunError(
+                f"{what}. The state before it is saved. To go on behind these batches: "
+                f"{command_line('train', resume, 'trainer.on_loss_spike=skip')}"
             )
         elif self.run.processes.rank == 0:
             log.warning("%s", what)

@@ -158,7 +158,7 @@ def fit(
         fabric,
         run,
         validation=validation,
-        skipped_steps=SkippedSteps(run, config.trainer.max_loss_spike, data),
+        skipped_steps=SkippedSteps(run, config.trainer, data),
         save_every=config.checkpoint.every_n_steps,
         callbacks=make_callbacks(config, run, data, validation),
         trackers=trackers,

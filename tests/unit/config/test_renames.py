@@ -29,7 +29,6 @@ from seq2seq.training.checkpointing import check_settings
 OLD = {  # what a run of before the renames may have stored, but for defaults
     "optim.final_lr": 0.2,
     "trainer.on_bad_step": "stop",
-    "trainer.on_loss_spike": "skip",
     "trainer.spike": 7.5,
     "trainer.split": 4,
     "trainer.halve_on_oom": True,

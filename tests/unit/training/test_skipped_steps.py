@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from seq2seq.config import TrainerConfig
 from seq2seq.training.loss_spikes import (
     GRADIENT_NOT_FINITE,
     JUMP,
@@ -23,10 +24,10 @@ def skip_a_step(steps: SkippedSteps, in_a_row: int = 1) -> None:
     steps.report(7, Verdict(LOSS_NOT_FINITE, math.nan, 2.5, 3.25, in_a_row))
 
 
-def reporter(folder, rank=0) -> SkippedSteps:
+def reporter(folder, on_loss_spike="skip", rank=0) -> SkippedSteps:
     data = SimpleNamespace(place=lambda step: {"epoch": 1, "batch": 4 * step})
     run = SimpleNamespace(folder=folder, processes=SimpleNamespace(rank=rank))
-    return SkippedSteps(run, 5.0, data)
+    return SkippedSteps(run, TrainerConfig(on_loss_spike=on_loss_spike), data)
 
 
 def test_a_step_is_told_with_its_figures_and_the_place_of_its_batches(tmp_path, caplog):
@@ -52,6 +53,13 @@ def test_a_step_is_told_with_its_figures_and_the_place_of_its_batches(tmp_path, 
 )
 def test_a_reason_is_in_words(fault, words):
     assert Verdict(fault, math.inf, 2.5, math.nan, 1).reason(2.5) == words
+
+
+def test_a_run_that_stops_says_how_to_go_on(tmp_path):
+    steps = reporter(tmp_path, on_loss_spike="stop")
+    skip_a_step(steps)
+    assert "step 7 was left out: the loss is nan" in str(steps.error)
+    assert f"resume={tmp_path} trainer.on_loss_spike=skip" in str(steps.error)
 
 
 def test_many_in_a_row_end_a_run_that_would_skip_them(tmp_path):
