@@ -52,6 +52,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         Panel("Learning rate", ("optim/lr",)),
         Panel("Gradient norm before clipping", ("optim/grad_norm",)),
         Panel("Gradient norm of each block", pattern="optim/grad_norm/.*"),
+        Panel("Histograms of these", pattern="optim/grad_norm_histogram/.*"),
     ),
     "Throughput": (
         Panel(
@@ -62,6 +63,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         Panel("Share of padding", ("perf/padding_share",)),
         Panel("Share of waiting for data", ("perf/data_wait_share",)),
         Panel("TFLOP/s", ("perf/tflops",)),
+        Panel("Utilisation of the GPUs", ("perf/utilisation",)),
         Panel("Memory, GiB", ("perf/memory_gib",)),
         Panel("Seconds of a validation", ("perf/validation_seconds",)),
         Panel("Sentences translated per second", ("decode/sentences_per_second",)),
@@ -71,9 +73,14 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         Panel("The same sentences over time", ("samples/fixed",), "table", text=True),
         Panel("The worst sentences by chrF2", ("samples/worst",), "table", text=True),
         Panel("What the best head looked at", ("samples/attention",), "media", text=True),
+        Panel("How sure the model was of each token", ("samples/confidence",), "media", text=True),
+        Panel("Words of translations", ("val/hypothesis_words",)),
+        Panel("Words of references", ("val/reference_words",)),
+        Panel("Probabilities of tokens", ("decode/token_probability",)),
     ),
     "Run": (
         Panel("Findings", ("run/findings",), "table"),
+        Panel("Parameters", ("model/parameters",), "table"),
         Panel("Data", ("data/report",), "media", text=True),
     ),
 }

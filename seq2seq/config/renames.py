@@ -25,8 +25,6 @@ REMOVED = {  # and what to do instead
     "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
     "data.streaming": "leave it out, since a corpus of any size is prepared on the disk first; a "
     "run that streamed goes on with revision aadf354 (seq2seq 0.1.0)",
-    "checkpoint.every_minutes": "checkpoint.every_n_steps says when the state is saved; a run that "
-    "is told to stop saves it, too",
     "model.word_dropout": "model.dropout, or tokenizer.dropout, which varies words; init_from=RUN "
     "takes over the weights of a run that used it",
     "decode.samples": "decode.n_best is how many samples come back",

@@ -120,6 +120,9 @@ class MultiHeadAttention(nn.Module):
             al. 2020).
         norm_eps: what these norms add to the mean square.
         kernel: of `attend`.
+
+    Raises:
+        ValueError: heads that do not divide.
     """
 
     def __init__(
@@ -137,6 +140,16 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        if head_dim is None and d_model % n_heads:
+            raise ValueError(
+                f"d_model={d_model} is not a multiple of n_heads={n_heads}: change one, or set "
+                "head_dim"
+            )
+        if n_heads % n_kv_heads:
+            raise ValueError(
+                f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}: each key/value head "
+                "serves an equal group of query heads; choose a divisor"
+            )
         self.head_dim = d_model // n_heads if head_dim is None else head_dim
         self.dropout = dropout
         self.kernel = kernel

@@ -21,6 +21,7 @@ from seq2seq.model.dropout import Dropout
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,
+    check_source,
     initialise,
     make_embeddings,
 )
@@ -130,6 +131,7 @@ class RecurrentModel(TranslationModel):
 
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> RecurrentState:
         """Read B sources, whose padding stands at their ends, in both directions."""
+        check_source(source_BS, source_real_BS)
         real = source_real_BS.to(torch.bool).cpu()
         if (real[:, 1:] & ~real[:, :-1]).any():
             raise ValueError("a recurrent model reads sources whose padding stands at their ends")

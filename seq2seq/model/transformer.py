@@ -21,6 +21,7 @@ from seq2seq.model.positions import LearnedPositions, RotaryPositions, Sinusoida
 from seq2seq.model.translation_model import (
     TranslationModel,
     check_rows,
+    check_source,
     initialise,
     make_embeddings,
 )
@@ -95,6 +96,7 @@ class Transformer(TranslationModel):
         Returns:
             Memory (B, S, D).
         """
+        check_source(source_BS, source_real_BS)
         allowed = masks.padding(source_real_BS)
         x_BSD = self.source_embedding(source_BS)
         for layer in self.encoder:

@@ -81,6 +81,15 @@ def check_rows(rows: int, sentences: int) -> None:
         )
 
 
+def check_source(source_BS: Tensor, source_real_BS: Tensor) -> None:
+    """Raise ValueError unless the mask has one answer for each source token."""
+    if source_real_BS.shape != source_BS.shape:
+        raise ValueError(
+            f"the mask of real source tokens is {tuple(source_real_BS.shape)}, the tokens are "
+            f"{tuple(source_BS.shape)}: give one answer for each token"
+        )
+
+
 def make_embeddings(
     config: ModelConfig, vocab_sizes: tuple[int, int]
 ) -> tuple[nn.Embedding, nn.Embedding]:

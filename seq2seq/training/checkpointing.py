@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
@@ -97,6 +98,27 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
 
 
 # Saving
+
+
+class SaveTimer:
+    """When the state is saved beside validations: every N steps, or after so many minutes."""
+
+    def __init__(self, every_n_steps: int, every_minutes: float | None = None):
+        self.every_n_steps, self.every_minutes = every_n_steps, every_minutes
+        self.saved_at = time.monotonic()
+
+    def is_due(self, step: int) -> bool:
+        return step % self.every_n_steps == 0
+
+    def is_late(self) -> bool:
+        """Whether `every_minutes` have passed since the last checkpoint."""
+        if self.every_minutes is None:
+            return False
+        return time.monotonic() - self.saved_at >= 60 * self.every_minutes
+
+    def saved(self) -> None:
+        """Count the minutes from now on."""
+        self.saved_at = time.monotonic()
 
 
 def save(trainer: Trainer, validated: bool) -> None:

@@ -130,16 +130,16 @@ class Processes:
                 f"go on: {command_line('train', f'resume={run_dir}')}"
             )
 
-    def start_all_reduce_max(self, number: int) -> Callable[[], int]:
-        """Ask for the largest number of all processes; what is returned waits for it."""
-        value, work = torch.tensor(number), None
+    def start_all_reduce_max(self, *numbers: int) -> Callable[[], list[int]]:
+        """Ask for the largest of each number over all processes; what is returned waits for it."""
+        values, work = torch.tensor(numbers), None
         if self._group is not None:
-            work = dist.all_reduce(value, dist.ReduceOp.MAX, self._group, async_op=True)
+            work = dist.all_reduce(values, dist.ReduceOp.MAX, self._group, async_op=True)
 
-        def answer() -> int:
+        def answer() -> list[int]:
             if work is not None:
                 work.wait()
-            return int(value)
+            return [int(value) for value in values]
 
         return answer
 

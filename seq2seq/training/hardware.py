@@ -141,6 +141,44 @@ def describe_device(accelerator: str) -> str:
     return f"CPU ({threads} thread{'s' * (threads > 1)})"
 
 
+# Dense products of bf16, or fp16 where there is no bf16, added up in fp32: TFLOP/s by NVIDIA's data
+# sheets (theirs with sparsity are twice as high). All words must stand in the device's name; the
+# first line that fits counts.
+DENSE_PEAKS = {
+    "B200": 2250.0,
+    "GH200": 989.0,
+    "H200": 989.0,
+    "H100 PCIe": 756.0,
+    "H100 NVL": 835.0,
+    "H100": 989.0,
+    "H800": 989.0,
+    "A100": 312.0,
+    "A800": 312.0,
+    "A40": 149.7,
+    "A30": 165.0,
+    "A10": 125.0,
+    "A10G": 70.0,
+    "L40S": 362.0,
+    "L40": 181.0,
+    "L4": 121.0,
+    "V100": 125.0,
+    "T4": 65.0,
+    "RTX A6000": 154.8,
+    "RTX 5090": 209.5,
+    "RTX 4090": 165.2,
+    "RTX 3090": 71.0,
+}
+
+
+def dense_peak(device_name: str) -> float | None:
+    """TFLOP/s of matrix products that a GPU can reach; None for one that is not listed."""
+    words = set(re.split(r"[\s-]+", device_name))
+    if "Laptop" in words:
+        return None  # slower than their namesakes, and each maker sets another limit
+    fits = (peak for name, peak in DENSE_PEAKS.items() if words.issuperset(name.split()))
+    return next(fits, None)
+
+
 def describe_attention(config: ModelConfig, accelerator: str, precision: str) -> str:
     """Which kernel each attention of a model runs in training: `encoder flash, decoder ...`."""
     if not isinstance(config, TransformerConfig):

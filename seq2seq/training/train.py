@@ -36,6 +36,7 @@ from seq2seq.training.callbacks.samples import Samples
 from seq2seq.training.callbacks.throughput import Throughput
 from seq2seq.training.checkpointing import (
     Checkpoint,
+    SaveTimer,
     check_settings,
     newest_checkpoint,
     read_checkpoint,
@@ -151,7 +152,7 @@ def fit(
         content = {"step": 0, "validated": True} if checkpoint is None else checkpoint.content
         place = int(content["step"]), bool(content["validated"])
         trackers = make_trackers(config.logger, run.folder, shown, *place)
-    validation = make_validation(config, run, data)
+    validation, saving = make_validation(config, run, data), config.checkpoint
     trainer = make_trainer(
         config,
         model,
@@ -159,7 +160,7 @@ def fit(
         run,
         validation=validation,
         skipped_steps=SkippedSteps(run, config.trainer, data),
-        save_every=config.checkpoint.every_n_steps,
+        save_timer=SaveTimer(saving.every_n_steps, saving.every_minutes),
         callbacks=make_callbacks(config, run, data, validation),
         trackers=trackers,
     )
@@ -280,8 +281,9 @@ def make_callbacks(
     ]
     if config.trainer.profile and run.processes.rank == 0:
         callbacks.append(Profile(run.folder / "profile"))
-    media = Media(samples, data.prepared.folder / "report.html")
-    return [*callbacks, media, GradientNorms(), Findings(samples, data.prepared.report)]
+    norms = GradientNorms()  # which forgets its figures at the end of a validation
+    media = Media(samples, norms, data.prepared.folder / "report.html")
+    return [*callbacks, media, norms, Findings(samples, data.prepared.report)]
 
 
 def finish(config: TrainConfig, trainer: Trainer, validation: Validation, seconds: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
@@ -23,6 +23,7 @@ from seq2seq.training.averaging import EMA
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import (
     Checkpoint,
+    SaveTimer,
     restore,
     restore_random_state,
     save,
@@ -71,7 +72,7 @@ class Trainer:
         seed: of the run; made into those of processes that have no random state to go on with.
         validation: scores the model; None = no validation.
         skipped_steps: reports them; None = they are only skipped.
-        save_every: steps after which the state is saved, beside validations; None = never.
+        save_timer: when the state is saved; None = never.
         callbacks: told of each moment, in this order.
         trackers: where rows of figures go.
 
@@ -99,14 +100,14 @@ class Trainer:
         seed: int = 1,
         validation: Validation | None = None,
         skipped_steps: SkippedSteps | None = None,
-        save_every: int | None = None,
+        save_timer: SaveTimer | None = None,
         callbacks: Sequence[Callback] = (),
         trackers: Sequence[Tracker] = (),
     ):
         self.fabric, self.task, self.run, self.config = fabric, task, run, config
         self.seed = seed
         self.validation, self.skipped_steps = validation, skipped_steps
-        self.save_every, self.callbacks, self.trackers = save_every, callbacks, trackers
+        self.save_timer, self.callbacks, self.trackers = save_timer, callbacks, trackers
         self.step, self.max_steps = 0, int(config.max_steps)
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
@@ -148,11 +149,9 @@ class Trainer:
                 ending.callback(callback.close)
             batches = self._begin(data, checkpoint)
             while self.step < self.max_steps and not (self.validation and self.validation.gives_up):
-                # All processes stop together. The answer is there when the step is made, so that
-                # none waits for another.
-                signal = self.run.processes.start_all_reduce_max(self.run.stop.signal)
+                answer = self._exchange_flags()
                 used = self.train_step(batches)
-                self._after_step(used, signal())
+                self._after_step(used, *answer())
             if self.validation is not None:
                 self.validation.score_average(self)
             for callback in self.callbacks:
@@ -185,6 +184,8 @@ class Trainer:
             log.info("the validation after step %d was not finished: again", self.step)
             self._validate()
             self._save(validated=True)
+        if self.save_timer is not None:
+            self.save_timer.saved()
         self.timer.restart()
         return batches
 
@@ -279,7 +280,16 @@ class Trainer:
 
     # Between two steps
 
-    def _after_step(self, used: list[Batch], signal: int) -> None:
+    def _exchange_flags(self) -> Callable[[], list[int]]:
+        """Begin to ask all processes for signals, and the first one's clock.
+
+        The answer is there when the step is made, so that no process waits for another.
+        """
+        first = self.run.processes.rank == 0
+        late = first and self.save_timer is not None and self.save_timer.is_late()
+        return self.run.processes.start_all_reduce_max(self.run.stop.signal, late)
+
+    def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
         if not self.skips_on_device:
             self._report_last_verdict()
         for callback in self.callbacks:
@@ -291,14 +301,14 @@ class Trainer:
             self.log({"epoch": self.data.epochs_done(self.step)})
         self.write_row()
         alone = self.run.processes.size == 1
-        self._save_or_validate(self.run.stop.signal if alone else signal)
+        self._save_or_validate(self.run.stop.signal if alone else signal, late)
 
-    def _save_or_validate(self, signal: int) -> None:
+    def _save_or_validate(self, signal: int, late: int) -> None:
         validate_now = self.validation is not None and (
             self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
         )
-        due = self.save_every is not None and self.step % self.save_every == 0
-        save_now = bool(due or validate_now or signal)
+        save_now = self.save_timer is not None and self.save_timer.is_due(self.step)
+        save_now = bool(save_now or validate_now or signal or late)
         if save_now:
             self._report_last_verdict()  # a GPU's is else read one step later; it may end the run
         error = None if self.skipped_steps is None else self.skipped_steps.error
@@ -313,9 +323,10 @@ class Trainer:
             self._save(validated=True)  # ... and again after it
 
     def _save(self, validated: bool) -> None:
-        if self.save_every is not None:
+        if self.save_timer is not None:
             with self.timer.excluded():
                 save(self, validated)
+            self.save_timer.saved()
 
     def _validate(self) -> None:
         assert self.validation is not None

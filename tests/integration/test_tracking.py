@@ -33,8 +33,12 @@ VALIDATION = (
     "decode/sentences_per_second", "decode/tokens_per_second", "decode/log_prob_per_token",
     "decode/degenerate_share", "decode/unfinished_share", "perf/validation_seconds",
 )  # fmt: skip
-SAMPLES = ("samples/fixed", "samples/worst", "samples/attention")
-START, END = ("data/report",), ("run/findings",)
+HISTOGRAMS = (
+    "val/hypothesis_words", "val/reference_words", "decode/token_probability",
+    *(f"optim/grad_norm_histogram/{block}" for block in BLOCKS),
+)  # fmt: skip
+SAMPLES = ("samples/fixed", "samples/worst", "samples/attention", "samples/confidence")
+START, END = ("model/parameters", "data/report"), ("run/findings",)
 OVERLAP = "data/val_in_training_share"  # at the first step; a finding says it where it is much
 
 
@@ -74,7 +78,7 @@ def test_every_curve_has_a_value_for_every_step_that_is_logged(logged):
 
 def test_there_are_no_keys_that_are_not_written_down(logged, toy_run):
     own = {"_step", "_runtime", "_timestamp", "epoch", "trainer/global_step"}
-    promised = {*TRAINING, *VALIDATION, *SAMPLES, *START, *END, OVERLAP}
+    promised = {*TRAINING, *VALIDATION, *HISTOGRAMS, *SAMPLES, *START, *END, OVERLAP}
     assert {key for row in logged.rows for key in row} - own == promised
     page = (Path(__file__).parents[2] / "docs" / "tracking.md").read_text(encoding="utf-8")
     for key in promised:
@@ -139,6 +143,33 @@ def test_heat_maps_are_pictures_of_one_size_with_their_sources(logged, toy_run):
             assert (logged.folder / "files" / name).stat().st_size < 20_000
 
 
+def test_the_page_of_confidence_has_every_token(logged, toy_run):
+    for step, value in logged.values("samples/confidence").items():
+        page = logged.media(value).read_text(encoding="utf-8")
+        assert "http" not in page
+        line = next(x for x in read_samples(toy_run) if x["step"] == step)
+        spans = page.split("<span ")[1:]
+        tokens = [(token, score) for one in line["sentences"]
+                  for token, score in zip(one["tokens"], one["token_log_probs"], strict=False)]
+        assert len(spans) == len(tokens)
+        for span, (token, score) in zip(spans, tokens, strict=True):
+            assert f'title="{math.exp(score):.1%}"' in span
+            assert token in span
+
+
+def test_histograms_count_what_they_are_of(logged, toy_corpus):
+    lines = (toy_corpus / "val.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    words = [len(line.split("\t")[1].split()) for line in lines]
+    for step, value in logged.values("val/reference_words").items():
+        assert step in (500, 1000)
+        assert sum(value["values"]) == 40
+        assert (value["bins"][0], value["bins"][-1]) == (min(words), max(words))
+    for value in logged.values("optim/grad_norm_histogram/decoder.1").values():
+        assert sum(value["values"]) == 100  # 500 steps, every fifth
+    for value in logged.values("decode/token_probability").values():
+        assert 0 <= value["bins"][0] < value["bins"][-1] <= 1
+
+
 def test_settings_are_a_plain_dict_with_what_the_run_is_made_of(logged, toy_run):
     settings = yaml.safe_load((toy_run / "config.yaml").read_text())
     for part in ("model", "optim", "decode", "trainer"):
@@ -148,7 +179,8 @@ def test_settings_are_a_plain_dict_with_what_the_run_is_made_of(logged, toy_run)
     assert run["revision"] == origin["starts"][0]["revision"]
     assert run["versions"]["torch"] == torch.__version__
     assert run["attention"].startswith("encoder flash, decoder flash")
-    assert run["parameters"] == origin["parameters"]
+    weights = logged.table(logged.values("model/parameters")[1])
+    assert sum(row["numbers"] for row in weights) == run["parameters"] == origin["parameters"]
     report = logged.media(logged.values("data/report")[1]).read_text(encoding="utf-8")
     assert origin["data"] in report
     assert str(toy_run) not in json.dumps(logged.config["data"])
@@ -173,12 +205,13 @@ def test_at_the_end_stand_the_summary_and_the_bundle_with_its_card(logged, toy_r
 
 
 def test_the_dashboard_shows_what_runs_log_and_nothing_else(logged):
+    on_a_gpu, with_an_average = "perf/utilisation", "val/bleu_of_average"
     shown = {key for panels in SECTIONS.values() for panel in panels for key in panel.keys}
     logs = {key for row in logged.rows for key in row}
-    assert shown - logs == {"val/bleu_of_average"}  # with an average
+    assert shown - logs == {on_a_gpu, with_an_average}
     left_out = {key for key in logs - shown if "/" in key}
     assert {key.rpartition("/")[0] for key in left_out} == {
-        "optim/grad_norm",  # by a pattern
+        "optim/grad_norm", "optim/grad_norm_histogram",  # by patterns
         "data", "trainer",
     }  # fmt: skip
 
@@ -197,7 +230,7 @@ def test_a_run_goes_on_under_its_id_with_all_that_was_before_in_its_table(resume
     assert [row["step"] for row in rows] == [500] * 10 + [1000] * 10 + [1005] * 10
     assert [row["attention"] for row in rows] == [None] * 20 + ["Image"] * 10
     assert len({(row["index"], row["source"]) for row in rows}) == 10
-    assert "data/report" not in {key for row in after.rows for key in row}
+    assert "model/parameters" not in {key for row in after.rows for key in row}
     assert after.summary["result/steps"] == 1005
     for name, copy in before.artifacts[f"bundle-{before.identity['id']}"]["files"].items():
         assert copy.exists(), name  # the second did not take the place of the first
@@ -224,7 +257,7 @@ def test_all_rows_and_files_of_offline_runs_reach_a_server(resumed, tmp_path):
         assert sent == [row.get(key) for row in rows], key
     media = {str(path.relative_to(start / "files")): path.stat().st_size for start in starts
              for path in (start / "files" / "media").rglob("*") if path.is_file()}
-    assert len(media) > 20
+    assert len(media) > 30
     assert media.items() <= server.files.items()
     assert f"bundle-{read_offline(run_dir)[0].identity['id']}" in server.artifacts
 
@@ -280,7 +313,7 @@ def test_two_processes_log_once(strategy, toy_corpus, tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     [run] = read_offline(run_dir)
-    for key in (*TRAINING, *VALIDATION):
+    for key in (*TRAINING, *VALIDATION, *HISTOGRAMS):
         assert list(run.values(key)) == [5, 10], key
     for step, norm in run.values("optim/grad_norm").items():
         blocks = (run.values(f"optim/grad_norm/{block}")[step] for block in BLOCKS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,7 +23,19 @@ class GradientNorms(Callback):
 
     Their squares add up to that of `optim/grad_norm`: they are norms before clipping. Blocks are
     layers, and what is beside them: embeddings, last norms, output.
+
+    Attributes:
+        since_validation: all that was logged since the last validation, by block.
     """
+
+    def __init__(self) -> None:
+        self.since_validation: dict[str, list[float]] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"since_validation": self.since_validation}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.since_validation = dict(state["since_validation"])
 
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
         if not trainer.is_log_step or trainer.skipped:
@@ -35,6 +47,10 @@ class GradientNorms(Callback):
         values = (norms_N * before / norms_N.norm().clamp_min(1e-30)).tolist()
         for name, value in zip(names, values, strict=True):
             trainer.log({f"optim/grad_norm/{name}": value})
+            self.since_validation.setdefault(name, []).append(value)
+
+    def on_validation_end(self, trainer: Trainer) -> None:
+        self.since_validation = {}
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What trackers show of a run beside its curves: sentences, attention, the data."""
+"""What trackers show of a run beside its curves: texts, pictures, histograms, the data."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torch.distributed.fsdp import FSDPModule
 
 from seq2seq import trackers
 from seq2seq.decoding.forced import forced_attention
-from seq2seq.html_page import visible
+from seq2seq.html_page import render, visible
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.text import evenly, normaliser
-from seq2seq.trackers import Picture, Table
+from seq2seq.trackers import Histogram, Picture, Table
 from seq2seq.training.callbacks import Callback
+from seq2seq.training.callbacks.gradient_norms import GradientNorms
 from seq2seq.training.callbacks.samples import Samples
 
 if TYPE_CHECKING:
@@ -27,32 +28,57 @@ PICTURES = 20  # of attention that a validation logs, at most
 
 
 class Media(Callback):
-    """Gives trackers what numbers alone do not show. Stands behind `Samples`.
+    """Gives trackers what numbers alone do not show. Stands behind `Samples`, and before
+    `GradientNorms`, which forgets at the end of a validation.
 
     Args:
         samples: sentences of each validation.
+        norms: of gradients since the last validation.
         data_report: the page on the prepared data; None = there is none.
     """
 
-    def __init__(self, samples: Samples, data_report: Path | None = None):
-        self.samples, self.data_report = samples, data_report
+    def __init__(self, samples: Samples, norms: GradientNorms, data_report: Path | None = None):
+        self.samples, self.norms, self.data_report = samples, norms, data_report
 
     def on_train_start(self, trainer: Trainer) -> None:
-        if trainer.step == 0 and self.data_report is not None and self.data_report.exists():
-            for tracker in trainer.trackers:
+        if trainer.step > 0:
+            return  # it was logged when the run began
+        for tracker in trainer.trackers:
+            tracker.log_media("parameters", lambda: self._parameters(trainer.model), 0)
+            if self.data_report is not None and self.data_report.exists():
                 tracker.log_media("the report of the data", self._data, 0)
 
     def on_validation_end(self, trainer: Trainer) -> None:
-        for tracker in trainer.trackers if self.samples.lines else ():
-            tracker.log_media(
-                "sentences and pictures",
-                lambda: self._sentences(trainer.model),
-                trainer.step - 1,  # trackers count from 0
-            )
+        step = trainer.step - 1  # trackers count from 0
+        for tracker in trainer.trackers:
+            tracker.log_media("histograms", self._histograms, step)
+            if self.samples.lines:
+                tracker.log_media(
+                    "sentences and pictures", lambda: self._sentences(trainer.model), step
+                )
+
+    def _parameters(self, model: TranslationModel) -> dict[str, trackers.Media]:
+        each = model.named_parameters()  # a shared one where it is first
+        rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in each]
+        return {"model/parameters": Table(["parameter", "shape", "numbers"], rows)}
 
     def _data(self) -> dict[str, trackers.Media]:
         assert self.data_report is not None
         return {"data/report": self.data_report.read_text(encoding="utf-8")}
+
+    def _histograms(self) -> dict[str, trackers.Media]:
+        validation = self.samples.validation
+        scores = [score for one in validation.translations for score in one.token_scores]
+        numbers: dict[str, list[float]] = {
+            "val/hypothesis_words": [len(one.text.split()) for one in validation.translations],
+            "val/reference_words": [len(target.split()) for _, target in validation.pairs],
+            "decode/token_probability": [math.exp(score) for score in scores],
+            **{
+                f"optim/grad_norm_histogram/{name}": norms
+                for name, norms in self.norms.since_validation.items()
+            },
+        }
+        return {name: Histogram(values) for name, values in numbers.items() if values}
 
     def _sentences(self, model: TranslationModel) -> dict[str, trackers.Media]:
         *earlier, latest = self.samples.lines
@@ -65,6 +91,7 @@ class Media(Callback):
         found: dict[str, trackers.Media] = {
             "samples/fixed": Table([*COLUMNS, "attention"], fixed[-ROWS:]),
             "samples/worst": Table(COLUMNS, [row(step, one) for one in latest["worst"]]),
+            "samples/confidence": confidence_page(step, sentences),
         }
         if drawn := [picture for picture in pictures if picture is not None]:
             found["samples/attention"] = drawn
@@ -111,3 +138,13 @@ def row(step: int, sentence: Mapping[str, Any]) -> list[Any]:
         *(sentence[key] for key in ("index", "source", "reference", "hypothesis", "score", "chrf")),
         confidence,
     ]
+
+
+def confidence_page(step: int, sentences: Sequence[Mapping[str, Any]]) -> str:
+    """Translations whose tokens are the more orange the less sure the model was of them."""
+    # The last score may be that of the end mark, which is no token.
+    found = [
+        (one["source"], zip(one["tokens"], map(math.exp, one["token_log_probs"]), strict=False))
+        for one in sentences
+    ]
+    return render("confidence.html", title="Confidence", step=step, sentences=found)

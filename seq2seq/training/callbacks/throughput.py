@@ -12,7 +12,7 @@ from seq2seq.data.collate import Batch
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.callbacks import Callback
-from seq2seq.training.hardware import peak_memory
+from seq2seq.training.hardware import dense_peak, peak_memory
 from seq2seq.training.timing import Times
 
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Throughput(Callback):
     """Logs `perf/*` over each window of `trainer.log_every_n_steps` steps.
 
-    Tokens and FLOP are those of all processes together, gathered once a window; memory is that of
-    the first process. Time spent in validation and on checkpoints is left out.
+    Tokens and FLOP are those of all processes together, gathered once a window; utilisation is
+    the average of their GPUs; memory is that of the first process. Time spent in validation and
+    on checkpoints is left out.
     """
 
     def __init__(self) -> None:
@@ -51,6 +52,9 @@ class Throughput(Callback):
             "tflops": flops / seconds / 1e12,
             "memory_gib": peak_memory(device.type) / 2**30,
         }
+        peak = dense_peak(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+        if peak is not None:
+            figures["utilisation"] = figures["tflops"] / processes / peak
         trainer.log({f"perf/{name}": value for name, value in figures.items()})
 
 

@@ -39,10 +39,9 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "decode.diversity": 0.7,
     "decode.samples": 8,
     "logger.upload_bundle": True,
-    "checkpoint.every_minutes": 5.0,
     "model.word_dropout": 0.0,
 }
-GROUPS = ("optim", "trainer", "decode", "logger", "data", "checkpoint", "model")  # of these
+GROUPS = ("optim", "trainer", "decode", "logger", "data", "model")  # of these
 IN_USE = {"data.streaming": True, "optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3,
           "model.word_dropout": 0.1}  # fmt: skip
 

@@ -232,6 +232,19 @@ def test_more_causal_queries_than_keys_are_refused(kernel):
 
 
 @pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((10, 4), "d_model=10 is not a multiple of n_heads=4: change one, or set head_dim"),
+        ((16, 4, 3), "n_kv_heads=3 does not divide n_heads=4"),
+        ((16, 4, 8), "n_kv_heads=8 does not divide n_heads=4"),
+    ],
+)
+def test_impossible_sizes_of_a_module_are_refused(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(*sizes)
+
+
+@pytest.mark.parametrize(
     "option",
     [{"causal": True}, {"rotary": RotaryPositions(9, 4)}, {"cache": KVCache().layer(0)}],
     ids=["causal", "rotary", "cache"],

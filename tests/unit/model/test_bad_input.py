@@ -33,6 +33,13 @@ def test_targets_that_cannot_share_the_sources_are_refused(make, rows, length):
         model.decode_step(target, model.start(SOURCE, SOURCE_REAL))
 
 
+@BOTH_MODELS
+@pytest.mark.parametrize("shape", [(1, 4), (2, 3), (2, 1)])
+def test_a_mask_of_other_source_tokens_is_refused(make, shape):
+    with pytest.raises(ValueError, match=r"real source tokens is .*, the tokens are \(2, 4\)"):
+        make().start(SOURCE, torch.ones(shape, dtype=torch.bool))
+
+
 @pytest.mark.parametrize("shape", [(1, 3), (2, 2), (2, 4)])
 def test_a_mask_of_other_target_tokens_is_refused(shape):
     model = tiny_transformer()

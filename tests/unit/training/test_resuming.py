@@ -15,6 +15,7 @@ from seq2seq.errors import RunError
 from seq2seq.training import checkpointing
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import (
+    SaveTimer,
     checkpoint_files,
     checkpoint_path,
     newest_checkpoint,
@@ -52,14 +53,14 @@ class Diary(Callback):
             raise SystemExit  # before anything of this step is saved
 
 
-def train(run_dir: Path, steps: int, diary: Callback, every: int = 3, **options):
+def train(run_dir: Path, steps: int, diary: Callback, every: int = 3, minutes=None, **options):
     """Validated after 4 steps and at the end; goes on if there is a state."""
     (run_dir / "checkpoints").mkdir(parents=True, exist_ok=True)
     task = tiny_task(dropout=0.3)
     torch.manual_seed(1)
     tiny_fit(
         task, [diary], steps, val_every_n_steps=4, checkpoint=newest_checkpoint(run_dir),
-        run_dir=run_dir, save_every=every, **options,
+        run_dir=run_dir, save_timer=SaveTimer(every, minutes), **options,
     )  # fmt: skip
     return task
 
@@ -176,6 +177,14 @@ def test_processes_and_steps_without_a_random_state_have_seeds_of_their_own():
         drawn.append(torch.rand(1).item())
     assert len(set(drawn)) == 4
     assert drawn[0] == drawn[-1]
+
+
+def test_by_the_clock(tmp_path, monkeypatch, written):
+    clock = iter(range(0, 10_000, 20))  # each look at it takes 20 seconds
+    monkeypatch.setattr(checkpointing.time, "monotonic", lambda: next(clock))
+    train(tmp_path, 7, Diary(), every=1000, minutes=1)
+    by_clock = [step for step, validated in written if validated and step not in (4, 7)]
+    assert 0 < len(by_clock) < 5
 
 
 def test_a_signal_that_comes_while_data_are_opened_is_obeyed_after_the_first_step(tmp_path):

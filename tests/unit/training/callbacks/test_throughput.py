@@ -11,6 +11,8 @@ from tiny_training import TinyData, tiny_batch, tiny_fit, tiny_task, tiny_traine
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.throughput import Throughput
+from seq2seq.training.checkpointing import SaveTimer
+from seq2seq.training.hardware import dense_peak
 from seq2seq.training.timing import Times
 
 STEPS = 4
@@ -48,7 +50,7 @@ def logged(tmp_path, clock):
     (tmp_path / "checkpoints").mkdir()
     trainer = tiny_fit(
         tiny_task(), [Throughput(), Slow()], STEPS, val_every_n_steps=STEPS + 1,
-        run_dir=tmp_path, save_every=2, accumulate=2, log_every_n_steps=STEPS,
+        run_dir=tmp_path, save_timer=SaveTimer(2), accumulate=2, log_every_n_steps=STEPS,
         data=SlowBatches(),
     )  # fmt: skip
     return trainer.metrics
@@ -82,7 +84,8 @@ def test_saving_is_no_part_of_a_step(logged):
     assert logged["perf/step_seconds"] == pytest.approx(2 * 0.02)
 
 
-def test_memory_is_that_of_the_process(logged):
+def test_a_cpu_has_no_utilisation(logged):
+    assert "perf/utilisation" not in logged
     assert logged["perf/memory_gib"] > 0.01
 
 
@@ -117,3 +120,24 @@ def test_figures_are_those_of_all_processes(monkeypatch):
     for name in ("perf/padding_share", "perf/data_wait_share", "perf/step_seconds"):
         assert two[name] == pytest.approx(one[name])
     assert one["perf/data_wait_share"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H200", 989),
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("NVIDIA A10", 125),
+        ("NVIDIA A10G", 70),
+        ("NVIDIA L4", 121),
+        ("NVIDIA L40S", 362),
+        ("Tesla V100-SXM2-16GB", 125),
+        ("NVIDIA GeForce RTX 4090", 165.2),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("AMD Instinct MI300X", None),
+    ],
+)
+def test_the_peak_of_a_gpu_is_found_by_its_name(name, peak):
+    assert dense_peak(name) == peak
