@@ -7,8 +7,8 @@
 Each run is a small model that trains for some ten seconds on one core (twenty for a healthy run,
 and two where settings or data alone show the fault), on the shortest pairs of the starter corpus or
 on those of `--corpus` (`train.en`, `train.fr`, and val and test alike). Runs that are there are not
-made again. The table says of each fault how many runs named it, and what else they found; of healthy
-runs, every finding is a false one.
+made again. The table says of each fault how many runs named it, and what else they found; of
+healthy runs, every finding is a false one.
 """
 
 from __future__ import annotations

@@ -51,14 +51,14 @@ def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) 
         ) from error
 
 
-def refresh_report(run: Path) -> None:
-    """Write the report of a run anew, if it has one.
+def run_of(place: Path) -> Path | None:
+    """The folder of a run that a bundle is of; `place` is that folder, or that of the bundle."""
+    return next((p for p in (place, place.parent) if (p / "config.yaml").is_file()), None)
 
-    Args:
-        run: its folder, or that of its bundle.
-    """
-    run = run if (run / "config.yaml").is_file() else run.parent
-    if (run / "config.yaml").is_file() and (run / "report.html").is_file():
+
+def refresh_report(run: Path) -> None:
+    """Write the report of a run anew, if it has one."""
+    if (run / "report.html").is_file():
         try_report(run)
 
 

@@ -24,7 +24,7 @@ from seq2seq.files import replace_text
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.provenance import Provenance, note_start
-from seq2seq.trackers import Tracker, make_trackers, require_package
+from seq2seq.trackers import Tracker, lineage, make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.findings import Findings
@@ -152,6 +152,9 @@ def fit(
         content = {"step": 0, "validated": True} if checkpoint is None else checkpoint.content
         place = int(content["step"]), bool(content["validated"])
         trackers = make_trackers(config.logger, run.folder, shown, *place)
+        corpus = lineage.dataset(data.prepared.report)
+        for tracker in trackers:
+            tracker.log_artifact("dataset", lambda: corpus, used=True)
     validation, saving = make_validation(config, run, data), config.checkpoint
     trainer = make_trainer(
         config,
@@ -302,7 +305,8 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
         "seconds": round(seconds, 1),
     }
     for tracker in trainer.trackers:
-        tracker.finish(summary, run_dir / "bundle")
+        tracker.log_artifact("model", lambda: lineage.bundle(run_dir))
+        tracker.finish(summary)
     with plain_disk_errors(run_dir):
         replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     averaged = validation.average > validation.best
