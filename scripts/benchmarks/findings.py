@@ -78,9 +78,12 @@ def swap_columns(corpus: Corpus, draw: random.Random) -> None:
         sides.reverse()
 
 
-def leak(corpus: Corpus, draw: random.Random) -> None:
-    for side, other in zip(corpus["train"], corpus["val"], strict=True):
-        side += other
+def leak(split: str) -> Callable[[Corpus, random.Random], None]:
+    def spoil(corpus: Corpus, draw: random.Random) -> None:
+        for side, other in zip(corpus["train"], corpus[split], strict=True):
+            side += other
+
+    return spoil
 
 
 def keep_few(count: int) -> Callable[[Corpus, random.Random], None]:
@@ -160,6 +163,11 @@ def much_padding() -> None:
 NO_FILTERS = "cleaning.filters=[empty]"
 CASES = {
     "warm-up longer than the run": Case(("warmup_long",), (*SHORT, "optim.warmup_steps=4000")),
+    "tiny batches": Case(("batch_unusual",), (*SHORT, "data.max_tokens=200")),
+    "fp32 where bf16 is faster": Case(
+        ("precision_slow",),
+        (*SHORT, "trainer.precision=32-true", "model.d_model=128", "data.length_multiple=0"),
+    ),
     "learning rate 300 times too high": Case(
         ("diverged", "not_learning", "gradient_spikes"),
         ("optim.lr=3", "trainer.max_loss_spike=1000000"),
@@ -167,7 +175,8 @@ CASES = {
     "learning rate 10,000 times too low": Case(("not_learning",), ("optim.lr=1e-6",)),
     "shuffled targets": Case(("shuffled_targets",), SHORT, shuffle_targets),
     "swapped columns": Case(("columns_swapped",), SHORT, swap_columns),
-    "leaked validation set": Case(("leaked",), (*SHORT, NO_FILTERS), leak),
+    "leaked validation set": Case(("leaked",), (*SHORT, NO_FILTERS), leak("val")),
+    "leaked test set": Case(("leaked",), (*SHORT, NO_FILTERS), leak("test")),
     "frozen layer": Case(("frozen_block",), patch=freeze_layer),
     "tiny data": Case(("tiny_data",), SHORT, keep_few(300)),
     "overfitting": Case(

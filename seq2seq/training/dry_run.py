@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from seq2seq.config import TrainConfig
+from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.model.translation_model import TranslationModel
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MIB = 2**20
 MIN_STEPS, MAX_STEPS = 2, 20  # of a typical batch
 ENOUGH_SECONDS = 5.0  # that these steps take together
-SHORT_RUN = 50  # steps, which validating with all pairs can take longer than
+SHORT_RUN, FEWEST_SCORED = 50, 50  # steps; pairs that it translates at least
 
 
 def announce(
@@ -55,13 +55,20 @@ def announce(
             "real data   this is the built-in starter corpus; to train on your own text: "
             "data=files data.path=FOLDER (holding train, val and test files)"
         )
-    pairs = len(data.val_pairs)
-    if t.max_steps <= SHORT_RUN and pairs > 10 * t.max_steps:
+    pairs, scored = len(data.val_pairs), scored_pairs(config.trainer, len(data.val_pairs))
+    if scored < pairs:
         lines.append(
-            f"note        validation translates {pairs:,} sentences, which may take longer than so "
-            f"short a run: trainer.val_pairs={10 * t.max_steps} shortens it"
+            f"note        so short a run translates {scored} of the {pairs:,} sentences of its "
+            f"validation set only: trainer.val_pairs={pairs} translates all"
         )
     log.info("\n".join(lines))
+
+
+def scored_pairs(config: TrainerConfig, pairs: int) -> int:
+    """Validation pairs that are translated; translating all could take longer than a short run."""
+    if config.val_pairs is not None or config.max_steps > SHORT_RUN:
+        return pairs
+    return min(pairs, max(FEWEST_SCORED, 10 * config.max_steps))
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -42,7 +42,7 @@ from seq2seq.training.checkpointing import (
     read_checkpoint,
 )
 from seq2seq.training.distributed import check_processes, make_fabric, process_rank
-from seq2seq.training.dry_run import announce, count_parameters, dry_run
+from seq2seq.training.dry_run import announce, count_parameters, dry_run, scored_pairs
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
     choose_accelerator,
@@ -262,7 +262,7 @@ def make_validation(config: TrainConfig, run: Run, data: TranslationData) -> Val
     count, by = config.checkpoint.average, config.checkpoint.average_by
     return Validation(
         run,
-        data.val_pairs,
+        data.val_pairs[: scored_pairs(config.trainer, len(data.val_pairs))],
         data.vocabularies,
         config.decode,
         normalise=config.cleaning.steps(0),

@@ -6,7 +6,7 @@ import pytest
 from tiny import tiny_recurrent, tiny_transformer
 from tiny_training import tiny_batch, tiny_task, tiny_trainer
 
-from seq2seq.config import OptimConfig
+from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.training import dry_run
 from seq2seq.training.dry_run import measure
 from seq2seq.training.optim import hidden_matrices
@@ -43,3 +43,12 @@ def test_every_parameter_belongs_to_a_part(make):
     assert counts.pop("together") == sum(counts.values())
     assert sum(counts.values()) == sum(p.numel() for p in model.parameters())
     assert counts["output"] == 13 * model.config.d_model
+
+
+@pytest.mark.parametrize(("settings", "scored"), [
+    ({"max_steps": 3}, 50), ({"max_steps": 20}, 200), ({"max_steps": 50}, 500),
+    ({"max_steps": 51}, 1000), ({"max_steps": 3, "val_pairs": 1000}, 1000),
+])  # fmt: skip
+def test_a_short_run_translates_few_sentences_unless_told_otherwise(settings, scored):
+    assert dry_run.scored_pairs(TrainerConfig(**settings), 1000) == scored
+    assert dry_run.scored_pairs(TrainerConfig(**settings), 7) == 7
