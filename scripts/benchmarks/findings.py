@@ -183,7 +183,9 @@ CASES = {
         ("overfitting",), ("model.dropout=0", "trainer.val_every_n_steps=50"), keep_few(200)
     ),
     "slow loader": Case(("data_bound",), patch=slow_loader),
-    "frequent validation": Case(("validation_costly",), ("trainer.val_every_n_steps=10",)),
+    "frequent validation": Case(
+        ("validation_costly",), (*SHORT, "trainer.val_every_n_steps=2", "trainer.val_pairs=100")
+    ),
     "much padding": Case(("padding_high",), patch=much_padding),
     "wild batches": Case(("gradient_spikes",), patch=wild_batches),
     "copied sources": Case(("source_copied",), (NO_FILTERS,), copy_sources),

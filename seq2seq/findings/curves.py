@@ -203,8 +203,9 @@ def frozen_block(run: Record) -> Found:
 
 def _young(run: Record) -> bool:
     """Whether the model still learns so fast that its output says nothing of what is to come."""
-    losses = run.values("val/nll")
-    return run.steps < 300 or len(losses) < 2 or losses[-1] < 0.9 * losses[-2]
+    points = run.curves.get("val/nll", ())
+    earlier = [loss for step, loss in points if step <= 2 / 3 * run.steps]
+    return run.steps < 300 or not earlier or points[-1][1] < 0.9 * earlier[-1]
 
 
 def output_degenerate(run: Record) -> Found:
