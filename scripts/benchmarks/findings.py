@@ -190,7 +190,7 @@ CASES = {
     "wild batches": Case(("gradient_spikes",), patch=wild_batches),
     "copied sources": Case(("source_copied",), (NO_FILTERS,), copy_sources),
     "empty targets": Case(("few_kept",), SHORT, empty_targets),
-    "large vocabulary": Case(("rare_vocabulary",), (*SHORT, "tokenizer.vocab_size=8000",)),
+    "large vocabulary": Case(("rare_vocabulary",), (*SHORT, "tokenizer.vocab_size=30000",)),
 }
 HEALTHY, SOUND = "healthy", Case((), LONG)
 

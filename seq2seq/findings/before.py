@@ -130,15 +130,16 @@ def tiny_data(run: Record) -> Found:
 
 
 def rare_vocabulary(run: Record) -> Found:
-    """Most of the vocabulary is hardly ever seen."""
+    """Most of the vocabulary is hardly ever seen, or the text has fewer subwords than asked for."""
     if run.data is None or run.data.kept < 1000:
         return None
     worst = max(run.data.vocabulary, key=lambda v: v["rare"] / max(1, v["size"]), default=None)
-    if worst is None or worst["rare"] < 0.75 * worst["size"]:
+    asked = run.setting("tokenizer.vocab_size") or 0
+    if worst is None or (worst["rare"] < 0.75 * worst["size"] and worst["size"] >= 0.9 * asked):
         return None
     return (
         "The vocabulary is large for the text",
         f"{worst['rare']:,} of {worst['size']:,} subwords ({worst['name']}) occur fewer than "
-        f"{RARE} times",
+        f"{RARE} times" + (f", and {asked:,} were asked for" if asked > worst["size"] else ""),
         f"Set tokenizer.vocab_size={max(500, worst['size'] // 4)}",
     )

@@ -264,6 +264,15 @@ def test_a_batch_is_what_an_update_sees(accumulate, far):
     assert [one.kind for one in findings(record(**settings))] == ["batch_unusual"] * far
 
 
+def test_a_text_with_fewer_subwords_than_asked_for_has_a_vocabulary_that_is_too_large():
+    vocabulary = [{"name": "joint", "size": 6442, "used": 5246, "rare": 3859, "counts": []}]
+    run = record(data=data(vocabulary=vocabulary))
+    assert findings(run) == []
+    [found] = findings(replace(run, settings={**SETTINGS, "tokenizer": {"vocab_size": 8000}}))
+    assert found.kind == "rare_vocabulary"
+    assert found.evidence.endswith("and 8,000 were asked for")
+
+
 def test_output_of_a_model_that_still_learns_fast_is_no_fault():
     young = {"val/nll": at(5.0, 3.0), "decode/degenerate_share": at(1.0, 1.0)}
     assert findings(record(curves=young)) == []
