@@ -200,9 +200,9 @@ def _draw(figure: Figure, sentence: Sentence, aligns: AttentionHead, floor: floa
     left, bottom = _margins(sentence)
     if title:
         room = int((size[0] - 0.2) / LETTER)
-        shown = title if len(title) <= room else f"{title[: room - 1]}…"
+        line = title if len(title) <= room else f"{title[: room - 1]}…"
         top = floor + _size(sentence)[1] - 0.1
-        figure.text(0.1 / size[0], top / size[1], shown, va="top", weight="bold", size=9)
+        figure.text(0.1 / size[0], top / size[1], line, va="top", weight="bold", size=9)
     for layer, weights_HTS in enumerate(maps):
         shown = [weights_HTS.mean(axis=0), *weights_HTS] if heads > 1 else [weights_HTS[0]]
         for column, weights_TS in enumerate(shown):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -50,9 +51,9 @@ def log_evaluation(run: Path, record: Evaluation) -> None:
         folder = path.parent
         place = run / "wandb" / folder.name
         place.mkdir(exist_ok=True)
-        made = evaluation(record, folder)
-        tracker = open_chosen(LoggerConfig(**settings["logger"]), place, made.facts)
+        about = evaluation(record, folder).facts
+        tracker = open_chosen(LoggerConfig(**settings["logger"]), place, about)
         if tracker is not None:
             tracker.log_artifact("model", lambda: bundle(run), used=True)
-            tracker.log_artifact("evaluation", lambda made=made: made)
+            tracker.log_artifact("evaluation", partial(evaluation, record, folder))
             tracker.finish({score.name: score.value for score in record.scores})

@@ -26,14 +26,14 @@ class TensorBoardTracker(Tracker):
     def __init__(self, folder: Path, settings: Mapping[str, Any], step: int):
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(folder, purge_step=step)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(folder, purge_step=step)
         text = yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)
-        self._writer.add_text("settings", f"```\n{text}```", step)  # type: ignore[no-untyped-call]
+        self._writer.add_text("settings", f"```\n{text}```", step)
 
     def log(self, row: Mapping[str, float], step: int) -> None:
         for name, value in row.items():
-            self._writer.add_scalar(name, value, step)  # type: ignore[no-untyped-call]
-        self._writer.flush()  # type: ignore[no-untyped-call]  # else up to two minutes wait in memory
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()  # else up to two minutes wait in memory
 
 
 def open_tracker(
