@@ -4,18 +4,19 @@
     python scripts/benchmarks/findings.py --output FOLDER --cases frozen_block leaked --seeds 1
     python scripts/benchmarks/findings.py --output FOLDER --corpus FOLDER --set model.d_model=96
 
-Each run is a small model that trains for less than a minute on one core, on the shortest pairs of
-the starter corpus or on those of `--corpus` (`train.en`, `train.fr`, and val and test alike). Runs
-that are there are not made again. The table says of each fault how many runs named it, and what
-else they found; of healthy runs, every finding is a false one.
+Each run is a small model that trains for some ten seconds on one core (twenty for a healthy run,
+and two where settings or data alone show the fault), on the shortest pairs of the starter corpus or
+on those of `--corpus` (`train.en`, `train.fr`, and val and test alike). Runs that are there are not
+made again. The table says of each fault how many runs named it, and what else they found; of
+healthy runs, every finding is a false one.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -34,10 +35,16 @@ WORDS = 7  # of a source at most
 BASE = (
     "model=tiny", "model.d_model=64", "model.d_ff=128", "model.encoder_layers=2",
     "model.decoder_layers=2", "model.dropout=0.1", "model.max_length=64", "data=files",
-    "tokenizer.vocab_size=800", "data.max_tokens=1000", "optim.warmup_steps=100",
-    "trainer.max_steps=900", "trainer.val_every_n_steps=300", "trainer.val_pairs=100",
+    "tokenizer.vocab_size=800", "data.max_tokens=600", "optim.warmup_steps=100",
+    "trainer.max_steps=300", "trainer.val_every_n_steps=100", "trainer.val_pairs=50",
     "trainer.log_every_n_steps=10", "decode=greedy", "logger=csv",
 )  # fmt: skip
+LONG = ("trainer.max_steps=600", "trainer.val_every_n_steps=200")
+SHORT = ("trainer.max_steps=60", "optim.warmup_steps=10", "trainer.val_every_n_steps=60")
+FORKS = multiprocessing.get_context("forkserver")  # its processes need not import torch again
+FORKS.set_forkserver_preload(
+    ["seq2seq.cli.train", "seq2seq.training.train", "seq2seq.data.pipeline", "seq2seq.report.page"]
+)
 
 Corpus = dict[str, list[list[str]]]  # sides of train, val and test
 
@@ -71,9 +78,12 @@ def swap_columns(corpus: Corpus, draw: random.Random) -> None:
         sides.reverse()
 
 
-def leak(corpus: Corpus, draw: random.Random) -> None:
-    for side, other in zip(corpus["train"], corpus["val"], strict=True):
-        side += other
+def leak(split: str) -> Callable[[Corpus, random.Random], None]:
+    def spoil(corpus: Corpus, draw: random.Random) -> None:
+        for side, other in zip(corpus["train"], corpus[split], strict=True):
+            side += other
+
+    return spoil
 
 
 def keep_few(count: int) -> Callable[[Corpus, random.Random], None]:
@@ -152,29 +162,37 @@ def much_padding() -> None:
 
 NO_FILTERS = "cleaning.filters=[empty]"
 CASES = {
-    "warm-up longer than the run": Case(("warmup_long",), ("optim.warmup_steps=4000",)),
+    "warm-up longer than the run": Case(("warmup_long",), (*SHORT, "optim.warmup_steps=4000")),
+    "tiny batches": Case(("batch_unusual",), (*SHORT, "data.max_tokens=200")),
+    "fp32 where bf16 is faster": Case(
+        ("precision_slow",),
+        (*SHORT, "trainer.precision=32-true", "model.d_model=128", "data.length_multiple=0"),
+    ),
     "learning rate 300 times too high": Case(
         ("diverged", "not_learning", "gradient_spikes"),
         ("optim.lr=3", "trainer.max_loss_spike=1000000"),
     ),
     "learning rate 10,000 times too low": Case(("not_learning",), ("optim.lr=1e-6",)),
-    "shuffled targets": Case(("shuffled_targets",), spoil=shuffle_targets),
-    "swapped columns": Case(("columns_swapped",), spoil=swap_columns),
-    "leaked validation set": Case(("leaked",), (NO_FILTERS,), spoil=leak),
+    "shuffled targets": Case(("shuffled_targets",), SHORT, shuffle_targets),
+    "swapped columns": Case(("columns_swapped",), SHORT, swap_columns),
+    "leaked validation set": Case(("leaked",), (*SHORT, NO_FILTERS), leak("val")),
+    "leaked test set": Case(("leaked",), (*SHORT, NO_FILTERS), leak("test")),
     "frozen layer": Case(("frozen_block",), patch=freeze_layer),
-    "tiny data": Case(("tiny_data",), spoil=keep_few(300)),
+    "tiny data": Case(("tiny_data",), SHORT, keep_few(300)),
     "overfitting": Case(
-        ("overfitting",), ("model.dropout=0", "trainer.val_every_n_steps=100"), keep_few(400)
+        ("overfitting",), ("model.dropout=0", "trainer.val_every_n_steps=50"), keep_few(200)
     ),
     "slow loader": Case(("data_bound",), patch=slow_loader),
-    "frequent validation": Case(("validation_costly",), ("trainer.val_every_n_steps=10",)),
+    "frequent validation": Case(
+        ("validation_costly",), (*SHORT, "trainer.val_every_n_steps=2", "trainer.val_pairs=100")
+    ),
     "much padding": Case(("padding_high",), patch=much_padding),
     "wild batches": Case(("gradient_spikes",), patch=wild_batches),
     "copied sources": Case(("source_copied",), (NO_FILTERS,), copy_sources),
-    "empty targets": Case(("few_kept",), spoil=empty_targets),
-    "large vocabulary": Case(("rare_vocabulary",), ("tokenizer.vocab_size=8000",)),
+    "empty targets": Case(("few_kept",), SHORT, empty_targets),
+    "large vocabulary": Case(("rare_vocabulary",), (*SHORT, "tokenizer.vocab_size=30000",)),
 }
-HEALTHY = "healthy"
+HEALTHY, SOUND = "healthy", Case((), LONG)
 
 
 def read_corpus(folder: Path | None) -> Corpus:
@@ -197,7 +215,7 @@ def make_run(folder: Path, name: str, seed: int, options: argparse.Namespace) ->
     """Train one run with a fault, unless it is there."""
     if (folder / "run" / "summary.json").exists():
         return
-    case, draw = CASES.get(name, Case(())), random.Random(seed)
+    case, draw = CASES.get(name, SOUND), random.Random(seed)
     corpus = read_corpus(options.corpus)
     order = draw.sample(range(len(corpus["train"][0])), len(corpus["train"][0]))
     corpus["train"] = [[side[row] for row in order] for side in corpus["train"]]
@@ -208,19 +226,21 @@ def make_run(folder: Path, name: str, seed: int, options: argparse.Namespace) ->
         for suffix, lines in zip(("en", "fr"), sides, strict=True):
             text = "".join(f"{line}\n" for line in lines)
             (folder / "corpus" / f"{split}.{suffix}").write_text(text, encoding="utf-8")
-    settings = [*BASE, *options.set, *case.settings, f"seed={seed}", f"run_dir={folder / 'run'}",
-                f"data.path={folder / 'corpus'}", f"data.cache={folder / 'cache'}"]  # fmt: skip
-    with (folder / "log.txt").open("w", encoding="utf-8") as log:
-        subprocess.run([sys.executable, __file__, "--child", name, "--", *settings],
-                       env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log,
-                       check=False)  # fmt: skip
+    settings = [*BASE, *options.set, *case.settings, f"seed={seed}",
+                f"run_dir={folder / 'run'}", f"data.path={folder / 'corpus'}",
+                f"data.cache={options.output / 'cache'}"]  # fmt: skip
+    process = FORKS.Process(target=train, args=(name, settings, str(folder / "log.txt")))
+    process.start()
+    process.join()
 
 
-def child(name: str, settings: list[str]) -> None:
+def train(name: str, settings: list[str], log: str) -> None:
     """Train in this process, with the fault of the program if there is one."""
     from seq2seq.cli.train import main
 
-    patch = CASES.get(name, Case(())).patch
+    for stream in (1, 2):
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    patch = CASES.get(name, SOUND).patch
     if patch is not None:
         patch()
     sys.argv = ["train", *settings]
@@ -253,9 +273,6 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    if "--child" in sys.argv[1:2]:
-        child(sys.argv[2], sys.argv[4:])
-        return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

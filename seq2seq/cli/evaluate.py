@@ -22,8 +22,10 @@ def main() -> None:
 def run(config: EvaluateConfig) -> None:
     # Here, since torch loads only after the settings are checked.
     from seq2seq.evaluation.evaluate import evaluate
-    from seq2seq.report.page import refresh_report
+    from seq2seq.report.page import refresh_report, run_of
+    from seq2seq.trackers.lineage import log_evaluation
 
-    evaluate(config)
-    if config.bundle is not None:
-        refresh_report(Path(config.bundle))
+    record = evaluate(config)
+    if config.bundle is not None and (run := run_of(Path(config.bundle))):
+        log_evaluation(run, record)
+        refresh_report(run)

@@ -14,7 +14,7 @@ from typing import Any
 from tqdm import tqdm
 
 from seq2seq import __version__
-from seq2seq.bundle.bundle import Bundle, load_bundle
+from seq2seq.bundle.bundle import load_bundle
 from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.cores import keep_freed_memory
@@ -141,7 +141,7 @@ def _translate(config: EvaluateConfig) -> _Made:
     texts = Texts([], references, sources, {})
     # Before anything is translated.
     path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
-    training = _training_text(config, bundle)
+    training = _training_text(config)
     groups = {"corpus": corpora} if len(set(corpora)) > 1 else {}
     texts, overlap = _with_groups(texts, groups, training)
     weights = prepared(bundle.model, config.precision) if config.precision else bundle.model
@@ -195,14 +195,14 @@ def _is_word(spec: Any) -> bool:
     return spec in ("auto", "all", "none")
 
 
-def _training_text(config: EvaluateConfig, bundle: Bundle) -> TrainingText | str:
+def _training_text(config: EvaluateConfig) -> TrainingText | str:
     """The text that the model was trained on; or why it is not read, in words."""
     columns = (config.data.source_column, config.data.target_column)
     if not _is_word(config.training_text):
         return given_text(config.training_text, columns)
     if config.training_text == "none":
         return "training_text=none"
-    found = text_of(bundle, bundle_folder(str(config.bundle)), config.data.cache)
+    found = text_of(bundle_folder(str(config.bundle)).parent, config.data.cache)
     if isinstance(found, str):
         return f"{found}; name its files: training_text=FILES"
     if config.training_text == "auto" and (found.pairs or 0) > MANY:

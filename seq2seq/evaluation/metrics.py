@@ -133,10 +133,8 @@ def chrf_scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[f
 def length_ratio(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Tokens of the translations for each of the references, as BLEU counts them."""
     _check_lengths(hypotheses, references)
-    tokenised = BLEU(force=True).tokenizer
-    ours, theirs = (sum(len(tokenised(line.rstrip()).split()) for line in lines)
-                    for lines in (hypotheses, references))  # fmt: skip
-    return ours / theirs if theirs else 0.0
+    score = BLEU(force=True).corpus_score(hypotheses, [references])
+    return score.sys_len / score.ref_len if score.ref_len else 0.0
 
 
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:

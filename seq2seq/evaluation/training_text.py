@@ -14,11 +14,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from seq2seq.bundle.bundle import Bundle
 from seq2seq.data.cleaning import text_key
 from seq2seq.data.corpus import Pair, find_files, read_pairs
 from seq2seq.data.fingerprint import cache_folder
-from seq2seq.data.manifest import read_manifest
 from seq2seq.data.pipeline import prepared_pairs
 from seq2seq.errors import DataError
 
@@ -116,30 +114,20 @@ def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:
     return TrainingText(" + ".join(map(str, files)), None, partial(read_pairs, files, columns))
 
 
-def text_of(bundle: Bundle, folder: Path, cache: str | None) -> TrainingText | str:
-    """The prepared text that a model was trained on; or why it cannot be had, in words.
-
-    A run tells the fingerprint of its data. A bundle alone tells their name and its vocabulary,
-    which must have been prepared together in this cache, and only once.
-    """
+def text_of(run: Path, cache: str | None) -> TrainingText | str:
+    """The prepared text that a run was trained on; or why it cannot be had, in words."""
     prepared = cache_folder(cache) / "corpora"
     try:
-        said = json.loads((folder.parent / "data_report.json").read_text(encoding="utf-8"))
-        reports = list(prepared.glob(f"{said['name']}-{said['fingerprint'].partition('-')[0]}/"
-                                     f"ids-{said['fingerprint'].partition('-')[2]}/report.json"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        name = bundle.training.get("config", {}).get("data", {}).get("name", "")
-        same = bundle.vocabularies.content_hash()
-        reports = [
-            path
-            for path in sorted(prepared.glob(f"{name}-*/ids-*/report.json"))
-            if (read_manifest(path.parent) or {}).get("vocabulary") == same
-        ]
-    corpora = {report.parents[1]: report for report in reports}
-    if len(corpora) != 1:
-        place = "the cache (data.cache, or $SEQ2SEQ_CACHE)"  # no folder: records travel
-        return f"{place} holds several that it may be" if corpora else f"it is not in {place}"
-    ((corpus, report),) = corpora.items()
+        said = json.loads((run / "data_report.json").read_text(encoding="utf-8"))
+        text, _, ids = said["fingerprint"].partition("-")
+        corpus = prepared / f"{said['name']}-{text}"
+    except FileNotFoundError:
+        return "the model stands alone, without the run that made it"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"data_report.json of the run is damaged ({error!r})"
+    report = corpus / f"ids-{ids}" / "report.json"
+    if not report.exists():
+        return "it is not in the cache (data.cache, or $SEQ2SEQ_CACHE)"  # no path: records travel
     try:
         pairs = int(json.loads(report.read_text(encoding="utf-8"))["kept"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -19,10 +19,11 @@ log = logging.getLogger(__name__)
 
 CHECKS = (  # the gravest first
     curves.diverged, curves.not_learning, before.shuffled_targets, before.columns_swapped,
-    curves.leaked, before.warmup_long, curves.frozen_block, curves.source_ignored,
-    curves.overfitting, before.tiny_data, before.few_kept, curves.source_copied,
-    curves.output_degenerate, curves.output_cut_off, curves.gradient_spikes, curves.data_bound,
-    curves.padding_high, curves.validation_costly, before.rare_vocabulary,
+    curves.leaked, before.warmup_long, before.batch_unusual, curves.frozen_block,
+    curves.source_ignored, curves.overfitting, before.tiny_data, before.few_kept,
+    curves.source_copied, curves.output_degenerate, curves.output_cut_off,
+    curves.gradient_spikes, curves.data_bound, curves.padding_high, curves.validation_costly,
+    before.rare_vocabulary, before.precision_slow,
 )  # fmt: skip
 
 

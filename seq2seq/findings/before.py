@@ -9,6 +9,9 @@ import numpy as np
 from seq2seq.data.report import RARE, Report
 from seq2seq.findings.record import Found, Record
 
+TUNED, FAR = 8192, 16  # tokens of an update that the default rate is good for; a factor
+SLOWER = "slower than bf16 here"  # is said of a precision where it holds
+
 
 def warmup_long(run: Record) -> Found:
     """The learning rate is still rising when training ends."""
@@ -19,6 +22,35 @@ def warmup_long(run: Record) -> Found:
         "The warm-up takes most of the run",
         f"the learning rate rises for {warmup:,} steps, and training ends after {steps:,}",
         f"Set optim.warmup_steps={max(1, steps // 10)}, or raise trainer.max_steps",
+    )
+
+
+def batch_unusual(run: Record) -> Found:
+    """The default learning rate, which belongs to batches of another order of size."""
+    size = run.setting("data.max_tokens")
+    if not isinstance(size, int) or run.setting("optim.lr") is not None:
+        return None
+    parts = [run.setting(f"trainer.{name}") for name in ("accumulate", "devices", "num_nodes")]
+    tokens = size * math.prod(part for part in parts if isinstance(part, int))
+    if TUNED / FAR <= tokens <= TUNED * FAR:
+        return None
+    return (
+        "Batches are far from those that the learning rate is for",
+        f"an update sees {tokens:,} tokens, and the rate of optim.lr=null was found with some "
+        f"{TUNED:,}",
+        f"Set trainer.accumulate={round(TUNED / tokens)}, or a lower optim.lr" if tokens < TUNED
+        else "Set a higher optim.lr, or a lower data.max_tokens",
+    )  # fmt: skip
+
+
+def precision_slow(run: Record) -> Found:
+    """The precision that was asked for is slower than another one here."""
+    if SLOWER not in run.device:
+        return None
+    return (
+        "Another precision is faster here",
+        f"the run trains on {run.device.partition(';')[0]}",
+        "Leave trainer.precision=auto",
     )
 
 
@@ -98,15 +130,16 @@ def tiny_data(run: Record) -> Found:
 
 
 def rare_vocabulary(run: Record) -> Found:
-    """Most of the vocabulary is hardly ever seen."""
+    """Most of the vocabulary is hardly ever seen, or the text has fewer subwords than asked for."""
     if run.data is None or run.data.kept < 1000:
         return None
     worst = max(run.data.vocabulary, key=lambda v: v["rare"] / max(1, v["size"]), default=None)
-    if worst is None or worst["rare"] < 0.75 * worst["size"]:
+    asked = run.setting("tokenizer.vocab_size") or 0
+    if worst is None or (worst["rare"] < 0.75 * worst["size"] and worst["size"] >= 0.9 * asked):
         return None
     return (
         "The vocabulary is large for the text",
         f"{worst['rare']:,} of {worst['size']:,} subwords ({worst['name']}) occur fewer than "
-        f"{RARE} times",
+        f"{RARE} times" + (f", and {asked:,} were asked for" if asked > worst["size"] else ""),
         f"Set tokenizer.vocab_size={max(500, worst['size'] // 4)}",
     )

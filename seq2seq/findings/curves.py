@@ -38,17 +38,18 @@ def _gentler(run: Record) -> str:
 
 def not_learning(run: Record) -> Found:
     """The model does no better than guessing each token by its frequency."""
-    losses = run.values("val/nll") or run.values("train/nll")
+    # A model that learns its training text by heart is another case.
+    losses = [values[-1] for name in ("train/nll", "val/nll") if (values := run.values(name))]
     guess = _guessing(run.data)
     warmup = run.setting("optim.warmup_steps")
     if not losses or guess is None or run.steps < 100 or warmup_long(run):
         return None
-    if run.steps < 2 * (warmup if isinstance(warmup, int) else 0) or losses[-1] < 0.8 * guess:
+    if run.steps < 2 * (warmup if isinstance(warmup, int) else 0) or min(losses) < 0.8 * guess:
         return None
     rate = max(run.values("optim/lr"), default=math.nan)
     return (
         "The model does not learn",
-        f"after {run.steps:,.0f} steps its loss is {losses[-1]:.2f} nats per token, and guessing "
+        f"after {run.steps:,.0f} steps its loss is {min(losses):.2f} nats per token, and guessing "
         f"tokens by their frequency costs {guess:.2f}; the learning rate rose to {rate:.1e}",
         f"{_gentler(run)}; if the rate is low, raise it tenfold" if rate > 3e-4
         else "The learning rate is low: raise optim.lr tenfold",
@@ -76,12 +77,12 @@ def source_ignored(run: Record) -> Found:
     sentences = run.samples[-1]["sentences"] if run.samples else []
     texts = [one["hypothesis"] for one in sentences]
     warmup = run.setting("optim.warmup_steps")
-    if len(texts) < 4 or not_learning(run) or warmup_long(run) or run.steps < 200:
+    if len(texts) < 4 or not_learning(run) or warmup_long(run):
         return None
     starts = {" ".join(text.split()[:3]) for text in texts}
     bleu = run.values("val/bleu")
     early = run.steps < 3 * (warmup if isinstance(warmup, int) else 0)
-    if early or len(starts) > len(texts) // 2 or (bleu and bleu[-1] > 5):
+    if early or _young(run) or len(starts) > len(texts) // 2 or (bleu and bleu[-1] > 5):
         return None
     return (
         "Translations hardly depend on the source",
@@ -168,13 +169,16 @@ def gradient_spikes(run: Record) -> Found:
 
 
 def leaked(run: Record) -> Found:
-    """Validation text stands in the training text, and no filter takes it out."""
-    shares = run.values("data/val_in_training_share")
-    if not shares or shares[-1] < 0.02 or run.setting("trainer.val_on_train"):
+    """Evaluation text stands in the training text, and no filter takes it out."""
+    names = {"validation": "val", "test": "test"}
+    shares = {split: values[-1] for split, short in names.items()
+              if (values := run.values(f"data/{short}_in_training_share"))}  # fmt: skip
+    if max(shares.values(), default=0) < 0.02 or run.setting("trainer.val_on_train"):
         return None
     return (
-        "Validation text stands in the training text",
-        f"{shares[-1]:.0%} of the validation pairs are trained on",
+        "Evaluation text stands in the training text",
+        f"{' and '.join(f'{share:.0%} of the {n} pairs' for n, share in shares.items())} are "
+        "trained on",
         "Scores say nothing of new text: add leakage to cleaning.filters",
     )
 
@@ -199,8 +203,9 @@ def frozen_block(run: Record) -> Found:
 
 def _young(run: Record) -> bool:
     """Whether the model still learns so fast that its output says nothing of what is to come."""
-    losses = run.values("val/nll")
-    return run.steps < 300 or len(losses) < 2 or losses[-1] < 0.9 * losses[-2]
+    points = run.curves.get("val/nll", ())
+    earlier = [loss for step, loss in points if step <= 2 / 3 * run.steps]
+    return run.steps < 300 or not earlier or points[-1][1] < 0.9 * earlier[-1]
 
 
 def output_degenerate(run: Record) -> Found:

@@ -40,12 +40,14 @@ class Record:
         curves: by name.
         samples: lines of `samples.jsonl`.
         data: the report of the prepared data.
+        device: what it trains on, and in which precision, as `origin.json` has it.
     """
 
     settings: Mapping[str, Any]
     curves: Mapping[str, Points] = field(default_factory=dict)
     samples: Sequence[Mapping[str, Any]] = ()
     data: Report | None = None
+    device: str = ""
 
     def values(self, name: str, late: bool = False) -> list[float]:
         """The values of a curve, or those of the second half of its steps."""

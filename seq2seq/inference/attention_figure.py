@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # matplotlib takes a second to load, and few translations are
 ENDINGS = (".pdf", ".png", ".svg")
 STYLE: Any = {"font.size": 8, "text.parse_math": False, "svg.fonttype": "none"}  # $ is a dollar
 COLOURS, FRAME = "Blues", "#d9762b"  # one hue that darkens, and orange: seen by every eye
-TOKEN, GAP, TITLE, LEGEND = 0.17, 0.2, 0.3, 0.8  # inches
+TOKEN, GAP, TITLE, HEAD, LEGEND = 0.17, 0.2, 0.3, 0.22, 0.8  # inches
+LETTER = 0.085  # of a title, in bold
 CAPTION = """\
 Rows: tokens of the translation, as they were predicted. Columns: tokens of the source.
 White: not looked at; dark blue: all attention. Each row sums to 1. ▁ stands for a space.
@@ -50,11 +51,13 @@ class Sentence(NamedTuple):
     Attributes:
         maps: weights (H, T, S) of each layer, the lowest first.
         source, target: labels of S and T tokens.
+        title: above them; "" = none.
     """
 
     maps: Sequence[np.ndarray]
     source: Sequence[str]
     target: Sequence[str]
+    title: str = ""
 
 
 def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], path: Path) -> None:
@@ -84,7 +87,8 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
     _require_room(ids, engine.max_length)
     maps = dict(forced_maps(model, ids, modules))
     sentences = [
-        Sentence(maps[row], [*source.tokens(one), "</s>"], [*target.tokens(other), "</s>"])
+        Sentence(maps[row], [*source.tokens(one), "</s>"], [*target.tokens(other), "</s>"],
+                 visible(" → ".join(pairs[row])))
         for row, (one, other) in enumerate(ids)
     ]
     sentences = sentences if path.suffix.lower() != ".png" else _legible(sentences)
@@ -170,7 +174,7 @@ def attention_figure(
 def _margins(sentence: Sentence) -> tuple[float, float]:
     """Inches that the labels need at the left and at the bottom."""
     left, bottom = (
-        0.4 + 0.075 * max(map(len, labels)) for labels in (sentence.target, sentence.source)
+        0.25 + 0.075 * max(map(len, labels)) for labels in (sentence.target, sentence.source)
     )
     return left, bottom
 
@@ -180,19 +184,25 @@ def _size(sentence: Sentence) -> tuple[float, float]:
     left, bottom = _margins(sentence)
     layers, heads = len(sentence.maps), len(sentence.maps[0])
     columns = 1 + heads if heads > 1 else 1
+    rows = layers * (TOKEN * len(sentence.target) + GAP + TITLE)
     return (
         left + columns * (TOKEN * len(sentence.source) + GAP),
-        bottom + layers * (TOKEN * len(sentence.target) + GAP + TITLE),
+        bottom + rows + HEAD * bool(sentence.title),
     )
 
 
 def _draw(figure: Figure, sentence: Sentence, aligns: AttentionHead, floor: float) -> None:
     """Draw a sentence, `floor` inches above the lower edge of the figure."""
     size = figure.get_size_inches()
-    maps, source, target = sentence
+    maps, source, target, title = sentence
     layers, heads = len(maps), len(maps[0])
     width, height = TOKEN * len(source), TOKEN * len(target)
     left, bottom = _margins(sentence)
+    if title:
+        room = int((size[0] - 0.2) / LETTER)
+        line = title if len(title) <= room else f"{title[: room - 1]}…"
+        top = floor + _size(sentence)[1] - 0.1
+        figure.text(0.1 / size[0], top / size[1], line, va="top", weight="bold", size=9)
     for layer, weights_HTS in enumerate(maps):
         shown = [weights_HTS.mean(axis=0), *weights_HTS] if heads > 1 else [weights_HTS[0]]
         for column, weights_TS in enumerate(shown):

@@ -17,7 +17,6 @@ from seq2seq.errors import UserError
 from seq2seq.html_page import visible
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.report.run import Run
-from seq2seq.report.translations import scored_texts
 from seq2seq.text import evenly, normaliser
 
 SENTENCES, WORDS = 6, 30  # of a run; of the longest of them
@@ -46,7 +45,7 @@ def _viewer(run: Run, limit: int) -> dict[str, Any]:
     pairs, step = sentences(run)
     if not pairs:
         raise UserError(
-            "neither samples.jsonl nor an evaluation holds sources and translations of this run"
+            "samples.jsonl of this run holds no translations (logger.samples=0 keeps none)"
         )
     bundle = load_bundle(run.folder)
     data = attention_data(bundle, pairs, limit)
@@ -67,24 +66,16 @@ def _caption(bundle: Bundle, step: Any) -> str:
 
 def sentences(run: Run) -> tuple[list[tuple[str, str]], Any]:
     """A few sources and their translations, from short to long, and their step if it is known."""
-    found: list[tuple[str, str]] = []
-    step = None
-    if run.samples:
-        last = run.samples[-1]
-        found = [(one["source"], one["hypothesis"]) for one in last["sentences"]]
-        step = last["step"]
-    else:  # of the first evaluation that kept both
-        for folder, one in run.evaluations.items():
-            texts = scored_texts(one, folder)
-            if not found and texts is not None and texts.sources is not None:
-                found = list(zip(texts.sources, texts.hypotheses, strict=True))
-                step = (one.model or {}).get("step")
+    if not run.samples:
+        return [], None
+    last = run.samples[-1]
+    found = [(one["source"], one["hypothesis"]) for one in last["sentences"]]
     fitting = sorted(
         (pair for pair in found
          if pair[0].strip() and pair[1].strip() and max(len(s.split()) for s in pair) <= WORDS),
         key=lambda pair: len(pair[0].split()),
     )  # fmt: skip
-    return evenly(fitting, SENTENCES), step
+    return evenly(fitting, SENTENCES), last["step"]
 
 
 def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int) -> dict[str, Any]:

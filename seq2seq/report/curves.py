@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 
@@ -87,9 +87,10 @@ def _chart(
 ) -> Chart | None:
     most = max(FEWEST, points // len(runs))
     lines = [
-        Line(_label(run, name, shown, len(runs)), kept, look, _kind(name, kept))
-        for look, (run, found) in enumerate(runs)
-        for name in shown.names
+        Line(_label(run, name, shown, len(runs)), kept, max(of, which), _kind(name, kept))
+        for of, (run, found) in enumerate(runs)
+        # All curves of a run look alike if there are others.
+        for which, name in zip(range(9) if len(runs) == 1 else repeat(0), shown.names, strict=False)
         if (kept := thinned(found.get(name, []), most))
     ]
     if not lines:

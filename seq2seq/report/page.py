@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 
 SECTIONS = ("Curves", "Scores", "Translations", "Attention", "Data", "Settings", "Make it again")
 MARK = "<!-- report of seq2seq runs -->"  # by which a file is known that may be replaced
-BYTES = 100_000  # of whole settings on a page
 
 
 def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) -> None:
@@ -51,14 +50,14 @@ def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) 
         ) from error
 
 
-def refresh_report(run: Path) -> None:
-    """Write the report of a run anew, if it has one.
+def run_of(place: Path) -> Path | None:
+    """The folder of a run that a bundle is of; `place` is that folder, or that of the bundle."""
+    return next((p for p in (place, place.parent) if (p / "config.yaml").is_file()), None)
 
-    Args:
-        run: its folder, or that of its bundle.
-    """
-    run = run if (run / "config.yaml").is_file() else run.parent
-    if (run / "config.yaml").is_file() and (run / "report.html").is_file():
+
+def refresh_report(run: Path) -> None:
+    """Write the report of a run anew, if it has one."""
+    if (run / "report.html").is_file():
         try_report(run)
 
 
@@ -98,7 +97,6 @@ def report_page(runs: Sequence[Run], tests: Rows | None = None) -> str:
     """
     name = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
     found = [facts(run) for run in runs]
-    whole = list(_settings(runs))
     page = render(
         "run.html",
         title=f"{name}: report",
@@ -124,21 +122,10 @@ def report_page(runs: Sequence[Run], tests: Rows | None = None) -> str:
         corpora=corpora(runs),
         no_data=[run.name for run in runs if not run.data],
         differences=settings_table(runs),
-        settings=whole,
-        no_settings=[run.name for run in runs if run not in [one for one, _ in whole]],
+        settings=yaml.safe_dump(runs[0].settings, sort_keys=False, allow_unicode=True),
         origins=[(run, *_origin(run.origin)) for run in runs],
     )  # fmt: skip
     return f"{MARK}\n{page}"
-
-
-def _settings(runs: Sequence[Run]) -> Iterator[tuple[Run, str]]:
-    """The whole settings of as many runs as there is room for."""
-    room = BYTES
-    for run in runs:
-        text = yaml.safe_dump(run.settings, sort_keys=False, allow_unicode=True)
-        room -= len(text)
-        if room >= 0:
-            yield run, text
 
 
 def _origin(origin: Provenance | None) -> tuple[list[str], list[str]]:

@@ -53,7 +53,8 @@ class Run:
     @property
     def findings(self) -> list[Finding]:
         """What looks wrong with it."""
-        return findings(Record(self.settings, self.curves, self.samples, self.data))
+        device = self.origin.starts[-1].device if self.origin and self.origin.starts else ""
+        return findings(Record(self.settings, self.curves, self.samples, self.data, device))
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:

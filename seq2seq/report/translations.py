@@ -31,12 +31,12 @@ def evaluated(runs: Sequence[Run]) -> list[dict[str, Any]]:
         (f"{run.name}: {one.label}" if len(runs) > 1 else one.label, texts)
         for run in runs
         for folder, one in run.evaluations.items()
-        if (texts := scored_texts(one, folder)) is not None
+        if (texts := _scored_texts(one, folder)) is not None
     ]
     return [_sentences(title, texts, max(4, SENTENCES // len(found))) for title, texts in found]
 
 
-def scored_texts(record: Evaluation, folder: Path) -> Texts | None:
+def _scored_texts(record: Evaluation, folder: Path) -> Texts | None:
     """What was scored; None if it is not kept, or is another text by now."""
     try:
         return stored_texts(record, folder)

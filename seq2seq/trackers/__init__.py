@@ -48,6 +48,20 @@ class Histogram(NamedTuple):
 Media = Table | Histogram | list[Picture] | str  # a text is a page of HTML, whole in itself
 
 
+class Artifact(NamedTuple):
+    """What a run takes or makes, so that a score can be followed back to its data.
+
+    Attributes:
+        name: by which one run uses what another one made.
+        facts: figures, and no text of a corpus.
+        folder: its files; None = the facts alone.
+    """
+
+    name: str
+    facts: Mapping[str, Any]
+    folder: Path | None = None
+
+
 class Tracker:
     """Takes what it can show of a run, and leaves out the rest. Steps count from 0.
 
@@ -71,13 +85,11 @@ class Tracker:
             step: that it belongs to.
         """
 
-    def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
-        """Take how the run ended.
+    def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
+        """Take what the run made, or what it used; `kind` is a key of `FOLDERS`."""
 
-        Args:
-            summary: as in `<run>/summary.json`.
-            bundle: the folder to be kept with the run; None = it is not wanted.
-        """
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Take how the run ended: `<run>/summary.json`."""
 
     def attempt(self, what: str, work: Callable[[], object]) -> None:
         """Do some work; whatever is wrong with it is said once, and training goes on."""
@@ -97,6 +109,7 @@ CONTENTS = {
     "the report of the data": "text",
     "sentences and pictures": "text",
 }
+FOLDERS = {"dataset": "text", "evaluation": "text", "model": "all"}  # likewise of artifacts
 SHARES = {  # what each value of `logger.share` lets leave, in words
     "curves": "curves, settings and the command",
     "text": "curves, settings, the command, sentences and the report of the data",
@@ -124,8 +137,13 @@ class Limited(Tracker):
             self._noted = True
             self.inner.log_media(what, _notes, step)
 
-    def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
-        self.inner.finish(summary, bundle if self.share == "all" else None)
+    def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
+        leaves = self.share in ("all", FOLDERS[kind])
+        facts = lambda: make()._replace(folder=None)  # noqa: E731
+        self.inner.log_artifact(kind, make if leaves else facts, used)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        self.inner.finish(summary)
 
 
 def _notes() -> dict[str, Media]:
@@ -161,16 +179,28 @@ def make_trackers(
 
     trackers: list[Tracker] = [CsvTracker(run_dir / METRICS, step, validated)]
     if config.kind not in ("csv", "none"):
-        module = import_module(f"seq2seq.trackers.{config.kind}")
-        try:
-            tracker: Tracker | None = module.open_tracker(config, run_dir, settings, step)
-        except Exception as error:  # of another program: the run is worth more
-            log.warning("logger=%s did not start, curves go to %s: %r", config.kind, METRICS, error)
-            return trackers
-        if tracker is not None:
-            log.info("shared      %s", shared(tracker, config.share))
-            trackers.append(Limited(tracker, config.share) if tracker.where else tracker)
+        chosen = open_chosen(config, run_dir, settings, step)
+        trackers += [] if chosen is None else [chosen]
     return trackers
+
+
+def open_chosen(
+    config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int = 0
+) -> Tracker | None:
+    """The tracker that `logger.kind` names, which gets what `logger.share` lets it have.
+
+    None if it does not start.
+    """
+    module = import_module(f"seq2seq.trackers.{config.kind}")
+    try:
+        tracker: Tracker | None = module.open_tracker(config, run_dir, settings, step)
+    except Exception as error:  # of another program: the run is worth more
+        log.warning("logger=%s did not start, there are files only: %r", config.kind, error)
+        return None
+    if tracker is None:
+        return None
+    log.info("shared      %s", shared(tracker, config.share))
+    return Limited(tracker, config.share) if tracker.where else tracker
 
 
 def shared(tracker: Tracker, share: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.config import LoggerConfig, flat
-from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker, own_id
+from seq2seq.trackers import Artifact, Histogram, Media, Picture, Table, Tracker, own_id
 
 LONGEST = 6000  # characters of a tag
 NAME = "seq2seq.run"  # the tag by which a run that goes on is found
@@ -53,11 +53,18 @@ class MlflowTracker(Tracker):
 
         self.attempt(what, work)
 
-    def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
+    def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
+        def work() -> None:
+            _, facts, folder = make()
+            self.client.log_dict(self.run_id, dict(facts), f"{kind}.json")
+            if folder is not None:
+                self.client.log_artifacts(self.run_id, str(folder), folder.name)
+
+        self.attempt(f"files of the {kind}", work)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
         def work() -> None:
             self.client.log_dict(self.run_id, dict(summary), "summary.json")
-            if bundle is not None:
-                self.client.log_artifacts(self.run_id, str(bundle), "bundle")
             self.client.set_terminated(self.run_id)
 
         self.attempt("results", work)

@@ -6,29 +6,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from seq2seq.config import LoggerConfig
 from seq2seq.trackers import Tracker
 
 
 class TensorBoardTracker(Tracker):
-    """What the files hold from `step` on will be made again, and is no longer shown."""
+    """Takes curves and settings.
+
+    Args:
+        folder: of the files.
+        settings: shown as text.
+        step: what files hold from here on will be made again, and is no longer shown.
+    """
 
     name = "tensorboard"
 
-    def __init__(self, run_dir: Path, settings: Mapping[str, Any], step: int):
-        from lightning.fabric.loggers.tensorboard import TensorBoardLogger
+    def __init__(self, folder: Path, settings: Mapping[str, Any], step: int):
+        from torch.utils.tensorboard import SummaryWriter
 
-        self._logger = TensorBoardLogger(
-            run_dir, name="tensorboard", version=0, default_hp_metric=False, purge_step=step
-        )
-        self._logger.log_hyperparams(dict(settings))
+        self._writer = SummaryWriter(folder, purge_step=step)
+        text = yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)
+        self._writer.add_text("settings", f"```\n{text}```", step)
 
     def log(self, row: Mapping[str, float], step: int) -> None:
-        self._logger.log_metrics(dict(row), step)
-        self._logger.save()  # else up to two minutes wait in memory
+        for name, value in row.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()  # else up to two minutes wait in memory
 
 
 def open_tracker(
     config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int
 ) -> Tracker:
-    return TensorBoardTracker(run_dir, settings, step)
+    return TensorBoardTracker(run_dir / "tensorboard/version_0", settings, step)

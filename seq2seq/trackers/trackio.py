@@ -17,7 +17,7 @@ from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker, own_id
 
 
 class TrackioTracker(Tracker):
-    """Takes everything but the bundle.
+    """Takes everything but artifacts.
 
     Args:
         run: an open run of Trackio.
@@ -39,7 +39,7 @@ class TrackioTracker(Tracker):
 
         self.attempt(what, work)
 
-    def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
+    def finish(self, summary: Mapping[str, Any]) -> None:
         numbers = {f"result/{n}": v for n, v in summary.items() if isinstance(v, int | float)}
 
         def work() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import netrc
 import os
@@ -13,9 +14,8 @@ from urllib.parse import ParseResult, urlparse
 
 import numpy as np
 
-from seq2seq.bundle.config import read_config
 from seq2seq.config import LoggerConfig
-from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker, own_id
+from seq2seq.trackers import Artifact, Histogram, Media, Picture, Table, Tracker, own_id
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +54,21 @@ class WandbTracker(Tracker):
 
         self.attempt(what, work)
 
-    def finish(self, summary: Mapping[str, Any], bundle: Path | None) -> None:
+    def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
+        """W&B makes no new version of an artifact whose files it has."""
+
+        def work() -> None:
+            artifact = _as_artifact(kind, make())
+            if used:  # as by `use_artifact`, which an offline run does not have
+                self.run._log_artifact(artifact, is_user_created=True, use_after_commit=True)
+            else:
+                self.run.log_artifact(artifact, aliases=["best"])
+
+        self.attempt(f"files of the {kind}", work)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
         results = {f"result/{name}": value for name, value in summary.items()}
         self.attempt("results", lambda: self.run.summary.update(results))
-        if bundle is not None:
-            self.attempt("files of the bundle", lambda: self._log_bundle(bundle))
         try:
             self.run.finish()
         except Exception as error:  # such as a time-out: the server has gone
@@ -67,20 +77,6 @@ class WandbTracker(Tracker):
                 "wandb sync %s/wandb/*run-*",
                 *(error, self.run_dir),
             )
-
-    def _log_bundle(self, folder: Path) -> None:
-        """W&B makes no new version of an artifact whose files it has."""
-        import wandb
-
-        made = read_config(folder / "config.json").training
-        artifact = wandb.Artifact(
-            f"bundle-{self.run.id}",
-            "model",
-            description=(folder / "README.md").read_text(encoding="utf-8"),
-            metadata={"step": made["step"], "scores": made["scores"]},
-        )
-        artifact.add_dir(str(folder), skip_cache=True)
-        self.run.log_artifact(artifact, aliases=["best"])
 
     def attempt(self, what: str, work: Callable[[], object]) -> None:
         if not self._works:
@@ -103,6 +99,24 @@ class WandbTracker(Tracker):
             log.warning(
                 "W&B gets no more curves, tables and pictures of this run, which goes on: %r", error
             )
+
+
+def _as_artifact(kind: str, artifact: Artifact) -> Any:
+    """With the model card as its description; without files its facts are one, to tell versions."""
+    import wandb
+
+    name, facts, folder = artifact
+    card = folder / "README.md" if folder is not None else None
+    made = wandb.Artifact(
+        name, kind, metadata=dict(facts),
+        description=card.read_text(encoding="utf-8") if card and card.exists() else None,
+    )  # fmt: skip
+    if folder is not None:
+        made.add_dir(str(folder), skip_cache=True)
+        return made
+    with made.new_file(f"{kind}.json", encoding="utf-8") as file:
+        json.dump(facts, file, indent=1)
+    return made
 
 
 def _as_wandb(media: Media) -> Any:

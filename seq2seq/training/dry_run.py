@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import nn
 
-from seq2seq.config import TrainConfig
+from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.distributed import make_fabric
@@ -21,6 +21,7 @@ from seq2seq.training.trainer import Trainer, make_trainer
 log = logging.getLogger(__name__)
 
 STEPS = 5  # of a typical batch
+SHORT_RUN, FEWEST_SCORED = 50, 50  # steps; pairs that it translates at least
 
 
 def announce(
@@ -48,7 +49,20 @@ def announce(
             "real data   this is the built-in starter corpus; to train on your own text: "
             "data=files data.path=FOLDER (holding train, val and test files)"
         )
+    pairs, scored = len(data.val_pairs), scored_pairs(config.trainer, len(data.val_pairs))
+    if scored < pairs:
+        lines.append(
+            f"note        so short a run translates {scored} of the {pairs:,} sentences of its "
+            f"validation set only: trainer.val_pairs={pairs} translates all"
+        )
     log.info("\n".join(lines))
+
+
+def scored_pairs(config: TrainerConfig, pairs: int) -> int:
+    """Validation pairs that are translated; translating all could take longer than a short run."""
+    if config.val_pairs is not None or config.max_steps > SHORT_RUN:
+        return pairs
+    return min(pairs, max(FEWEST_SCORED, 10 * config.max_steps))
 
 
 def count_parameters(model: nn.Module) -> int:

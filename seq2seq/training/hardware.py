@@ -19,6 +19,7 @@ from seq2seq.config import DataConfig, ModelConfig, TrainConfig, TrainerConfig, 
 from seq2seq.cores import keep_freed_memory
 from seq2seq.data.collate import Batch
 from seq2seq.errors import ConfigError, RunError, command_line
+from seq2seq.findings.before import SLOWER
 from seq2seq.inference.engines.torch import cpu_has
 from seq2seq.model import masks
 from seq2seq.model.fused_attention import fused_backend
@@ -97,9 +98,9 @@ def choose_precision(
         if not cpu_has("bfloat16"):
             slow = "slow, as this CPU has no instructions for bf16"
             return ("bf16-mixed", slow) if wanted == "bf16-mixed" else ("32-true", "")
-        if wanted != "auto":
-            return wanted, ""
         width = BF16_WIDTH if data.length_multiple == 0 else BF16_WIDTH_MANY_SHAPES
+        if wanted != "auto":
+            return wanted, SLOWER if wanted == "32-true" and model.d_model >= width else ""
         if model.d_model >= width:
             return "bf16-mixed", "chosen, as this CPU has instructions for bf16"
         why = f"chosen, as bf16 gains with models of width {width} and more"
@@ -114,7 +115,9 @@ def choose_precision(
                 "arithmetic; use trainer.precision=16-mixed"
             ]
         )
-    return ("bf16-mixed" if has_bf16 else "16-mixed") if wanted == "auto" else wanted, ""
+    if wanted == "auto":
+        return ("bf16-mixed" if has_bf16 else "16-mixed"), ""
+    return wanted, SLOWER if wanted == "32-true" and has_bf16 else ""
 
 
 def set_up_process(accelerator: str, first: bool = True) -> None:

@@ -24,7 +24,7 @@ from seq2seq.files import replace_text
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.provenance import Provenance, note_start
-from seq2seq.trackers import Tracker, make_trackers, require_package
+from seq2seq.trackers import Tracker, lineage, make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.findings import Findings
@@ -42,7 +42,7 @@ from seq2seq.training.checkpointing import (
     read_checkpoint,
 )
 from seq2seq.training.distributed import check_processes, make_fabric, process_rank
-from seq2seq.training.dry_run import announce, count_parameters, dry_run
+from seq2seq.training.dry_run import announce, count_parameters, dry_run, scored_pairs
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
     choose_accelerator,
@@ -152,6 +152,9 @@ def fit(
         content = {"step": 0, "validated": True} if checkpoint is None else checkpoint.content
         place = int(content["step"]), bool(content["validated"])
         trackers = make_trackers(config.logger, run.folder, shown, *place)
+        corpus = lineage.dataset(data.prepared.report)
+        for tracker in trackers:
+            tracker.log_artifact("dataset", lambda: corpus, used=True)
     validation, saving = make_validation(config, run, data), config.checkpoint
     trainer = make_trainer(
         config,
@@ -259,7 +262,7 @@ def make_validation(config: TrainConfig, run: Run, data: TranslationData) -> Val
     count, by = config.checkpoint.average, config.checkpoint.average_by
     return Validation(
         run,
-        data.val_pairs,
+        data.val_pairs[: scored_pairs(config.trainer, len(data.val_pairs))],
         data.vocabularies,
         config.decode,
         normalise=config.cleaning.steps(0),
@@ -301,7 +304,8 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
         "seconds": round(seconds, 1),
     }
     for tracker in trainer.trackers:
-        tracker.finish(summary, run_dir / "bundle")
+        tracker.log_artifact("model", lambda: lineage.bundle(run_dir))
+        tracker.finish(summary)
     with plain_disk_errors(run_dir):
         replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     averaged = validation.average > validation.best

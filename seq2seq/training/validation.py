@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SAMPLES = 3  # translations shown in the log at each validation
+SAMPLES, WIDTH = 3, 90  # translations shown in the log at each validation; their characters
 
 
 class Validation:
@@ -132,7 +132,7 @@ class Validation:
         log.info("step %d: validation BLEU %.2f (best %.2f)", step, bleu, max(bleu, self.best))
         each = zip(self.pairs, self.translations, strict=True)
         for (source, target), output in islice(each, SAMPLES):
-            log.info("  %s\n    -> %s\n     = %s", source, output, target)
+            log.info("  %s\n    -> %s\n     = %s", *map(_clipped, (source, str(output), target)))
         self.latest, self.worse = bleu, self.worse + 1
         if bleu > self.best:
             self.best, self.best_step, self.worse = bleu, step, 0
@@ -243,3 +243,8 @@ class Validation:
             *(", ".join(map(str, steps)), score, self.best),
             "the average" if shipped else "that step",
         )
+
+
+def _clipped(text: str) -> str:
+    """The beginning of a long text, such as what an untrained model repeats."""
+    return text if len(text) <= WIDTH else f"{text[:WIDTH]}... ({len(text)} characters)"

@@ -39,7 +39,8 @@ HISTOGRAMS = (
 )  # fmt: skip
 SAMPLES = ("samples/fixed", "samples/worst", "samples/attention", "samples/confidence")
 START, END = ("model/parameters", "data/report"), ("run/findings",)
-OVERLAP = "data/val_in_training_share"  # at the first step; a finding says it where it is much
+# At the first step; a finding says it where it is much.
+OVERLAP = tuple(f"data/{split}_in_training_share" for split in ("val", "test"))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_every_curve_has_a_value_for_every_step_that_is_logged(logged):
 
 def test_there_are_no_keys_that_are_not_written_down(logged, toy_run):
     own = {"_step", "_runtime", "_timestamp", "epoch", "trainer/global_step"}
-    promised = {*TRAINING, *VALIDATION, *HISTOGRAMS, *SAMPLES, *START, *END, OVERLAP}
+    promised = {*TRAINING, *VALIDATION, *HISTOGRAMS, *SAMPLES, *START, *END, *OVERLAP}
     assert {key for row in logged.rows for key in row} - own == promised
     page = (Path(__file__).parents[2] / "docs" / "tracking.md").read_text(encoding="utf-8")
     for key in promised:
@@ -277,7 +278,7 @@ def test_tensorboard_has_the_curves_of_the_csv_file(script, toy_corpus, tmp_path
     board.Reload()
     rows = curves(run_dir)
     keys = {key for row in rows for key in row} - {"step"}
-    assert keys == {*TRAINING, *VALIDATION, OVERLAP, "epoch"} == set(board.Tags()["scalars"])
+    assert keys == {*TRAINING, *VALIDATION, *OVERLAP, "epoch"} == set(board.Tags()["scalars"])
     for key in keys:
         found = {event.step: event.value for event in board.Scalars(key)}
         theirs = {int(row["step"]): float(row[key]) for row in rows if key in row}

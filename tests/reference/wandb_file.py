@@ -46,7 +46,8 @@ class OfflineRun:
         rows: of the history, in order: values by key.
         config, summary: at the end.
         metrics: definitions: the key or glob, and what it is drawn over.
-        artifacts: name -> type, aliases, description, paths of its files.
+        artifacts: name -> type, aliases, description, facts, whether the run used it (or made
+            it), its digest, paths of its files.
     """
 
     folder: Path
@@ -103,7 +104,8 @@ def _read(file: Path) -> OfflineRun:
             made = record.artifact
             run.artifacts[made.name] = {
                 "type": made.type, "aliases": list(made.aliases),
-                "description": made.description,
+                "description": made.description, "facts": json.loads(made.metadata or "{}"),
+                "used": made.use_after_commit, "digest": made.digest,
                 "files": {entry.path: Path(entry.local_path) for entry in made.manifest.contents},
             }  # fmt: skip
     return run

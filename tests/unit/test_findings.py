@@ -11,7 +11,7 @@ import pytest
 
 from seq2seq.data.report import Report
 from seq2seq.findings import CHECKS, Record, findings
-from seq2seq.findings.before import shuffled_targets
+from seq2seq.findings.before import SLOWER, shuffled_targets
 from seq2seq.findings.curves import _guessing
 
 STEPS = range(10, 1001, 10)
@@ -74,7 +74,7 @@ def record(**changes: Any) -> Record:
     noise = np.random.default_rng(1).normal(0, 0.05, 2000)
     curves = {
         "train/nll": curve(lambda step: 1.5 + 6 * math.exp(-step / 200) + noise[step]),
-        "val/nll": at(2.6, 2.1, 1.9, 1.85),
+        "val/nll": at(2.6, 2.0, 1.9, 1.85),
         "val/bleu": at(5, 12, 18, 22),
         "optim/lr": curve(lambda step: min(step, 100) * 1e-5),
         "optim/grad_norm": curve(lambda step: 0.5 + abs(noise[step])),
@@ -110,6 +110,8 @@ PLANTED = {
     "columns_swapped": record(data=data(kept=3000, dropped={"wrong_language": 47_000})),
     "leaked": record(curves={"data/val_in_training_share": [(10.0, 0.4)]}),
     "warmup_long": record(**{"optim.warmup_steps": 4000}),
+    "batch_unusual": record(**{"optim.lr": None, "data.max_tokens": 256}),
+    "precision_slow": record(device=f"CPU (1 thread), 32-true ({SLOWER}); attention: flash"),
     "frozen_block": record(curves={"optim/grad_norm/encoder.1": curve(lambda s: 0.0)}),
     "source_ignored": record(
         curves={"val/bleu": at(1, 1, 1, 1)},
@@ -175,6 +177,8 @@ NUMBERS = {  # that were planted, or follow from it
     "columns_swapped": "94% of all pairs",
     "leaked": "40% of the validation pairs",
     "warmup_long": "4,000 steps, and training ends after 1,000",
+    "batch_unusual": "an update sees 256 tokens",
+    "precision_slow": "CPU (1 thread), 32-true (slower than bf16 here)",
     "frozen_block": "encoder.1 has no gradient, where others have about 0.2",
     "source_ignored": "6 different sources get translations of 1 beginnings",
     "overfitting": "was 1.800 then and is 2.100",
@@ -189,8 +193,9 @@ NUMBERS = {  # that were planted, or follow from it
     "validation_costly": "240 s of validation",
     "rare_vocabulary": "8,000 of 9,000 subwords (joint) occur fewer than 10 times",
 }
-REMEDIES = {"warmup_long": "optim.warmup_steps=100", "rare_vocabulary": "tokenizer.vocab_size=2250",
-            "leaked": "cleaning.filters", "overfitting": "model.dropout"}  # fmt: skip
+REMEDIES = {"batch_unusual": "trainer.accumulate=32", "warmup_long": "optim.warmup_steps=100",
+            "rare_vocabulary": "tokenizer.vocab_size=2250", "leaked": "cleaning.filters",
+            "overfitting": "model.dropout"}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", PLANTED)
@@ -207,8 +212,8 @@ def test_what_is_known_before_the_first_step_is_found_then(kind):
     """Faults of settings and data need no curve; all others need one."""
     planted = PLANTED[kind]
     early = findings(replace(planted, curves={}, samples=()))
-    static = {"columns_swapped", "shuffled_targets", "warmup_long", "tiny_data",
-              "few_kept", "rare_vocabulary"}  # fmt: skip
+    static = {"columns_swapped", "shuffled_targets", "warmup_long", "tiny_data", "few_kept",
+              "rare_vocabulary", "batch_unusual", "precision_slow"}  # fmt: skip
     assert [one.kind for one in early] == ([kind] if kind in static else [])
 
 
@@ -246,6 +251,26 @@ def test_guessing_costs_the_entropy_of_the_tokens():
     counts = [[rank, 1000] for rank in range(1, 65)]
     report = data(vocabulary=[{"name": "target", "size": 64, "counts": counts}])
     assert _guessing(report) == pytest.approx(math.log(64))
+
+
+def test_a_model_that_knows_its_text_by_heart_has_learnt():
+    [found] = findings(record(curves={"val/nll": at(6.3, 6.3, 6.3, 6.3)}))
+    assert found.kind == "overfitting"
+
+
+@pytest.mark.parametrize(("accumulate", "far"), [(1, True), (2, False), (500, True)])
+def test_a_batch_is_what_an_update_sees(accumulate, far):
+    settings = {"optim.lr": None, "data.max_tokens": 300, "trainer.accumulate": accumulate}
+    assert [one.kind for one in findings(record(**settings))] == ["batch_unusual"] * far
+
+
+def test_a_text_with_fewer_subwords_than_asked_for_has_a_vocabulary_that_is_too_large():
+    vocabulary = [{"name": "joint", "size": 6442, "used": 5246, "rare": 3859, "counts": []}]
+    run = record(data=data(vocabulary=vocabulary))
+    assert findings(run) == []
+    [found] = findings(replace(run, settings={**SETTINGS, "tokenizer": {"vocab_size": 8000}}))
+    assert found.kind == "rare_vocabulary"
+    assert found.evidence.endswith("and 8,000 were asked for")
 
 
 def test_output_of_a_model_that_still_learns_fast_is_no_fault():

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.pipeline import prepared_pairs
 from seq2seq.data.report import Report
+from seq2seq.data.sources import load_pairs
+from seq2seq.errors import UserError
 from seq2seq.evaluation.training_text import compare
 from seq2seq.findings import Finding, Record, findings
+from seq2seq.provenance import Provenance
 from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
 from seq2seq.training.callbacks import Callback
@@ -41,10 +47,12 @@ class Findings(Callback):
         if trainer.run.processes.rank == 0:
             if trainer.step == 0:
                 try:
-                    trainer.log(leakage(trainer))
+                    trainer.log(leakage(trainer.data))
                 except Exception as error:
-                    log.warning("whether validation text is trained on is not known: %r", error)
-            self._record = Record(trainer.run.settings, data=self.data)
+                    log.warning("whether evaluation text is trained on is not known: %r", error)
+            origin = Provenance.read(trainer.run.folder)
+            device = origin.starts[-1].device if origin and origin.starts else ""
+            self._record = Record(trainer.run.settings, data=self.data, device=device)
             self._tell(trainer)
 
     def on_validation_end(self, trainer: Trainer) -> None:
@@ -71,16 +79,22 @@ class Findings(Callback):
         return found
 
 
-def leakage(trainer: Trainer) -> dict[str, float]:
-    """The share of validation pairs that are trained on, where no filter sees to it.
+def leakage(data: TranslationData) -> dict[str, float]:
+    """The share of the pairs of each evaluation split that are trained on, where no filter sees
+    to it.
 
     Of large corpora nobody knows: reading them takes minutes.
     """
-    data = trainer.data
-    if "leakage" in data.cleaning.filters or not data.val_pairs:
+    if "leakage" in data.cleaning.filters or data.prepared.report.kept > LARGE:
         return {}
-    if data.prepared.report.kept > LARGE:
+    splits = {"val": data.val_pairs, "test": []}
+    with suppress(UserError):  # there is no test split
+        splits["test"] = load_pairs(data.data, "test")
+    every = [pair for pairs in splits.values() for pair in pairs]
+    if not every:
         return {}
-    training = prepared_pairs(data.prepared.folder)
-    found = compare(training, *zip(*data.val_pairs, strict=True))
-    return {"data/val_in_training_share": sum(found.pairs) / len(found.pairs)}
+    seen = iter(compare(prepared_pairs(data.prepared.folder), *zip(*every, strict=True)).pairs)
+    return {
+        f"data/{split}_in_training_share": sum(islice(seen, len(pairs))) / len(pairs)
+        for split, pairs in splits.items() if pairs
+    }  # fmt: skip

@@ -39,12 +39,13 @@ def corpus(tmp_path):
 
 @pytest.fixture
 def run(tmp_path, corpus):
-    """A run that was trained on the corpus, as far as its bundle and the cache say so."""
+    """A run that was trained on the corpus, as far as its bundle and its report say so."""
     bundle = tiny_bundle()
     cleaning = CleaningConfig(filters=[])
-    prepare(corpus, cleaning, TokenizerConfig(), bundle.vocabularies)
+    prepared = prepare(corpus, cleaning, TokenizerConfig(), bundle.vocabularies)
     bundle.training["config"] = {"data": {"name": "files"}, "cleaning": asdict(cleaning)}
     bundle.save(tmp_path / "run" / "bundle")
+    shutil.copy(prepared.folder / "report.json", tmp_path / "run/data_report.json")
     return tmp_path / "run"
 
 
@@ -88,9 +89,7 @@ def test_the_prepared_training_text_is_found_in_the_cache(run, corpus):
 
 def test_a_run_tells_its_data_from_others_of_the_same_vocabulary(run, corpus, tmp_path):
     (prepared,) = (tmp_path / "cache" / "corpora").iterdir()
-    (ids,) = prepared.glob("ids-*")
     shutil.copytree(prepared, prepared.with_name("files-copy"))
-    shutil.copy(ids / "report.json", run / "data_report.json")
     assert evaluate(settings(run, corpus)).overlap["training_text"] == prepared.name
 
 
@@ -108,14 +107,17 @@ def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, mo
     report.write_text("[]")
     unknown["damaged"] = evaluate(settings(run, corpus))
     report.write_text(text)
-    shutil.copytree(prepared, prepared.with_name("files-copy"))
-    unknown["several"] = evaluate(settings(run, corpus))
     shutil.rmtree(prepared.parent)
     unknown["lost"] = evaluate(settings(run, corpus))
+    (run / "data_report.json").write_text("[]")
+    unknown["unreadable"] = evaluate(settings(run, corpus))
+    (run / "data_report.json").unlink()
+    unknown["alone"] = evaluate(settings(run, corpus))
     said = {name: record.overlap["unknown"] for name, record in unknown.items()}
     assert said["many"] == "it has 3 pairs; training_text=all reads them"
     place = "the cache (data.cache, or $SEQ2SEQ_CACHE)"
-    assert said["several"].startswith(f"{place} holds several that it may be;")
+    assert said["alone"].startswith("the model stands alone")
+    assert said["unreadable"].startswith("data_report.json of the run is damaged (TypeError")
     assert said["damaged"].startswith(f"it is damaged in the cache ({prepared.name}/ids-")
     assert said["lost"].startswith(f"it is not in {place};")
     assert str(tmp_path) not in "".join(said.values())  # records travel

@@ -65,7 +65,8 @@ def test_the_figure_of_a_pair_has_the_weights_of_the_model(translator, tmp_path,
         lambda *arguments: drawn.append(arguments) or attention_figure(*arguments),
     )
     draw_attention(translator, [PAIR], tmp_path / "a.png")
-    [([(maps, source, target)], head, _)] = drawn
+    [([(maps, source, target, title)], head, _)] = drawn
+    assert title == " → ".join(PAIR)
     encode = translator.vocabularies.source.encode
     ids = torch.tensor([[*encode([PAIR[0]])[0], EOS]])
     [model] = translator.engine.models
@@ -102,11 +103,21 @@ def test_sentences_of_a_text_are_drawn_below_each_other(translator, tmp_path):
 def test_panels_of_sentences_do_not_overlap():
     rng = np.random.default_rng(0)
     sentences = [
-        Sentence([rng.dirichlet(np.ones(s), size=(2, t))] * 2, ["long word"] * s, ["word"] * t)
+        Sentence([rng.dirichlet(np.ones(s), size=(2, t))] * 2, ["long word"] * s, ["word"] * t,
+                 "title " * 200)
         for s, t in ((3, 9), (12, 2), (1, 1))
-    ]
+    ]  # fmt: skip
     figure = attention_figure(sentences, AttentionHead(0))
+    figure.canvas.draw()
     boxes = [axes.get_position() for axes in figure.axes]
+    *titles, caption = (text.get_window_extent() for text in figure.texts)
+    across = figure.get_window_extent()
+    assert len(titles) == 3
+    for title in titles:  # of a sentence: above its panels, and not cut off
+        assert across.x0 < title.x0 < title.x1 < across.x1
+        assert title.y1 < across.y1
+        assert not any(title.overlaps(axes.get_window_extent()) for axes in figure.axes)
+    assert not any(caption.overlaps(axes.get_window_extent()) for axes in figure.axes)
     assert len(boxes) == 3 * 2 * 3
     assert all(0 < box.x0 < box.x1 < 1 and 0 < box.y0 < box.y1 < 1 for box in boxes)
     for i, box in enumerate(boxes):

@@ -10,7 +10,7 @@ from pathlib import Path
 from example_run import write_run
 from html_elements import Page
 
-from seq2seq.report.page import refresh_report, write_report
+from seq2seq.report.page import refresh_report, run_of, write_report
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -40,7 +40,7 @@ def test_a_report_after_evaluate_shows_the_scores_and_the_sentences(tmp_path):
 
 def test_a_run_without_a_report_gets_none(tmp_path):
     run = write_run(tmp_path / "run")
-    refresh_report(run / "bundle")
+    refresh_report(run_of(run / "bundle"))
     assert not (run / "report.html").exists()
 
 

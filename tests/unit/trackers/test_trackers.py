@@ -19,6 +19,7 @@ from seq2seq.dashboard import SECTIONS
 from seq2seq.errors import RunError
 from seq2seq.trackers import (
     CONTENTS,
+    Artifact,
     Histogram,
     Limited,
     Picture,
@@ -38,17 +39,20 @@ MEDIA = {
     "the report of the data": {"data/report": "<p>raw text</p>"},
     "sentences and pictures": {"samples/fixed": TABLE, "samples/attention": [PICTURE]},
 }
+FACTS = {"dataset": {"kept": 5}, "model": {"step": 2}}
 SETTINGS = {"seed": 7, "model": {"d_model": 16}}
 
 
-def use(trackers: list[Tracker]) -> None:
+def use(trackers: list[Tracker], bundle: Path | None = None) -> None:
     """A run of two steps that ends."""
     for tracker in trackers:
+        tracker.log_artifact("dataset", lambda: Artifact("data", FACTS["dataset"]), used=True)
         for step in range(2):
             tracker.log({"train/nll": 3.0 - step}, step)
         for what, media in MEDIA.items():
             tracker.log_media(what, lambda media=media: media, 1)
-        tracker.finish({"steps": 2, "best_val_bleu": 12.5}, None)
+        tracker.log_artifact("model", lambda: Artifact("bundle", FACTS["model"], bundle))
+        tracker.finish({"steps": 2, "best_val_bleu": 12.5})
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +91,7 @@ def test_mlflow_has_everything_in_the_run_and_goes_on_in_the_same_run(tmp_path):
     assert set(found) == {
         "data/report/00000001.html", "decode/token_probability/00000001.json",
         "model/parameters/00000001.json", "samples/fixed/00000001.json",
-        "samples/attention/00000001/0.png", "summary.json",
+        "samples/attention/00000001/0.png", "summary.json", "dataset.json", "model.json",
     }  # fmt: skip
     assert json.loads(found["samples/fixed/00000001.json"].read_text())["data"] == [
         ["a man", 0.5, None]
@@ -136,7 +140,7 @@ class Recorder(Tracker):
     where = "there.example.org"
 
     def __init__(self):
-        self.rows, self.media, self.bundle = [], [], "never"
+        self.rows, self.media, self.artifacts = [], [], {}
 
     def log(self, row, step):
         self.rows.append(dict(row))
@@ -144,22 +148,22 @@ class Recorder(Tracker):
     def log_media(self, what, make, step):
         self.media.append(make())
 
-    def finish(self, summary, bundle):
-        self.bundle = bundle
+    def log_artifact(self, kind, make, used=False):
+        self.artifacts[kind] = make()
 
 
 @pytest.mark.parametrize("share", ["curves", "text", "all"])
 def test_only_what_is_shared_leaves_the_machine(share, tmp_path):
     inner = Recorder()
     tracker = Limited(inner, share)
-    use([tracker])
-    tracker.finish({}, tmp_path)
+    use([tracker], tmp_path)
     sent = repr(inner.media)
     assert inner.rows == [{"train/nll": 3.0}, {"train/nll": 2.0}]
     for what, media in MEDIA.items():
         assert (media in inner.media) == (share != "curves" or CONTENTS[what] == "curves")
     assert ("raw text" in sent, "a man" in sent) == (share != "curves",) * 2
-    assert inner.bundle == (tmp_path if share == "all" else None)
+    assert {kind: one.facts for kind, one in inner.artifacts.items()} == FACTS
+    assert inner.artifacts["model"].folder == (tmp_path if share == "all" else None)
 
 
 def test_every_panel_of_text_that_is_kept_back_says_which_setting_fills_it():
@@ -186,7 +190,7 @@ def test_what_leaves_is_said():
 def test_a_tracker_that_does_not_start_costs_no_run(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://x")
     assert len(make_trackers(LoggerConfig(kind="mlflow"), tmp_path, SETTINGS)) == 1
-    assert "logger=mlflow did not start, curves go to metrics" in caplog.text
+    assert "logger=mlflow did not start, there are files only" in caplog.text
 
 
 def test_a_package_that_is_missing_is_said_before_the_run(monkeypatch):

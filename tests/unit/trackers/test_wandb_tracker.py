@@ -14,7 +14,8 @@ import wandb
 from tiny_bundle import tiny_bundle
 
 from seq2seq.config import LoggerConfig
-from seq2seq.trackers import Histogram, Picture, Table, make_trackers
+from seq2seq.files import checksum
+from seq2seq.trackers import Histogram, Picture, Table, lineage, make_trackers
 from seq2seq.trackers import wandb as wandb_tracker
 from seq2seq.trackers.wandb import WandbTracker
 
@@ -88,7 +89,7 @@ def test_after_the_process_of_w_and_b_was_killed_nothing_is_tried_again(tracker,
     tracker.log_media("histograms", lambda: {"a": Histogram([1.0])}, 1)
     assert len(tried) == 1
     assert caplog.text.count("W&B gets no more curves, tables and pictures of this run") == 1
-    tracker.finish({"steps": 2}, None)
+    tracker.finish({"steps": 2})
     assert "wandb sync" in caplog.text
 
 
@@ -134,7 +135,8 @@ def test_a_disabled_run_costs_nothing(tracker, rows, tmp_path):
     tracker.run.disabled = True
     made = WandbTracker(tracker.run, tmp_path, {})
     made.log_media("pictures", lambda: 1 / 0, 1)
-    made.finish({"steps": 2}, tmp_path / "bundle")
+    made.log_artifact("model", lambda: 1 / 0)
+    made.finish({"steps": 2})
     assert rows == [{"finished": True}]
 
 
@@ -146,9 +148,11 @@ def test_the_bundle_is_an_artifact_with_all_its_files(tracker, tmp_path):
     (tmp_path / "bundle" / "part").mkdir()
     (tmp_path / "bundle" / "part" / "file").write_text("x")
     tracker.run.log_artifact = lambda artifact, aliases: logged.append(artifact)
-    tracker.finish({"steps": 2}, tmp_path / "bundle")
+    tracker.log_artifact("model", lambda: lineage.bundle(tmp_path))
+    tracker.finish({"steps": 2})
     [artifact] = logged
-    assert artifact.metadata == {"step": 3, "scores": {"BLEU": 1.0}}
+    weights = checksum(tmp_path / "bundle/model.safetensors")
+    assert artifact.metadata == {"step": 3, "scores": {"BLEU": 1.0}, "sha256": weights}
     assert {"config.json", "part/file"} <= artifact.manifest.entries.keys()
     assert tracker.run.summary == {"result/steps": 2}
 

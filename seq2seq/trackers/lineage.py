@@ -1,0 +1,59 @@
+"""From the data of a run to its bundle, and on to the evaluations of that: W&B draws the graph."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from seq2seq.bundle.config import WEIGHTS, read_config
+from seq2seq.config import LoggerConfig, migrated
+from seq2seq.data.report import Report
+from seq2seq.evaluation.record import Evaluation, records_of
+from seq2seq.trackers import Artifact, open_chosen
+
+
+def dataset(report: Report) -> Artifact:
+    """The prepared data; its text stays where it is."""
+    names = ("name", "fingerprint", "read", "kept", "dropped", "words", "tokens")
+    return Artifact(f"data-{report.fingerprint}", {n: getattr(report, n) for n in names})
+
+
+def bundle(run: Path) -> Artifact:
+    """What a run ships, under the id that W&B knows the run by."""
+    made, known = read_config(run / "bundle/config.json"), run / "wandb_id"
+    facts = {"step": made.training["step"], "scores": made.training["scores"],
+             "sha256": made.checksums.get(WEIGHTS)}  # fmt: skip
+    name = known.read_text() if known.exists() else run.name
+    return Artifact(f"bundle-{name}", facts, run / "bundle")
+
+
+def evaluation(record: Evaluation, folder: Path) -> Artifact:
+    """Scores, and the texts that they are of."""
+    facts = {
+        "scores": {score.name: score.value for score in record.scores},
+        "data": {key: record.data[key] for key in ("name", "split", "fingerprint")},
+        "model": (record.model or {}).get("sha256"),
+        "decode": record.decode,
+    }
+    return Artifact(f"evaluation-{record.identity}", facts, folder)
+
+
+def log_evaluation(run: Path, record: Evaluation) -> None:
+    """Tell W&B of an evaluation in a run that W&B knows, as a run which used its bundle."""
+    if not (run / "wandb_id").exists():
+        return
+    settings = migrated(yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8")))
+    for path, one in records_of(run).items():
+        if one.identity != record.identity:
+            continue
+        folder = path.parent
+        place = run / "wandb" / folder.name
+        place.mkdir(exist_ok=True)
+        about = evaluation(record, folder).facts
+        tracker = open_chosen(LoggerConfig(**settings["logger"]), place, about)
+        if tracker is not None:
+            tracker.log_artifact("model", lambda: bundle(run), used=True)
+            tracker.log_artifact("evaluation", partial(evaluation, record, folder))
+            tracker.finish({score.name: score.value for score in record.scores})
