@@ -28,7 +28,7 @@ torch = [need for need in needs if re.match(r'torch[^\w.-]', need)]; \
 assert len(torch) == 1, needs; \
 open('torch.txt', 'w').write(torch[0] + '\n'); \
 extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
-open('serve.txt', 'w').write('\n'.join(extras['serve'] + extras['ctranslate2']) + '\n'); \
+open('serve.txt', 'w').write('\n'.join(extras['serve'] + extras['documents'] + extras['ctranslate2']) + '\n'); \
 open('others.txt', 'w').write('\n'.join(need for need in needs if need not in torch) + '\n')"
 
 FROM ${PYTHON_IMAGE} AS commands

@@ -40,6 +40,7 @@ class LimitOptions(Checked, section="option"):
     characters: int | None = option_of(Limits, "characters", "N")
     texts: int | None = option_of(Limits, "texts", "N")
     queue: int | None = option_of(Limits, "queue", "N")
+    document: int | None = option_of(Limits, "document", "N")
     timeout: float | None = option_of(Limits, "timeout", "S")
     batch: int | None = option_of(Limits, "batch", "N")
     wait: float | None = option_of(Limits, "wait", "MS")
