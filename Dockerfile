@@ -86,8 +86,10 @@ RUN pip install -r /requirements/serve.txt -c /requirements/torch.txt
 ARG UID=1000
 USER ${UID}
 EXPOSE 5000
+# Whether it lives: a busy server, whose /readyz says so, is not to be started again.
 HEALTHCHECK --start-period=60s CMD ["python", "-c", \
-  "import urllib.request as r; r.urlopen('http://127.0.0.1:5000/readyz', timeout=5)"]
+  "import urllib.request as r; r.urlopen('http://127.0.0.1:5000/livez', timeout=5)"]
 ENTRYPOINT ["seq2seq", "serve", "--host", "0.0.0.0"]
+CMD []
 
 FROM commands

@@ -91,17 +91,17 @@ class Inline:
                 found.append(" " * (tag[0] == "\n"))
         return [part for part in [*found, _unescaped(translation[at:])] if part != ""]
 
-    def _enclosing(self, parts: Sequence[Part]) -> Counter[tuple[str, ...]]:
+    def _enclosing(self, parts: Sequence[Part]) -> Counter[tuple[int, str]]:
         """Each code, by its name, with what encloses it; nothing is equal to what is not proper."""
         stack: list[str] = []
-        found: Counter[tuple[str, ...]] = Counter()
+        found: Counter[tuple[int, str]] = Counter()
         for code in parts:
             if isinstance(code, Code):
                 name = self._names[id(code)]
                 if code.kind == "close" and (not stack or stack.pop() != f"<{name[2:]}"):
-                    return Counter({("",): 1})
+                    return Counter()
                 # A code is itself and not its like: two line breaks are two.
-                found[(str(id(code)), *stack)] += 1
+                found[id(code), stack[-1] if stack else ""] += 1
                 if code.kind == "open":
                     stack.append(name)
         return found

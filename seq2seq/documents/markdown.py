@@ -22,11 +22,13 @@ from seq2seq.documents import Document, Wanted
 from seq2seq.documents.html import places as html_places
 from seq2seq.documents.inline import Code, Part
 from seq2seq.documents.text import Place, coded, decoded, spliced
+from seq2seq.errors import DataError
 from seq2seq.inference.text.tags import Span
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _SPECIAL = re.compile(r"[\\`*|]|\](?=[(\[:])|<(?=[A-Za-z/!?])|(?<!\w)_|_(?!\w)|~~|&(?=#?\w+;)")
 _BLOCK = re.compile(r"(?=#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|>|---)|\d{1,9}(?=[.)](?:\s|\Z))")
+LONGEST = 10_000  # characters of a paragraph; the parser's time grows with their square
 RULES: dict[str, Any] = {
     "newline": rules_inline.newline, "escape": rules_inline.escape, "entity": rules_inline.entity,
     "backticks": rules_inline.backtick, "emphasis": rules_inline.emphasis.tokenize,
@@ -95,6 +97,8 @@ def _places(text: str, start: int) -> Iterator[Place]:
     for block in parser.parse(text[start:], env):
         if block.type not in ("inline", "html_block") or block.map is None:
             continue
+        if len(block.content) > LONGEST:
+            raise DataError(f"a paragraph has more than {LONGEST:,} characters: cut it in parts")
         at = max(at, starts[block.map[0]])
         spans = list[Span]()
         for line in block.content.removesuffix("\n").split("\n"):

@@ -18,9 +18,10 @@ from seq2seq.inference.text.tags import Span, Token
 
 _TIME = r"(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}"
 _CUE = re.compile(rf"^{_TIME}[ \t]*-->[ \t]*{_TIME}.*\n((?:.*\S.*(?:\n|\Z))*)", re.MULTILINE)
-_MARK = re.compile(r"<(/?)([A-Za-z]*)[^>\n]*>|\{\\[^}\n]*\}")
+_MARK = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]{0,200}>|\{\\[^{}\n]{0,200}\}")
+_WORD = re.compile(rf"(?:{_MARK.pattern}|\S)+")
 # Lines up to one of another speaker, which begins with a dash; ♪ is a line of a song.
-_SPEECH = re.compile(r".+(?:\n(?!\s*(?:<[^>\n]*>\s*)*[-–—♪]).+)*")
+_SPEECH = re.compile(r".+(?:\n(?!\s*(?:<[^<>\n]{0,200}>\s*)*[-–—♪]).+)*")
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
@@ -54,7 +55,7 @@ def _escaped(text: str) -> str:
 
 def _cut(text: str, lines: int) -> str:
     """A text in at most so many lines of like length."""
-    words = re.split(r"\s(?![^<\n]*>)", text)  # not at the space of a tag
+    words = [found[0] for found in _WORD.finditer(text)]  # the space of a tag cuts no word
     lengths = [len(_MARK.sub("", word)) + 1 for word in words]
     made: list[list[str]] = [[] for _ in range(lines)]
     for word, length, end in zip(words, lengths, accumulate(lengths), strict=True):

@@ -35,7 +35,10 @@ class Limits(Checked, section="option"):
     queue: int = setting(
         400_000, "characters that may wait; requests beyond them get status 503", at_least=1
     )
-    document: int = setting(5_000_000, "bytes of a document, packed or not", at_least=1)
+    document: int = setting(
+        5_000_000, "bytes of a .docx, packed or not; of others as many as of any request",
+        at_least=1,
+    )  # fmt: skip
     timeout: float = setting(60.0, "seconds that a request may take", above=0, at_most=3600)
     batch: int = setting(64, "texts that are translated together", at_least=1)
     wait: float = setting(

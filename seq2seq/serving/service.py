@@ -127,10 +127,14 @@ class Service:
         size = sum(map(len, texts))
         self._bound(size, self.limits.characters)
         self._bound(len(texts), self.limits.texts, " texts")
-        if client.used + size > client.quota:
-            raise Refused(456, f"Quota exceeded: {client.quota} characters")
+        self._check_quota(client, size)
         client.used += size
         return size
+
+    @staticmethod
+    def _check_quota(client: Client, size: int) -> None:
+        if client.used + size > client.quota:
+            raise Refused(456, f"Quota exceeded: {client.quota} characters")
 
     @staticmethod
     def _bound(size: int, most: int, what: str = "") -> None:
@@ -180,15 +184,19 @@ class Service:
             UserError: the document is damaged, or no such document is read.
             Refused: as `submit` does.
         """
+        # Reading markup takes the time of its characters; most of a .docx can be pictures.
+        most = self.limits.document if document.kind == ".docx" else self.limits.body()
         async with self.threads:
             found = await run_in_threadpool(
-                read, document.data, document.kind, again=again, most=self.limits.document,
+                read, document.data, document.kind, again=again, most=most,
                 target=target or self.pairs[0][1],
             )  # fmt: skip
         if source == "auto":
             source = self.detect("\n".join(found.texts[:100]))[0][0]
         chosen = self.choose(source, target, model)
-        self._bound(sum(map(len, found.texts)), self.limits.characters)
+        size = sum(map(len, found.texts))
+        self._bound(size, self.limits.characters)
+        self._check_quota(client, size)  # before any part of it counts
         made: list[str] = []
         for start in range(0, len(found.texts), self.limits.texts):
             texts = found.texts[start : start + self.limits.texts]

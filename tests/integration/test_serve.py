@@ -205,7 +205,7 @@ def test_a_file_is_translated_as_by_libretranslate_and_fetched_by_its_address(se
 
 def test_documents_are_answered_bounded_and_counted(tmp_path):
     (tmp_path / "keys.txt").write_text("ann key 0 70")
-    limits, held = Limits(characters=50, texts=2, document=2000), Held()
+    limits, held = Limits(characters=50, texts=2, document=200_000), Held()
     held.go.set()
     with serving(model_of(held), keys=Keys(tmp_path / "keys.txt"), limits=limits) as address:
         def post(name, data, **form):
@@ -217,7 +217,8 @@ def test_documents_are_answered_bounded_and_counted(tmp_path):
         assert post("a.txt", lines, source="en").content == lines.upper()  # more texts than 2
         assert post("../a.MD", b"# the big one\n").content == b"# THE BIG ONE\n"
         for name, data, status in [
-            ("a.txt", b"x" * 51, 413), ("a.txt", b" " * 2001, 400), ("a.txt", b" " * 90_000, 413),
+            ("a.txt", b"x" * 51, 413), ("a.txt", b" " * 90_000, 400),
+            ("a.txt", b" " * 300_000, 413),
             ("a.docx", b"PK", 400), ("a.exe", b"", 400), ("a.md", b"\xff", 400),
             ("a.txt", b"a" * 40, 456),
         ]:  # fmt: skip

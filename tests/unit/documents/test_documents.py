@@ -375,6 +375,7 @@ BROKEN = [
     (".html", b"<meta charset=klingon><p>a", "is not klingon"),
     (".html", b"<p>caf\xe9", "is not utf-8"),
     (".md", b"\xe9", "is not utf-8"),
+    (".md", b"[" * 10_001, "more than 10,000 characters"),
     (".srt", b"no subtitles", "no subtitles of the kind .srt"),
     (".srt", b"", "no subtitles"),
     (".vtt", b"1\n00:00:01,000 --> 00:00:02,000\nHello\n", "of the kind .vtt"),
