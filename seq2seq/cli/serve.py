@@ -106,8 +106,8 @@ def _run(options: ServeOptions) -> None:
     chosen = options.models
     models = load(chosen.model, chosen.device, chosen.engine, chosen.precision)
     for one in models:
-        for translator in (one.quick, one.exact):  # now, as the first search takes long
-            translator.translate(["hello world"])
+        for translator in (one.quick, one.exact):  # now, as what it needs is loaded by the first
+            translator.translate(["Hello, world. It is 10:30."])
         print(f"serve: {one.name} translates {' to '.join(one.languages)}", file=sys.stderr)
     gc.collect()
     gc.freeze()  # what is loaded stays: looking through it for garbage doubles a request's cost
