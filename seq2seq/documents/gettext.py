@@ -44,7 +44,14 @@ def read(data: bytes, wanted: Wanted) -> Document:
                 entry.msgstr_plural[number] = said
             if not entry.fuzzy:
                 entry.flags.append("fuzzy")
-        return encode(f"{catalog}".rstrip("\n") + "\n" if messages else text)
+        if not messages:
+            return encode(text)
+        made = str(catalog).rstrip("\n") + "\n"
+        if not catalog.header:
+            made = made.removeprefix("#\n")
+        if not catalog.metadata:  # polib adds what was not there
+            made = made.removeprefix('msgid ""\nmsgstr ""\n\n')
+        return encode(made)
 
     return Document([text for _, _, text in messages], write)
 

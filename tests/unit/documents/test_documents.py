@@ -15,7 +15,7 @@ import polib
 import pytest
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
-from hypothesis import given
+from hypothesis import given, settings
 from lxml import etree
 
 from seq2seq import documents
@@ -164,6 +164,11 @@ def test_a_po_that_is_the_path_of_a_file_is_no_file(tmp_path):
     file.write_text(PO)
     with pytest.raises(DataError, match="that can be read"):
         read(str(file).encode(), ".po")
+
+
+def test_a_po_without_a_header_gets_none():
+    data = b'msgid "a"\nmsgstr ""\n'
+    assert translated(data, ".po") == b'#, fuzzy\nmsgid "a"\nmsgstr "a\xc2\xa4"\n'
 
 
 def test_a_finished_po_stays_as_it_was():
@@ -410,6 +415,7 @@ def test_a_broken_document_is_told_in_one_line(kind, data, message):
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
+@settings(deadline=None)  # the first example loads the library
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(kind, data):
     try:
