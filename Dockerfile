@@ -28,7 +28,7 @@ torch = [need for need in needs if re.match(r'torch[^\w.-]', need)]; \
 assert len(torch) == 1, needs; \
 open('torch.txt', 'w').write(torch[0] + '\n'); \
 extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
-open('serve.txt', 'w').write('\n'.join(extras['serve'] + extras['ctranslate2']) + '\n'); \
+open('serve.txt', 'w').write('\n'.join(extras['serve'] + extras['documents'] + extras['ctranslate2']) + '\n'); \
 open('others.txt', 'w').write('\n'.join(need for need in needs if need not in torch) + '\n')"
 
 FROM ${PYTHON_IMAGE} AS commands
@@ -86,8 +86,10 @@ RUN pip install -r /requirements/serve.txt -c /requirements/torch.txt
 ARG UID=1000
 USER ${UID}
 EXPOSE 5000
+# Whether it lives: a busy server, whose /readyz says so, is not to be started again.
 HEALTHCHECK --start-period=60s CMD ["python", "-c", \
-  "import urllib.request as r; r.urlopen('http://127.0.0.1:5000/readyz', timeout=5)"]
+  "import urllib.request as r; r.urlopen('http://127.0.0.1:5000/livez', timeout=5)"]
 ENTRYPOINT ["seq2seq", "serve", "--host", "0.0.0.0"]
+CMD []
 
 FROM commands

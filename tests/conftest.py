@@ -192,6 +192,28 @@ def two_devices(device: str) -> str:
     return device
 
 
+# Of the server
+
+
+@pytest.fixture(scope="session")
+def served():
+    """The shipped model as servers have it, on torch alone."""
+    from seq2seq.serving.models import load
+
+    [found] = load(["general"], "cpu", "torch", "auto")
+    return found
+
+
+@pytest.fixture(scope="session")
+def server(served):
+    """The address of a server of it and of an untrained model, `tiny`."""
+    from served import model_of, serving
+    from tiny_translator import tiny_translator
+
+    with serving(served, model_of(tiny_translator())) as address:
+        yield address
+
+
 # Of tests/browser
 
 

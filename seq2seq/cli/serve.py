@@ -40,6 +40,7 @@ class LimitOptions(Checked, section="option"):
     characters: int | None = option_of(Limits, "characters", "N")
     texts: int | None = option_of(Limits, "texts", "N")
     queue: int | None = option_of(Limits, "queue", "N")
+    document: int | None = option_of(Limits, "document", "N")
     timeout: float | None = option_of(Limits, "timeout", "S")
     batch: int | None = option_of(Limits, "batch", "N")
     wait: float | None = option_of(Limits, "wait", "MS")
@@ -105,8 +106,8 @@ def _run(options: ServeOptions) -> None:
     chosen = options.models
     models = load(chosen.model, chosen.device, chosen.engine, chosen.precision)
     for one in models:
-        for translator in (one.quick, one.exact):  # now, as the first search takes long
-            translator.translate(["hello world"])
+        for translator in (one.quick, one.exact):  # now, as what it needs is loaded by the first
+            translator.translate(["Hello, world. It is 10:30."])
         print(f"serve: {one.name} translates {' to '.join(one.languages)}", file=sys.stderr)
     gc.collect()
     gc.freeze()  # what is loaded stays: looking through it for garbage doubles a request's cost

@@ -1,4 +1,4 @@
-"""`translate "hello world"`: English in, French out, line by line."""
+"""`translate "hello world"`: English in, French out, line by line, or a document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from seq2seq.cli.translate_options import (
     only_torch,
 )
 from seq2seq.cores import keep_freed_memory, set_up_libraries
+from seq2seq.documents import KINDS, LARGEST, Document, read
 from seq2seq.errors import DataError, RunError, UserError
+from seq2seq.files import atomic_write
 from seq2seq.inference.engines import choose_engine
 from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
 
@@ -82,6 +84,9 @@ def _run(options: TranslateOptions) -> None:
     if _is_prompt(options):
         _prompt(_load(folders, options), options, asked)
         return
+    if options.files.form in KINDS:
+        _document(folders, options, asked)
+        return
     form = _form(options)
     lines, pauses = _lines(options)
     found: list[Translation] = []
@@ -116,6 +121,44 @@ def _load(folders: Sequence[Path], options: TranslateOptions) -> Translator:
         folders, chosen.device,
         engine=chosen.engine, precision=chosen.precision, cuda_graphs=chosen.cuda_graphs,
     )  # fmt: skip
+
+
+def _document(
+    folders: Sequence[Path], options: TranslateOptions, asked: Mapping[str, Any]
+) -> None:
+    """Translate a document as a whole."""
+    file, output = options.files.file, options.files.output
+    assert file is not None
+    document = _read_document(file, options)
+    found: list[str] = []
+    if document.texts:
+        translator = _load(folders, options)
+        with line_progress(_shows_bar(options), len(document.texts)) as progress:
+            for start in range(0, len(document.texts), BLOCK):
+                block = document.texts[start : start + BLOCK]
+                with progress.block(len(block)):
+                    made = translator.translate(block, progress=progress.advance, **asked)
+                found += [one.text for one in made]
+    data = document.write(found)
+    if output is None:
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        with atomic_write(output) as written:
+            written.write(data)
+    except OSError as error:
+        raise RunError(f"cannot write {output}: {error}. Mend that, or name another") from error
+
+
+def _read_document(file: Path, options: TranslateOptions) -> Document:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST + 1)
+        return read(data, options.files.form, again=options.files.retranslate)
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error}. Is it the right file?") from error
+    except DataError as error:
+        raise DataError(f"{file}: {error}") from error
 
 
 def _check_input(options: TranslateOptions) -> None:
@@ -231,17 +274,20 @@ def _output(
 def _progress(
     options: TranslateOptions, output: Output
 ) -> AbstractContextManager[LineProgress]:
-    """A bar for a long job, where nothing else is printed."""
-    shown = (
+    path = options.files.file or _stdin_file()
+    # What is no ordinary file, such as a named pipe, can be read only once.
+    total = _count(path) if _shows_bar(options) and path and path.is_file() else None
+    return line_progress(_shows_bar(options), total, output.records)
+
+
+def _shows_bar(options: TranslateOptions) -> bool:
+    """Whether this is a long job, and nothing else is printed there."""
+    return (
         not options.quiet
         and not options.texts
         and sys.stderr.isatty()
         and (options.files.output is not None or not sys.stdout.isatty())
     )
-    path = options.files.file or _stdin_file()
-    # What is no ordinary file, such as a named pipe, can be read only once.
-    total = _count(path) if shown and path and path.is_file() else None
-    return line_progress(shown, total, output.records)
 
 
 def _count(path: Path) -> int | None:

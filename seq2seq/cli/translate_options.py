@@ -11,6 +11,7 @@ from seq2seq.cli.model_options import PRECISIONS, ModelOptions
 from seq2seq.cli.options import Command, flat, given, option, option_of
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.config.checked import Checked, group
+from seq2seq.documents import KINDS
 from seq2seq.inference.text import NAMES, SOURCE_LANGUAGE
 from seq2seq.inference.text.terminology import load_terms
 from seq2seq.lines import PACKED
@@ -26,6 +27,9 @@ NEEDS = {
     "--force": ("--output", "--attention"),
     **dict.fromkeys(("--temperature", "--top-k", "--top-p", "--min-p", "--seed"), ("--sample",)),
 }
+# What a document has no place for, or cannot do without.
+NOT_OF_DOCUMENTS = ("--scores", "--alignments", "--n-best", "--resume", "--prefix", "--no-split",
+                    "--no-protect")  # fmt: skip
 # Options that do not go together, and why.
 CLASHES = [
     ("TEXT", "--file", "one input is translated"),
@@ -48,7 +52,8 @@ OTHERWISE = ("--sample", "--json", "--scores", "--prefix", "--ban", "--terms", "
 
 
 class FileOptions(Checked, section="option"):
-    """lines of text, .tsv or .jsonl, packed (.gz, .zst) or not"""
+    """lines of text, .tsv or .jsonl, packed (.gz, .zst) or not; documents: .docx, .html, .md, .po,
+    .srt, .vtt, .xliff"""
 
     file: Path | None = option(None, "what to translate, instead of standard input", "FILE")
     output: Path | None = option(None, "written whole or not at all", "FILE")
@@ -59,14 +64,15 @@ class FileOptions(Checked, section="option"):
     into: str | None = option(None, "column for translations; translation if not given", "NAME")
     resume: bool = option(False, "go on with an output that was interrupted")
     force: bool = option(False, "replace an output that exists, or was begun")
+    retranslate: bool = option(False, "also what a .po or .xliff has translated already")
 
     @property
     def form(self) -> str:
-        """The form of the input: `tsv`, `jsonl` or `text`."""
+        """The form of the input: `tsv`, `jsonl`, `text`, or the end of a document's name."""
         return form_of(self.file)
 
     def rules(self) -> Iterator[str]:
-        if self.form == "text":
+        if self.form not in ("tsv", "jsonl"):
             for name in ("column", "into"):
                 if getattr(self, name):
                     yield f"--{name} names a column, which --file X.tsv and X.jsonl have: give one"
@@ -215,8 +221,21 @@ class TranslateOptions(Checked, section="option"):
     def _rules_of_forms(self) -> Iterator[str]:
         """Of the forms of input and output, which the names of files tell."""
         file, form, output = self.files.file, self.files.form, self.files.output
+        if form in KINDS:
+            for name in NOT_OF_DOCUMENTS:
+                if name in given(self):
+                    yield f"{name} does not go with {file}, which becomes a document: leave it out"
+        if self.files.retranslate and form not in (".po", ".xliff", ".xlf"):
+            yield "--retranslate is for .po and .xliff, which hold translations: leave it out"
+        if form == ".docx" and not output:
+            yield f"{file} becomes a document, which no terminal can show: add --output FILE.docx"
         if output and form != form_of(output):
-            if form != "text":
+            if form in KINDS or form_of(output) in KINDS:
+                yield (
+                    f"--output {output} is to be a document as --file {file} is: give both the "
+                    "same end"
+                )
+            elif form != "text":
                 yield (
                     f"--output {output} keeps all columns of --file {file}: give an output that "
                     f"ends in .{form}"
@@ -289,8 +308,10 @@ def keywords(options: TranslateOptions) -> dict[str, Any]:
 
 
 def form_of(path: Path | None) -> str:
-    """`tsv`, `jsonl` or `text`, by the name of a file."""
+    """`tsv`, `jsonl`, `text`, or the end of a document's name, by the name of a file."""
     if path is None:
         return "text"
+    if (suffix := path.suffix.lower()) in KINDS and suffix != ".txt":
+        return suffix
     name = path.with_suffix("") if path.suffix in PACKED else path
     return {".tsv": "tsv", ".jsonl": "jsonl"}.get(name.suffix, "text")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
 
 from seq2seq.decoding.forced import forced_maps
@@ -22,7 +22,7 @@ from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.serving.limits import Refused
-from seq2seq.serving.routes import Call, Route, write_fault
+from seq2seq.serving.routes import Call, Document, Route, write_fault
 
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -159,6 +159,24 @@ def words(one: Translation) -> list[Word]:
             for text, total in zip(found, sums, strict=True)]  # fmt: skip
 
 
+class DocumentRequest(BaseModel):
+    """A document as a form sends it, and how it is to be translated."""
+
+    file: Document
+    source: str = "auto"
+    target: str | None = None
+    model: str | None = None
+    retranslate: bool = Field(False, description="also what a .po or .xliff has translated already")
+
+
+async def document(call: Call) -> Response:
+    asked: DocumentRequest = call.body
+    made = await call.service.translate_document(
+        call.client, asked.file, asked.source, asked.target, asked.model, asked.retranslate
+    )
+    return made.response()
+
+
 class AttentionRequest(BaseModel):
     """A sentence and its translation."""
 
@@ -219,6 +237,8 @@ async def models(call: Call) -> list[ModelNamed]:
 ROUTES = [
     Route("POST", "/v1/translate", "Translate texts, and tell all that is known of them",
           translate, TranslateRequest, Answers),
+    Route("POST", "/v1/documents", "Translate a document: .docx, .html, .md, .po, .srt, .vtt, "
+          ".xliff or .txt", document, DocumentRequest, bytes, file=True),
     Route("POST", "/v1/attention", "What each layer and head looked at", attention,
           AttentionRequest, Attention),
     Route("GET", "/v1/models", "The models and their languages", models, None, list[ModelNamed]),

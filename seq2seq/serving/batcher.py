@@ -23,7 +23,8 @@ Progress = Callable[[int], object]
 Run = Callable[[Sequence[str], Settings, Progress], list[Translation]]
 Kind = tuple[str, int]  # texts of one kind may share a batch: their settings, and how long they are
 
-SHORT = 256  # characters of a text that any other short one may join
+SHORT = 1024  # characters of a text that any other short one may join
+SHARE = 0.05  # of the time of a batch that may pass while it fills
 OVERHEAD = 20  # characters that an empty text counts in the queue
 LONGEST_PAUSE = 60  # seconds that a client is told to stay away, at most
 
@@ -54,7 +55,7 @@ class Batcher:
         run: translates texts with some settings; calls its last argument now and then.
         workers: batches that run at the same time, each in a thread.
         batch: texts of a batch.
-        wait: seconds that a text waits for others while a worker is idle.
+        wait: seconds that an idle worker waits for further texts, again as long as they come.
         queue: characters that may wait.
     """
 
@@ -63,6 +64,7 @@ class Batcher:
         self.waiting = 0  # characters
         self._run, self._batch, self._wait, self._room = run, batch, wait, queue
         self._speed = 500.0  # characters in a second, before any was measured
+        self._took = 0.0  # seconds of a batch
         # Of each client the jobs of each kind; clients and kinds in the order of their turns.
         self._queues: dict[str, dict[Kind, OrderedDict[Job, None]]] = {}
         self._jobs = 0
@@ -143,10 +145,23 @@ class Batcher:
     async def _work(self) -> None:
         while True:
             await self._arrived.wait()
-            if self._jobs < self._batch:
-                await asyncio.sleep(self._wait)
+            await self._wait_for_others()
             if batch := self._take():
                 await self._answer(batch)
+
+    async def _wait_for_others(self) -> None:
+        """Wait until a batch is full or no more texts come, for a share of a batch's time at most.
+
+        Who was just answered asks again. Without them every other batch would be half full, and a
+        token of a small batch costs more.
+        """
+        end, quiet = time.monotonic() + SHARE * self._took, 0
+        while self._jobs < self._batch and quiet < 2:  # while answers are sent, nothing is received
+            before = self._jobs
+            await asyncio.sleep(self._wait)
+            quiet = 0 if self._jobs > before else quiet + 1
+            if time.monotonic() > end:
+                break
 
     async def _answer(self, batch: Sequence[Job]) -> None:
         def check(_: int) -> None:
@@ -168,8 +183,9 @@ class Batcher:
             elif left:
                 left[0].answer.set_exception(error)
             return
-        speed = sum(job.size for job in batch) / max(time.perf_counter() - started, 1e-6)
-        self._speed += 0.2 * (speed - self._speed)
+        took = max(time.perf_counter() - started, 1e-6)
+        self._took += 0.2 * (took - self._took)
+        self._speed += 0.2 * (sum(job.size for job in batch) / took - self._speed)
         for job, one in answers:
             if not job.answer.done():
                 job.answer.set_result(one)

@@ -35,6 +35,10 @@ class Limits(Checked, section="option"):
     queue: int = setting(
         400_000, "characters that may wait; requests beyond them get status 503", at_least=1
     )
+    document: int = setting(
+        5_000_000, "bytes of a .docx, packed or not; of others as many as of any request",
+        at_least=1,
+    )  # fmt: skip
     timeout: float = setting(60.0, "seconds that a request may take", above=0, at_most=3600)
     batch: int = setting(64, "texts that are translated together", at_least=1)
     wait: float = setting(
@@ -42,10 +46,9 @@ class Limits(Checked, section="option"):
     )
     rate: int = setting(0, "requests of a client in a minute; 0 = any number", at_least=0)
 
-    @property
-    def body(self) -> int:
-        """Bytes of the body of a request."""
-        return JSON_CHARACTER * self.characters + 2**16
+    def body(self, file: bool = False) -> int:
+        """Bytes of the body of a request, with or without a document."""
+        return (self.document if file else JSON_CHARACTER * self.characters) + 2**16
 
 
 @dataclass

@@ -43,7 +43,8 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         if route.takes and route.method == "GET":
             inputs += [("query", *one) for one in schema(route.takes)["properties"].items()]
         elif route.takes:
-            asked = _content("JSON, or a form", {"application/json": schema(route.takes)})
+            kind = "multipart/form-data" if route.file else "application/json"
+            asked = _content("JSON, or a form", {kind: schema(route.takes)})
             operation["requestBody"] = {"required": True} | asked
         operation["parameters"] = [
             {"name": name, "in": place, "required": place == "path", "schema": kind}
@@ -70,5 +71,7 @@ def _answer(route: Route, schema: Any) -> dict[str, Any]:
         return {"description": "No content"}
     if route.gives is str:
         return _content("Text", {"text/tab-separated-values": text})
+    if route.gives is bytes:
+        return _content("The document", {"application/octet-stream": text | {"format": "binary"}})
     lines = {"application/x-ndjson": text} if route.path == "/v1/translate" else {}
     return _content("The answer", {"application/json": schema(route.gives), **lines})

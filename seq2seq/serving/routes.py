@@ -9,20 +9,24 @@ import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, InstanceOf, ValidationError, WithJsonSchema
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive
 
 from seq2seq.errors import UserError
+from seq2seq.serving.documents import Upload
 from seq2seq.serving.limits import Client, Refused
 from seq2seq.serving.service import Service
 
 log = logging.getLogger("seq2seq.serving")
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+Document = Annotated[  # of a body that is a form
+    InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})
+]
 SCHEMES = ("bearer", "deepl-auth-key")
 
 
@@ -48,6 +52,7 @@ class Route:
         gives: type of the answer.
         status: of a good answer.
         open: whether it answers without a key.
+        file: whether it takes a form with a file.
     """
 
     method: str
@@ -58,6 +63,7 @@ class Route:
     gives: Any = None
     status: int = 200
     open: bool = False
+    file: bool = False
 
     async def respond(self, service: Service, request: Request) -> Response:
         """Answer, or stop as soon as the client has gone or the time is over.
@@ -65,11 +71,11 @@ class Route:
         Raises:
             Refused: why there is no answer.
         """
-        limits = service.limits
-        request = Request(request.scope, _bounded(request.receive, limits.body))
+        limits, most = service.limits, service.limits.body(self.file)
+        request = Request(request.scope, _bounded(request.receive, most))
         try:
             async with asyncio.timeout(limits.timeout) as time:
-                given = await _read(request, limits.body) if self.takes else {}
+                given = await _read(request, most, self.file) if self.takes else {}
                 watch = asyncio.create_task(_watch(request, time))
                 try:
                     return await self._answered(service, request, given)
@@ -147,7 +153,7 @@ async def _watch(request: Request, time: asyncio.Timeout) -> None:
         time.reschedule(0)
 
 
-async def _read(request: Request, most: int) -> Any:
+async def _read(request: Request, most: int, file: bool) -> Any:
     """What was sent as JSON, a form or a query: an object, as a rule.
 
     Raises:
@@ -156,11 +162,11 @@ async def _read(request: Request, most: int) -> Any:
     length = request.headers.get("content-length", "0")
     _check_size(int(length) if length.isdecimal() else most + 1, most)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() in FORMS:
-        async with request.form(max_files=0, max_part_size=most) as form:
-            names = {name: form.getlist(name) for name in form}
-        texts = {name: [str(one).replace("\r\n", "\n") for one in all_of]
-                 for name, all_of in names.items()}  # fmt: skip
-        return {name: all_of if len(all_of) > 1 else all_of[0] for name, all_of in texts.items()}
+        async with request.form(max_files=int(file), max_part_size=most) as form:
+            given = {name: [one.replace("\r\n", "\n") if isinstance(one, str) else
+                            Upload(one.filename or "", await one.read())
+                            for one in form.getlist(name)] for name in form}  # fmt: skip
+        return {name: all_of if len(all_of) > 1 else all_of[0] for name, all_of in given.items()}
     if request.method == "GET":
         return dict(request.query_params)
     try:

@@ -8,11 +8,14 @@ from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.concurrency import run_in_threadpool
 
 from seq2seq.data.cleaning import language_detector
+from seq2seq.documents import read
 from seq2seq.inference.text.language import LANGUAGES, foreign
 from seq2seq.inference.translation import Translation
 from seq2seq.serving.batcher import Batcher, Progress, Settings
+from seq2seq.serving.documents import Downloads, Upload
 from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Client, Keys, Limits, Refused
 from seq2seq.serving.models import Model
@@ -38,6 +41,7 @@ class Service:
         self._characters = Counter("characters", "Characters translated", ["model"], **own)
         self._batches = Histogram("batch_texts", "Texts of a batch", **own,
                                   buckets=(1, 2, 4, 8, 16, 32, 64, 128))  # fmt: skip
+        self.downloads = Downloads()
         self._batchers = {
             one.name: Batcher(partial(self._run, one), workers=workers, batch=limits.batch,
                               wait=limits.wait / 1000, queue=limits.queue) for one in models
@@ -121,15 +125,22 @@ class Service:
             Refused: there are too many for a request, or for the client.
         """
         size = sum(map(len, texts))
-        for found, most, what in [(size, self.limits.characters, ""),
-                                  (len(texts), self.limits.texts, " texts")]:  # fmt: skip
-            if found > most:
-                raise Refused(413, f"Invalid request: request ({found}{what}) exceeds text limit "
-                                   f"({most}{what})")  # fmt: skip
-        if client.used + size > client.quota:
-            raise Refused(456, f"Quota exceeded: {client.quota} characters")
+        self._bound(size, self.limits.characters)
+        self._bound(len(texts), self.limits.texts, " texts")
+        self._check_quota(client, size)
         client.used += size
         return size
+
+    @staticmethod
+    def _check_quota(client: Client, size: int) -> None:
+        if client.used + size > client.quota:
+            raise Refused(456, f"Quota exceeded: {client.quota} characters")
+
+    @staticmethod
+    def _bound(size: int, most: int, what: str = "") -> None:
+        if size > most:
+            raise Refused(413, f"Invalid request: request ({size}{what}) exceeds text limit "
+                               f"({most}{what})")  # fmt: skip
 
     def submit(
         self, client: Client, model: Model, texts: Sequence[str], settings: dict[str, Any]
@@ -158,3 +169,37 @@ class Service:
         finally:
             for answer in answers:
                 answer.cancel()
+
+    async def translate_document(
+        self, client: Client, document: Upload, source: str, target: str | None = None,
+        model: str | None = None, again: bool = False,
+    ) -> Upload:  # fmt: skip
+        """A document with translations in the places of its texts.
+
+        Args:
+            source: language; auto to tell it from the text.
+            again: as `seq2seq.documents.read` takes it.
+
+        Raises:
+            UserError: the document is damaged, or no such document is read.
+            Refused: as `submit` does.
+        """
+        # Reading markup takes the time of its characters; most of a .docx can be pictures.
+        most = self.limits.document if document.kind == ".docx" else self.limits.body()
+        async with self.threads:
+            found = await run_in_threadpool(
+                read, document.data, document.kind, again=again, most=most,
+                target=target or self.pairs[0][1],
+            )  # fmt: skip
+        if source == "auto":
+            source = self.detect("\n".join(found.texts[:100]))[0][0]
+        chosen = self.choose(source, target, model)
+        size = sum(map(len, found.texts))
+        self._bound(size, self.limits.characters)
+        self._check_quota(client, size)  # before any part of it counts
+        made: list[str] = []
+        for start in range(0, len(found.texts), self.limits.texts):
+            texts = found.texts[start : start + self.limits.texts]
+            made += [one.text for one in await self.translate(client, chosen, texts, {})]
+        async with self.threads:
+            return Upload(document.name, await run_in_threadpool(found.write, made))

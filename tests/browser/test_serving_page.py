@@ -6,30 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
-from served import model_of, serving
 from tiny_translator import tiny_translator
-
-from seq2seq.serving.models import load
 
 pytestmark = pytest.mark.browser
 AXE = os.environ.get("AXE")  # path of axe.min.js, from the npm package axe-core
 TEXT = "The little bank by the river was closed. I don't know why he left the old house."
 
 
-@pytest.fixture(scope="module")
-def model():
-    [found] = load(["general"], "cpu", "torch", "auto")
-    return found
-
-
-@pytest.fixture(scope="module")
-def address(model):
-    with serving(model, model_of(tiny_translator())) as address:
-        yield address
-
-
 @pytest.fixture
-def open_page(browser, address):
+def open_page(browser, server):
     """Opens the page; at the end there must have been no error and no request elsewhere."""
     faults: list[str] = []
 
@@ -41,8 +26,8 @@ def open_page(browser, address):
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
         page.on("request", lambda request: faults.append(request.url)
-                if not request.url.startswith((address, "data:")) else None)  # fmt: skip
-        page.goto(address)
+                if not request.url.startswith((server, "data:")) else None)  # fmt: skip
+        page.goto(server)
         page.wait_for_selector("#from:not(:empty)")
         if text:
             page.fill("#source", text)
@@ -57,20 +42,20 @@ def words(page):
     return page.locator("#words").inner_text()
 
 
-def test_french_appears_while_one_types_and_only_pauses_are_asked_for(open_page, model):
+def test_french_appears_while_one_types_and_only_pauses_are_asked_for(open_page, served):
     page, asked = open_page(text=""), []
     page.on("request", lambda one: asked.append(one) if "/v1/translate" in one.url else None)
     page.type("#source", "The old house", delay=20)
     page.wait_for_selector("#words button")
-    assert words(page) == model.quick.translate(["The old house"])[0].text
+    assert words(page) == served.quick.translate(["The old house"])[0].text
     assert len(asked) < 4
     page.fill("#source", "")
     page.wait_for_selector("#words button", state="detached")
 
 
-def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_page, model):
+def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_page, served):
     page = open_page()
-    [found] = model.quick.translate([TEXT], align=True)
+    [found] = served.quick.translate([TEXT], align=True)
     number = found.text.split().index("rivière")
     partners = [TEXT.split()[s] for s, t in found.alignment if t == number]
     button = page.locator(f"#words button[data-number='{number}']")

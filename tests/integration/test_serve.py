@@ -33,37 +33,24 @@ from served import Held, model_of, serving
 from tiny_translator import tiny_translator
 
 from seq2seq.errors import DataError
+from seq2seq.serving.documents import Downloads, Upload
 from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Keys, Limits
-from seq2seq.serving.models import load
 
 SENTENCE = "The old house is by the river."
 
 
 @pytest.fixture(scope="module")
-def model():
-    """The shipped one, on torch alone."""
-    [found] = load(["general"], "cpu", "torch", "auto")
-    return found
-
-
-@pytest.fixture(scope="module")
-def address(model):
-    with serving(model, model_of(tiny_translator())) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def alone(model):
+def alone(served):
     """The translation of one text, by the translator itself."""
-    return lambda text, **how: model.quick.translate([text], **how)[0]
+    return lambda text, **how: served.quick.translate([text], **how)[0]
 
 
 # Clients of others
 
 
-def test_libretranslatepy_translates_detects_and_lists(address, alone):
-    client = LibreTranslateAPI(address)
+def test_libretranslatepy_translates_detects_and_lists(server, alone):
+    client = LibreTranslateAPI(server)
     assert client.translate(SENTENCE, "en", "fr") == alone(SENTENCE).text
     assert client.translate(SENTENCE, "auto", "fr") == alone(SENTENCE).text
     assert client.detect("Bonjour tout le monde")[0]["language"] == "fr"
@@ -81,16 +68,16 @@ def test_libretranslatepy_translates_detects_and_lists(address, alone):
         ("", "en", "fr", "Invalid request: missing q parameter"),
     ],
 )
-def test_libretranslatepy_gets_the_errors_it_knows(address, q, source, target, message):
+def test_libretranslatepy_gets_the_errors_it_knows(server, q, source, target, message):
     with pytest.raises(urllib.error.HTTPError) as raised:
-        LibreTranslateAPI(address).translate(q, source, target)
+        LibreTranslateAPI(server).translate(q, source, target)
     assert raised.value.code == 400
     assert message in json.loads(raised.value.read())["error"]
 
 
-def test_libretranslate_takes_json_lists_html_and_gives_alternatives(address, alone):
+def test_libretranslate_takes_json_lists_html_and_gives_alternatives(server, alone):
     asked = {"q": ["Good evening.", SENTENCE], "source": "auto", "target": "fr", "alternatives": 2}
-    found = httpx.post(f"{address}/translate", json=asked).json()
+    found = httpx.post(f"{server}/translate", json=asked).json()
     assert found["translatedText"] == [alone(q, n_best=3).text for q in asked["q"]]
     assert [one["language"] for one in found["detectedLanguage"]] == ["en", "en"]
     assert found["alternatives"] == [
@@ -98,16 +85,16 @@ def test_libretranslate_takes_json_lists_html_and_gives_alternatives(address, al
     ]
     html = "<p>The <b>old</b> house and the <a href='/x'>river</a>.</p>"
     asked = {"q": html, "source": "en", "target": "fr", "format": "html"}
-    written = httpx.post(f"{address}/translate", data=asked).json()["translatedText"]
+    written = httpx.post(f"{server}/translate", data=asked).json()["translatedText"]
     for part in ("<p>", "<b>", "</b>", "<a href='/x'>", "</a>", "</p>"):
         assert written.count(part) == 1
     french = {"q": "Bonjour tout le monde, il fait beau", "source": "auto", "target": "fr"}
-    found = httpx.post(f"{address}/translate", json=french).json()
+    found = httpx.post(f"{server}/translate", json=french).json()
     assert found["translatedText"] == french["q"]  # as it is in the language that is wanted
 
 
-def test_deepl_translates_texts_lists_and_tags(address, alone):
-    client = deepl.DeepLClient("any", server_url=address)
+def test_deepl_translates_texts_lists_and_tags(server, alone):
+    client = deepl.DeepLClient("any", server_url=server)
     found = client.translate_text(SENTENCE, target_lang="FR")
     assert (found.text, found.detected_source_lang, found.billed_characters) == (
         alone(SENTENCE).text, "EN", len(SENTENCE))  # fmt: skip
@@ -126,8 +113,8 @@ def test_deepl_translates_texts_lists_and_tags(address, alone):
         assert found.text == expected.text
 
 
-def test_deepl_keeps_glossaries(model, tmp_path, monkeypatch):
-    with serving(model, glossaries=Glossaries(tmp_path)) as address:
+def test_deepl_keeps_glossaries(served, tmp_path, monkeypatch):
+    with serving(served, glossaries=Glossaries(tmp_path)) as address:
         client = deepl.DeepLClient("any", server_url=address)
         made = client.create_glossary("mine", "EN", "FR", {"house": "demeure", "river": "fleuve"})
         assert (made.name, made.entry_count, made.ready) == ("mine", 2, True)
@@ -135,7 +122,7 @@ def test_deepl_keeps_glossaries(model, tmp_path, monkeypatch):
         assert {"demeure", "fleuve"} <= set(re.findall(r"\w+", found.text))
         [pair] = client.get_glossary_languages()
         assert (pair.source_lang, pair.target_lang) == ("en", "fr")
-    with serving(model, glossaries=Glossaries(tmp_path)) as address:  # another start
+    with serving(served, glossaries=Glossaries(tmp_path)) as address:  # another start
         client = deepl.DeepLClient("any", server_url=address)
         [one] = client.list_glossaries()
         assert client.get_glossary_entries(one) == {"house": "demeure", "river": "fleuve"}
@@ -155,8 +142,8 @@ def test_deepl_keeps_glossaries(model, tmp_path, monkeypatch):
         Glossaries(tmp_path)
 
 
-def test_deepl_says_what_is_used_and_what_there_is(address):
-    client = deepl.DeepLClient("any", server_url=address)
+def test_deepl_says_what_is_used_and_what_there_is(server):
+    client = deepl.DeepLClient("any", server_url=server)
     before = client.get_usage().character.count
     client.translate_text("Hello", target_lang="FR")
     assert client.get_usage().character.count == before + 5
@@ -174,14 +161,14 @@ def test_deepl_says_what_is_used_and_what_there_is(address):
         ({"target_lang": "FR", "custom_instructions": ["Be kind"]}, "'custom_instructions'"),
     ],
 )
-def test_deepl_gets_the_errors_it_knows(address, how, message):
+def test_deepl_gets_the_errors_it_knows(server, how, message):
     with pytest.raises(deepl.DeepLException, match=message) as raised:
-        deepl.DeepLClient("any", server_url=address).translate_text("Bonjour", **how)
+        deepl.DeepLClient("any", server_url=server).translate_text("Bonjour", **how)
     assert raised.value.http_status_code == 400
 
 
-def test_what_is_not_served_says_so(address):
-    client = deepl.DeepLClient("any", server_url=address)
+def test_what_is_not_served_says_so(server):
+    client = deepl.DeepLClient("any", server_url=server)
     asking = [
         lambda: client.rephrase_text("Hello"),
         lambda: client.translate_document(io.BytesIO(b"x"), io.BytesIO(), target_lang="FR",
@@ -191,19 +178,77 @@ def test_what_is_not_served_says_so(address):
     for ask in asking:
         with pytest.raises(deepl.DeepLException, match=r"not served here: see docs/serving\.md"):
             ask()
-    for path in ("translate_file", "suggest"):
-        answer = httpx.post(f"{address}/{path}", files={"file": b"x"})
-        assert answer.status_code == 404
-        assert answer.json()["error"] == f"/{path} is not served here: see docs/serving.md"
+    answer = httpx.post(f"{server}/suggest", json={})
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "/suggest is not served here: see docs/serving.md"
+
+
+# Documents
+
+
+def test_a_file_is_translated_as_by_libretranslate_and_fetched_by_its_address(server, alone):
+    page = f"<h1>{SENTENCE}</h1><pre>code</pre>"
+    sent = {"files": {"file": ("a page.html", page)}, "data": {"source": "auto", "target": "fr"}}
+    where = httpx.post(f"{server}/translate_file", **sent).json()["translatedFileUrl"]
+    assert where.startswith(f"{server}/download_file/")
+    assert where.endswith(".a_page.html")
+    found = httpx.get(where)
+    assert found.text == f"<h1>{alone(SENTENCE).text}</h1><pre>code</pre>"
+    assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''a%20page.html"
+    assert found.headers["x-content-type-options"] == "nosniff"
+    for name in ("nowhere", "..%2Fserve.py", ".a_page.html"):
+        assert httpx.get(f"{server}/download_file/{name}").status_code == 404
+    settings = httpx.get(f"{server}/frontend/settings").json()
+    assert settings["filesTranslation"]
+    assert {".docx", ".po", ".md", ".srt"} <= {*settings["supportedFilesFormat"]}
+
+
+def test_documents_are_answered_bounded_and_counted(tmp_path):
+    (tmp_path / "keys.txt").write_text("ann key 0 70")
+    limits, held = Limits(characters=50, texts=2, document=200_000), Held()
+    held.go.set()
+    with serving(model_of(held), keys=Keys(tmp_path / "keys.txt"), limits=limits) as address:
+        def post(name, data, **form):
+            key = {"Authorization": "Bearer key"}
+            return httpx.post(f"{address}/v1/documents", files={"file": (name, data)}, data=form,
+                              headers=key)  # fmt: skip
+
+        lines = b"the old house\nis by the\nriver again\n"
+        assert post("a.txt", lines, source="en").content == lines.upper()  # more texts than 2
+        assert post("../a.MD", b"# the big one\n").content == b"# THE BIG ONE\n"
+        for name, data, status in [
+            ("a.txt", b"x" * 51, 413), ("a.txt", b" " * 90_000, 400),
+            ("a.txt", b" " * 300_000, 413),
+            ("a.docx", b"PK", 400), ("a.exe", b"", 400), ("a.md", b"\xff", 400),
+            ("a.txt", b"a" * 40, 456),
+        ]:  # fmt: skip
+            answer = post(name, data, source="en")
+            assert (name, answer.status_code) == (name, status)
+            assert answer.json()["error"]
+        assert post("a.txt", b"a", source="fr").status_code == 400
+        form = {"file": "no file", "source": "en"}
+        key = {"Authorization": "Bearer key"}
+        assert httpx.post(f"{address}/v1/documents", data=form, headers=key).status_code == 400
+        assert httpx.post(f"{address}/v1/documents", files={"file": b""}).status_code == 403
+
+
+def test_the_oldest_downloads_go_first(monkeypatch):
+    monkeypatch.setattr("seq2seq.serving.documents.ROOM", 10)
+    kept = Downloads()
+    names = [kept.add(Upload("a", b"x" * 4)) for _ in range(3)]
+    assert [kept.get(name) is None for name in names] == [True, False, False]
+    monkeypatch.setattr("seq2seq.serving.documents.SECONDS", -1.0)
+    kept.add(Upload("b", b""))
+    assert kept.get(names[2]) is None
 
 
 # Keys and limits
 
 
-def test_keys_rates_and_quotas_are_those_of_the_file(model, tmp_path):
+def test_keys_rates_and_quotas_are_those_of_the_file(served, tmp_path):
     file = tmp_path / "keys.txt"
     file.write_text("ann secret-a  # may do as she likes\nbob secret-b 2 8\n", encoding="utf-8")
-    with serving(model, keys=Keys(file)) as address:
+    with serving(served, keys=Keys(file)) as address:
         for wrong in ("secret-", "secret-ab", "sécret"):
             with pytest.raises(deepl.AuthorizationException, match="Invalid API key"):
                 deepl.DeepLClient(wrong, server_url=address).get_usage()
@@ -230,7 +275,7 @@ def test_a_file_of_keys_that_is_wrong_is_refused(tmp_path, text):
         Keys(tmp_path / "keys.txt")
 
 
-def test_attention_counts_as_any_translation_and_one_runs_at_a_time(tmp_path, model, monkeypatch):
+def test_attention_counts_as_any_translation_and_one_runs_at_a_time(tmp_path, served, monkeypatch):
     file, at_once, most = tmp_path / "keys.txt", [], []
 
     def slow(*asked):
@@ -242,7 +287,7 @@ def test_attention_counts_as_any_translation_and_one_runs_at_a_time(tmp_path, mo
 
     monkeypatch.setattr("seq2seq.serving.api._attention", slow)
     file.write_text("ann secret 0 60")
-    with serving(model, keys=Keys(file)) as address, ThreadPoolExecutor(5) as pool:
+    with serving(served, keys=Keys(file)) as address, ThreadPoolExecutor(5) as pool:
         def ask(_):
             asked = {"text": "Hello", "translation": "Salut"}
             key = {"Authorization": "Bearer secret"}
@@ -329,8 +374,8 @@ def test_no_text_is_logged_whatever_happens(caplog):
     assert "poison" not in json.dumps(own)
 
 
-def test_headers_are_those_that_owasp_advises_and_cors_is_as_configured(model):
-    with serving(model, origins=["https://good.example"]) as address:
+def test_headers_are_those_that_owasp_advises_and_cors_is_as_configured(served):
+    with serving(served, origins=["https://good.example"]) as address:
         for path in ("/", "/languages", "/nowhere"):
             headers = httpx.get(address + path).headers
             assert headers["x-content-type-options"] == "nosniff"
@@ -345,11 +390,11 @@ def test_headers_are_those_that_owasp_advises_and_cors_is_as_configured(model):
 # /v1
 
 
-def test_v1_tells_all_that_a_translation_knows(address, alone):
+def test_v1_tells_all_that_a_translation_knows(server, alone):
     text = "The old house is by the river. I see it."
     asked = {"text": text, "model": "general", "alignment": True, "scores": True,
              "terms": {"house": "demeure"}, "decode": {"n_best": 2, "beam": 4}}  # fmt: skip
-    answer = httpx.post(f"{address}/v1/translate", json=asked).json()
+    answer = httpx.post(f"{server}/v1/translate", json=asked).json()
     [found] = answer["translations"]
     expected = alone(text, align=True, terms={"house": "demeure"}, n_best=2, beam=4)
     for name in ("text", "tokens", "notes", "finished"):
@@ -360,14 +405,14 @@ def test_v1_tells_all_that_a_translation_knows(address, alone):
         one.text for one in expected.alternatives]  # fmt: skip
     assert [one["text"] for one in found["words"]] in ([], found["text"].split())
     plain = alone(text)
-    [told] = httpx.post(f"{address}/v1/translate", json={"text": text, "scores": True}).json()[
+    [told] = httpx.post(f"{server}/v1/translate", json={"text": text, "scores": True}).json()[
         "translations"]  # fmt: skip
     assert [one["text"] for one in told["words"]] == plain.text.split()
 
 
-def test_v1_streams_line_by_line(address, alone):
+def test_v1_streams_line_by_line(server, alone):
     document = f"{SENTENCE}\n\n  Good evening.\n"
-    with httpx.stream("POST", f"{address}/v1/translate",
+    with httpx.stream("POST", f"{server}/v1/translate",
                       json={"text": ["One.", document], "stream": True}) as answer:  # fmt: skip
         lines = [json.loads(line) for line in answer.iter_lines()]
     assert [one["number"] for one in lines] == [0, 1, 1, 1, 1]
@@ -375,17 +420,17 @@ def test_v1_streams_line_by_line(address, alone):
         alone(line).text for line in document.split("\n"))  # fmt: skip
 
 
-def test_v1_shows_attention_as_the_model_has_it(address, model, alone):
+def test_v1_shows_attention_as_the_model_has_it(server, served, alone):
     written = alone(SENTENCE).text
     asked = {"text": SENTENCE, "translation": written}
-    found = httpx.post(f"{address}/v1/attention", json=asked).json()
+    found = httpx.post(f"{server}/v1/attention", json=asked).json()
     sums = [sum(row) for layer in found["layers"] for head in layer for row in head]
     assert sums == pytest.approx([1] * len(sums), abs=0.01)
     assert {len(head) for layer in found["layers"] for head in layer} == {len(found["target"])}
-    source, target = model.quick.as_read(SENTENCE), model.quick.as_written(written)
-    ids = [v.encode([t])[0] for v, t in ((model.quick.vocabularies.source, source),
-                                         (model.quick.vocabularies.target, target))]  # fmt: skip
-    [own] = model.quick.engine.attention([tuple(ids)])  # of the head that alignments come from
+    source, target = served.quick.as_read(SENTENCE), served.quick.as_written(written)
+    ids = [v.encode([t])[0] for v, t in ((served.quick.vocabularies.source, source),
+                                         (served.quick.vocabularies.target, target))]  # fmt: skip
+    [own] = served.quick.engine.attention([tuple(ids)])  # of the head that alignments come from
     layers = np.array(found["layers"])  # (layers, heads, T, S)
     each = [*layers.reshape(-1, *own.shape), *layers.mean(axis=1)]
     assert min(abs(own - weights).max() for weights in each) < 1e-3
@@ -397,8 +442,8 @@ def test_v1_shows_attention_as_the_model_has_it(address, model, alone):
      {"source": "fr", "target": "en"}, {"target": "de"}, {"decode": {"n_best": 6, "beam": 5}},
      {"banned": ["maison"], "prefix": "la maison"}, {"text": []}, {"terms": {"": "x"}}],
 )  # fmt: skip
-def test_v1_refuses_what_cannot_be(address, change):
-    answer = httpx.post(f"{address}/v1/translate", json={"text": "The house."} | change)
+def test_v1_refuses_what_cannot_be(server, change):
+    answer = httpx.post(f"{server}/v1/translate", json={"text": "The house."} | change)
     assert answer.status_code == 400
     assert answer.json()["error"]
 
@@ -443,11 +488,11 @@ def test_200_clients_at_once_get_what_each_would_get_alone():
 # The OpenAPI document
 
 
-def test_answers_are_as_the_document_says(address):
-    document = httpx.get(f"{address}/openapi.json").json()
+def test_answers_are_as_the_document_says(server):
+    document = httpx.get(f"{server}/openapi.json").json()
 
     def check(method, path, status, body=None):
-        answer = httpx.request(method, address + path, json=body)
+        answer = httpx.request(method, server + path, json=body)
         assert answer.status_code == status
         told = document["paths"][path][method.lower()]["responses"]
         content = told.get(str(status), told["default"])["content"]["application/json"]

@@ -11,7 +11,8 @@ from conftest import ROOT
 # From the top to the bottom; what is not named here stands below all of them.
 ROOMS = (
     "cli", "serving", "training", "report", "trackers", "dashboard", "findings", "provenance",
-    "evaluation", "inference", "bundle", "interop", "decoding", "data", "model", "config",
+    "evaluation", "documents", "inference", "bundle", "interop", "decoding", "data", "model",
+    "config",
 )  # fmt: skip
 STRANGERS = {("data", "model")}  # they could, but do not know each other
 

@@ -504,6 +504,44 @@ def test_options_of_the_model(command, capitals, tmp_path):
     assert capitals.loaded[2] == usual | {"cuda_graphs": True}
 
 
+def test_a_document_is_translated_as_a_whole_and_nothing_is_overwritten(command, capitals):
+    Path("a.md").write_bytes(b"# big house\r\n\r\n```\r\ncode\r\n```\r\n")
+    made = "# BIG HOUSE\r\n\r\n```\r\ncode\r\n```\r\n"
+    assert command("--file", "a.md", "--quiet")[:2] == (0, made)
+    assert command("--file", "a.md", "--output", "b.md")[0] == 0
+    assert Path("b.md").read_bytes() == made.encode()
+    assert_refused(command("--file", "a.md", "--output", "b.md"), 1, "b.md exists already")
+    assert command("--file", "a.md", "--output", "b.md", "--force", "--terms", "terms.tsv")[0] == 1
+    Path("a.po").write_text('msgid "one"\nmsgstr "un"\n')
+    assert command("--file", "a.po", "--output", "b.po")[0] == 0
+    assert Path("b.po").read_text() == Path("a.po").read_text()
+    assert command("--file", "a.po", "--output", "b.po", "--force", "--retranslate")[0] == 0
+    assert 'msgstr "ONE"' in Path("b.po").read_text()
+    assert not list(Path().glob("*.partial"))
+    capitals.loaded = []
+    Path("a.docx").write_bytes(b"no document")
+    refused = command("--file", "a.docx", "--output", "b.docx")
+    assert_refused(refused, 1, "a.docx: the document is damaged")
+    assert not Path("b.docx").exists()
+    assert not capitals.loaded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--file a.docx", "add --output FILE.docx"),
+        ("--file a.md --output b.html", "give both the same end"),
+        ("--file a.txt --output b.docx", "give both the same end"),
+        ("--file a.srt --resume --output b.srt", "--resume does not go with a.srt"),
+        ("--file a.srt --no-protect", "--no-protect does not go with a.srt"),
+        ("--file a.html --json", "a.html keeps its form"),
+        ("--file a.html --retranslate", "--retranslate is for .po and .xliff"),
+    ],
+)
+def test_a_document_has_no_place_for_some_options(command, arguments, message):
+    assert_refused(command(*arguments.split()), 2, message)
+
+
 MISTAKES = [
     ("--attention no/a.png x", 1, "the folder of --attention no/a.png does not exist: make it"),
     ("--attention model.png x", 1, "--attention model.png is a folder: name a file in it"),

@@ -66,13 +66,32 @@ async def results(*groups):
 def test_equal_settings_and_like_lengths_share_a_batch():
     async def scenario(batcher, recorder, first):
         groups = [first, *(batcher.submit("a", texts, how) for texts, how in [
-            (["one"], {}), (["two"], {"beam": 2}), (["three"], {}), (["long " * 200], {}),
+            (["one"], {}), (["two"], {"beam": 2}), (["three"], {}), (["long " * 300], {}),
         ])]  # fmt: skip
         recorder.go.set()
         assert len(await results(*groups)) == 5
-        assert recorder.batches[1:] == [["one", "three"], ["two"], ["long " * 200]]
+        assert recorder.batches[1:] == [["one", "three"], ["two"], ["long " * 300]]
 
     run(scenario)
+
+
+def test_who_was_just_answered_joins_the_next_batch():
+    async def scenario():
+        recorder = Recorder()
+        recorder.go.set()
+        batcher = Batcher(recorder, wait=0.02, batch=3)
+        for took, batches in [(0, [["a"], ["b"]]), (100, [["a", "b", "c"]])]:
+            recorder.batches.clear()
+            batcher._took = took  # seconds of a batch before
+            groups = []
+            for text in "ab" if took == 0 else "abc":
+                groups.append(batcher.submit(text, [text], {}))
+                await asyncio.sleep(0.03)
+            await results(*groups)
+            assert recorder.batches == batches
+        await batcher.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
 
 
 def test_clients_take_turns_whoever_asks_for_much():

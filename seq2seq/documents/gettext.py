@@ -1,0 +1,68 @@
+"""Messages of programs (gettext, .po): what has no translation gets one, marked fuzzy.
+
+Fuzzy is gettext's word for what no person has looked at: programs do not show it until somebody
+takes the mark away, or `msgfmt --use-fuzzy` compiles it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import polib
+
+from seq2seq.documents import Document, Wanted
+from seq2seq.documents.text import decoded
+from seq2seq.errors import DataError
+
+_CHARSET = re.compile(rb"Content-Type:[^\n]{0,200}?charset=([\w.:-]+)", re.IGNORECASE)
+_PLURALS = re.compile(r"nplurals\s*=\s*(\d)")
+
+
+def read(data: bytes, wanted: Wanted) -> Document:
+    """Messages without a translation, in one or more numbers."""
+    declared = _CHARSET.search(data)
+    encoding = declared[1].decode("ascii") if declared else ""
+    text, encode = decoded(data, "" if encoding == "CHARSET" else encoding)
+    try:
+        # A text of one line could be read as the path of a file; no path ends in a line feed.
+        catalog = polib.pofile(f"{text}\n")
+    except (OSError, ValueError, UnicodeError, IndexError) as error:
+        raise DataError(f"the document is no .po that can be read ({error}): mend it") from error
+    if not catalog and "msgid" not in text:
+        raise DataError("the document has no msgid, so it is no .po: is it another kind?")
+    found = _PLURALS.search(catalog.metadata.get("Plural-Forms", ""))
+    numbers = int(found[1]) if found else 2
+    messages = [message for entry in catalog if not entry.obsolete
+                for message in _messages(entry, numbers, wanted.again)]  # fmt: skip
+
+    def write(translations: Sequence[str]) -> bytes:
+        for (entry, number, _), said in zip(messages, translations, strict=True):
+            if number is None:
+                entry.msgstr = said
+            else:
+                entry.msgstr_plural[number] = said
+            if not entry.fuzzy:
+                entry.flags.append("fuzzy")
+        if not messages:
+            return encode(text)
+        made = str(catalog).rstrip("\n") + "\n"
+        if not catalog.header:
+            made = made.removeprefix("#\n")
+        if not catalog.metadata:  # polib adds what was not there
+            made = made.removeprefix('msgid ""\nmsgstr ""\n\n')
+        return encode(made)
+
+    return Document([text for _, _, text in messages], write)
+
+
+def _messages(
+    entry: polib.POEntry, numbers: int, again: bool
+) -> Iterator[tuple[polib.POEntry, int | None, str]]:
+    """What of an entry is to be translated: for which number, and the text."""
+    if not entry.msgid_plural:
+        if again or not entry.msgstr:
+            yield entry, None, entry.msgid
+    elif again or not any(entry.msgstr_plural.values()):
+        for number in range(numbers):
+            yield entry, number, entry.msgid_plural if number else entry.msgid

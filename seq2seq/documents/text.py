@@ -1,0 +1,136 @@
+"""Plain text, and what all formats of text share: encodings, and text put into its places."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from seq2seq.documents import Document, Wanted
+from seq2seq.documents.inline import Code, Inline, Part
+from seq2seq.errors import DataError
+from seq2seq.inference.text.tags import Span, Token, partners
+
+WORDS = {"code", "kbd", "samp", "tt", "var"}  # elements whose text is a name
+MARKS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
+         (codecs.BOM_UTF16_BE, "utf-16-be")]  # fmt: skip
+
+
+def read(data: bytes, wanted: Wanted) -> Document:
+    """Each line is a text."""
+    text, encode = decoded(data)
+    lines = [found.span() for found in re.finditer(r"[^\r\n]+", text)]
+    return spliced(text, [Place(*line, text[slice(*line)], str) for line in lines], encode)
+
+
+def decoded(
+    data: bytes, declared: str = "", errors: str = "strict"
+) -> tuple[str, Callable[[str], bytes]]:
+    """The text of a file, and what makes bytes of a text in the same way.
+
+    Args:
+        declared: encoding by what the file itself says; UTF-8 if it does not. A byte order mark
+            counts more.
+        errors: what becomes of letters that it lacks, as `str.encode` knows it.
+
+    Raises:
+        DataError: it is in another encoding.
+    """
+    mark, encoding = next(((m, e) for m, e in MARKS if data.startswith(m)), (b"", declared))
+    encoding = encoding or "utf-8"
+    try:
+        text = data[len(mark) :].decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise DataError(
+            f"the document is not {encoding} ({error}): convert it, for example: iconv -f latin1 "
+            "-t utf-8"
+        ) from error
+    if "\0" in text:
+        raise DataError("the document has null characters, so it is no text: is it another kind?")
+    lines = "\r\n" if text.count("\r\n") == text.count("\n") else "\n"
+
+    def encode(changed: str) -> bytes:
+        changed = changed.replace("\n", lines)
+        try:
+            return mark + changed.encode(encoding, errors)
+        except UnicodeEncodeError as error:
+            letter = changed[error.start]
+            raise DataError(
+                f"{letter} cannot be written in the document's encoding, {encoding}: convert it "
+                "to UTF-8"
+            ) from error
+
+    return text.replace(lines, "\n"), encode
+
+
+@dataclass(frozen=True)
+class Place:
+    """Some text of a file.
+
+    Attributes:
+        start, end: where, in characters.
+        text: for the translator.
+        write: makes of a translation what is to stand there.
+    """
+
+    start: int
+    end: int
+    text: str
+    write: Callable[[str], str]
+
+
+def tagged(
+    text: str,
+    span: Span,
+    tokens: Sequence[Token],
+    read: Callable[[str], str] = str,
+    write: Callable[[str], str] = str,
+) -> Place:
+    """A place of text with tags.
+
+    Args:
+        span: of the place.
+        tokens: in it; a whole element that is one token stays, and is a word if it is code.
+        read, write: take escapes out of text, and put them in.
+    """
+    start, end = span
+    start += len(text[start:end]) - len(text[start:end].lstrip())
+    end -= len(text[start:end]) - len(text[start:end].rstrip())
+    pairs, at, parts = partners(tokens), start, list[Part]()
+    for number, token in enumerate(tokens):
+        whole, other = text[token.start : token.end], pairs.get(number)
+        code = Code("alone", whole)
+        if other is not None:
+            code = Code("open" if other > number else "close", whole)
+        elif token.name in WORDS and not token.opens and not token.closes:
+            code = Code("word", whole, read(re.sub("<[^>]*>", "", whole)))
+        parts += [read(text[at : token.start]), code]
+        at = token.end
+    return coded((start, end), [*parts, read(text[at:end])], write)
+
+
+def coded(span: Span, parts: Sequence[Part], write: Callable[[str], str]) -> Place:
+    """A place of text with codes, whose contents are text."""
+    inline = Inline(parts)
+
+    def written(translation: str) -> str:
+        return "".join(write(part) if isinstance(part, str) else part.content
+                       for part in inline.fill(translation))  # fmt: skip
+
+    return Place(*span, inline.text, written)
+
+
+def spliced(text: str, places: Sequence[Place], encode: Callable[[str], bytes]) -> Document:
+    """A document of a text whose places are translated, while all else stays."""
+    places = [one for one in places if any(map(str.isalpha, one.text))]
+
+    def write(translations: Sequence[str]) -> bytes:
+        new = [text[one.start : one.end] if said == one.text else one.write(said)
+               for one, said in zip(places, translations, strict=True)]  # fmt: skip
+        edges = [0, *chain.from_iterable((one.start, one.end) for one in places), len(text)]
+        kept = [text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+        return encode("".join(chain.from_iterable(zip(kept, [*new, ""], strict=True))))
+
+    return Document([one.text for one in places], write)

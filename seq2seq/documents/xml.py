@@ -1,0 +1,45 @@
+"""XML as the formats of others use it, read so that no document can harm its reader."""
+
+from __future__ import annotations
+
+import codecs
+
+from lxml import etree
+
+from seq2seq.errors import DataError
+
+Element = etree._Element
+
+
+def parsed(data: bytes) -> etree._ElementTree:
+    """A document without entities of its own and without anything from elsewhere.
+
+    Raises:
+        DataError: it is no such XML.
+    """
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    try:
+        tree = etree.fromstring(data, parser).getroottree()
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise DataError(f"the document is damaged: its XML cannot be read ({error})") from error
+    if tree.docinfo.internalDTD is not None:  # its entities could fill the memory
+        raise DataError("the document has a DOCTYPE, whose entities may fill the memory: remove it")
+    return tree
+
+
+def name_of(element: Element) -> str:
+    """The name of an element without its namespace; empty for comments and the like."""
+    return etree.QName(element).localname if isinstance(element.tag, str) else ""
+
+
+def written(tree: etree._ElementTree, like: bytes) -> bytes:
+    """The bytes of a document that was read from others: mark, encoding and line ends as there."""
+    info = tree.docinfo
+    mark = codecs.BOM_UTF8 * like.startswith(codecs.BOM_UTF8)
+    data = mark + etree.tostring(
+        tree, encoding=info.encoding or "utf-8", xml_declaration=like.startswith(mark + b"<?xml"),
+        standalone=info.standalone if b"standalone" in like[:200] else None,
+    )  # fmt: skip
+    if like.endswith(b"\n"):
+        data += b"\n"
+    return data.replace(b"\n", b"\r\n") if b"\r\n" in like else data
