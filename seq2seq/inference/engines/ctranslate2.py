@@ -2,23 +2,25 @@
 
 Its beam search is ours: the end mark counts into the length, an end counts among the N best
 candidates of a step only, and a sentence is done when N hypotheses have ended, before which ours
-stops only where nothing better can come. Three things differ:
+stops only where nothing better can come. Four things differ:
 
-- What rules forbid it takes away before the softmax, and we after it. Hence marks are allowed at
-  first, and a sentence is searched again in the rare case that one was taken. Where another rule
-  is at work (prefix, banned words, repeated n-grams, a minimum length), the search may find
-  another output than ours; its score is always the whole model's, by forced decoding.
+- What rules forbid it takes away before the softmax, and we after it. Marks are always forbidden:
+  a trained model gives them next to nothing. Where another rule is at work (prefix, banned words,
+  repeated n-grams, a minimum length above one), the search may find another output than ours; its
+  score is that of the whole model, by forced decoding.
+- What the limit of length cuts off takes the place of a hypothesis. So an output that did not end
+  may be another than ours, which would have ended sooner.
 - It tells no probabilities of single tokens, so that `Hypothesis.token_log_probs` is empty:
   `score` gives them.
 - It draws samples from a generator of its own: `decode.seed` does not give them again.
+
+`BothEngines` has torch search where the first two can matter.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +41,12 @@ from seq2seq.inference.engines.ctranslate2_tasks import (
     Output,
     Task,
     batches,
-    ended,
     hypotheses,
     length_exponent,
     refuse_unknown,
     without_end,
 )
 
-LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
 BATCH_TOKENS = 8192  # source positions that are scored at once
 BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
 
@@ -96,17 +96,22 @@ class CTranslate2Engine:
         ]
         check_requests(requests, [most for _, most in limits])
         tasks = [Task(one, *limit) for one, limit in zip(requests, limits, strict=True)]
-        found, unsure = self._found(tasks, config, progress)
-        pairs = [
-            (tasks[row].request.source, without_end(output))
-            for row in unsure
-            for output, _ in found[row]
+        found = self._translated(tasks, config, progress)
+        unsure = [
+            row
+            for row, task in enumerate(tasks)
+            if config.no_repeat_ngram or task.ruled or any(task.cuts(out) for out, _ in found[row])
         ]
-        forced = iter(self.score(pairs))
         for row in unsure:
-            outputs = [output for output, _ in found[row]]
-            found[row] = [(output, sum(next(forced)[: len(output)])) for output in outputs]
+            found[row] = self._scored(tasks[row], found[row])
         return [hypotheses(outputs, config) for outputs in found]
+
+    def _scored(self, task: Task, outputs: Sequence[Output]) -> list[Output]:
+        """Outputs within the limit of their sentence, with their scores by the whole model."""
+        cut = list(dict.fromkeys(output[: task.most] for output, _ in outputs))
+        log_probs = self.score([(task.request.source, without_end(output)) for output in cut])
+        each = zip(cut, log_probs, strict=True)
+        return [(output, sum(own[: len(output)])) for output, own in each]
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         """Log probabilities of the tokens of each target, its end mark last."""
@@ -146,66 +151,18 @@ class CTranslate2Engine:
                 results[row] = np.array(future.result().attention[0])[: lengths[row, 1]]
         return results
 
-    def _found(
-        self, tasks: Sequence[Task], config: DecodeConfig, progress: Progress
-    ) -> tuple[list[list[Output]], list[int]]:
-        """What was found for each sentence, and where rules have changed the probabilities."""
-        penalty = length_exponent(config)
-        found = self._translated(tasks, config, penalty, progress=progress)
-        unfit = [row for row, task in enumerate(tasks) if not task.fits(found[row])]
-        again = self._translated([tasks[row] for row in unfit], config, penalty, True, own=True)
-        for row, outputs in zip(unfit, again, strict=True):
-            found[row] = outputs
-        if config.strategy == "beam" and config.beam > 1:
-            self._add_ended(found, tasks, config, unfit)
-        ruled = config.no_repeat_ngram > 0
-        return found, [row for row, one in enumerate(tasks) if ruled or one.ruled or row in unfit]
-
-    def _add_ended(
-        self,
-        found: list[list[Output]],
-        tasks: Sequence[Task],
-        config: DecodeConfig,
-        strict_rows: Sequence[int],
-    ) -> None:
-        """Add what has ended, where what the limit cut off may have taken its place.
-
-        The former is shorter, and a penalty can put short hypotheses first. The search goes on to
-        twice the limit, as far as the model has positions, lest what ends in the last step compete
-        with what it cuts off; at the model's own limit it still does. What the rules forbid can
-        be among what ended, such as an empty output, and is left out.
-        """
-        cut = [row for row, outputs in enumerate(found) if not all(ended(o) for o, _ in outputs)]
-        for strict in (False, True):
-            rows = [row for row in cut if (row in strict_rows) == strict]
-            chosen = [
-                replace(task, most=min(2 * task.most, self.max_length))
-                for task in (tasks[row] for row in rows)
-            ]
-            penalty = -LARGE / math.log10(1 + max((task.most for task in chosen), default=1))
-            again = self._translated(chosen, config, penalty, strict)
-            for row, outputs in zip(rows, again, strict=True):
-                fitting = [output for output in outputs if tasks[row].fits([output])]
-                # The scores of the first search win: the penalty made these less exact.
-                found[row] = list(dict([*fitting, *found[row]]).items())
-
     def _translated(
-        self,
-        tasks: Sequence[Task],
-        config: DecodeConfig,
-        penalty: float,
-        strict: bool = False,
-        own: bool = False,
-        progress: Progress = None,
+        self, tasks: Sequence[Task], config: DecodeConfig, progress: Progress
     ) -> list[list[Output]]:
-        """The hypotheses of each sentence; several batches are computed at the same time.
+        """The outputs for each sentence; several batches are computed at the same time.
 
-        The limit of a sentence is the largest of its batch; with `own`, its own.
+        The limit of a sentence is the largest of its batch.
         """
         found: list[list[Output]] = [[] for _ in tasks]
+        penalty = length_exponent(config)
         started = [
-            (rows, self._start([tasks[row] for row in rows], config, penalty, strict))
-            for rows in batches(tasks, config, own, self._workers)
+            (rows, self._start([tasks[row] for row in rows], config, penalty))
+            for rows in batches(tasks, config, self._workers)
         ]
         for rows, futures in started:
             for row, future in zip(rows, futures, strict=True):
@@ -214,27 +171,21 @@ class CTranslate2Engine:
                 progress(len(rows))
         return found
 
-    def _start(
-        self,
-        batch: Sequence[Task],
-        config: DecodeConfig,
-        penalty: float,
-        strict: bool = False,
-    ) -> list[Any]:
+    def _start(self, batch: Sequence[Task], config: DecodeConfig, penalty: float) -> list[Any]:
         """Have sentences of equal rules translated in the background.
 
         Args:
             penalty: the exponent of its length penalty.
-            strict: no mark can come; the other probabilities are raised in its stead.
         """
         first = batch[0]
-        banned = [*first.request.banned, *([[PAD], [BOS]] if strict else [])]
         prefixes = [self._tokens(task.request.prefix) for task in batch]
         futures: list[Any] = self._model.translate_batch(
             [self._source_tokens(task.request.source) for task in batch],
             prefixes if first.request.prefix else None,
-            suppress_sequences=[self._tokens(sequence) for sequence in banned],
-            min_decoding_length=first.least if strict or first.least > 1 else 0,
+            suppress_sequences=[
+                self._tokens(sequence) for sequence in ([PAD], [BOS], *first.request.banned)
+            ],
+            min_decoding_length=first.least,
             max_decoding_length=max(task.most for task in batch),
             max_input_length=0,  # no limit: else it would cut silently
             no_repeat_ngram_size=config.no_repeat_ngram,
@@ -311,15 +262,7 @@ def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
         )
     choose_device(device, precision)  # a mistake is told before anything is converted
     engine = CTranslate2Engine(exported(Path(paths[0])), device, precision)
-    first = engine.bundle
-    return Loaded(
-        engine,
-        engine.vocabularies,
-        first.decode,
-        first.normalise,
-        first.normalise_target,
-        first.languages,
-    )
+    return engine, engine.vocabularies, engine.bundle
 
 
 def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:

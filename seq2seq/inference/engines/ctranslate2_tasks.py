@@ -12,7 +12,7 @@ import numpy as np
 
 from seq2seq.config import DecodeConfig
 from seq2seq.data.batching import Budget, token_batches
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
 from seq2seq.decoding.request import Request
 from seq2seq.errors import ConfigError
@@ -42,13 +42,9 @@ class Task:
         """Whether rules may take likely tokens away."""
         return bool(self.least > 1 or self.request.prefix or self.request.banned)
 
-    def fits(self, outputs: Sequence[Output]) -> bool:
-        """Whether all are free of marks and in its limits; those of its batch may be wider."""
-        return all(
-            self.least <= len(without_end(output)) <= len(output) <= self.most
-            and not {PAD, BOS} & set(output)
-            for output, _ in outputs
-        )
+    def cuts(self, output: Tokens) -> bool:
+        """Whether an output is too long; the limit of its batch may be that of another."""
+        return len(output) > self.most
 
 
 def ended(output: Tokens) -> bool:
@@ -79,17 +75,17 @@ def hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis
 
 
 def batches(
-    tasks: Sequence[Task], config: DecodeConfig, own: bool, workers: int
+    tasks: Sequence[Task], config: DecodeConfig, workers: int
 ) -> Iterator[list[int]]:
     """Numbers of sentences of similar length and equal rules, in each group the longest first.
 
-    With `own` their limits are equal, too. Several workers get several batches each.
+    Several workers get several batches each.
     """
     groups: dict[Any, list[int]] = defaultdict(list)
     for row, task in enumerate(tasks):
         banned = tuple(map(tuple, task.request.banned))
         # Beside sentences with a prefix, one without could not end at once.
-        groups[task.least, own and task.most, bool(task.request.prefix), banned].append(row)
+        groups[task.least, bool(task.request.prefix), banned].append(row)
     tokens = 2 * max(1, config.batch_tokens // config.width)  # of two equal sides
     most = _fair_share(len(tasks), config.width, workers)
     for rows in groups.values():
