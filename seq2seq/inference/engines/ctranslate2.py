@@ -20,6 +20,7 @@ stops only where nothing better can come. Four things differ:
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,20 +34,23 @@ from seq2seq.cores import usable_cores
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import IdPair, Request, check_requests, output_limits
-from seq2seq.errors import BundleError, UserError
-from seq2seq.inference.engines import Loaded, Progress, device_number
-from seq2seq.inference.engines.ctranslate2_tasks import (
-    Output,
-    Task,
-    batches,
-    hypotheses,
-    length_exponent,
-    refuse_unknown,
-    without_end,
+from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
+from seq2seq.decoding.request import (
+    IdPair,
+    OutputLimits,
+    Request,
+    check_requests,
+    output_limits,
 )
+from seq2seq.errors import BundleError, ConfigError, UserError
+from seq2seq.inference.engines import Loaded, Progress, device_number
 
+Tokens = tuple[int, ...]
+Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
+
+NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
+BATCHES_PER_WORKER = 4  # at least, lest all wait for the one that has the longest sentences, ...
+FEWEST_ROWS = 64  # ... but of so many hypotheses: in smaller ones each takes longer
 BATCH_TOKENS = 8192  # source positions that are scored at once
 BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
 
@@ -95,22 +99,18 @@ class CTranslate2Engine:
             for request in requests
         ]
         check_requests(requests, [most for _, most in limits])
-        tasks = [Task(one, *limit) for one, limit in zip(requests, limits, strict=True)]
-        found = self._translated(tasks, config, progress)
-        unsure = [
-            row
-            for row, task in enumerate(tasks)
-            if config.no_repeat_ngram or task.ruled or any(task.cuts(out) for out, _ in found[row])
-        ]
-        for row in unsure:
-            found[row] = self._scored(tasks[row], found[row])
+        found = self._translated(requests, limits, config, progress)
+        for row, (request, (least, most)) in enumerate(zip(requests, limits, strict=True)):
+            ruled = config.no_repeat_ngram or least > 1 or request.prefix or request.banned
+            if ruled or any(len(output) > most for output, _ in found[row]):
+                cut = dict.fromkeys(output[:most] for output, _ in found[row])
+                found[row] = self._scored(request.source, list(cut))
         return [hypotheses(outputs, config) for outputs in found]
 
-    def _scored(self, task: Task, outputs: Sequence[Output]) -> list[Output]:
-        """Outputs within the limit of their sentence, with their scores by the whole model."""
-        cut = list(dict.fromkeys(output[: task.most] for output, _ in outputs))
-        log_probs = self.score([(task.request.source, without_end(output)) for output in cut])
-        each = zip(cut, log_probs, strict=True)
+    def _scored(self, source: Sequence[int], outputs: Sequence[Tokens]) -> list[Output]:
+        """Outputs with their log probabilities by the whole model."""
+        log_probs = self.score([(source, _without_end(output)) for output in outputs])
+        each = zip(outputs, log_probs, strict=True)
         return [(output, sum(own[: len(output)])) for output, own in each]
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
@@ -152,44 +152,56 @@ class CTranslate2Engine:
         return results
 
     def _translated(
-        self, tasks: Sequence[Task], config: DecodeConfig, progress: Progress
+        self,
+        requests: Sequence[Request],
+        limits: Sequence[OutputLimits],
+        config: DecodeConfig,
+        progress: Progress,
     ) -> list[list[Output]]:
-        """The outputs for each sentence; several batches are computed at the same time.
+        """The outputs for each sentence, those of equal rules together.
 
-        The limit of a sentence is the largest of its batch.
+        The limit of a sentence is the largest of these.
         """
-        found: list[list[Output]] = [[] for _ in tasks]
-        penalty = length_exponent(config)
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for row, request in enumerate(requests):
+            banned = tuple(map(tuple, request.banned))
+            # Beside sentences with a prefix, one without could not end at once.
+            groups[limits[row].fewest, bool(request.prefix), banned].append(row)
         started = [
-            (rows, self._start([tasks[row] for row in rows], config, penalty))
-            for rows in batches(tasks, config, self._workers)
-        ]
+            (rows, self._start([requests[row] for row in rows], least,
+                               max(limits[row].most for row in rows), config))
+            for (least, *_), rows in groups.items()
+        ]  # fmt: skip
+        found: list[list[Output]] = [[] for _ in requests]
         for rows, futures in started:
             for row, future in zip(rows, futures, strict=True):
-                found[row] = self._outputs(future, penalty)
-            if progress is not None:
-                progress(len(rows))
+                found[row] = self._outputs(future, config)
+                if progress is not None:
+                    progress(1)
         return found
 
-    def _start(self, batch: Sequence[Task], config: DecodeConfig, penalty: float) -> list[Any]:
-        """Have sentences of equal rules translated in the background.
-
-        Args:
-            penalty: the exponent of its length penalty.
-        """
-        first = batch[0]
-        prefixes = [self._tokens(task.request.prefix) for task in batch]
+    def _start(
+        self, requests: Sequence[Request], least: int, most: int, config: DecodeConfig
+    ) -> list[Any]:
+        """Have sentences of equal rules translated in the background, sorted and in batches."""
+        first = requests[0]
+        sources = [self._source_tokens(one.source) for one in requests]
+        share = sum(map(len, sources)) // (self._workers * BATCHES_PER_WORKER)
+        rows = min(FEWEST_ROWS // config.width, -(-len(sources) // self._workers))
+        fewest = rows * max(map(len, sources))
         futures: list[Any] = self._model.translate_batch(
-            [self._source_tokens(task.request.source) for task in batch],
-            prefixes if first.request.prefix else None,
+            sources,
+            [self._tokens(one.prefix) for one in requests] if first.prefix else None,
+            max_batch_size=max(1, min(config.batch_tokens // config.width, max(share, fewest))),
+            batch_type="tokens",
             suppress_sequences=[
-                self._tokens(sequence) for sequence in ([PAD], [BOS], *first.request.banned)
+                self._tokens(sequence) for sequence in ([PAD], [BOS], *first.banned)
             ],
-            min_decoding_length=first.least,
-            max_decoding_length=max(task.most for task in batch),
+            min_decoding_length=least,
+            max_decoding_length=most,
             max_input_length=0,  # no limit: else it would cut silently
             no_repeat_ngram_size=config.no_repeat_ngram,
-            length_penalty=penalty,
+            length_penalty=length_exponent(config),
             return_scores=True,
             return_end_token=True,
             asynchronous=True,
@@ -209,9 +221,9 @@ class CTranslate2Engine:
             "sampling_temperature": config.temperature,
         }
 
-    def _outputs(self, future: Any, penalty: float) -> list[Output]:
-        """The hypotheses of a search that was started with a length penalty."""
-        result = future.result()
+    def _outputs(self, future: Any, config: DecodeConfig) -> list[Output]:
+        """What a search found for a sentence, with its log probabilities."""
+        result, penalty = future.result(), length_exponent(config)
         outputs = [tuple(self._ids[name] for name in names) for names in result.hypotheses]
         scored = zip(outputs, result.scores, strict=True)
         return [(output, score * len(output) ** penalty) for output, score in scored]
@@ -221,6 +233,55 @@ class CTranslate2Engine:
 
     def _tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._target[i] for i in ids]
+
+
+def _without_end(output: Tokens) -> Tokens:
+    return output[:-1] if output[-1:] == (EOS,) else output
+
+
+def hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis]:
+    """From what was found for a sentence, best first."""
+    all_of_them = [
+        Hypothesis(
+            list(_without_end(output)),
+            log_prob,
+            log_prob / length_divisor(len(output), config),
+            output[-1:] == (EOS,),
+        )
+        for output, log_prob in found
+    ]
+    all_of_them.sort(key=lambda one: -one.score)
+    if config.strategy != "beam":
+        return all_of_them
+    # What the limit cut off is better than nothing only.
+    finished = [one for one in all_of_them if one.finished] or all_of_them[:1]
+    return finished
+
+
+def length_exponent(config: DecodeConfig) -> float:
+    """Its score is log probability / length ** penalty, as ours with `average`.
+
+    We rank by our own formula what has ended; its score decides only which are the N best of
+    more than N that did, and when it may stop.
+    """
+    return max(NO_PENALTY, config.length_penalty * (config.length_norm != "none"))
+
+
+def refuse_unknown(config: DecodeConfig) -> None:
+    """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
+    sampled = config.strategy != "beam"
+    lacking = {
+        f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
+        # Its own is applied to scores before the softmax.
+        f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
+    }
+    problems = [
+        f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"
+        for name, asked in lacking.items()
+        if asked
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _load(folder: Path, device: str, precision: str) -> Any:

@@ -38,7 +38,7 @@ from seq2seq.bundle.ctranslate2 import exported  # noqa: E402
 from seq2seq.bundle.ctranslate2_export import export  # noqa: E402
 from seq2seq.cli.export import main  # noqa: E402
 from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
-from seq2seq.inference.engines import BothEngines, choose_engine, ctranslate2_tasks  # noqa: E402
+from seq2seq.inference.engines import BothEngines, choose_engine  # noqa: E402
 from seq2seq.inference.engines import ctranslate2 as ctranslate2_engine  # noqa: E402
 from seq2seq.inference.engines.ctranslate2 import CTranslate2Engine  # noqa: E402
 
@@ -252,33 +252,38 @@ def test_an_output_is_no_longer_than_its_own_limit(pair):
             assert one.log_prob == pytest.approx(forced(ours, request, one), abs=1e-3)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 16])
-@pytest.mark.parametrize("changes", [{}, {"beam": 1, "n_best": 1}, {"batch_tokens": 60}], ids=str)
-def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
-    config = replace(DECODE, **changes)
-    asked = requests(40, seed=1)
-    asked += [replace(request, prefix=(5,)) for request in requests(3)]
-    tasks = [ctranslate2_tasks.Task(request, 0, 9) for request in asked]
-    batches = list(ctranslate2_tasks.batches(tasks, config, workers))
-    assert sorted(row for rows in batches for row in rows) == list(range(43))
-    for rows in batches:
-        assert len({tasks[row].request.prefix for row in rows}) == 1
-        lengths = [len(tasks[row].request.source) + 1 for row in rows]
-        assert len(rows) == 1 or len(rows) * max(lengths) * config.width <= config.batch_tokens
+@pytest.mark.parametrize(
+    ("changes", "workers", "tokens"),
+    [
+        ({}, 1, 252),  # 64 hypotheses at once, which are quicker together
+        ({}, 16, 24),  # and something for each worker
+        ({"batch_tokens": 60}, 2, 20),
+        ({"batch_tokens": 1}, 2, 1),
+        ({"beam": 64, "n_best": 1}, 1, 52),  # a batch for each worker, four times
+        ({"beam": 64, "n_best": 1}, 2, 26),
+    ],
+    ids=str,
+)
+def test_batches_keep_to_the_budget_and_give_each_worker_its_share(
+    pair, monkeypatch, changes, workers, tokens
+):
+    _, theirs = pair
+    asked: list[int] = []
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 16])
-@pytest.mark.parametrize("count", [1, 7, 40, 129, 257, 1000])
-@pytest.mark.parametrize("beam", [1, 4])
-def test_workers_get_equal_shares(beam, count, workers):
-    config = replace(DECODE, beam=beam, n_best=1)
-    tasks = [ctranslate2_tasks.Task(Request([5, 6, 7]), 0, 9) for _ in range(count)]
-    batches = list(ctranslate2_tasks.batches(tasks, config, workers))
-    shares = [0] * workers
-    for rows in batches:  # whoever is free takes the next
-        shares[shares.index(min(shares))] += len(rows)
-    rounds = -(-len(batches) // workers)
-    assert max(shares) <= -(-count // workers) + rounds
-    assert rounds <= 1 + ctranslate2_tasks.BATCHES_PER_WORKER  # and few, which are faster
+    class Recording:
+        score_batch = theirs._model.score_batch
+
+        def translate_batch(self, *given, max_batch_size, **options):
+            asked.append(max_batch_size)
+            return real.translate_batch(*given, max_batch_size=max_batch_size, **options)
+
+    real = theirs._model
+    monkeypatch.setattr(theirs, "_model", Recording())
+    monkeypatch.setattr(theirs, "_workers", workers)
+    wanted = requests(30) + [replace(one, prefix=(5,)) for one in requests(3)]
+    found = theirs.search(wanted, replace(DECODE, **changes))
+    assert all(found)
+    assert (len(asked), asked[0]) == (2, tokens)
 
 
 def test_large_vocabularies_are_scored_in_small_batches(pair, monkeypatch):
