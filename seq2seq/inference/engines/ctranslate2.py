@@ -100,18 +100,18 @@ class CTranslate2Engine:
         ]
         check_requests(requests, [most for _, most in limits])
         found = self._translated(requests, limits, config, progress)
+        unsure: dict[int, list[Tokens]] = {}
         for row, (request, (least, most)) in enumerate(zip(requests, limits, strict=True)):
             ruled = config.no_repeat_ngram or least > 1 or request.prefix or request.banned
             if ruled or any(len(output) > most for output, _ in found[row]):
-                cut = dict.fromkeys(output[:most] for output, _ in found[row])
-                found[row] = self._scored(request.source, list(cut))
+                unsure[row] = list(dict.fromkeys(output[:most] for output, _ in found[row]))
+        forced = iter(self.score([
+            (requests[row].source, _without_end(output))
+            for row, outputs in unsure.items() for output in outputs
+        ]))  # fmt: skip
+        for row, outputs in unsure.items():
+            found[row] = [(output, sum(next(forced)[: len(output)])) for output in outputs]
         return [hypotheses(outputs, config) for outputs in found]
-
-    def _scored(self, source: Sequence[int], outputs: Sequence[Tokens]) -> list[Output]:
-        """Outputs with their log probabilities by the whole model."""
-        log_probs = self.score([(source, _without_end(output)) for output in outputs])
-        each = zip(outputs, log_probs, strict=True)
-        return [(output, sum(own[: len(output)])) for output, own in each]
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         """Log probabilities of the tokens of each target, its end mark last."""
