@@ -143,8 +143,8 @@ def mended(
     2. Missing terms stand in the source, as they are to stand in its translation.
     3. What got lost is replaced in the source by a placeholder that the model has learnt, or by a
        name or number that any model copies: the sentence stays whole.
-    4. A search in which nothing is repeated.
-    5. In parts: around what is to be kept, or in two halves.
+    4. In parts, in which nothing is repeated: around what is to be kept, or two halves. Of a whole
+       sentence such a search makes less (44.1 chrF on 30 lines of real text, two halves 45.9).
 
     Each is for what is still wrong, and counts if it leaves fewer faults. What was done is noted.
     """
@@ -213,12 +213,6 @@ def _free_words(text: str, placeholders: bool) -> dict[str, Iterator[str]]:
     return {"thing": names, "term": names, "number": numbers}
 
 
-def _without_repetition(
-    pipeline: Pipeline, sources: Sequence[Source], wrong: Sequence[Sequence[Fault]]
-) -> list[Candidates]:
-    return pipeline.again([(one.plain, one.prefix) for one in sources], **NO_REPETITION)
-
-
 def _in_parts(
     pipeline: Pipeline, sources: Sequence[Source], wrong: Sequence[Sequence[Fault]]
 ) -> list[Candidates]:
@@ -243,7 +237,6 @@ def _in_parts(
 LADDER: tuple[tuple[str, set[str], Rung], ...] = (
     ("with its terms", {"term"}, partial(_replaced, terms_stand=True)),
     ("with placeholders", {"thing", "number", "term"}, _replaced),
-    ("without repetition", {""}, _without_repetition),
     ("in parts", {"thing", "number", "term", ""}, _in_parts),
 )
 

@@ -97,22 +97,14 @@ def test_words_that_do_not_come_back_once_are_not_taken():
     assert best.text == "un {x}"
 
 
-def test_then_what_repeats_itself_is_searched_without_repetition():
-    search = Scripted({TEXT: [LOOP], "x": ["y"]}, {TEXT: ["un deux trois"]})
-    best, other = search.mended(TEXT, "x")
-    assert (best.text, other.text) == ("un deux trois", "y")
-    assert best.notes == ["repetition: translated again without repetition"]
-    assert other.notes == []
-    assert search.asked == [([TEXT], {"no_repeat_ngram": 3})]
-
-
-def test_then_come_the_halves():
+def test_what_repeats_itself_is_translated_in_halves_without_repetition():
     halves = {"one two,": ["un deux,"], "three four": ["trois quatre"]}
-    search = Scripted({TEXT: [LOOP]}, {TEXT: [""], **halves})
-    [best] = search.mended(TEXT)
-    assert best.text == "un deux, trois quatre"
+    search = Scripted({TEXT: [LOOP], "x": ["y"]}, halves)
+    best, other = search.mended(TEXT, "x")
+    assert (best.text, other.text) == ("un deux, trois quatre", "y")
     assert best.notes == ["repetition: translated again in parts"]
-    assert search.asked[1][0] == ["one two,", "three four"]
+    assert other.notes == []
+    assert search.asked == [(["one two,", "three four"], {"no_repeat_ngram": 3})]
 
 
 @pytest.mark.parametrize(
@@ -147,12 +139,12 @@ def test_there_are_no_parts_behind_a_prefix_or_within_a_limit(asked):
 
 
 def test_without_success_the_least_faulty_stays_and_that_is_said():
-    halves = {"one two,": [LOOP], "three four": [LOOP * 9]}
-    search = Scripted({TEXT: [LOOP + " long" * 30]}, {TEXT: [LOOP], **halves})
+    halves = {"one two,": [LOOP], "three four": ["trois"]}
+    search = Scripted({TEXT: [LOOP + " long" * 30]}, halves)
     [best] = search.mended(TEXT)
-    assert best.text == LOOP
+    assert best.text == f"{LOOP} trois"
     assert best.notes == [
-        "repetition and too long: translated again without repetition",
+        "repetition and too long: translated again in parts",
         "degenerate (repetition): nothing better was found",
     ]
 
@@ -199,10 +191,8 @@ def test_a_missing_term_stands_in_the_source_then_a_name_for_it_then_it_is_put_b
 def test_what_was_asked_to_be_short_is_not_too_short():
     long = "one two three four, five six seven eight"
     cut = Translation("un", -1.0, finished=False)
-    search = Scripted({}, {long: ["un deux trois"]})
-    for limited, notes in (
-        (True, []), (False, ["too short: translated again without repetition"])
-    ):  # fmt: skip
+    search = Scripted({}, {"one two three four,": ["un deux"], "five six seven eight": ["trois"]})
+    for limited, notes in ((True, []), (False, ["too short: translated again in parts"])):
         [[best, *_]] = mended(search, [source(long, limited=limited)], [[cut]])
         assert best.notes == notes
 
