@@ -2,19 +2,19 @@
 
 Its beam search is ours: the end mark counts into the length, an end counts among the N best
 candidates of a step only, and a sentence is done when N hypotheses have ended, before which ours
-stops only where nothing better can come. Four things differ:
+stops only where nothing better can come. Five things differ:
 
-- What rules forbid it takes away before the softmax, and we after it. Marks are always forbidden:
-  a trained model gives them next to nothing. Where another rule is at work (prefix, banned words,
-  repeated n-grams, a minimum length above one), the search may find another output than ours; its
-  score is that of the whole model, by forced decoding.
+- What rules forbid it takes away before the softmax, and we after it. Where a rule is at work
+  (prefix, banned words, repeated n-grams, a minimum length above one), the search may find another
+  output than ours; its score is that of the whole model, by forced decoding.
+- Marks are allowed, as trained models never say one; an output is cut off there.
 - What the limit of length cuts off takes the place of a hypothesis. So an output that did not end
   may be another than ours, which would have ended sooner.
 - It tells no probabilities of single tokens, so that `Hypothesis.token_log_probs` is empty:
   `score` gives them.
 - It draws samples from a generator of its own: `decode.seed` does not give them again.
 
-`BothEngines` has torch search where the first two can matter.
+`BothEngines` has torch search where the first three can matter.
 """
 
 from __future__ import annotations
@@ -103,8 +103,11 @@ class CTranslate2Engine:
         unsure: dict[int, list[Tokens]] = {}
         for row, (request, (least, most)) in enumerate(zip(requests, limits, strict=True)):
             ruled = config.no_repeat_ngram or least > 1 or request.prefix or request.banned
-            if ruled or any(len(output) > most for output, _ in found[row]):
-                unsure[row] = list(dict.fromkeys(output[:most] for output, _ in found[row]))
+            # What is empty goes, if there is anything else: to forbid it would change all scores.
+            found[row] = [one for one in found[row] if len(one[0]) > least] or found[row]
+            allowed = [_allowed(output, most) for output, _ in found[row]]
+            if ruled or allowed != [output for output, _ in found[row]]:
+                unsure[row] = list(dict.fromkeys(allowed))
         forced = iter(self.score([
             (requests[row].source, _without_end(output))
             for row, outputs in unsure.items() for output in outputs
@@ -194,10 +197,8 @@ class CTranslate2Engine:
             [self._tokens(one.prefix) for one in requests] if first.prefix else None,
             max_batch_size=max(1, min(config.batch_tokens // config.width, max(share, fewest))),
             batch_type="tokens",
-            suppress_sequences=[
-                self._tokens(sequence) for sequence in ([PAD], [BOS], *first.banned)
-            ],
-            min_decoding_length=least,
+            suppress_sequences=[self._tokens(sequence) for sequence in first.banned],
+            min_decoding_length=least if least > 1 else 0,
             max_decoding_length=most,
             max_input_length=0,  # no limit: else it would cut silently
             no_repeat_ngram_size=config.no_repeat_ngram,
@@ -233,6 +234,12 @@ class CTranslate2Engine:
 
     def _tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._target[i] for i in ids]
+
+
+def _allowed(output: Tokens, most: int) -> Tokens:
+    """An output up to its own limit, which is not that of others beside it, or to a mark."""
+    marks = (place for place, token in enumerate(output) if token in (PAD, BOS))
+    return output[: min(most, next(marks, most))]
 
 
 def _without_end(output: Tokens) -> Tokens:
