@@ -22,7 +22,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from seq2seq import __version__
-from seq2seq.bundle.card import model_card
+from seq2seq.bundle.card import files, model_card
 from seq2seq.bundle.config import (
     FORMAT,
     WEIGHTS,
@@ -69,7 +69,7 @@ class Bundle(Trained):
         Args:
             folder: of the bundle.
             dtype: of the weights in the file; None = as they are.
-            card: the README.md; None = `model_card`.
+            card: the README.md; None = `model_card`. Checksums of the files stand below it.
 
         Raises:
             RunError: the disk is full, or the folder cannot be written; a weight is too large
@@ -106,7 +106,7 @@ class Bundle(Trained):
         (folder / "config.json").write_text(text, encoding="utf-8")
         # The library makes the file readable for its owner alone; a bundle is made to be given.
         shutil.copymode(folder / "config.json", folder / WEIGHTS)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        (folder / "README.md").write_text(f"{card}\n{files(checksums)}", encoding="utf-8")
 
 
 def unique_weights(model: TranslationModel) -> dict[str, torch.Tensor]:

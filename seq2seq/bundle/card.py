@@ -31,6 +31,12 @@ def model_card(bundle: Bundle) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def files(checksums: Mapping[str, str]) -> str:
+    """The section of every card that names its files, as `sha256sum --check` reads them."""
+    lines = "\n".join(f"    {value}  {name}" for name, value in checksums.items())
+    return f"## Files\n\nSHA-256 of what this card is about:\n\n{lines}\n"
+
+
 def making(bundle: Bundle, version: str = __version__) -> list[str]:
     """Paragraphs of every card: title, sizes, how it was trained, by which version of this code."""
     made, sizes = bundle.training, bundle.model.config

@@ -37,10 +37,12 @@ class Trained:
     Attributes:
         training: what is known of its making: settings, step, scores.
         normalise: what is done to a source before the model reads it (`seq2seq/text.py`).
+        decode: the search settings it was validated with.
     """
 
     training: dict[str, Any]
     normalise: list[str]
+    decode: DecodeConfig
 
     @property
     def normalise_target(self) -> list[str]:

@@ -48,8 +48,7 @@ class Pipeline:
         return [found for block in blocks for found in self._block(block)]
 
     def _block(self, pieces: Sequence[tuple[str, str]]) -> list[Candidates]:
-        most = self.decode.max_extra if self.decode.max_ratio == 0 else None
-        read = [self._read(text, prefix, most, self.steps) for text, prefix in pieces]
+        read = [self._read(text, prefix, self.steps) for text, prefix in pieces]
         sources = [source for source, _ in read]
         found = self.search(sources, self.decode, self.terms, self.progress)
         if self.fallback:
@@ -61,26 +60,24 @@ class Pipeline:
             found = backwards(self.search.engine, self.steps[number], states, found)
         return [_different(own) for own in found]
 
-    def source(self, text: str, prefix: str, most: int | None) -> Source:
-        """What was read before, or a part of it: only what finds faults looks at it again."""
-        return self._read(text, prefix, most, [step for step in self.steps if step.checks])[0]
-
-    def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
+    def again(self, pieces: Sequence[tuple[str, str]], **changes: Any) -> list[Candidates]:
         """The translations of another search, with changes to its settings.
 
-        A source that something has made longer than the model's limit has none.
+        Args:
+            pieces: as they were read before, or made of that, with the prefixes of their
+                translations. One that has become longer than the model's limit has none.
         """
+        steps = [step for step in self.steps if step.checks]  # only these look at it again
+        sources = [self._read(text, prefix, steps)[0] for text, prefix in pieces]
+        fitting = [self.search.can_read(one.text) for one in sources]
+        short = [one for one, fits in zip(sources, fitting, strict=True) if fits]
         progress = self.progress
         shown = progress and (lambda _: progress(0))
         decode = dataclasses.replace(self.decode, **changes)
-        fitting = [self.search.can_read(one.text) for one in sources]
-        short = [one for one, fits in zip(sources, fitting, strict=True) if fits]
         found = iter(self.search(short, decode, self.terms, shown) if short else [])
         return [next(found) if fits else [] for fits in fitting]
 
-    def _read(
-        self, text: str, prefix: str, most: int | None, steps: Sequence[Step]
-    ) -> tuple[Source, list[Any]]:
+    def _read(self, text: str, prefix: str, steps: Sequence[Step]) -> tuple[Source, list[Any]]:
         """What the model reads of a sentence, and what the steps have to know of it."""
         states, plain = [], text
         for step in steps:
@@ -90,7 +87,7 @@ class Pipeline:
                 plain = text
         each = zip(steps, states, strict=True)
         checks = [(step, state) for step, state in each if step.checks]
-        return Source(text, plain, prefix, most, checks), states
+        return Source(text, plain, prefix, self.decode.max_ratio == 0, checks), states
 
 
 def backwards(

@@ -12,9 +12,11 @@ from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request, output_limits
 from seq2seq.errors import UserError
 from seq2seq.inference.engines import Engine, Progress
-from seq2seq.inference.text.fallback import NO_ROOM, Candidates, Source
+from seq2seq.inference.text.fallback import Candidates, Source
 from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.translation import PairScore, Translation
+
+NO_ROOM = "no room for the prefix"
 
 
 class TextSearch:

@@ -134,7 +134,10 @@ class Translator:
         if path is None:
             path = shipped_model() or GENERAL  # whose absence is told as that of any model
         paths = [path] if isinstance(path, str | Path) else list(path)
-        return cls(*load_engine(paths, device, engine, precision, cuda_graphs))
+        runs, vocabularies, made = load_engine(paths, device, engine, precision, cuda_graphs)
+        return cls(
+            runs, vocabularies, made.decode, made.normalise, made.normalise_target, made.languages
+        )
 
     def translate(
         self,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from seq2seq.bundle.config import Trained
 from seq2seq.bundle.find import is_exported
 from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
@@ -55,10 +56,10 @@ class Engine(Protocol):
 
 
 class BothEngines:
-    """CTranslate2, and torch where it would find something else: where a rule takes words away.
+    """CTranslate2, and torch where it may find something else: by a rule, or at the limit.
 
-    CTranslate2 takes them away before the softmax, torch after it. Such searches are rare: of what
-    was degenerate. Torch is loaded when the first of them comes.
+    See `ctranslate2.py`. Both are rare: what was degenerate, and what does not end. Torch is
+    loaded when the first of them comes.
     """
 
     def __init__(self, quick: Engine, exact: Callable[[], Engine]):
@@ -68,8 +69,19 @@ class BothEngines:
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        ruled = config.no_repeat_ngram or any(one.prefix or one.banned for one in requests)
-        return (self._exact() if ruled else self._quick).search(requests, config, progress)
+        if config.no_repeat_ngram or any(one.prefix or one.banned for one in requests):
+            return self._exact().search(requests, config, progress)
+        found = self._quick.search(requests, config, progress)
+        unended = [
+            row
+            for row, own in enumerate(found)
+            if sum(one.finished for one in own) < config.n_best
+        ]
+        if unended:
+            again = self._exact().search([requests[row] for row in unended], config)
+            for row, own in zip(unended, again, strict=True):
+                found[row] = own
+        return found
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
         return self._quick.score(pairs)
@@ -78,15 +90,7 @@ class BothEngines:
         return self._quick.attention(pairs)
 
 
-class Loaded(NamedTuple):
-    """The parts of a translator; see its arguments."""
-
-    engine: Engine
-    vocabularies: Vocabularies
-    decode: DecodeConfig
-    normalise: list[str]
-    normalise_target: list[str]
-    languages: tuple[str, str]
+Loaded = tuple[Engine, Vocabularies, Trained]  # how it was trained is told by the first of several
 
 
 def load_engine(
@@ -101,9 +105,9 @@ def load_engine(
     if name == "auto":
         name, _ = choose_engine(paths, device, precision, ["CUDA graphs"] * cuda_graphs)
         if name == "ctranslate2" and not is_exported(Path(paths[0])):
-            quick = load_engine(paths, device, name, precision, cuda_graphs)
-            return quick._replace(engine=BothEngines(quick.engine, lambda: load_engine(
-                paths, "cpu", "torch", "float32", cuda_graphs).engine))  # fmt: skip
+            quick, vocabularies, made = load_engine(paths, device, name, precision, cuda_graphs)
+            exact = partial(load_engine, paths, "cpu", "torch", "float32", cuda_graphs)
+            return BothEngines(quick, lambda: exact()[0]), vocabularies, made
     if name == "ctranslate2":
         from seq2seq.inference.engines import ctranslate2
 

@@ -2,23 +2,26 @@
 
 Its beam search is ours: the end mark counts into the length, an end counts among the N best
 candidates of a step only, and a sentence is done when N hypotheses have ended, before which ours
-stops only where nothing better can come. Three things differ:
+stops only where nothing better can come. Five things differ:
 
-- What rules forbid it takes away before the softmax, and we after it. Hence marks are allowed at
-  first, and a sentence is searched again in the rare case that one was taken. Where another rule
-  is at work (prefix, banned words, repeated n-grams, a minimum length), the search may find
-  another output than ours; its score is always the whole model's, by forced decoding.
+- What rules forbid it takes away before the softmax, and we after it. Where a rule is at work
+  (prefix, banned words, repeated n-grams, a minimum length above one), the search may find another
+  output than ours; its score is that of the whole model, by forced decoding.
+- Marks are allowed, as trained models never say one; an output is cut off there.
+- What the limit of length cuts off takes the place of a hypothesis. So an output that did not end
+  may be another than ours, which would have ended sooner.
 - It tells no probabilities of single tokens, so that `Hypothesis.token_log_probs` is empty:
   `score` gives them.
 - It draws samples from a generator of its own: `decode.seed` does not give them again.
+
+`BothEngines` has torch search where the first three can matter.
 """
 
 from __future__ import annotations
 
-import math
 import os
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +34,23 @@ from seq2seq.cores import usable_cores
 from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
-from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.request import IdPair, Request, check_requests, output_limits
-from seq2seq.errors import BundleError, UserError
-from seq2seq.inference.engines import Loaded, Progress, device_number
-from seq2seq.inference.engines.ctranslate2_tasks import (
-    Output,
-    Task,
-    batches,
-    ended,
-    hypotheses,
-    length_exponent,
-    refuse_unknown,
-    without_end,
+from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
+from seq2seq.decoding.request import (
+    IdPair,
+    OutputLimits,
+    Request,
+    check_requests,
+    output_limits,
 )
+from seq2seq.errors import BundleError, ConfigError, UserError
+from seq2seq.inference.engines import Loaded, Progress, device_number
 
-LARGE = 30.0  # decimal exponent of what a score may be multiplied by; 32 bits hold 38
+Tokens = tuple[int, ...]
+Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
+
+NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
+BATCHES_PER_WORKER = 4  # at least, lest all wait for the one that has the longest sentences, ...
+FEWEST_ROWS = 64  # ... but of so many hypotheses: in smaller ones each takes longer
 BATCH_TOKENS = 8192  # source positions that are scored at once
 BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
 
@@ -95,16 +99,20 @@ class CTranslate2Engine:
             for request in requests
         ]
         check_requests(requests, [most for _, most in limits])
-        tasks = [Task(one, *limit) for one, limit in zip(requests, limits, strict=True)]
-        found, unsure = self._found(tasks, config, progress)
-        pairs = [
-            (tasks[row].request.source, without_end(output))
-            for row in unsure
-            for output, _ in found[row]
-        ]
-        forced = iter(self.score(pairs))
-        for row in unsure:
-            outputs = [output for output, _ in found[row]]
+        found = self._translated(requests, limits, config, progress)
+        unsure: dict[int, list[Tokens]] = {}
+        for row, (request, (least, most)) in enumerate(zip(requests, limits, strict=True)):
+            ruled = config.no_repeat_ngram or least > 1 or request.prefix or request.banned
+            # What is empty goes, if there is anything else: to forbid it would change all scores.
+            found[row] = [one for one in found[row] if len(one[0]) > least] or found[row]
+            allowed = [_allowed(output, most) for output, _ in found[row]]
+            if ruled or allowed != [output for output, _ in found[row]]:
+                unsure[row] = list(dict.fromkeys(allowed))
+        forced = iter(self.score([
+            (requests[row].source, _without_end(output))
+            for row, outputs in unsure.items() for output in outputs
+        ]))  # fmt: skip
+        for row, outputs in unsure.items():
             found[row] = [(output, sum(next(forced)[: len(output)])) for output in outputs]
         return [hypotheses(outputs, config) for outputs in found]
 
@@ -146,99 +154,55 @@ class CTranslate2Engine:
                 results[row] = np.array(future.result().attention[0])[: lengths[row, 1]]
         return results
 
-    def _found(
-        self, tasks: Sequence[Task], config: DecodeConfig, progress: Progress
-    ) -> tuple[list[list[Output]], list[int]]:
-        """What was found for each sentence, and where rules have changed the probabilities."""
-        penalty = length_exponent(config)
-        found = self._translated(tasks, config, penalty, progress=progress)
-        unfit = [row for row, task in enumerate(tasks) if not task.fits(found[row])]
-        again = self._translated([tasks[row] for row in unfit], config, penalty, True, own=True)
-        for row, outputs in zip(unfit, again, strict=True):
-            found[row] = outputs
-        if config.strategy == "beam" and config.beam > 1:
-            self._add_ended(found, tasks, config, unfit)
-        ruled = config.no_repeat_ngram > 0
-        return found, [row for row, one in enumerate(tasks) if ruled or one.ruled or row in unfit]
-
-    def _add_ended(
-        self,
-        found: list[list[Output]],
-        tasks: Sequence[Task],
-        config: DecodeConfig,
-        strict_rows: Sequence[int],
-    ) -> None:
-        """Add what has ended, where what the limit cut off may have taken its place.
-
-        The former is shorter, and a penalty can put short hypotheses first. The search goes on to
-        twice the limit, as far as the model has positions, lest what ends in the last step compete
-        with what it cuts off; at the model's own limit it still does. What the rules forbid can
-        be among what ended, such as an empty output, and is left out.
-        """
-        cut = [row for row, outputs in enumerate(found) if not all(ended(o) for o, _ in outputs)]
-        for strict in (False, True):
-            rows = [row for row in cut if (row in strict_rows) == strict]
-            chosen = [
-                replace(task, most=min(2 * task.most, self.max_length))
-                for task in (tasks[row] for row in rows)
-            ]
-            penalty = -LARGE / math.log10(1 + max((task.most for task in chosen), default=1))
-            again = self._translated(chosen, config, penalty, strict)
-            for row, outputs in zip(rows, again, strict=True):
-                fitting = [output for output in outputs if tasks[row].fits([output])]
-                # The scores of the first search win: the penalty made these less exact.
-                found[row] = list(dict([*fitting, *found[row]]).items())
-
     def _translated(
         self,
-        tasks: Sequence[Task],
+        requests: Sequence[Request],
+        limits: Sequence[OutputLimits],
         config: DecodeConfig,
-        penalty: float,
-        strict: bool = False,
-        own: bool = False,
-        progress: Progress = None,
+        progress: Progress,
     ) -> list[list[Output]]:
-        """The hypotheses of each sentence; several batches are computed at the same time.
+        """The outputs for each sentence, those of equal rules together.
 
-        The limit of a sentence is the largest of its batch; with `own`, its own.
+        The limit of a sentence is the largest of these.
         """
-        found: list[list[Output]] = [[] for _ in tasks]
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for row, request in enumerate(requests):
+            banned = tuple(map(tuple, request.banned))
+            # Beside sentences with a prefix, one without could not end at once.
+            groups[limits[row].fewest, bool(request.prefix), banned].append(row)
         started = [
-            (rows, self._start([tasks[row] for row in rows], config, penalty, strict))
-            for rows in batches(tasks, config, own, self._workers)
-        ]
+            (rows, self._start([requests[row] for row in rows], least,
+                               max(limits[row].most for row in rows), config))
+            for (least, *_), rows in groups.items()
+        ]  # fmt: skip
+        found: list[list[Output]] = [[] for _ in requests]
         for rows, futures in started:
             for row, future in zip(rows, futures, strict=True):
-                found[row] = self._outputs(future, penalty)
-            if progress is not None:
-                progress(len(rows))
+                found[row] = self._outputs(future, config)
+                if progress is not None:
+                    progress(1)
         return found
 
     def _start(
-        self,
-        batch: Sequence[Task],
-        config: DecodeConfig,
-        penalty: float,
-        strict: bool = False,
+        self, requests: Sequence[Request], least: int, most: int, config: DecodeConfig
     ) -> list[Any]:
-        """Have sentences of equal rules translated in the background.
-
-        Args:
-            penalty: the exponent of its length penalty.
-            strict: no mark can come; the other probabilities are raised in its stead.
-        """
-        first = batch[0]
-        banned = [*first.request.banned, *([[PAD], [BOS]] if strict else [])]
-        prefixes = [self._tokens(task.request.prefix) for task in batch]
+        """Have sentences of equal rules translated in the background, sorted and in batches."""
+        first = requests[0]
+        sources = [self._source_tokens(one.source) for one in requests]
+        share = sum(map(len, sources)) // (self._workers * BATCHES_PER_WORKER)
+        rows = min(FEWEST_ROWS // config.width, -(-len(sources) // self._workers))
+        fewest = rows * max(map(len, sources))
         futures: list[Any] = self._model.translate_batch(
-            [self._source_tokens(task.request.source) for task in batch],
-            prefixes if first.request.prefix else None,
-            suppress_sequences=[self._tokens(sequence) for sequence in banned],
-            min_decoding_length=first.least if strict or first.least > 1 else 0,
-            max_decoding_length=max(task.most for task in batch),
+            sources,
+            [self._tokens(one.prefix) for one in requests] if first.prefix else None,
+            max_batch_size=max(1, min(config.batch_tokens // config.width, max(share, fewest))),
+            batch_type="tokens",
+            suppress_sequences=[self._tokens(sequence) for sequence in first.banned],
+            min_decoding_length=least if least > 1 else 0,
+            max_decoding_length=most,
             max_input_length=0,  # no limit: else it would cut silently
             no_repeat_ngram_size=config.no_repeat_ngram,
-            length_penalty=penalty,
+            length_penalty=length_exponent(config),
             return_scores=True,
             return_end_token=True,
             asynchronous=True,
@@ -258,9 +222,9 @@ class CTranslate2Engine:
             "sampling_temperature": config.temperature,
         }
 
-    def _outputs(self, future: Any, penalty: float) -> list[Output]:
-        """The hypotheses of a search that was started with a length penalty."""
-        result = future.result()
+    def _outputs(self, future: Any, config: DecodeConfig) -> list[Output]:
+        """What a search found for a sentence, with its log probabilities."""
+        result, penalty = future.result(), length_exponent(config)
         outputs = [tuple(self._ids[name] for name in names) for names in result.hypotheses]
         scored = zip(outputs, result.scores, strict=True)
         return [(output, score * len(output) ** penalty) for output, score in scored]
@@ -270,6 +234,61 @@ class CTranslate2Engine:
 
     def _tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._target[i] for i in ids]
+
+
+def _allowed(output: Tokens, most: int) -> Tokens:
+    """An output up to its own limit, which is not that of others beside it, or to a mark."""
+    marks = (place for place, token in enumerate(output) if token in (PAD, BOS))
+    return output[: min(most, next(marks, most))]
+
+
+def _without_end(output: Tokens) -> Tokens:
+    return output[:-1] if output[-1:] == (EOS,) else output
+
+
+def hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis]:
+    """From what was found for a sentence, best first."""
+    all_of_them = [
+        Hypothesis(
+            list(_without_end(output)),
+            log_prob,
+            log_prob / length_divisor(len(output), config),
+            output[-1:] == (EOS,),
+        )
+        for output, log_prob in found
+    ]
+    all_of_them.sort(key=lambda one: -one.score)
+    if config.strategy != "beam":
+        return all_of_them
+    # What the limit cut off is better than nothing only.
+    finished = [one for one in all_of_them if one.finished] or all_of_them[:1]
+    return finished
+
+
+def length_exponent(config: DecodeConfig) -> float:
+    """Its score is log probability / length ** penalty, as ours with `average`.
+
+    We rank by our own formula what has ended; its score decides only which are the N best of
+    more than N that did, and when it may stop.
+    """
+    return max(NO_PENALTY, config.length_penalty * (config.length_norm != "none"))
+
+
+def refuse_unknown(config: DecodeConfig) -> None:
+    """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
+    sampled = config.strategy != "beam"
+    lacking = {
+        f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
+        # Its own is applied to scores before the softmax.
+        f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
+    }
+    problems = [
+        f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"
+        for name, asked in lacking.items()
+        if asked
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _load(folder: Path, device: str, precision: str) -> Any:
@@ -311,15 +330,7 @@ def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
         )
     choose_device(device, precision)  # a mistake is told before anything is converted
     engine = CTranslate2Engine(exported(Path(paths[0])), device, precision)
-    first = engine.bundle
-    return Loaded(
-        engine,
-        engine.vocabularies,
-        first.decode,
-        first.normalise,
-        first.normalise_target,
-        first.languages,
-    )
+    return engine, engine.vocabularies, engine.bundle
 
 
 def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:

@@ -94,16 +94,10 @@ def load(
     choose_precision(precision, chosen)  # a mistake is told before anything is read
     bundles = [load_bundle(one, chosen) for one in paths]
     require_same_language(list(zip(map(str, paths), bundles, strict=True)))
-    first = bundles[0]
     models = [prepared(one.model, precision) for one in bundles]
-    return Loaded(
-        TorchEngine(models, first.length_ratio, [one.alignment for one in bundles], cuda_graphs),
-        first.vocabularies,
-        first.decode,
-        first.normalise,
-        first.normalise_target,
-        first.languages,
-    )
+    heads = [one.alignment for one in bundles]
+    engine = TorchEngine(models, bundles[0].length_ratio, heads, cuda_graphs)
+    return engine, bundles[0].vocabularies, bundles[0]
 
 
 def choose_device(name: str = "auto") -> torch.device:

@@ -302,12 +302,9 @@ class Placeholders(Step):
         return result.with_text(text)
 
     def faults(self, result: Translation, state: list[Item]) -> list[Fault]:
-        return self.kept(lost(state, result.text))
-
-    def kept(self, state: list[Item]) -> list[Fault]:
         return [
             Fault(item.text, "number" if item.is_number else "thing", item.french, item.span)
-            for item in state
+            for item in lost(state, result.text)
         ]
 
 

@@ -78,10 +78,6 @@ class Step:
         """What a result of the search lost, or did wrong; another search may do better."""
         return []
 
-    def kept(self, state: Any) -> list[Fault]:
-        """All that a translation could lose, from left to right."""
-        return []
-
 
 class Normalisation(Step):
     """Makes of a sentence what the model reads."""

@@ -76,16 +76,12 @@ class Terminology(Step):
         return text, terms
 
     def faults(self, result: Translation, state: list[Fault]) -> list[Fault]:
-        """The terms that a translation lacks, each once."""
-        missing = {
-            term.wanted: term
-            for term in reversed(state)
+        """The terms that a translation lacks."""
+        return [
+            term
+            for term in state
             if not re.search(_whole(term.wanted), result.text, re.IGNORECASE)
-        }
-        return list(missing.values())[::-1]
-
-    def kept(self, state: list[Fault]) -> list[Fault]:
-        return state
+        ]
 
     def terms(self, source: str) -> list[tuple[Span, str]]:
         """Where a source has terms, the longest of those that overlap, and their targets."""

@@ -217,7 +217,7 @@ def test_weights_that_16_bits_cannot_hold_are_refused_and_nothing_is_lost(vocabu
 
 def test_a_card_may_be_given(vocabularies, folder):
     make(vocabularies).save(folder, card="# Mine\n")
-    assert (folder / "README.md").read_text() == "# Mine\n"
+    assert (folder / "README.md").read_text().startswith("# Mine\n\n## Files\n")
 
 
 def test_a_bundle_holds_its_four_files_and_no_pickle(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict
 
 import pytest
@@ -64,3 +65,11 @@ def test_a_card_of_a_bundle_that_knows_nothing_says_so():
     assert "unknown data" in card
     assert "- not known" in card
     assert "Recipe" not in card
+
+
+def test_a_card_has_the_checksums_of_its_files(tmp_path):
+    tiny_bundle().save(tmp_path / "bundle")
+    card = (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
+    for name in ("model.safetensors", "tokenizer.json"):
+        value = hashlib.sha256((tmp_path / "bundle" / name).read_bytes()).hexdigest()
+        assert f"    {value}  {name}\n" in card

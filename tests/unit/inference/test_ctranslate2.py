@@ -12,7 +12,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ from seq2seq.config import DecodeConfig, RecurrentConfig, TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.decoding.request import Request
+from seq2seq.decoding.request import Request, output_limits
 from seq2seq.errors import BundleError, ConfigError, RunError, UserError
 from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.translator import Translator
@@ -39,12 +38,12 @@ from seq2seq.bundle.ctranslate2 import exported  # noqa: E402
 from seq2seq.bundle.ctranslate2_export import export  # noqa: E402
 from seq2seq.cli.export import main  # noqa: E402
 from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
-from seq2seq.inference.engines import choose_engine, ctranslate2_tasks  # noqa: E402
+from seq2seq.inference.engines import BothEngines, choose_engine  # noqa: E402
 from seq2seq.inference.engines import ctranslate2 as ctranslate2_engine  # noqa: E402
 from seq2seq.inference.engines.ctranslate2 import CTranslate2Engine  # noqa: E402
 
 BYTES = 259  # tokens of a vocabulary of bytes
-DECODE = DecodeConfig(beam=3, n_best=3, min_length=0, max_ratio=1.0, max_extra=6)
+DECODE = DecodeConfig(beam=3, n_best=3, min_length=0, max_ratio=0.0, max_extra=14)
 KINDS = {
     "norm": ("pre", "post"),
     "activation": ("relu", "gelu", "swiglu"),
@@ -138,9 +137,16 @@ def outputs(results) -> list[list[tuple[list[int], bool]]]:
 def assert_same(ours, theirs, config: DecodeConfig = DECODE) -> None:
     """The same tokens in the same order, with the same scores and probabilities.
 
-    Both give what came for free too, beyond what was asked for, and ours may stop earlier.
+    Both give what came for free too, beyond what was asked for, and ours may stop earlier. Where
+    the limit cut a hypothesis off, CTranslate2 may have lost another for it.
     """
-    ours, theirs = ([found[: config.n_best] for found in each] for each in (ours, theirs))
+    whole = [
+        (a[: config.n_best], b[: config.n_best])
+        for a, b in zip(ours, theirs, strict=True)
+        if not a[0].finished or (b[0].finished and len(b) == config.beam)
+    ]
+    assert 2 * len(whole) > len(ours)
+    ours, theirs = zip(*whole, strict=True)
     assert outputs(ours) == outputs(theirs)
     for a, b in zip(itertools.chain(*ours), itertools.chain(*theirs), strict=True):
         assert b.score == pytest.approx(a.score, abs=1e-4, rel=1e-5)
@@ -205,8 +211,6 @@ def test_two_vocabularies_of_different_sizes(tmp_path):
         {"length_penalty": 1.5, "beam": 6},
         {"length_norm": "gnmt", "length_penalty": 0.6, "n_best": 1},
         {"batch_tokens": 1},
-        {"max_ratio": 0.5, "max_extra": 3, "beam": 2, "n_best": 1},
-        {"max_ratio": 0.5, "max_extra": 3, "min_length": 1},
     ],
     ids=str,
 )
@@ -216,51 +220,70 @@ def test_outputs_are_ours_for_each_setting_of_the_search(pair, changes):
     assert_same(ours, theirs, config)
 
 
-def test_what_ends_in_the_last_step_is_found_beside_what_it_cuts_off(tmp_path):
+@pytest.mark.parametrize("n_best", [1, 3])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"max_ratio": 0.0, "max_extra": 2, "min_length": 1},
+        {"max_ratio": 0.0, "max_extra": 4},
+        {"max_ratio": 0.5, "max_extra": 3},
+    ],
+    ids=str,
+)
+def test_torch_searches_again_what_the_limit_cut_off(limit, n_best, tmp_path):
+    """What ended is found beside what the limit cuts off, and nothing empty takes its place."""
     ours, theirs = engines(talkative(7, ending=2.5, positions="learned"), tmp_path)
-    config = replace(DECODE, beam=4, n_best=4, max_ratio=0.0, max_extra=3)
-    results = ours.search(requests(40), config)
-    assert_same(results, theirs.search(requests(40), config), config)
-    lengths = [len(one.tokens) for found in results for one in found if one.finished]
-    assert max(lengths) == config.max_extra - 1  # and the end mark
+    config = replace(DECODE, beam=4, n_best=n_best, **limit)
+    expected = [own[:n_best] for own in ours.search(requests(40), config)]
+    both = BothEngines(theirs, lambda: ours).search(requests(40), config)
+    assert outputs([own[:n_best] for own in both]) == outputs(expected)
+    assert not all(one.finished for [one, *_] in theirs.search(requests(40), config))
 
 
-@pytest.mark.parametrize("workers", [1, 2, 16])
-@pytest.mark.parametrize("changes", [{}, {"beam": 1, "n_best": 1}, {"batch_tokens": 60}], ids=str)
-def test_batches_hold_each_sentence_once_within_the_budget(changes, workers):
-    config = replace(DECODE, **changes)
-    asked = requests(40, seed=1)
-    asked += [replace(request, prefix=(5,)) for request in requests(3)]
-    tasks = [ctranslate2_tasks.Task(request, 0, 9) for request in asked]
-    batches = list(ctranslate2_tasks.batches(tasks, config, False, workers))
-    assert sorted(row for rows in batches for row in rows) == list(range(43))
-    for rows in batches:
-        assert len({tasks[row].request.prefix for row in rows}) == 1
-        lengths = [len(tasks[row].request.source) + 1 for row in rows]
-        assert len(rows) == 1 or len(rows) * max(lengths) * config.width <= config.batch_tokens
-
-@pytest.mark.parametrize("workers", [1, 2, 3, 16])
-@pytest.mark.parametrize("count", [1, 7, 40, 129, 257, 1000])
-@pytest.mark.parametrize("beam", [1, 4])
-def test_workers_get_equal_shares(beam, count, workers):
-    config = replace(DECODE, beam=beam, n_best=1)
-    tasks = [ctranslate2_tasks.Task(Request([5, 6, 7]), 0, 9) for _ in range(count)]
-    batches = list(ctranslate2_tasks.batches(tasks, config, False, workers))
-    shares = [0] * workers
-    for rows in batches:  # whoever is free takes the next
-        shares[shares.index(min(shares))] += len(rows)
-    rounds = -(-len(batches) // workers)
-    assert max(shares) <= -(-count // workers) + rounds
-    assert rounds <= 1 + ctranslate2_tasks.BATCHES_PER_WORKER  # and few, which are faster
+def test_an_output_is_no_longer_than_its_own_limit(pair):
+    """Among sentences that have more room, too; its score is that of the whole model."""
+    ours, theirs = pair
+    config = replace(DECODE, max_ratio=0.5, max_extra=1)
+    for request, found in zip(requests(40), theirs.search(requests(40), config), strict=True):
+        most = output_limits(len(request.source) + 1, config, 99, 1.2).most
+        for one in found:
+            assert len(one.tokens) + one.finished <= most
+            assert one.finished or len(one.tokens) == most
+            assert one.log_prob == pytest.approx(forced(ours, request, one), abs=1e-3)
 
 
-def test_no_empty_output_takes_the_place_of_what_the_limit_cut_off(tmp_path):
-    ours, theirs = engines(talkative(1, positions="learned"), tmp_path)
-    config = replace(DECODE, beam=4, n_best=1, min_length=1, max_ratio=0.0, max_extra=2)
-    results = ours.search(requests(40), config)
-    assert_same(results, found := theirs.search(requests(40), config), config)
-    assert any(not one.finished for [one, *_] in found)
-    assert all(one.tokens for [one, *_] in found)
+@pytest.mark.parametrize(
+    ("changes", "workers", "tokens"),
+    [
+        ({}, 1, 252),  # 64 hypotheses at once, which are quicker together
+        ({}, 16, 24),  # and something for each worker
+        ({"batch_tokens": 60}, 2, 20),
+        ({"batch_tokens": 1}, 2, 1),
+        ({"beam": 64, "n_best": 1}, 1, 52),  # a batch for each worker, four times
+        ({"beam": 64, "n_best": 1}, 2, 26),
+    ],
+    ids=str,
+)
+def test_batches_keep_to_the_budget_and_give_each_worker_its_share(
+    pair, monkeypatch, changes, workers, tokens
+):
+    _, theirs = pair
+    asked: list[int] = []
+
+    class Recording:
+        score_batch = theirs._model.score_batch
+
+        def translate_batch(self, *given, max_batch_size, **options):
+            asked.append(max_batch_size)
+            return real.translate_batch(*given, max_batch_size=max_batch_size, **options)
+
+    real = theirs._model
+    monkeypatch.setattr(theirs, "_model", Recording())
+    monkeypatch.setattr(theirs, "_workers", workers)
+    wanted = requests(30) + [replace(one, prefix=(5,)) for one in requests(3)]
+    found = theirs.search(wanted, replace(DECODE, **changes))
+    assert all(found)
+    assert (len(asked), asked[0]) == (2, tokens)
 
 
 def test_large_vocabularies_are_scored_in_small_batches(pair, monkeypatch):
@@ -326,15 +349,9 @@ def test_marks_are_never_said_even_by_a_model_that_wants_to(tmp_path):
     model = talkative()
     with torch.no_grad():
         model.output.weight[[PAD, BOS], 0] = 1.0
-    ours, theirs = engines(model, tmp_path)
-    tasks = [SimpleNamespace(request=request, least=0, most=15) for request in requests()]
-    futures = theirs._start(tasks, DECODE, 1.0)  # what it would say without the second try
-    said = {name for future in futures for names in future.result().hypotheses for name in names}
-    assert {"<pad>", "<s>"} & said
-    for request, found in zip(requests(), theirs.search(requests(), DECODE), strict=True):
-        for one in found:
-            assert not {PAD, BOS, EOS} & set(one.tokens)
-            assert one.log_prob == pytest.approx(forced(ours, request, one), abs=1e-3)
+    _, theirs = engines(model, tmp_path)
+    for found in theirs.search(requests(), DECODE):
+        assert all({PAD, BOS, EOS}.isdisjoint(one.tokens) for one in found)
 
 
 def test_rules_hold_and_scores_are_of_the_whole_model(pair):

@@ -27,8 +27,8 @@ TEXT = "one two, three four"
 CHECKS = [Placeholders(), Degeneration()]
 
 
-def source(text: str, prefix: str = "", most: int | None = None) -> Source:
-    return Source(text, text, prefix, most, [(step, step.before(text)[1]) for step in CHECKS])
+def source(text: str, prefix: str = "", limited: bool = False) -> Source:
+    return Source(text, text, prefix, limited, [(step, step.before(text)[1]) for step in CHECKS])
 
 
 class Scripted:
@@ -41,17 +41,15 @@ class Scripted:
         self.plain, self.restrained = plain, restrained
         self.asked: list[tuple[list[str], dict[str, Any]]] = []
 
-    def source(self, text: str, prefix: str, most: int | None) -> Source:
-        return source(text, prefix, most)
-
-    def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-        self.asked.append(([source.text for source in sources], changes))
+    def again(self, pieces: Sequence[tuple[str, str]], **changes: Any) -> list[Candidates]:
+        if texts := [text for text, _ in pieces]:
+            self.asked.append((texts, changes))
         answers = self.restrained if changes else self.plain
-        return [[Translation(text, -1.0) for text in answers[one.text]] for one in sources]
+        return [[Translation(text, -1.0) for text in answers[one]] for one in texts]
 
     def mended(self, *texts: str, placeholders: bool = False) -> list[Translation]:
         sources = [source(text) for text in texts]
-        found = self.again(sources)
+        found = self.again([(text, "") for text in texts])
         self.asked.clear()
         self.placeholders = placeholders
         return [candidates[0] for candidates in mended(self, sources, found)]
@@ -99,22 +97,14 @@ def test_words_that_do_not_come_back_once_are_not_taken():
     assert best.text == "un {x}"
 
 
-def test_then_what_repeats_itself_is_searched_without_repetition():
-    search = Scripted({TEXT: [LOOP], "x": ["y"]}, {TEXT: ["un deux trois"]})
-    best, other = search.mended(TEXT, "x")
-    assert (best.text, other.text) == ("un deux trois", "y")
-    assert best.notes == ["repetition: translated again without repetition"]
-    assert other.notes == []
-    assert search.asked == [([TEXT], {"no_repeat_ngram": 3})]
-
-
-def test_then_come_the_halves():
+def test_what_repeats_itself_is_translated_in_halves_without_repetition():
     halves = {"one two,": ["un deux,"], "three four": ["trois quatre"]}
-    search = Scripted({TEXT: [LOOP]}, {TEXT: [""], **halves})
-    [best] = search.mended(TEXT)
-    assert best.text == "un deux, trois quatre"
+    search = Scripted({TEXT: [LOOP], "x": ["y"]}, halves)
+    best, other = search.mended(TEXT, "x")
+    assert (best.text, other.text) == ("un deux, trois quatre", "y")
     assert best.notes == ["repetition: translated again in parts"]
-    assert search.asked[1][0] == ["one two,", "three four"]
+    assert other.notes == []
+    assert search.asked == [(["one two,", "three four"], {"no_repeat_ngram": 3})]
 
 
 @pytest.mark.parametrize(
@@ -129,8 +119,8 @@ def test_then_come_the_halves():
 )
 def test_at_last_a_sentence_is_translated_around_what_gets_lost(text, target):
     class Shouting(Scripted):
-        def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-            words = [[w.upper() for w in re.findall(r"\b[a-z]+\b", one.text)] for one in sources]
+        def again(self, pieces: Sequence[tuple[str, str]], **changes: Any) -> list[Candidates]:
+            words = [[w.upper() for w in re.findall(r"\b[a-z]+\b", text)] for text, _ in pieces]
             return [[Translation(" ".join(own) + ".", -1.0)] for own in words]
 
     one = source(text)
@@ -140,28 +130,21 @@ def test_at_last_a_sentence_is_translated_around_what_gets_lost(text, target):
     assert best.notes[0].endswith("translated again in parts")
 
 
-def test_a_prefix_stays_with_the_first_part():
-    asked: list[Source] = []
-
-    class Noting(Scripted):
-        def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-            asked.extend(sources)
-            return [[Translation("X", -1.0)] for _ in sources]
-
-    search = Noting({}, {})
-    mended(search, [source("a {name} b", prefix="UN")], [[Translation("X", -1.0)]])
-    assert [(each.text, each.prefix) for each in asked][1:] == [("a", "UN"), ("b", "")]
-    [[best]] = mended(search, [source("{name} b", prefix="X")], [[Translation("X", -1.0)]])
-    assert best.text == "X"  # in parts, the name would stand before the prefix
+@pytest.mark.parametrize("asked", [{"prefix": "UN"}, {"limited": True}], ids=str)
+def test_there_are_no_parts_behind_a_prefix_or_within_a_limit(asked):
+    """In parts, {name} would stand before the prefix, and each part would have all the room."""
+    search = Scripted({"Martin b": ["UN"]}, {"b": ["B"]})
+    [[best]] = mended(search, [source("{name} b", **asked)], [[Translation("UN", -1.0)]])
+    assert (best.text, best.notes) == ("UN", ["lost: {name}"])
 
 
 def test_without_success_the_least_faulty_stays_and_that_is_said():
-    halves = {"one two,": [LOOP], "three four": [LOOP * 9]}
-    search = Scripted({TEXT: [LOOP + " long" * 30]}, {TEXT: [LOOP], **halves})
+    halves = {"one two,": [LOOP], "three four": ["trois"]}
+    search = Scripted({TEXT: [LOOP + " long" * 30]}, halves)
     [best] = search.mended(TEXT)
-    assert best.text == LOOP
+    assert best.text == f"{LOOP} trois"
     assert best.notes == [
-        "repetition and too long: translated again without repetition",
+        "repetition and too long: translated again in parts",
         "degenerate (repetition): nothing better was found",
     ]
 
@@ -180,9 +163,8 @@ class Wanted(Degeneration):
     """Asks for a term for each house of a source."""
 
     def faults(self, result: Translation, state: str) -> list[Fault]:
-        return [] if "demeure" in result.text else self.kept(state)
-
-    def kept(self, state: str) -> list[Fault]:
+        if "demeure" in result.text:
+            return []
         places = [match.span() for match in re.finditer("house", state)]
         return [Fault("the term", "term", "demeure", place) for place in places]
 
@@ -209,32 +191,10 @@ def test_a_missing_term_stands_in_the_source_then_a_name_for_it_then_it_is_put_b
 def test_what_was_asked_to_be_short_is_not_too_short():
     long = "one two three four, five six seven eight"
     cut = Translation("un", -1.0, finished=False)
-    search = Scripted({}, {long: ["un deux trois"]})
-    for most, notes in ((2, []), (None, ["too short: translated again without repetition"])):
-        [[best, *_]] = mended(search, [source(long, most=most)], [[cut]])
+    search = Scripted({}, {"one two three four,": ["un deux"], "five six seven eight": ["trois"]})
+    for limited, notes in ((True, []), (False, ["too short: translated again in parts"])):
+        [[best, *_]] = mended(search, [source(long, limited=limited)], [[cut]])
         assert best.notes == notes
-
-
-def test_what_is_cut_by_what_was_asked_for_is_left_and_its_losses_are_noted():
-    cut = Translation("UN", -1.0, finished=False, tokens=["UN"])
-    [[best]] = mended(Scripted({}, {}), [source("a {name} b", most=1)], [[cut]])
-    assert (best.text, best.notes) == ("UN", ["lost: {name}"])
-
-
-def test_halves_have_no_more_room_together_than_the_whole():
-    parts = {"one two,": ["un deux"], "three four": ["trois quatre"]}
-
-    class Counted(Scripted):
-        def again(self, sources: Sequence[Source], **changes: Any) -> list[Candidates]:
-            assert all(one.most == most for one in sources)
-            found = super().again(sources, **changes)
-            return [[replace(one, tokens=one.text.split()) for one in own] for own in found]
-
-    for most, text in ((4, LOOP), (5, "un deux trois quatre")):
-        loop = Translation(LOOP, -1.0, tokens=["un"] * 3)
-        search = Counted({}, {TEXT: [LOOP], **parts})
-        [[best, *_]] = mended(search, [source(TEXT, most=most)], [[loop]])
-        assert best.text == text
 
 
 # What cannot be right, by its looks
