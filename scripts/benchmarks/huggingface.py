@@ -133,6 +133,7 @@ def main() -> None:
     encoded = words.vocabularies.source.encode(texts)
     sources = [ids for ids in encoded if 0 < len(ids) < LIMIT][: options.translate]
     model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    model.generation_config.max_length = None  # lest each call warns of two limits
     with TemporaryDirectory() as scratch:
         bundle = Path(scratch) / "bundle"
         import_folder(folder, bundle)
