@@ -18,8 +18,6 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from seq2seq import __version__
 from seq2seq.bundle.card import files, model_card
@@ -39,7 +37,7 @@ from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError
 from seq2seq.files import atomic_folder, checksum
 from seq2seq.model.attention_maps import cross_attentions
-from seq2seq.model.build import build_model
+from seq2seq.model.build import Uninitialised, build_model
 from seq2seq.model.translation_model import TranslationModel
 
 
@@ -189,9 +187,9 @@ def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
             for name in ("encoder_layers", "decoder_layers"):  # a million of them take hours
                 if (layers := getattr(config.model, name, 0)) > len(shapes):
                     raise ValueError(f"{name}={layers}, and the file has {len(shapes)} tensors")
-            with torch.device("meta"), _Uninitialised():
+            with torch.device("meta"), Uninitialised():
                 _require_same_tensors(build_model(config.model, *config.vocab_sizes), shapes)
-            with _Uninitialised():
+            with Uninitialised():
                 model = build_model(config.model, *config.vocab_sizes)
             own = model.state_dict()
             for name in shapes:
@@ -229,18 +227,3 @@ def _require_same_tensors(model: TranslationModel, shapes: Mapping[str, tuple[in
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise ValueError(faults[0] + more)
-
-
-class _Uninitialised(TorchFunctionMode):
-    """While a model is built whose weights are read anyway: none is drawn or scaled in place.
-
-    Drawing takes longer than reading, and on the meta device torch first loads 800 modules for it.
-    """
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        own = args[0] if args else kwargs.get("tensor")
-        in_place = func.__name__.endswith("_") and not func.__name__.endswith("__")
-        return own if in_place and isinstance(own, nn.Parameter) else func(*args, **kwargs)

@@ -6,6 +6,7 @@ A model of the hub is downloaded once, made into a bundle, and kept.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import huggingface_hub
@@ -33,6 +34,7 @@ FILES = (
     *("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json"),
     *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
 )
+Scores = Mapping[tuple[str, str], Mapping[str, float | None]]  # by data set and split, by name
 PATIENCE = 10.0  # seconds that the hub has to say what a model consists of
 
 
@@ -127,26 +129,34 @@ def _copy(said: str, name: str, revision: str | None, reason: Exception) -> Path
     offline = isinstance(reason, OfflineModeIsEnabled)
     why = "HF_HUB_OFFLINE is set" if offline else f"{type(reason).__name__}: {reason}"
     try:
-        found = huggingface_hub.snapshot_download(name, revision=revision, local_files_only=True)
+        found = Path(
+            huggingface_hub.snapshot_download(name, revision=revision, local_files_only=True)
+        )
+        if not any((found / weights).is_file() for weights in WEIGHTS):
+            raise FileNotFoundError("the download broke off")
     except (OSError, HTTPError) as error:
         raise BundleError(
-            f"the hub cannot be used ({why.splitlines()[0]}), and {said} was not downloaded "
-            "before, which would be used: connect this machine, or copy the model's files by hand "
-            "and name their folder: seq2seq import FOLDER"
+            f"the hub cannot be used ({why.splitlines()[0]}), and {said} was not downloaded as a "
+            "whole before, which would be used: connect this machine and try again, or copy the "
+            "model's files by hand and name their folder: seq2seq import FOLDER"
         ) from error
     log.warning("The hub cannot be used (%s): taking the copy that was downloaded before", why)
-    return Path(found)
+    return found
 
 
 def export_huggingface(
-    path: str | Path, output: Path | None = None, license: str | None = None, force: bool = False
+    path: str | Path,
+    output: Path | None = None,
+    license: str | None = None,
+    scores: Scores | None = None,
+    force: bool = False,
 ) -> Path:
     """Write the bundle in `path`, or of the run `path`, for the library; returns the folder.
 
     Args:
         path: a bundle or a run.
         output: the new folder; None = beside the bundle.
-        license: as for `hub_card`.
+        license, scores: as for `hub_card`.
         force: replace an exported model that is there.
 
     Raises:
@@ -159,31 +169,32 @@ def export_huggingface(
     with export_folder(output, force) as partial:
         model, words, decode = bundle.model, bundle.vocabularies, bundle.decode
         write_huggingface(HubModel(model, words, decode, list(bundle.languages)), partial)
-        (partial / "README.md").write_text(hub_card(bundle, license), encoding="utf-8")
+        (partial / "README.md").write_text(hub_card(bundle, license, scores), encoding="utf-8")
     return output
 
 
-def hub_card(bundle: Bundle, license: str | None = None) -> str:
+def hub_card(bundle: Bundle, license: str | None = None, scores: Scores | None = None) -> str:
     """The card of a bundle with what the hub reads: languages, licence, scores.
 
     Args:
         bundle: that is exported.
         license: of its weights, as the hub calls it, such as apache-2.0; None = not said.
+        scores: of evaluations, beside those of the last validation.
     """
     made = bundle.training
-    settings = made.get("config", {})
-    data = settings.get("data", {}).get("name", "unknown")
+    data = made.get("config", {}).get("data", {}).get("name", "unknown")
     results = [
         huggingface_hub.EvalResult(
             task_type="translation",
-            dataset_type=data,
-            dataset_name=data,
-            dataset_split="validation",
-            metric_type=name.lower(),
-            metric_name=name,
+            dataset_type=name,
+            dataset_name=name,
+            dataset_split=split,
+            metric_type=metric.lower().rstrip("2"),  # of chrF2
+            metric_name=metric,
             metric_value=round(value, 2),
         )
-        for name, value in made.get("scores", {}).items()
+        for (name, split), found in {(data, "validation"): made["scores"], **(scores or {})}.items()
+        for metric, value in found.items()
         if value is not None
     ]
     metadata = huggingface_hub.ModelCardData(

@@ -88,7 +88,9 @@ def _run(options: ExportOptions) -> None:
 def _export_huggingface(options: ExportOptions, model: Path) -> None:
     from seq2seq.bundle.hub import export_huggingface, push
 
-    folder = export_huggingface(model, options.output, options.license, options.force)
+    folder = export_huggingface(
+        model, options.output, options.license, _scores(model), options.force
+    )
     print(f"exported    {folder}")
     if options.push is None:
         print(f"load        AutoModelForSeq2SeqLM.from_pretrained({str(folder)!r})")
@@ -98,3 +100,18 @@ def _export_huggingface(options: ExportOptions, model: Path) -> None:
         for path in sorted(folder.iterdir()):
             print(f"would send  {path.name} ({path.stat().st_size:,} bytes)")
         print(f"to          https://huggingface.co/{options.push}; to send it: --send --force")
+
+
+def _scores(model: Path) -> dict[tuple[str, str], dict[str, float | None]]:
+    """What evaluations in the run found of these weights, by data set and split."""
+    from seq2seq.bundle.config import WEIGHTS
+    from seq2seq.bundle.find import bundle_folder
+    from seq2seq.evaluation.record import records_of
+    from seq2seq.files import checksum
+
+    weights = checksum(bundle_folder(model) / WEIGHTS)
+    return {
+        (one.data["name"], one.data["split"]): {score.name: score.value for score in one.scores}
+        for one in records_of(model).values()
+        if one.model and one.model["sha256"] == weights
+    }

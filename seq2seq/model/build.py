@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
 from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.model.recurrent import RecurrentModel
 from seq2seq.model.transformer import Transformer
@@ -16,3 +21,18 @@ def build_model(
         return RecurrentModel(config, vocab_size, target_vocab_size)
     assert isinstance(config, TransformerConfig)
     return Transformer(config, vocab_size, target_vocab_size)
+
+
+class Uninitialised(TorchFunctionMode):
+    """While a model is built whose weights are read anyway: none is drawn or scaled in place.
+
+    Drawing takes longer than reading, and on the meta device torch first loads 800 modules for it.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        own = args[0] if args else kwargs.get("tensor")
+        in_place = func.__name__.endswith("_") and not func.__name__.endswith("__")
+        return own if in_place and isinstance(own, nn.Parameter) else func(*args, **kwargs)

@@ -2,6 +2,8 @@
 
 import json
 import operator
+import re
+import shlex
 import sys
 
 import pytest
@@ -14,9 +16,26 @@ PLAIN = ("--no-split", "--no-protect", "--no-rescue", "--source-language", "trus
 SIZES = {"d_model": 64, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128}
 
 
+HUB = "Helsinki-NLP/opus-mt-en-fr"  # whose place in the cache the stand-in takes
+SMALLER = {  # what the page says, and what a stand-in learns from in seconds
+    "optim.lr=1e-4": "optim.lr=0.003 data.max_tokens=1024 trainer.accelerator=cpu logger=csv",
+    "trainer.max_steps=2000": "trainer.max_steps=300 trainer.val_every_n_steps=300",
+    "optim.warmup_steps=100": "optim.warmup_steps=20 cleaning.filters=[]",
+}
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    return tmp_path_factory.mktemp("huggingface")
+    """A folder with the texts of the page, and the stand-in where the cache has that model."""
+    root = tmp_path_factory.mktemp("huggingface")
+    pairs = list(zip(sentences(0), sentences(1), strict=True))
+    for name, rows in {"own": pairs[:300], "general": pairs[300:400]}.items():
+        (root / name).mkdir()
+        for split, some in {"train": rows, "val": rows[:20], "test": rows[:20]}.items():
+            for language, texts in zip(("en", "fr"), zip(*some, strict=True), strict=True):
+                text = "\n".join(texts) + "\n"
+                (root / name / f"{split}.{language}").write_text(text, encoding="utf-8")
+    return root
 
 
 def seq2seq(*arguments):
@@ -29,27 +48,50 @@ def seq2seq(*arguments):
 def bundle(folders):
     """A model that was imported."""
     marian(folders / "theirs", seed=3, **SIZES)
-    said = seq2seq("import", folders / "theirs", "--output", folders / "bundle")
-    assert f"imported    {folders / 'bundle'}" in said
-    return folders / "bundle"
+    place = folders / "cache" / "models" / HUB.replace("/", "--")
+    said = seq2seq("import", folders / "theirs", "--output", place)
+    assert f"imported    {place}" in said
+    return place
 
 
 @pytest.fixture(scope="module")
-def tuned(bundle, folders):
-    """A run that began with its weights."""
-    corpus = folders / "corpus"
-    corpus.mkdir()
-    pairs = list(zip(sentences(0), sentences(1), strict=True))
-    for split, rows in {"train": pairs[:300], "val": pairs[:20], "test": pairs[:20]}.items():
-        lines = ["en\tfr", *("\t".join(pair) for pair in rows)]
-        (corpus / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    seq2seq(
-        "train", f"init_from={bundle}", "data=files", f"data.path={corpus}", "cleaning=none",
-        f"run_dir={folders / 'run'}", "logger=csv", "trainer.accelerator=cpu",
-        "optim.lr=0.003", "optim.warmup_steps=20", "optim.schedule=cosine",
-        "trainer.max_steps=300", "trainer.val_every_n_steps=300", "data.max_tokens=1024",
-    )  # fmt: skip
-    return folders / "run"
+def howto(bundle, folders):
+    """What the commands of the page print, from the first evaluation to the exported model."""
+    page = (ROOT / "docs/huggingface.md").read_text(encoding="utf-8")
+    [section] = re.findall("^## Fine-tune one .*?(?=^## )", page, re.MULTILINE | re.DOTALL)
+    script = "".join(re.findall("^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+    for said, smaller in SMALLER.items():
+        assert said in script
+        script = script.replace(said, smaller)
+    python = shlex.quote(sys.executable)
+    script = (
+        f'set -e\nseq2seq() {{ {python} -m seq2seq.cli.main "$@"; }}\n'
+        f'translate() {{ {python} -m seq2seq.cli.main translate "$@"; }}\n{script}'
+    )
+    cache = str(folders / "cache")
+    result = run_command("bash", "-c", script, cwd=folders, SEQ2SEQ_CACHE=cache)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+@pytest.fixture(scope="module")
+def tuned(howto, folders):
+    """The run of the page that began with the weights of the stand-in."""
+    return folders / "runs" / "own"
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_gain_on_its_text_and_leave_what_it_says(
+    howto, bundle, folders
+):
+    def bleu(model, name):
+        [path] = model.glob(f"evaluation/{name}-test-*/evaluation.json")
+        return json.loads(path.read_text(encoding="utf-8"))["scores"][0]["value"]
+
+    assert bleu(folders / "runs/own", "own") > bleu(bundle, "own") + 5
+    assert bleu(folders / "models/averaged", "general") >= 0
+    for path in ("runs/mixed/bundle", "models/averaged", "own-hf"):
+        assert (folders / path / "config.json").is_file()
 
 
 def test_an_imported_model_translates(bundle):
@@ -69,9 +111,8 @@ def test_a_fine_tuned_model_says_the_same_there_and_here(beam, tuned, folders):
         "translate", "--model", tuned, "--beam", beam, *PLAIN, "--engine", "torch",
         "--file", folders / "texts",
     ).splitlines()  # fmt: skip
-    seq2seq("export", "huggingface", tuned, "--output", folders / "hf", "--force")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folders / "hf")
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folders / "hf").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders / "own-hf")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folders / "own-hf").eval()
     inputs = tokenizer(texts, return_tensors="pt", padding=True)
     outputs = model.generate(**inputs, num_beams=beam, early_stopping=beam > 1)
     theirs = tokenizer.batch_decode(outputs, skip_special_tokens=True)
@@ -85,10 +126,9 @@ def test_a_fine_tuned_model_says_the_same_there_and_here(beam, tuned, folders):
 @pytest.mark.slow
 def test_ctranslate2_converts_what_was_exported(tuned, folders):
     ctranslate2 = pytest.importorskip("ctranslate2")
-    seq2seq("export", "huggingface", tuned, "--output", folders / "hf", "--force")
-    converter = ctranslate2.converters.TransformersConverter(str(folders / "hf"))
+    converter = ctranslate2.converters.TransformersConverter(str(folders / "own-hf"))
     converter.convert(str(folders / "ct2"), force=True)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folders / "hf")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders / "own-hf")
     texts = [text for text in sentences(0)[:60] if not any(map(str.isdigit, text))]
     batch = [tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) for text in texts]
     found = ctranslate2.Translator(str(folders / "ct2")).translate_batch(batch, beam_size=1)
@@ -114,6 +154,8 @@ def test_a_card_has_what_the_hub_reads_and_a_push_is_told_first(tuned, folders):
     assert "https://huggingface.co/me/mine" in said
     card = huggingface_hub.ModelCard.load(folders / "card" / "README.md").data
     assert (card.language, card.license) == (["en", "fr"], "apache-2.0")
-    [bleu] = [one.metric_value for one in card.eval_results if one.metric_type == "bleu"]
+    bleu = {(one.dataset_name, one.dataset_split): one.metric_value for one in card.eval_results
+            if one.metric_type == "bleu"}  # fmt: skip
     scores = json.loads((tuned / "bundle" / "config.json").read_text())["training"]["scores"]
-    assert bleu == round(scores["BLEU"], 2)
+    assert bleu["own", "validation"] == round(scores["BLEU"], 2)
+    assert bleu.keys() == {("own", "validation"), ("own", "test"), ("general", "test")}

@@ -1,0 +1,160 @@
+"""Whether a model of the Transformers library does here what it does there, and how fast.
+
+python scripts/benchmarks/huggingface.py FOLDER TEXT [--lines N] [--translate N] [--repeats N]
+
+FOLDER is a Marian or Pegasus model, downloaded or written by `seq2seq export huggingface`; TEXT has
+a sentence a line. Compared are token ids both ways, logits, outputs of greedy search and of 4 beams
+(those that differ are printed with both scores), and the seconds of all sentences, in turns. Needs
+the libraries `transformers` and `ctranslate2`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from seq2seq.bundle.hub import import_folder
+from seq2seq.cli.exits import run_command
+from seq2seq.config import DecodeConfig
+from seq2seq.data.collate import collate, collate_source
+from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.decoding.request import Request
+from seq2seq.inference.engines import Engine, load_engine
+from seq2seq.interop.huggingface import read_huggingface
+from seq2seq.interop.vocabulary import Words, read_theirs, read_vocabulary
+from seq2seq.lines import lines_of
+
+LIMIT = 128  # tokens of a source, and of an output
+BATCH = 32  # sentences that `generate` is given at once
+LOGITS = 64  # sentences whose logits are compared
+
+Ids = list[list[int]]
+Output = tuple[list[int], bool]  # our ids, and whether it ended within the limit
+
+
+def compare_vocabularies(words: Words, folder: Path, texts: Sequence[str]) -> None:
+    """Print which lines are encoded or decoded otherwise, as sources and as targets."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    sides = {"text": words.vocabularies.source, "text_target": words.vocabularies.target}
+    for (key, own), rows in zip(sides.items(), words.rows, strict=True):
+        encoded = own.encode(texts)
+        here = [[*rows[ids].tolist(), tokenizer.eos_token_id] for ids in encoded]
+        there = [tokenizer(**{key: text})["input_ids"] for text in texts]
+        texts_here = own.decode(encoded)
+        texts_there = tokenizer.batch_decode(there, skip_special_tokens=True)
+        for what, ours, theirs in (("encoded", here, there), ("decoded", texts_here, texts_there)):
+            other = [i for i, one in enumerate(ours) if one != theirs[i]]
+            print(f"{what} otherwise, as {key}: {len(other)} of {len(texts)} lines")
+            for i in other[:5]:
+                print(f"  {texts[i]!r}: {ours[i]!r} here, {theirs[i]!r} there")
+
+
+def compare_logits(words: Words, folder: Path, sources: Ids, targets: Ids) -> None:
+    """Print how far logits are apart at all tokens of these targets, padded together."""
+    batch, (source_rows, target_rows) = collate(sources, targets), words.rows
+    real = batch.labels != PAD
+    for dtype in (torch.float32, torch.bfloat16):
+        ours = read_huggingface(folder).model.to(dtype)
+        theirs = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).eval()
+        with torch.inference_mode():
+            found = ours.project(ours(batch.source, batch.source_real, batch.target_in)[real])
+            expected = theirs(
+                input_ids=source_rows[batch.source], attention_mask=batch.source_real.long(),
+                decoder_input_ids=target_rows[batch.target_in],
+            ).logits[real][:, target_rows]  # fmt: skip
+        apart = (found.float() - expected.float()).abs()
+        apart[:, BOS] = 0  # which may be a token of ours alone
+        print(f"logits in {dtype}: {apart.max():.1e} apart at most, {apart.mean():.1e} on average; "
+              f"their size is up to {expected.abs().max():.1f}")  # fmt: skip
+
+
+def generated(model: Any, words: Words, sources: Ids, beam: int) -> list[Output]:
+    """Outputs of the library; its batches are of sources of like lengths, as ours."""
+    source_rows, target_rows = words.rows
+    ours = {their: own for own, their in reversed([*enumerate(target_rows.tolist())])}
+    eos, found = model.config.eos_token_id, dict[int, Output]()
+    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+    for start in range(0, len(order), BATCH):
+        rows = order[start : start + BATCH]
+        source_BS = collate_source([sources[i] for i in rows])
+        outputs = model.generate(
+            input_ids=source_rows[source_BS], attention_mask=(source_BS != PAD).long(),
+            num_beams=beam, early_stopping=beam > 1, length_penalty=1.0, max_new_tokens=LIMIT,
+        )  # fmt: skip
+        for row, ids in zip(rows, outputs[:, 1:].tolist(), strict=True):
+            until = ids.index(eos) if eos in ids else len(ids)
+            found[row] = [ours[i] for i in ids[:until]], eos in ids
+    return [found[i] for i in range(len(sources))]
+
+
+def searched(engine: Engine, sources: Ids, beam: int) -> list[Output]:
+    """Outputs of an engine of ours, within the same limits."""
+    config = DecodeConfig(beam=beam, max_ratio=0, max_extra=LIMIT, min_length=0)
+    found = engine.search([Request(ids) for ids in sources], config)
+    return [(list(best.tokens), best.finished) for best, *_ in found]
+
+
+def compare_outputs(
+    name: str, exact: Engine, words: Words, sources: Ids, both: Sequence[tuple[Output, Output]]
+) -> None:
+    """Print what differs, with the log probability of a token by the engine `exact`."""
+    ended = [ours[1] and theirs[1] for ours, theirs in both]
+    other = [i for i, (ours, theirs) in enumerate(both) if ours != theirs]
+    cut = sum(not ended[i] for i in other)
+    print(f"  {name}: {sum(ended)} outputs end here and there, of which {len(other) - cut} differ; "
+          f"of the {len(both) - sum(ended)} that reach the limit, {cut} do")  # fmt: skip
+    for i in (i for i in other if ended[i]):
+        for where, (tokens, _) in zip(("here ", "there"), both[i], strict=True):
+            [log_probs] = exact.score([(sources[i], tokens)])
+            [text] = words.vocabularies.target.decode([tokens])
+            print(f"    {i + 1} {where} {sum(log_probs) / len(log_probs):.6f} {text}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--lines", type=int, default=10_000, help="that are encoded and decoded")
+    parser.add_argument("--translate", type=int, default=1000, help="of these, at most")
+    parser.add_argument("--repeats", type=int, default=3, help="of the searches, in turns")
+    options = parser.parse_args()
+    folder, texts = options.folder, [*islice(lines_of(options.text), options.lines)]
+    words = read_vocabulary(folder, read_theirs(folder / "config.json"))
+    compare_vocabularies(words, folder, texts)
+    encoded = words.vocabularies.source.encode(texts)
+    sources = [ids for ids in encoded if 0 < len(ids) < LIMIT][: options.translate]
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    model.generation_config.max_length = None  # lest each call warns of two limits
+    with TemporaryDirectory() as scratch:
+        bundle = Path(scratch) / "bundle"
+        import_folder(folder, bundle)
+        engines = {name: load_engine([bundle], "cpu", name, "float32", cuda_graphs=False).engine
+                   for name in ("torch", "ctranslate2")}  # fmt: skip
+    targets = [ids for ids, _ in searched(engines["torch"], sources[:LOGITS], beam=1)]
+    compare_logits(words, folder, sources[:LOGITS], targets)
+    for beam in (1, 4):
+        found, seconds = dict[str, list[Output]](), dict[str, list[float]]()
+        for _ in range(options.repeats):
+            for name in ("transformers", *engines):
+                started = time.perf_counter()
+                found[name] = (searched(engines[name], sources, beam) if name in engines
+                               else generated(model, words, sources, beam))  # fmt: skip
+                seconds.setdefault(name, []).append(time.perf_counter() - started)
+        print(f"beam {beam}, {len(sources)} sentences, median of {options.repeats}: " + ", ".join(
+            f"{name} {median(times):.1f} s" for name, times in seconds.items()))  # fmt: skip
+        for name in engines:
+            both = list(zip(found[name], found["transformers"], strict=True))
+            compare_outputs(name, engines["torch"], words, sources, both)
+
+
+if __name__ == "__main__":
+    run_command(main)
