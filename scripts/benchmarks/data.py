@@ -106,7 +106,8 @@ def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
         np.save(parts[-1], keys)
     with Memory() as memory:
         started = time.perf_counter()
-        rows = repeated_rows(parts, folder, np.load, config.data.processes)
+        engine = engine_of(config.prepare, config.data.processes)
+        rows = repeated_rows(engine, parts, folder, np.load, config.data.processes)
         seconds = round(time.perf_counter() - started, 2)
     repeated = sum(map(len, rows))
     _say("duplicates", keys=of, repeated=repeated, seconds=seconds,

@@ -1,35 +1,63 @@
-"""Which pairs stand in the corpus more than once; the first of them, in its order, survives."""
+"""Which pairs stand in the corpus more than once; the first of them, in its order, survives.
+
+Equal pairs have equal keys, and nearly equal ones mostly share one of several (minhash.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from seq2seq.data.corpus import Pair
-from seq2seq.data.shards import read_facts, read_keys, read_table, read_texts, write_table
+from seq2seq.data.engines import Engine
+from seq2seq.data.shards import (
+    read_facts,
+    read_keys,
+    read_near_keys,
+    read_table,
+    read_texts,
+    write_table,
+)
 from seq2seq.data.steps import EXAMPLES
 
 MEMORY = "768MiB"  # of one search; what is more goes to the disk
 SCHEMA = pa.schema({"key": pa.uint64(), "place": pa.int64()})
 Keys = Callable[[Path], np.ndarray]
+KEYS: dict[str, Keys] = {"duplicate": read_keys, "near_duplicate": read_near_keys}
 
 
-def mark_duplicates(parts: Sequence[Path], file: Path, threads: int | None) -> list[np.ndarray]:
-    """For each part, the rows whose pair stands before; read from `file`, or found and written."""
-    with suppress(OSError, ValueError):
+def mark_duplicates(
+    engine: Engine, parts: Sequence[Path], file: Path, reasons: Sequence[str], threads: int | None
+) -> list[np.ndarray]:
+    """For each part, the rows whose pair stands before; read from `file`, or found and written.
+
+    Args:
+        engine: what searches.
+        parts: files of cleaned text, in the order of the corpus.
+        file: where the rows are kept.
+        reasons: which of KEYS pairs share.
+        threads: of a machine; None = one for each core.
+    """
+    with suppress(OSError, ValueError, KeyError):
         if read_facts(file)["parts"] == len(parts):
             return read_duplicates(file)
-    found = repeated_rows(parts, file.parent, threads=threads)
-    examples: list[Pair] = []
-    for path, rows in zip(parts, found, strict=True):
-        if len(rows) and len(examples) < EXAMPLES:
-            examples += zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
-    pairs = sum(map(len, found))
-    facts = {"parts": len(parts), "pairs": pairs, "examples": examples[:EXAMPLES]}
+    found = [np.zeros(0, np.int64)] * len(parts)
+    dropped: dict[str, int] = {}
+    examples: dict[str, list[list[str]]] = {}
+    for reason in reasons:
+        more = repeated_rows(engine, parts, file.parent, KEYS[reason], threads)
+        more = [np.setdiff1d(rows, own) for rows, own in zip(more, found, strict=True)]
+        dropped[reason], examples[reason] = sum(map(len, more)), []
+        for path, rows in zip(parts, more, strict=True):
+            if len(rows) and len(examples[reason]) < EXAMPLES:
+                shown = zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
+                examples[reason] = [*examples[reason], *map(list, shown)][:EXAMPLES]
+        found = [np.union1d(own, rows) for own, rows in zip(found, more, strict=True)]
+    facts = {"parts": len(parts), "dropped": dropped, "examples": examples}
     write_table(file, pa.table({"row": pa.array(found, pa.list_(pa.int64()))}), facts)
     return found
 
@@ -40,46 +68,67 @@ def read_duplicates(file: Path) -> list[np.ndarray]:
 
 
 def repeated_rows(
-    parts: Sequence[Path], spill: Path, keys: Keys = read_keys, threads: int | None = None
+    engine: Engine,
+    parts: Sequence[Path],
+    spill: Path,
+    keys: Keys = read_keys,
+    threads: int | None = None,
 ) -> list[np.ndarray]:
-    """For each part, the rows whose pair stands before, in it or in an earlier part.
+    """For each part, the rows that share a key with a row before, in it or in an earlier part.
 
-    Equal pairs have equal keys (of 64 bits: among 40 million different pairs, the chance that
-    any two share one is 0.004 %).
+    Keys have 64 bits: among 40 million different ones, the chance that any two are the same is
+    0.004 %. Each machine searches a share of the keys, so the result does not depend on how many
+    there are.
 
     Args:
-        parts: files of cleaned text, in the order of the corpus.
+        engine: what searches.
+        parts: files, in the order of the corpus.
         spill: folder for what does not fit into MEMORY.
-        keys: reads the keys of a part.
-        threads: None = one for each core.
+        keys: reads the keys of a part, (n,) or (n, k); a row with several is found by any of them.
+        threads: of a machine; None = one for each core.
     """
-    import duckdb  # takes a while, and most runs find their data prepared
-
+    of = engine.machines
+    search = partial(_repeated_places, parts, spill, keys, threads, of)
+    found = np.unique(np.concatenate(list(engine.each(search, ((share,) for share in range(of))))))
     starts = np.cumsum([0, *(len(keys(path)) for path in parts)])
-    with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(spill)}) as database:
-        if threads is not None:
-            database.execute(f"SET threads = {threads}")
-        database.execute("SET preserve_insertion_order = false")
-        pairs = _reader(parts, starts, keys)
-        database.execute(
-            "CREATE TEMP TABLE repeated AS "
-            "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
-        )
-        pairs = _reader(parts, starts, keys)  # noqa: F841  DuckDB finds it by its name
-        places = database.execute(
-            "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first ORDER BY place"
-        ).fetchnumpy()["place"]
-    owners = np.searchsorted(places, starts)
+    owners = np.searchsorted(found, starts)
     return [
-        places[first:last] - start
+        found[first:last] - start
         for first, last, start in zip(owners[:-1], owners[1:], starts[:-1], strict=True)
     ]
 
 
-def _reader(parts: Sequence[Path], starts: np.ndarray, keys: Keys) -> pa.RecordBatchReader:
+def _repeated_places(
+    parts: Sequence[Path], spill: Path, keys: Keys, threads: int | None, of: int, share: int
+) -> np.ndarray:
+    """Rows of all parts that share a key with a row before; of the keys of one share."""
+    import duckdb  # takes a while, and most runs find their data prepared
+
+    settings = {"memory_limit": MEMORY, "temp_directory": str(spill / f"spill-{share}")}
+    with duckdb.connect(config={**settings}) as database:
+        if threads is not None:
+            database.execute(f"SET threads = {threads}")
+        database.execute("SET preserve_insertion_order = false")
+        pairs = _reader(parts, keys, of, share)
+        database.execute(
+            "CREATE TEMP TABLE repeated AS "
+            "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
+        )
+        pairs = _reader(parts, keys, of, share)  # noqa: F841  DuckDB finds it by its name
+        places: np.ndarray = database.execute(
+            "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
+        ).fetchnumpy()["place"]
+    return places
+
+
+def _reader(parts: Sequence[Path], keys: Keys, of: int, share: int) -> pa.RecordBatchReader:
     def batches() -> Iterator[pa.RecordBatch]:
-        for path, start in zip(parts, starts[:-1], strict=True):
+        start = 0
+        for path in parts:
             own = keys(path)
-            yield pa.record_batch([own, np.arange(start, start + len(own))], schema=SCHEMA)
+            places = np.arange(start, start + len(own)).repeat(own.size // max(len(own), 1))
+            start, own = start + len(own), own.ravel()
+            chosen = own % of == share
+            yield pa.record_batch([own[chosen], places[chosen]], schema=SCHEMA)
 
     return pa.RecordBatchReader.from_batches(SCHEMA, batches())

@@ -30,7 +30,7 @@ from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.corpus import Pair
-from seq2seq.data.dedup import mark_duplicates, read_duplicates
+from seq2seq.data.dedup import KEYS, mark_duplicates, read_duplicates
 from seq2seq.data.engines import Engine, LocalEngine
 from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
 from seq2seq.data.manifest import File, read_manifest, write_manifest
@@ -39,7 +39,7 @@ from seq2seq.data.report import Report, read_report, write_report
 from seq2seq.data.shards import Shards, read_facts, read_keys, read_texts, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
-from seq2seq.data.steps import clean_block, sample_pairs, tokenise_part
+from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
 from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError
 from seq2seq.files import alone
@@ -158,6 +158,7 @@ class Preparation:
         self.folder = cache / "corpora" / name
         self.text = self.folder / TEXT
         self.repeated_file = self.text / DUPLICATES
+        self.compared = [name for name in cleaning.filters if name in KEYS]
         self.given = vocabularies or given_vocabularies(tokenizer)
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
         self.losses = Losses(cleaning, self.sources)
@@ -192,8 +193,10 @@ class Preparation:
         parts = [self.text / file["file"] for file in files]
         with self._timed("duplicates"):
             repeated = [np.zeros(0, np.int64)] * len(parts)
-            if "duplicate" in self.cleaning.filters:
-                repeated = mark_duplicates(parts, self.repeated_file, self.data.processes)
+            if self.compared:
+                repeated = mark_duplicates(
+                    engine, parts, self.repeated_file, self.compared, self.data.processes
+                )
         if read_manifest(self.text) is None:
             write_manifest(self.text, files, {"settings": self._settings()})
         kept = Counter({source.member: 0 for source in self.sources})
@@ -221,8 +224,9 @@ class Preparation:
                 self.losses.add(file["source"], read_facts(self.text / file["file"]))
             return found
         step = functools.partial(clean_block, self.cleaner, self.text)
+        blocks = (block for i, own in enumerate(self.sources) for block in cut_source(own, i))
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
-            for file, facts in engine.blocks(step, self.sources):
+            for file, facts in engine.each(step, ((block,) for block in blocks)):
                 self.losses.add(file["source"], facts)
                 self.losses.check_language(file["source"])
                 found.append(file)
@@ -326,7 +330,7 @@ class Preparation:
         shards = Shards(
             [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
         )
-        duplicates = self.repeated_file if "duplicate" in self.cleaning.filters else None
+        duplicates = self.repeated_file if self.compared else None
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],

@@ -81,6 +81,13 @@ def read_keys(path: Path) -> np.ndarray:
     return keys
 
 
+def read_near_keys(path: Path) -> np.ndarray:
+    """The keys by which nearly equal pairs are found, (n, k)."""
+    column = read_table(path, fields=[3])["near"].combine_chunks()
+    keys: np.ndarray = column.flatten().to_numpy()
+    return keys.reshape(len(column), column.type.list_size)
+
+
 def ids_table(source: list[list[int]], target: list[list[int]], vocab_size: int) -> pa.Table:
     """Token ids of both sides, two bytes each where the vocabulary allows."""
     kind = pa.list_(pa.uint16() if vocab_size <= 2**16 else pa.int32())

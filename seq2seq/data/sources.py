@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from seq2seq.config import CorpusConfig, DataConfig
-from seq2seq.data.corpus import Pair, Where, find_files, kind_of, read_pairs, values_of
+from seq2seq.data.corpus import Pair, Where, cut, find_files, kind_of, read_pairs, values_of
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
+from seq2seq.data.ranges import Range
 from seq2seq.data.variants import MemberLinks, VariedSource
 from seq2seq.errors import DataError
 
@@ -33,13 +34,19 @@ class FileSource:
     files: tuple[Path, ...]
     columns: tuple[str, str]
     where: Where = field(default_factory=dict)  # the rows that are read
+    rows: Range | None = None  # among these alone
 
     @property
     def name(self) -> str:
         return " + ".join(str(path) for path in self.files)
 
     def pairs(self) -> Iterator[Pair]:
-        return read_pairs(list(self.files), self.columns, self.where)
+        return read_pairs(self.files, self.columns, self.where, self.rows)
+
+    def cut(self, rows: int, size: int) -> Iterator[FileSource]:
+        """Ranges of at most so many rows and about so many bytes; none of what cannot be cut."""
+        for own in cut(self.files, self.columns, rows, size):
+            yield replace(self, rows=own)
 
     def identity(self, memory: Path) -> list[Any]:
         """What decides the pairs, as JSON."""

@@ -143,6 +143,17 @@ def test_duplicates_and_leaks_go_and_are_counted(data, tmp_path):
     assert report.overlap == [{"split": "val", "pairs": 3, "in_training": 2}]
 
 
+def test_near_duplicates_go_if_asked_for_and_are_counted_apart(data, tmp_path):
+    long = "a sentence of many words that was copied with another {} at its end".format
+    pairs = [(long("mark"), long("point")), TRAIN[3], TRAIN[3], (long("mark!"), long("poinT."))]
+    write(tmp_path, "train", pairs)
+    filters = ["empty", "duplicate", "near_duplicate"]
+    prepared = run(data, cleaning=CleaningConfig(filters=filters))
+    assert texts(prepared) == [*pairs[:2]]
+    assert prepared.report.dropped == {"empty": 0, "duplicate": 1, "near_duplicate": 1}
+    assert prepared.report.examples["near_duplicate"] == [list(pairs[3])]
+
+
 def test_short_sides_of_evaluation_text_stay_in_training(data, tmp_path):
     write(tmp_path, "train", [*TRAIN, ("A cat!", "le chat"), ("some dogs", "Trois petits chiens.")])
     assert run(data).report.kept == len(TRAIN) + 2
