@@ -31,6 +31,7 @@ from seq2seq.data.manifest import read_manifest, write_manifest
 from seq2seq.data.pipeline import Prepared, prepare
 from seq2seq.data.shards import file_entry, write_lengths
 from seq2seq.data.sources import find_sources
+from seq2seq.data.store import Store
 
 MAX_LENGTH = 256  # longest sentence in tokens; others are left out
 PART = 100_000  # keys of a part
@@ -107,7 +108,9 @@ def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
     with Memory() as memory:
         started = time.perf_counter()
         engine = engine_of(config.prepare, config.data.processes)
-        rows = repeated_rows(engine, parts, folder, np.load, config.data.processes)
+        rows = repeated_rows(
+            engine, Store(folder), parts, folder, np.load, config.data.processes
+        )
         seconds = round(time.perf_counter() - started, 2)
     repeated = sum(map(len, rows))
     _say("duplicates", keys=of, repeated=repeated, seconds=seconds,

@@ -93,6 +93,33 @@ class BatchKey:
     pairs: np.ndarray
 
 
+class Usable:
+    """The pairs that are used, in their order: the first `size` of those that are not left out.
+
+    Only those that are left out are kept, so pairs may be billions.
+
+    Args:
+        left_out: numbers of pairs, ascending.
+        size: how many are used.
+    """
+
+    def __init__(self, left_out: np.ndarray, size: int):
+        self.left_out, self.size = left_out, size
+        self._used_before = left_out - np.arange(len(left_out))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def pairs(self, positions: np.ndarray) -> np.ndarray:
+        """The numbers of the pairs at some positions among those that are used."""
+        found: np.ndarray = positions + np.searchsorted(self._used_before, positions, side="right")
+        return found
+
+    def before(self, pair: int) -> int:
+        """How many used pairs stand before a pair."""
+        return min(self.size, pair - int(np.searchsorted(self.left_out, pair)))
+
+
 class TrainingBatches:
     """An endless stream of batches, epoch after epoch, that can start anywhere.
 
@@ -120,7 +147,7 @@ class TrainingBatches:
         seed: int,
         members: Sequence[Member] | None = None,
         *,
-        usable: np.ndarray | None = None,
+        usable: Usable | None = None,
         rank: int = 0,
         world_size: int = 1,
         longest_first: bool = False,
@@ -128,7 +155,8 @@ class TrainingBatches:
         pool: int = POOL,
     ):
         self.lengths, self.budget, self.seed, self.pool = lengths, budget, seed, pool
-        self.usable = np.arange(len(lengths[0]), dtype=np.uint32) if usable is None else usable
+        all_pairs = Usable(np.zeros(0, np.int64), len(lengths[0]))
+        self.usable = all_pairs if usable is None else usable
         self.members = [Member("all", 0, len(self.usable))] if members is None else list(members)
         self.rank, self.world_size = rank, world_size
         self.longest_first = longest_first
@@ -139,7 +167,7 @@ class TrainingBatches:
         """The batches of an epoch for all ranks, shuffled, one list for each pool of pairs."""
         lengths = self.lengths[epoch % len(self.lengths)]
         for number, positions in enumerate(self._pools(epoch)):
-            pairs = self.usable[positions]
+            pairs = self.usable.pairs(positions)
             batches = [pairs[batch] for batch in token_batches(lengths[pairs], self.budget)]
             np.random.default_rng((self.seed, epoch, number)).shuffle(batches)
             if self.longest_first and epoch == number == 0:

@@ -15,7 +15,14 @@ import torch
 from torch.utils.data import DataLoader
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
-from seq2seq.data.batching import BatchKey, Budget, MainThenFinal, TrainingBatches, token_batches
+from seq2seq.data.batching import (
+    BatchKey,
+    Budget,
+    MainThenFinal,
+    TrainingBatches,
+    Usable,
+    token_batches,
+)
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.mixture import Member, weigh_members
@@ -124,12 +131,16 @@ class TranslationData:
     @property
     def length_ratio(self) -> float:
         """Target tokens per source token, end marks included."""
-        source, target = self.shards[0].lengths[self.usable].sum(axis=0, dtype=np.int64).tolist()
+        lengths, left_out = self.shards[0].lengths, self.usable.left_out
+        last = int(self.usable.pairs(np.array([len(self.usable) - 1]))[0]) + 1
+        all_, others = lengths[:last], lengths[left_out[left_out < last]]
+        source, target = all_.sum(axis=0, dtype=np.int64) - others.sum(axis=0, dtype=np.int64)
         return float(round(target / source, 4))
 
     def _first_pairs(self, count: int) -> list[Pair]:
         """The first training pairs as text: what their ids say."""
-        source, target = self.shards[0].ids(self.usable[:count].astype(np.int64))
+        count = min(count, len(self.usable))
+        source, target = self.shards[0].ids(self.usable.pairs(np.arange(count)))
         both = (self.vocabularies.source.decode(source), self.vocabularies.target.decode(target))
         return list(zip(*both, strict=True))
 
@@ -141,13 +152,15 @@ class TranslationData:
     def _open_shards(self) -> None:
         self.shards = self.prepared.shards()
         lengths = [shards.lengths for shards in self.shards]
-        self.usable = self._usable(lengths, "train")[: self.most_train]
+        left_out = self._left_out(lengths, "train")
+        size = len(lengths[0]) - len(left_out)
+        self.usable = Usable(left_out, min(size, self.most_train or size))
         if self.most_train is not None:  # then the members and their weights play no part
             self.mixture: list[Member] = [Member(self.data.name, 0, len(self.usable))]
             return
         members = []
         for name, first, last in self.prepared.members:
-            first, last = np.searchsorted(self.usable, [first, last]).tolist()
+            first, last = self.usable.before(first), self.usable.before(last)
             if first == last:
                 raise DataError(
                     f"data.members.{name} has no pair of at most model.max_length="
@@ -157,28 +170,28 @@ class TranslationData:
         self.mixture = weigh_members(self.data, members)
         self.final_mixture = weigh_members(self.data, members, self.data.final_weights)
 
-    def _usable(self, lengths: Sequence[np.ndarray], split: str) -> np.ndarray:
-        """Numbers of the pairs that the model can take in each segmentation; others are counted."""
+    def _left_out(self, lengths: Sequence[np.ndarray], split: str) -> np.ndarray:
+        """Numbers of the pairs that the model cannot take in some segmentation, which are told."""
         count, most = len(lengths[0]), min(self.max_length, LONGEST - 1)
-        found, empty, too_long = [np.zeros(0, np.uint32)], 0, 0
+        found, empty, too_long = [np.zeros(0, np.int64)], 0, 0
         for first in range(0, count, CHUNK):  # all at once would take several times the lengths
             parts = [of[first : first + CHUNK] for of in lengths]
             is_empty = np.min([part.min(axis=1) for part in parts], axis=0) < 2  # the end mark
             is_long = (np.max([part.max(axis=1) for part in parts], axis=0) > most) & ~is_empty
             empty, too_long = empty + is_empty.sum(), too_long + is_long.sum()
-            found.append((np.flatnonzero(~is_empty & ~is_long) + first).astype(np.uint32))
-        usable = np.concatenate(found)  # of 4 billion pairs at most
-        if not len(usable):
+            found.append(np.flatnonzero(is_empty | is_long) + first)
+        left_out = np.concatenate(found)
+        if len(left_out) == count:
             raise DataError(
                 f"data={self.data.name} has no usable {split} pair among {count}: both "
                 f"sides must hold text of at most model.max_length={self.max_length} tokens"
             )
-        if len(usable) < count:
+        if len(left_out):
             log.warning(
                 "%s: left out %d empty pairs and %d longer than %d tokens, of %d",
                 *(split, empty, too_long, self.max_length, count),
             )
-        return usable
+        return left_out
 
     def _tokenise_val(self) -> None:
         sides = zip(*self.val_pairs, strict=True) if self.val_pairs else ((), ())
@@ -188,7 +201,8 @@ class TranslationData:
             normalise = normaliser(self.cleaning.steps(side))
             ids.append(tokenizer.encode([normalise(text) for text in texts]))
         lengths = np.array([[len(tokens) + 1 for tokens in side] for side in ids], np.int64).T
-        usable = self._usable([lengths], "val").tolist()
+        left_out = self._left_out([lengths], "val")
+        usable = np.delete(np.arange(len(lengths)), left_out).tolist()
         self.val_ids = [[side[pair] for pair in usable] for side in ids]
         self.val_lengths = lengths[usable]
 

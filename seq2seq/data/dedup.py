@@ -23,6 +23,7 @@ from seq2seq.data.shards import (
     write_table,
 )
 from seq2seq.data.steps import EXAMPLES
+from seq2seq.data.store import Store
 
 MEMORY = "768MiB"  # of one search; what is more goes to the disk
 SCHEMA = pa.schema({"key": pa.uint64(), "place": pa.int64()})
@@ -31,12 +32,18 @@ KEYS: dict[str, Keys] = {"duplicate": read_keys, "near_duplicate": read_near_key
 
 
 def mark_duplicates(
-    engine: Engine, parts: Sequence[Path], file: Path, reasons: Sequence[str], threads: int | None
+    engine: Engine,
+    store: Store,
+    parts: Sequence[Path],
+    file: Path,
+    reasons: Sequence[str],
+    threads: int | None,
 ) -> list[np.ndarray]:
     """For each part, the rows whose pair stands before; read from `file`, or found and written.
 
     Args:
         engine: what searches.
+        store: that has the parts.
         parts: files of cleaned text, in the order of the corpus.
         file: where the rows are kept.
         reasons: which of KEYS pairs share.
@@ -49,7 +56,7 @@ def mark_duplicates(
     dropped: dict[str, int] = {}
     examples: dict[str, list[list[str]]] = {}
     for reason in reasons:
-        more = repeated_rows(engine, parts, file.parent, KEYS[reason], threads)
+        more = repeated_rows(engine, store, parts, file.parent, KEYS[reason], threads)
         more = [np.setdiff1d(rows, own) for rows, own in zip(more, found, strict=True)]
         dropped[reason], examples[reason] = sum(map(len, more)), []
         for path, rows in zip(parts, more, strict=True):
@@ -69,6 +76,7 @@ def read_duplicates(file: Path) -> list[np.ndarray]:
 
 def repeated_rows(
     engine: Engine,
+    store: Store,
     parts: Sequence[Path],
     spill: Path,
     keys: Keys = read_keys,
@@ -82,13 +90,14 @@ def repeated_rows(
 
     Args:
         engine: what searches.
+        store: that has the parts.
         parts: files, in the order of the corpus.
         spill: folder for what does not fit into MEMORY.
         keys: reads the keys of a part, (n,) or (n, k); a row with several is found by any of them.
         threads: of a machine; None = one for each core.
     """
     of = engine.machines
-    search = partial(_repeated_places, parts, spill, keys, threads, of)
+    search = partial(_repeated_places, store, parts, spill, keys, threads, of)
     found = np.unique(np.concatenate(list(engine.each(search, ((share,) for share in range(of))))))
     starts = np.cumsum([0, *(len(keys(path)) for path in parts)])
     owners = np.searchsorted(found, starts)
@@ -99,11 +108,18 @@ def repeated_rows(
 
 
 def _repeated_places(
-    parts: Sequence[Path], spill: Path, keys: Keys, threads: int | None, of: int, share: int
+    store: Store,
+    parts: Sequence[Path],
+    spill: Path,
+    keys: Keys,
+    threads: int | None,
+    of: int,
+    share: int,
 ) -> np.ndarray:
     """Rows of all parts that share a key with a row before; of the keys of one share."""
     import duckdb  # takes a while, and most runs find their data prepared
 
+    store.get(*parts)
     settings = {"memory_limit": MEMORY, "temp_directory": str(spill / f"spill-{share}")}
     with duckdb.connect(config={**settings}) as database:
         if threads is not None:

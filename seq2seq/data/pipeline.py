@@ -30,17 +30,20 @@ from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.corpus import Pair
-from seq2seq.data.dedup import KEYS, mark_duplicates, read_duplicates
+from seq2seq.data.dedup import KEYS, mark_duplicates
 from seq2seq.data.engines import Engine, LocalEngine
 from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
+from seq2seq.data.manifest import NAME as MANIFEST
 from seq2seq.data.manifest import File, read_manifest, write_manifest
 from seq2seq.data.mixture import mixture_figures
+from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
-from seq2seq.data.shards import Shards, read_facts, read_keys, read_texts, write_lengths
+from seq2seq.data.shards import Shards, read_facts, read_keys, read_table, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
-from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
+from seq2seq.data.store import Store
+from seq2seq.data.vocabularies import FILES, Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError
 from seq2seq.files import alone
 
@@ -50,6 +53,7 @@ ALGORITHM = 1  # of what decides the ids; part of the fingerprint
 VOCABULARY = "vocabulary"  # folder beside the ids
 TEXT, DUPLICATES = "text", "duplicates.arrow"
 SAMPLES = 10  # pairs in the report, about
+DECODED = 10_000  # pairs at once
 
 
 @dataclass
@@ -81,18 +85,17 @@ class Prepared:
 
 
 def prepared_pairs(folder: Path) -> Iterator[Pair]:
-    """The text of prepared pairs, each that training reads once in an epoch.
+    """The text of prepared pairs, each that training reads once in an epoch: what their ids say.
 
     Args:
         folder: of their ids, as in `Prepared`.
     """
-    text = folder.parent / TEXT
-    parts, file = sorted(text.glob("[0-9]*.arrow")), text / DUPLICATES
-    repeated = read_duplicates(file) if file.is_file() else [np.zeros(0, np.int64)] * len(parts)
-    for path, left_out in zip(parts, repeated, strict=True):
-        rows = set(left_out.tolist())
-        pairs = enumerate(zip(*read_texts(path), strict=True))
-        yield from (pair for row, pair in pairs if row not in rows)
+    said, vocabularies = read_manifest(folder), Vocabularies.load(folder / VOCABULARY)
+    for name in said["variants"][0] if said else ():
+        for batch in read_table(folder / name).to_batches(DECODED):
+            source, target = (batch[side].to_pylist() for side in ("source", "target"))
+            both = vocabularies.source.decode(source), vocabularies.target.decode(target)
+            yield from zip(*both, strict=True)
 
 
 def prepare(
@@ -122,7 +125,7 @@ def prepare(
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
         with alone(work.folder / "lock", waiting):
-            found = work.find(discard=True)
+            found = work.find(discard=True) or work.fetch()
             return found or work.run(engine or LocalEngine(data.processes))
     except OSError as error:
         raise DataError(
@@ -143,6 +146,7 @@ class Preparation:
     ):
         self.data, self.cleaning, self.tokenizer = data, cleaning, tokenizer
         cache = cache_folder(data.cache)
+        self.store = Store(cache, data.store)
         self.sources = find_sources(data, "train")
         self.evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
         text = {
@@ -184,6 +188,27 @@ class Preparation:
                 write_report(report, folder)
         return self._prepared(folder, vocabularies, said, report)
 
+    def fetch(self) -> Prepared | None:
+        """What the store has, if it is whole."""
+        if self.store.url is None:
+            return None
+        self.store.get(*(self._vocabulary_folder() / name for name in FILES))
+        vocabularies = self._vocabularies()
+        if vocabularies is None:
+            return None
+        folder = self._ids_folder(vocabularies)
+        self.store.get(folder / REPORT, folder / MANIFEST)
+        said = read_manifest(folder, sizes=False)
+        if said is None:
+            return None
+        self.store.get(*(folder / VOCABULARY / name for name in FILES))
+        self.store.get(*(folder / file["file"] for file in said["files"]))
+        return self.find()
+
+    def _save(self, vocabularies: Vocabularies, folder: Path) -> None:
+        vocabularies.save(folder)
+        self.store.put(*(folder / name for name in FILES))
+
     def run(self, engine: Engine) -> Prepared:
         """Do what is left to do."""
         log.info("preparing   %s in %s", self.data.name, self.folder)
@@ -195,8 +220,9 @@ class Preparation:
             repeated = [np.zeros(0, np.int64)] * len(parts)
             if self.compared:
                 repeated = mark_duplicates(
-                    engine, parts, self.repeated_file, self.compared, self.data.processes
-                )
+                    engine, self.store, parts, self.repeated_file, self.compared,
+                    self.data.processes,
+                )  # fmt: skip
         if read_manifest(self.text) is None:
             write_manifest(self.text, files, {"settings": self._settings()})
         kept = Counter({source.member: 0 for source in self.sources})
@@ -208,9 +234,9 @@ class Preparation:
             if vocabularies is None:
                 sample = functools.partial(sample_pairs, parts, repeated, self.tokenizer.sample)
                 vocabularies = Vocabularies.train(sample, self.tokenizer)
-                vocabularies.save(self._vocabulary_folder())
+                self._save(vocabularies, self._vocabulary_folder())
         folder = self._ids_folder(vocabularies)
-        vocabularies.save(folder / VOCABULARY)
+        self._save(vocabularies, folder / VOCABULARY)
         with self._timed("tokenise"):
             shards = self._tokenise(engine, parts, repeated, folder)
         return self._finish(files, repeated, vocabularies, shards, kept)
@@ -223,13 +249,14 @@ class Preparation:
             for file in found:
                 self.losses.add(file["source"], read_facts(self.text / file["file"]))
             return found
-        step = functools.partial(clean_block, self.cleaner, self.text)
+        step = functools.partial(clean_block, self.cleaner, self.store, self.text)
         blocks = (block for i, own in enumerate(self.sources) for block in cut_source(own, i))
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
             for file, facts in engine.each(step, ((block,) for block in blocks)):
                 self.losses.add(file["source"], facts)
                 self.losses.check_language(file["source"])
                 found.append(file)
+                self.store.get(self.text / file["file"])
                 bar.update(facts["read"])
         self.losses.check()
         return found
@@ -259,12 +286,16 @@ class Preparation:
         t = self.tokenizer
         names = [f"{v:03d}-" for v in range(t.dropout_variants)] if t.dropout else [""]
         jobs = [
-            (part, left_out, folder / f"{name}{part.name}", folder / VOCABULARY, t.dropout, variant)
+            (part, left_out, folder / f"{name}{part.name}", variant)
             for variant, name in enumerate(names)
             for part, left_out in zip(parts, repeated, strict=True)
         ]
-        files = engine.each(tokenise_part, jobs)
-        return list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
+        step = functools.partial(tokenise_part, self.store, folder / VOCABULARY, t.dropout)
+        files = engine.each(step, jobs)
+        found = list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
+        for file in found:
+            self.store.get(folder / file["file"])
+        return found
 
     def _finish(
         self,
@@ -304,6 +335,8 @@ class Preparation:
                     *(name, dropped, report.read, folder / "report.html"),
                 )
         write_manifest(folder, [*shards, *lengths], said)
+        whole = [*(file["file"] for file in lengths), REPORT, MANIFEST]
+        self.store.put(*(folder / name for name in whole))
         return self._prepared(folder, vocabularies, said, report)
 
     def _prepared(

@@ -31,7 +31,8 @@ from seq2seq.data.shards import (
     written_entry,
 )
 from seq2seq.data.sources import FileSource, Source
-from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.data.store import Store
+from seq2seq.data.vocabularies import FILES, Vocabularies
 
 PAIRS = 100_000  # in a block, unless their text is longer than CHARACTERS
 CHARACTERS = 1 << 25
@@ -135,19 +136,23 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
     return table, facts
 
 
-def clean_block(cleaner: Cleaner, folder: Path, block: Block) -> tuple[File, dict[str, Any]]:
+def clean_block(
+    cleaner: Cleaner, store: Store, folder: Path, block: Block
+) -> tuple[File, dict[str, Any]]:
     """Clean a block and write it as a part, unless it is there.
 
     Returns:
         The entry of the part, and the facts of `clean_rows`.
     """
     path = folder / block.file
+    store.get(path)
     entry = written_entry(path)
     facts = read_facts(path) if entry else {}
     if entry is None or facts.get("rows") != list(block.rows):
         table, facts = clean_rows(cleaner, block.pairs())
         facts["rows"] = list(block.rows)
         entry = write_table(path, table, facts, compression="zstd")
+        store.put(path)
     entry["source"] = block.source
     return entry, facts
 
@@ -165,11 +170,19 @@ def sample_pairs(
 
 
 def tokenise_part(
-    part: Path, left_out: np.ndarray, shard: Path, vocabulary: Path, dropout: float, variant: int
+    store: Store,
+    vocabulary: Path,
+    dropout: float,
+    part: Path,
+    left_out: np.ndarray,
+    shard: Path,
+    variant: int,
 ) -> File:
     """Write the ids of a part's pairs, all but some rows, unless they are there."""
+    store.get(shard)
     entry = written_entry(shard)
     if entry is None:
+        store.get(part)
         sources, targets = read_texts(part)
         kept = np.ones(len(sources), bool)
         kept[left_out] = False
@@ -177,7 +190,7 @@ def tokenise_part(
             [text for text, keep in zip(side, kept, strict=True) if keep]
             for side in (sources, targets)
         ]
-        vocabularies = _load(vocabulary)
+        vocabularies = _load(store, vocabulary)
         both = (vocabularies.source, vocabularies.target)
         rng = random.Random(f"{part.name} {variant}")
         ids = [
@@ -190,9 +203,11 @@ def tokenise_part(
             "characters": [sum(map(len, side)) for side in texts],
         }
         entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
+        store.put(shard)
     return entry
 
 
 @functools.cache
-def _load(folder: Path) -> Vocabularies:
+def _load(store: Store, folder: Path) -> Vocabularies:
+    store.get(*(folder / name for name in FILES))
     return Vocabularies.load(folder)
