@@ -25,7 +25,7 @@ import pyarrow
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from seq2seq.data.ranges import Range, cut_parquet, cut_text, row_groups
+from seq2seq.data.ranges import Range, row_groups
 from seq2seq.errors import DataError
 from seq2seq.lines import PACKED, lines_of
 
@@ -154,28 +154,6 @@ def read_pairs(
             yield source_text.strip(), target_text.strip()
 
 
-def cut(files: Sequence[Path], columns: tuple[str, str], rows: int, size: int) -> Iterator[Range]:
-    """Ranges of a table, or of two files of plain text, that `read_pairs` reads alone.
-
-    Args:
-        files, columns: as in `read_pairs`.
-        rows, size: most rows and about the most bytes of a range.
-
-    Returns:
-        Nothing for packed files, and for those that cannot be read.
-    """
-    if any(path.suffix in PACKED for path in files):
-        return
-    try:
-        if kind_of(files[0]) == "parquet":
-            yield from cut_parquet(files[0], rows, size)
-        else:
-            named = kind_of(files[0]) == "tsv" and not _are_numbers(columns)
-            yield from cut_text(files, int(named), rows, size)
-    except (pyarrow.ArrowException, OSError):
-        return
-
-
 def values_of(path: Path, columns: tuple[str, str], column: str) -> list[str]:
     """The different values of another column of a table, in the order of the file."""
     return list(dict.fromkeys(row[2] for row in _rows(path, columns, (column,))))
@@ -218,7 +196,7 @@ def _read_text(source: Path, target: Path, rows: Range | None) -> Iterator[Pair]
         yield left[1].strip(), right[1].strip()
 
 
-def _are_numbers(columns: Columns) -> bool:
+def are_numbers(columns: Columns) -> bool:
     """Whether columns of a TSV are named by their places, so that it has no header."""
     return all(column.isdecimal() for column in columns)
 
@@ -227,7 +205,7 @@ def _read_tsv(
     path: Path, texts: Columns, others: Columns, rows: Range | None
 ) -> Iterator[tuple[str, ...]]:
     lines, columns = _lines(path, rows), (*texts, *others)
-    if _are_numbers(columns):
+    if are_numbers(columns):
         places = [int(column) for column in columns]
     else:
         first = next(lines if rows is None else _lines(path, None), None)

@@ -26,7 +26,8 @@ from seq2seq.data.batching import (
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.mixture import Member, weigh_members
-from seq2seq.data.pipeline import Prepared, prepare
+from seq2seq.data.pipeline import prepare
+from seq2seq.data.prepared import Prepared
 from seq2seq.data.shards import LONGEST, Shards
 from seq2seq.data.sources import load_pairs
 from seq2seq.data.vocabularies import Vocabularies

@@ -20,6 +20,7 @@ from seq2seq.data.shards import (
     read_near_keys,
     read_table,
     read_texts,
+    rows_of,
     write_table,
 )
 from seq2seq.data.steps import EXAMPLES
@@ -52,11 +53,12 @@ def mark_duplicates(
     with suppress(OSError, ValueError, KeyError):
         if read_facts(file)["parts"] == len(parts):
             return read_duplicates(file)
+    sizes = [rows_of(path) for path in parts]
     found = [np.zeros(0, np.int64)] * len(parts)
     dropped: dict[str, int] = {}
     examples: dict[str, list[list[str]]] = {}
     for reason in reasons:
-        more = repeated_rows(engine, store, parts, file.parent, KEYS[reason], threads)
+        more = repeated_rows(engine, store, parts, sizes, file.parent, KEYS[reason], threads)
         more = [np.setdiff1d(rows, own) for rows, own in zip(more, found, strict=True)]
         dropped[reason], examples[reason] = sum(map(len, more)), []
         for path, rows in zip(parts, more, strict=True):
@@ -78,6 +80,7 @@ def repeated_rows(
     engine: Engine,
     store: Store,
     parts: Sequence[Path],
+    sizes: Sequence[int],
     spill: Path,
     keys: Keys = read_keys,
     threads: int | None = None,
@@ -92,6 +95,7 @@ def repeated_rows(
         engine: what searches.
         store: that has the parts.
         parts: files, in the order of the corpus.
+        sizes: rows of each.
         spill: folder for what does not fit into MEMORY.
         keys: reads the keys of a part, (n,) or (n, k); a row with several is found by any of them.
         threads: of a machine; None = one for each core.
@@ -99,7 +103,7 @@ def repeated_rows(
     of = engine.machines
     search = partial(_repeated_places, store, parts, spill, keys, threads, of)
     found = np.unique(np.concatenate(list(engine.each(search, ((share,) for share in range(of))))))
-    starts = np.cumsum([0, *(len(keys(path)) for path in parts)])
+    starts = np.cumsum([0, *sizes])
     owners = np.searchsorted(found, starts)
     return [
         found[first:last] - start

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,16 +29,16 @@ from tqdm import tqdm
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
-from seq2seq.data.corpus import Pair
 from seq2seq.data.dedup import KEYS, mark_duplicates
 from seq2seq.data.engines import Engine, LocalEngine
 from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
 from seq2seq.data.manifest import NAME as MANIFEST
 from seq2seq.data.manifest import File, read_manifest, write_manifest
 from seq2seq.data.mixture import mixture_figures
+from seq2seq.data.prepared import VOCABULARY, Prepared
 from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
-from seq2seq.data.shards import Shards, read_facts, read_keys, read_table, write_lengths
+from seq2seq.data.shards import Shards, read_facts, rows_of, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
@@ -50,52 +50,8 @@ from seq2seq.files import alone
 log = logging.getLogger(__name__)
 
 ALGORITHM = 1  # of what decides the ids; part of the fingerprint
-VOCABULARY = "vocabulary"  # folder beside the ids
 TEXT, DUPLICATES = "text", "duplicates.arrow"
 SAMPLES = 10  # pairs in the report, about
-DECODED = 10_000  # pairs at once
-
-
-@dataclass
-class Prepared:
-    """What training reads.
-
-    Attributes:
-        folder: of the ids and the report.
-        fingerprint: of everything that decides them.
-        vocabularies: of both languages.
-        variants: shards of each segmentation; one, unless BPE-dropout makes more.
-        lengths: file of the lengths of each segmentation.
-        members: name, first row, last row of each corpus of a mixture.
-        report: what was kept, dropped and found.
-    """
-
-    folder: Path
-    fingerprint: str
-    vocabularies: Vocabularies
-    variants: list[list[Path]]
-    lengths: list[Path]
-    members: list[tuple[str, int, int]]
-    report: Report
-
-    def shards(self) -> list[Shards]:
-        """The ids of each segmentation."""
-        both = zip(self.variants, self.lengths, strict=True)
-        return [Shards(paths, lengths) for paths, lengths in both]
-
-
-def prepared_pairs(folder: Path) -> Iterator[Pair]:
-    """The text of prepared pairs, each that training reads once in an epoch: what their ids say.
-
-    Args:
-        folder: of their ids, as in `Prepared`.
-    """
-    said, vocabularies = read_manifest(folder), Vocabularies.load(folder / VOCABULARY)
-    for name in said["variants"][0] if said else ():
-        for batch in read_table(folder / name).to_batches(DECODED):
-            source, target = (batch[side].to_pylist() for side in ("source", "target"))
-            both = vocabularies.source.decode(source), vocabularies.target.decode(target)
-            yield from zip(*both, strict=True)
 
 
 def prepare(
@@ -227,7 +183,7 @@ class Preparation:
             write_manifest(self.text, files, {"settings": self._settings()})
         kept = Counter({source.member: 0 for source in self.sources})
         for file, path, left_out in zip(files, parts, repeated, strict=True):
-            kept[self.sources[file["source"]].member] += len(read_keys(path)) - len(left_out)
+            kept[self.sources[file["source"]].member] += rows_of(path) - len(left_out)
         check_members(self.data, self.sources, kept)
         with self._timed("tokenizer"):
             vocabularies = self._vocabularies()

@@ -27,6 +27,7 @@ from seq2seq.data.shards import (
     read_facts,
     read_keys,
     read_texts,
+    rows_of,
     write_table,
     written_entry,
 )
@@ -69,12 +70,11 @@ class Block:
 
 def cut_source(source: Source, index: int) -> Iterator[Block]:
     """Cut a source into blocks; those that a file can be cut into are not read yet."""
-    number = -1
-    if isinstance(source, FileSource):
-        for number, part in enumerate(source.cut(PAIRS, CHARACTERS)):
-            assert part.rows is not None
-            yield Block(index, number, (part.rows.first, part.rows.last), part)
-    if number < 0:
+    parts = source.cut(PAIRS, CHARACTERS) if isinstance(source, FileSource) else []
+    for number, part in enumerate(parts):
+        assert part.rows is not None
+        yield Block(index, number, (part.rows.first, part.rows.last), part)
+    if not parts:
         yield from _read_blocks(source, index)
 
 
@@ -161,7 +161,7 @@ def sample_pairs(
     parts: Sequence[Path], left_out: Sequence[np.ndarray], size: int
 ) -> Iterator[Pair]:
     """About `size` pairs drawn by their keys: a random sample, the same each time."""
-    kept = sum(len(read_keys(path)) for path in parts) - sum(map(len, left_out))
+    kept = sum(map(rows_of, parts)) - sum(map(len, left_out))
     bound = (2**64 - 1) * min(size, kept) // kept
     for path, without in zip(parts, left_out, strict=True):
         rows = np.flatnonzero(read_keys(path) <= np.uint64(bound))

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seq2seq.data.pipeline import prepared_pairs
+from seq2seq.data.prepared import prepared_pairs
 from seq2seq.data.report import Report
 from seq2seq.evaluation.training_text import compare
 from seq2seq.findings import Finding, Record, findings

@@ -23,7 +23,8 @@ from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerCo
 from seq2seq.data import dedup, steps
 from seq2seq.data import pipeline as module
 from seq2seq.data.cleaning import Cleaner
-from seq2seq.data.pipeline import Prepared, prepare
+from seq2seq.data.pipeline import prepare
+from seq2seq.data.prepared import Prepared
 from seq2seq.data.report import read_report
 from seq2seq.errors import ConfigError, DataError, UserError
 from seq2seq.files import alone

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.data import ranges
-from seq2seq.data.corpus import cut, read_pairs
+from seq2seq.data.sources import FileSource
 from seq2seq.errors import DataError
 
 TEXT = st.text("ab é\r\x0c\u2028", max_size=9)
@@ -64,11 +64,13 @@ def test_ranges_in_a_row_are_the_file(write, pairs, end, rows, size, chunk, tmp_
     files, columns = write(tmp_path_factory.mktemp("ranges"), pairs, end)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranges, "CHUNK", chunk)
-        found = list(cut(files, columns, rows, size))
+        source = FileSource("member", tuple(files), columns)
+        parts = source.cut(rows, size)
+    found = [part.rows for part in parts]
     assert [own.first for own in found[1:]] == [own.last for own in found[:-1]]
     assert all(0 < own.last - own.first <= rows for own in found)
-    own = [list(read_pairs(files, columns, rows=own)) for own in found]
-    assert [pair for some in own for pair in some] == list(read_pairs(files, columns))
+    own = [list(part.pairs()) for part in parts]
+    assert [pair for some in own for pair in some] == list(source.pairs())
     if size == 1:
         assert max(map(len, own)) <= max(1, rows // ranges.GRAINS)
 
@@ -77,9 +79,9 @@ def test_a_fault_in_a_range_is_told_by_its_line(tmp_path):
     lines = [b"one\tun"] * 30
     lines[22] = b"two\xff\tdeux"
     (tmp_path / "c.tsv").write_bytes(b"\n".join(lines))
-    [_, _, broken] = cut([tmp_path / "c.tsv"], NUMBERS, 10, 10**6)
+    [_, _, broken] = FileSource("member", (tmp_path / "c.tsv",), NUMBERS).cut(10, 10**6)
     with pytest.raises(DataError, match=r"c\.tsv, line 23: not UTF-8"):
-        list(read_pairs([tmp_path / "c.tsv"], NUMBERS, rows=broken))
+        list(broken.pairs())
 
 
 def test_what_cannot_be_read_alone_has_no_ranges(tmp_path):
@@ -88,4 +90,5 @@ def test_what_cannot_be_read_alone_has_no_ranges(tmp_path):
     (tmp_path / "c.en").write_text("one\ntwo\n")
     (tmp_path / "c.fr").write_text("un\n")
     for names in (["c.tsv.gz"], ["c.parquet"], ["c.en", "c.fr"]):
-        assert list(cut([tmp_path / name for name in names], NAMES, 10, 10**6)) == []
+        source = FileSource("member", tuple(tmp_path / name for name in names), NAMES)
+        assert source.cut(10, 10**6) == []

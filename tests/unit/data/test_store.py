@@ -14,7 +14,8 @@ from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data import steps
 from seq2seq.data.engines import LocalEngine
 from seq2seq.data.manifest import read_manifest
-from seq2seq.data.pipeline import prepare, prepared_pairs
+from seq2seq.data.pipeline import prepare
+from seq2seq.data.prepared import prepared_pairs
 from seq2seq.errors import DataError
 
 URL = "memory://bucket/corpora"
