@@ -13,6 +13,7 @@ from seq2seq.data.mixture import Member
 
 POOL = 2**22  # pairs that are shuffled and sorted together: all of them, in most corpora
 BLOCK = 2**10  # neighbours that stay together when a corpus is larger than a pool
+CHUNK = 2**22  # pairs that are judged together: all at once would take much memory
 FEW = 8  # of few shapes: lengths between powers of two; numbers of sentences are multiples of it
 
 
@@ -91,6 +92,23 @@ class BatchKey:
 
     epoch: int
     pairs: np.ndarray
+
+
+def unfit_pairs(lengths: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the pairs that are empty, and of the others that are too long, in a segmentation.
+
+    Args:
+        lengths: (n, 2) source and target lengths of each segmentation, end marks included.
+        most: longest side.
+    """
+    empty, too_long = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for first in range(0, len(lengths[0]), CHUNK):
+        parts = [of[first : first + CHUNK] for of in lengths]
+        is_empty = np.min([part.min(axis=1) for part in parts], axis=0) < 2  # the end mark
+        is_long = np.max([part.max(axis=1) for part in parts], axis=0) > most
+        empty.append(np.flatnonzero(is_empty) + first)
+        too_long.append(np.flatnonzero(is_long & ~is_empty) + first)
+    return np.concatenate(empty), np.concatenate(too_long)
 
 
 class Usable:

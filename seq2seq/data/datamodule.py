@@ -22,6 +22,7 @@ from seq2seq.data.batching import (
     TrainingBatches,
     Usable,
     token_batches,
+    unfit_pairs,
 )
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
@@ -35,8 +36,6 @@ from seq2seq.errors import DataError, RunError
 from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
-
-CHUNK = 2**22  # pairs that are judged at once
 
 
 @dataclass(frozen=True)
@@ -112,10 +111,8 @@ class TranslationData:
         self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
         self.vocabularies = self.prepared.vocabularies
         self._open_shards()
-        if self.val_on_train:
-            most = self.most_val or self.most_train
-            assert most is not None  # by the rules between the settings
-            self.val_pairs = self._first_pairs(most)
+        if self.val_on_train:  # one of both is given, by the rules between the settings
+            self.val_pairs = self._first_pairs(self.most_val or self.most_train or 0)
         self._tokenise_val()
 
     @cached_property
@@ -140,8 +137,8 @@ class TranslationData:
 
     def _first_pairs(self, count: int) -> list[Pair]:
         """The first training pairs as text: what their ids say."""
-        count = min(count, len(self.usable))
-        source, target = self.shards[0].ids(self.usable.pairs(np.arange(count)))
+        first = self.usable.pairs(np.arange(min(count, len(self.usable))))
+        source, target = self.shards[0].ids(first)
         both = (self.vocabularies.source.decode(source), self.vocabularies.target.decode(target))
         return list(zip(*both, strict=True))
 
@@ -173,15 +170,9 @@ class TranslationData:
 
     def _left_out(self, lengths: Sequence[np.ndarray], split: str) -> np.ndarray:
         """Numbers of the pairs that the model cannot take in some segmentation, which are told."""
-        count, most = len(lengths[0]), min(self.max_length, LONGEST - 1)
-        found, empty, too_long = [np.zeros(0, np.int64)], 0, 0
-        for first in range(0, count, CHUNK):  # all at once would take several times the lengths
-            parts = [of[first : first + CHUNK] for of in lengths]
-            is_empty = np.min([part.min(axis=1) for part in parts], axis=0) < 2  # the end mark
-            is_long = (np.max([part.max(axis=1) for part in parts], axis=0) > most) & ~is_empty
-            empty, too_long = empty + is_empty.sum(), too_long + is_long.sum()
-            found.append(np.flatnonzero(is_empty | is_long) + first)
-        left_out = np.concatenate(found)
+        count = len(lengths[0])
+        empty, too_long = unfit_pairs(lengths, min(self.max_length, LONGEST - 1))
+        left_out = np.union1d(empty, too_long)
         if len(left_out) == count:
             raise DataError(
                 f"data={self.data.name} has no usable {split} pair among {count}: both "
@@ -190,15 +181,14 @@ class TranslationData:
         if len(left_out):
             log.warning(
                 "%s: left out %d empty pairs and %d longer than %d tokens, of %d",
-                *(split, empty, too_long, self.max_length, count),
+                *(split, len(empty), len(too_long), self.max_length, count),
             )
         return left_out
 
     def _tokenise_val(self) -> None:
         sides = zip(*self.val_pairs, strict=True) if self.val_pairs else ((), ())
-        pair = (self.vocabularies.source, self.vocabularies.target)
-        ids = []
-        for side, (texts, tokenizer) in enumerate(zip(sides, pair, strict=True)):
+        ids, tokenizers = [], (self.vocabularies.source, self.vocabularies.target)
+        for side, (texts, tokenizer) in enumerate(zip(sides, tokenizers, strict=True)):
             normalise = normaliser(self.cleaning.steps(side))
             ids.append(tokenizer.encode([normalise(text) for text in texts]))
         lengths = np.array([[len(tokens) + 1 for tokens in side] for side in ids], np.int64).T
@@ -352,9 +342,8 @@ class ValidationBatches(torch.utils.data.Dataset[Batch]):
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:
-    # Ctrl-C and a closed terminal reach all processes of a terminal, a scheduler's SIGTERM all of a
-    # job; workers must live on until the state is saved, and end when the main process closes the
-    # loader.
+    # Ctrl-C, a closed terminal and a scheduler's SIGTERM reach all processes of a job; workers must
+    # live on until the state is saved, and end when the main process closes the loader.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.SIG_IGN)

@@ -291,8 +291,7 @@ class Preparation:
                     *(name, dropped, report.read, folder / "report.html"),
                 )
         write_manifest(folder, [*shards, *lengths], said)
-        whole = [*(file["file"] for file in lengths), REPORT, MANIFEST]
-        self.store.put(*(folder / name for name in whole))
+        self.store.put(*(folder / name for name in (*said["lengths"], REPORT, MANIFEST)))
         return self._prepared(folder, vocabularies, said, report)
 
     def _prepared(

@@ -78,7 +78,7 @@ def read_texts(path: Path, rows: np.ndarray | None = None) -> tuple[list[str], l
 def rows_of(path: Path) -> int:
     """How many pairs a part of cleaned text has; nothing of them is read."""
     facts = read_facts(path)
-    return int(facts["read"]) - sum(facts["dropped"].values())
+    return int(facts["read"] - sum(facts["dropped"].values()))
 
 
 def read_keys(path: Path) -> np.ndarray:
