@@ -50,10 +50,10 @@ def mark_duplicates(
         reasons: which of KEYS pairs share.
         threads: of a machine; None = one for each core.
     """
-    with suppress(OSError, ValueError, KeyError):
-        if read_facts(file)["parts"] == len(parts):
-            return read_duplicates(file)
     sizes = [rows_of(path) for path in parts]
+    with suppress(OSError, ValueError, KeyError):
+        if read_facts(file)["sizes"] == sizes:
+            return [np.asarray(row.values) for row in read_table(file)["row"]]
     found = [np.zeros(0, np.int64)] * len(parts)
     dropped: dict[str, int] = {}
     examples: dict[str, list[list[str]]] = {}
@@ -66,14 +66,9 @@ def mark_duplicates(
                 shown = zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
                 examples[reason] = [*examples[reason], *map(list, shown)][:EXAMPLES]
         found = [np.union1d(own, rows) for own, rows in zip(found, more, strict=True)]
-    facts = {"parts": len(parts), "dropped": dropped, "examples": examples}
+    facts = {"sizes": sizes, "dropped": dropped, "examples": examples}
     write_table(file, pa.table({"row": pa.array(found, pa.list_(pa.int64()))}), facts)
     return found
-
-
-def read_duplicates(file: Path) -> list[np.ndarray]:
-    """The rows of each part that `mark_duplicates` wrote."""
-    return [np.asarray(row.values) for row in read_table(file)["row"]]
 
 
 def repeated_rows(

@@ -117,7 +117,7 @@ class Preparation:
         name = f"{data.name}-{self.text_fingerprint}"
         self.folder = cache / "corpora" / name
         self.text = self.folder / TEXT
-        self.repeated_file = self.text / DUPLICATES
+        self.repeated = self.text / DUPLICATES
         self.compared = [name for name in cleaning.filters if name in KEYS]
         self.given = vocabularies or given_vocabularies(tokenizer)
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
@@ -153,12 +153,13 @@ class Preparation:
         if vocabularies is None:
             return None
         folder = self._ids_folder(vocabularies)
-        self.store.get(folder / REPORT, folder / MANIFEST)
-        said = read_manifest(folder, sizes=False)
-        if said is None:
+        self.store.get(folder / MANIFEST)
+        if (said := read_manifest(folder, sizes=False)) is None:
             return None
-        self.store.get(*(folder / VOCABULARY / name for name in FILES))
-        self.store.get(*(folder / file["file"] for file in said["files"]))
+        (folder / MANIFEST).unlink()  # it comes last, when all that it lists is there
+        files = [file["file"] for file in said["files"]]
+        files += [REPORT, *(f"{VOCABULARY}/{name}" for name in FILES), MANIFEST]
+        self.store.get(*(folder / name for name in files))
         return self.find()
 
     def _save(self, vocabularies: Vocabularies, folder: Path) -> None:
@@ -176,9 +177,8 @@ class Preparation:
             repeated = [np.zeros(0, np.int64)] * len(parts)
             if self.compared:
                 repeated = mark_duplicates(
-                    engine, self.store, parts, self.repeated_file, self.compared,
-                    self.data.processes,
-                )  # fmt: skip
+                    engine, self.store, parts, self.repeated, self.compared, self.data.processes
+                )
         if read_manifest(self.text) is None:
             write_manifest(self.text, files, {"settings": self._settings()})
         kept = Counter({source.member: 0 for source in self.sources})
@@ -318,7 +318,7 @@ class Preparation:
         shards = Shards(
             [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
         )
-        duplicates = self.repeated_file if self.compared else None
+        duplicates = self.repeated if self.compared else None
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],
