@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -58,92 +58,85 @@ def mark_duplicates(
     dropped: dict[str, int] = {}
     examples: dict[str, list[list[str]]] = {}
     for reason in reasons:
-        more = repeated_rows(engine, store, parts, sizes, file.parent, KEYS[reason], threads)
-        more = [np.setdiff1d(rows, own) for rows, own in zip(more, found, strict=True)]
+        search = Search(parts, sizes, KEYS[reason], file.parent, store, threads)
+        more = [np.setdiff1d(*two) for two in zip(search.repeated(engine), found, strict=True)]
         dropped[reason], examples[reason] = sum(map(len, more)), []
         for path, rows in zip(parts, more, strict=True):
             if len(rows) and len(examples[reason]) < EXAMPLES:
                 shown = zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
                 examples[reason] = [*examples[reason], *map(list, shown)][:EXAMPLES]
-        found = [np.union1d(own, rows) for own, rows in zip(found, more, strict=True)]
+        found = [np.union1d(*two) for two in zip(found, more, strict=True)]
     facts = {"sizes": sizes, "dropped": dropped, "examples": examples}
     write_table(file, pa.table({"row": pa.array(found, pa.list_(pa.int64()))}), facts)
     return found
 
 
-def repeated_rows(
-    engine: Engine,
-    store: Store,
-    parts: Sequence[Path],
-    sizes: Sequence[int],
-    spill: Path,
-    keys: Keys = read_keys,
-    threads: int | None = None,
-) -> list[np.ndarray]:
-    """For each part, the rows that share a key with a row before, in it or in an earlier part.
+@dataclass(frozen=True)
+class Search:
+    """For rows that share a key with a row before, in their part or in an earlier one.
 
     Keys have 64 bits: among 40 million different ones, the chance that any two are the same is
-    0.004 %. Each machine searches a share of the keys, so the result does not depend on how many
-    there are.
+    0.004 %.
 
-    Args:
-        engine: what searches.
-        store: that has the parts.
+    Attributes:
         parts: files, in the order of the corpus.
         sizes: rows of each.
-        spill: folder for what does not fit into MEMORY.
         keys: reads the keys of a part, (n,) or (n, k); a row with several is found by any of them.
+        spill: folder for what does not fit into MEMORY.
+        store: that has the parts.
         threads: of a machine; None = one for each core.
     """
-    of = engine.machines
-    search = partial(_repeated_places, store, parts, spill, keys, threads, of)
-    found = np.unique(np.concatenate(list(engine.each(search, ((share,) for share in range(of))))))
-    starts = np.cumsum([0, *sizes])
-    owners = np.searchsorted(found, starts)
-    return [
-        found[first:last] - start
-        for first, last, start in zip(owners[:-1], owners[1:], starts[:-1], strict=True)
-    ]
 
+    parts: Sequence[Path]
+    sizes: Sequence[int]
+    keys: Keys
+    spill: Path
+    store: Store
+    threads: int | None = None
 
-def _repeated_places(
-    store: Store,
-    parts: Sequence[Path],
-    spill: Path,
-    keys: Keys,
-    threads: int | None,
-    of: int,
-    share: int,
-) -> np.ndarray:
-    """Rows of all parts that share a key with a row before; of the keys of one share."""
-    import duckdb  # takes a while, and most runs find their data prepared
+    def repeated(self, engine: Engine) -> list[np.ndarray]:
+        """These rows of each part.
 
-    store.get(*parts)
-    settings = {"memory_limit": MEMORY, "temp_directory": str(spill / f"spill-{share}")}
-    with duckdb.connect(config={**settings}) as database:
-        if threads is not None:
-            database.execute(f"SET threads = {threads}")
-        database.execute("SET preserve_insertion_order = false")
-        pairs = _reader(parts, keys, of, share)
-        database.execute(
-            "CREATE TEMP TABLE repeated AS "
-            "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
-        )
-        pairs = _reader(parts, keys, of, share)  # noqa: F841  DuckDB finds it by its name
-        places: np.ndarray = database.execute(
-            "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
-        ).fetchnumpy()["place"]
-    return places
+        Each machine searches a share of the keys, so the rows are the same for any number of them.
+        """
+        shares = ((share, engine.machines) for share in range(engine.machines))
+        found = np.unique(np.concatenate(list(engine.each(self._places, shares))))
+        starts = np.cumsum([0, *self.sizes])
+        owners = np.searchsorted(found, starts)
+        return [
+            found[first:last] - start
+            for first, last, start in zip(owners[:-1], owners[1:], starts[:-1], strict=True)
+        ]
 
+    def _places(self, share: int, of: int) -> np.ndarray:
+        """These rows, counted over all parts, by the keys of one share."""
+        import duckdb  # takes a while, and most runs find their data prepared
 
-def _reader(parts: Sequence[Path], keys: Keys, of: int, share: int) -> pa.RecordBatchReader:
-    def batches() -> Iterator[pa.RecordBatch]:
-        start = 0
-        for path in parts:
-            own = keys(path)
-            places = np.arange(start, start + len(own)).repeat(own.size // max(len(own), 1))
-            start, own = start + len(own), own.ravel()
-            chosen = own % of == share
-            yield pa.record_batch([own[chosen], places[chosen]], schema=SCHEMA)
+        self.store.get(*self.parts)
+        settings = {"memory_limit": MEMORY, "temp_directory": str(self.spill / f"spill-{share}")}
+        with duckdb.connect(config={**settings}) as database:
+            if self.threads is not None:
+                database.execute(f"SET threads = {self.threads}")
+            database.execute("SET preserve_insertion_order = false")
+            pairs = self._reader(share, of)
+            database.execute(
+                "CREATE TEMP TABLE repeated AS "
+                "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
+            )
+            pairs = self._reader(share, of)  # noqa: F841  DuckDB finds it by its name
+            places: np.ndarray = database.execute(
+                "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
+            ).fetchnumpy()["place"]
+        return places
 
-    return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+    def _reader(self, share: int, of: int) -> pa.RecordBatchReader:
+        starts = np.cumsum([0, *self.sizes])[:-1]
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for path, start, size in zip(self.parts, starts, self.sizes, strict=True):
+                own = self.keys(path)
+                places = np.arange(start, start + size).repeat(own.size // max(size, 1))
+                chosen = (own := own.ravel()) % of == share
+                yield pa.record_batch([own[chosen], places[chosen]], schema=SCHEMA)
+
+        return pa.RecordBatchReader.from_batches(SCHEMA, batches())
