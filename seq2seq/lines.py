@@ -24,16 +24,23 @@ AHEAD = 1024  # lines that are read before they are asked for
 LONGEST = 1 << 26  # bytes without a line feed that are still taken for text
 
 
-def lines_of(path: Path) -> Iterator[str]:
+def lines_of(path: Path, passed: int = 0, start: int = 0) -> Iterator[str]:
     """Lines of a file without their ends.
+
+    Args:
+        path: of the file.
+        passed: lines that are passed over.
+        start: byte where the line behind them begins.
 
     Raises:
         DataError: it cannot be read, or is not UTF-8; names the line.
     """
-    number = 0
+    number = passed
     try:
         with open_packed(path) as file:
-            for line in decoded(bounded(file, str(path)), str(path)):
+            if start:
+                file.seek(start)
+            for line in decoded(bounded(file, str(path)), str(path), passed):
                 number += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
@@ -53,16 +60,17 @@ def bounded(file: IO[bytes], name: str) -> Iterator[bytes]:
         yield line
 
 
-def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+def decoded(lines: Iterable[bytes], name: str, passed: int = 0) -> Iterator[str]:
     """Text of lines without their ends.
 
     Args:
         lines: of UTF-8 text.
         name: of where they come from, for messages.
+        passed: lines that stand there before these.
     """
-    number = 0
+    number = passed
     try:
-        for number, raw in enumerate(lines, 1):
+        for number, raw in enumerate(lines, passed + 1):
             if number == 1:
                 _refuse_utf16(raw, name)
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")

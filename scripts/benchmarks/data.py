@@ -25,12 +25,14 @@ import torch
 from benchmarks.settings import DataBenchmarkConfig
 from seq2seq.config import DataConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.data.dedup import repeated_rows
+from seq2seq.data.dedup import Search
 from seq2seq.data.engines import engine_of
 from seq2seq.data.manifest import read_manifest, write_manifest
-from seq2seq.data.pipeline import Prepared, prepare
+from seq2seq.data.pipeline import prepare
+from seq2seq.data.prepared import Prepared
 from seq2seq.data.shards import file_entry, write_lengths
 from seq2seq.data.sources import find_sources
+from seq2seq.data.store import Store
 
 MAX_LENGTH = 256  # longest sentence in tokens; others are left out
 PART = 100_000  # keys of a part
@@ -94,7 +96,7 @@ def _multiplied(config: DataBenchmarkConfig, folder: Path) -> DataConfig:
 def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
     """Among random keys, some of which are equal."""
     rng = np.random.default_rng(SEED)
-    parts, of = [], config.keys or 0
+    parts, sizes, of = [], [], config.keys or 0
     for first in range(0, of, PART):
         count = min(PART, of - first)
         keys = np.where(
@@ -104,9 +106,12 @@ def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
         )
         parts.append(folder / f"{first:012d}.npy")
         np.save(parts[-1], keys)
+        sizes.append(count)
     with Memory() as memory:
         started = time.perf_counter()
-        rows = repeated_rows(parts, folder, np.load, config.data.processes)
+        engine = engine_of(config.prepare, config.data.processes)
+        search = Search(parts, sizes, np.load, folder, Store(folder), config.data.processes)
+        rows = search.repeated(engine)
         seconds = round(time.perf_counter() - started, 2)
     repeated = sum(map(len, rows))
     _say("duplicates", keys=of, repeated=repeated, seconds=seconds,

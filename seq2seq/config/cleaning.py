@@ -13,8 +13,9 @@ NORMALISATIONS = ("nfc", "controls", "spaces", "quotes", "marks", "guillemets", 
 OF_FRENCH = ("guillemets", "french_spacing")  # for the French side only
 FILTERS = (
     *("empty", "damaged", "too_long", "length_ratio", "identical", "markup", "symbols"),
-    *("wrong_language", "quotation", "leakage", "duplicate"),
+    *("wrong_language", "quotation", "leakage", "duplicate", "near_duplicate"),
 )
+LAST = ("duplicate", "near_duplicate")  # they compare what the others leave
 CODE = re.compile("[a-z]{2,3}")
 # Values of later settings by which text is cleaned as it was before there were such settings.
 IDLE: dict[str, Any] = {"leakage_from": 1, "leakage_ngram": None}
@@ -34,7 +35,7 @@ class CleaningConfig(Checked, section="cleaning"):
         choices=NORMALISATIONS, distinct=True,
     )  # fmt: skip
     filters: list[str] = setting(
-        [name for name in FILTERS if name != "quotation"],
+        [name for name in FILTERS if name not in ("quotation", "near_duplicate")],
         "reasons to drop a pair, in this order",
         choices=FILTERS,
         distinct=True,
@@ -77,5 +78,9 @@ class CleaningConfig(Checked, section="cleaning"):
                 f"cleaning.languages={self.languages} must be two codes of languages, source then "
                 "target, such as [en,fr] or [de,en]"
             )
-        if "duplicate" in self.filters[:-1]:
-            yield "cleaning.filters: duplicate must stand last, since it compares what is left"
+        compared = [name for name in self.filters if name in LAST]
+        if compared and self.filters[-len(compared) :] != compared:
+            yield (
+                f"cleaning.filters: {' and '.join(compared)} must stand last, since they compare "
+                "what is left"
+            )

@@ -88,6 +88,9 @@ class DataConfig(CorpusConfig):
     cache: str | None = setting(
         None, "folder of prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq"
     )
+    store: str | None = setting(
+        None, "URL with a copy of the cache, for machines that share no disk: s3://BUCKET/FOLDER"
+    )
     verify: bool = setting(False, "read all prepared files and compare their hashes, not sizes")
     processes: int | None = setting(None, "that prepare; null = one per core", at_least=1)
     max_tokens: int = setting(8192, "padded source + target positions of a batch", at_least=2)

@@ -20,7 +20,7 @@ from seq2seq.config.trainer import TrainerConfig
 RESUMABLE = (  # settings that may change when a run goes on
     *("trainer.*", "checkpoint.*", "logger.*"),
     *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
-    "data.verify",
+    *("data.store", "data.verify"),
     "decode.batch_tokens",  # memory of the search
 )
 FIXED = ("trainer.train_pairs", "trainer.val_pairs", "trainer.val_on_train")  # but for these

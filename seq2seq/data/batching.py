@@ -13,6 +13,7 @@ from seq2seq.data.mixture import Member
 
 POOL = 2**22  # pairs that are shuffled and sorted together: all of them, in most corpora
 BLOCK = 2**10  # neighbours that stay together when a corpus is larger than a pool
+CHUNK = 2**22  # pairs that are judged together: all at once would take much memory
 FEW = 8  # of few shapes: lengths between powers of two; numbers of sentences are multiples of it
 
 
@@ -93,6 +94,50 @@ class BatchKey:
     pairs: np.ndarray
 
 
+def unfit_pairs(lengths: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the pairs that are empty, and of the others that are too long, in a segmentation.
+
+    Args:
+        lengths: (n, 2) source and target lengths of each segmentation, end marks included.
+        most: longest side.
+    """
+    empty, too_long = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for first in range(0, len(lengths[0]), CHUNK):
+        parts = [of[first : first + CHUNK] for of in lengths]
+        is_empty = np.min([part.min(axis=1) for part in parts], axis=0) < 2  # the end mark
+        is_long = np.max([part.max(axis=1) for part in parts], axis=0) > most
+        empty.append(np.flatnonzero(is_empty) + first)
+        too_long.append(np.flatnonzero(is_long & ~is_empty) + first)
+    return np.concatenate(empty), np.concatenate(too_long)
+
+
+class Usable:
+    """The pairs that are used, in their order: the first `size` of those that are not left out.
+
+    Only those that are left out are kept, so pairs may be billions.
+
+    Args:
+        left_out: numbers of pairs, ascending.
+        size: how many are used.
+    """
+
+    def __init__(self, left_out: np.ndarray, size: int):
+        self.left_out, self.size = left_out, size
+        self._used_before = left_out - np.arange(len(left_out))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def pairs(self, positions: np.ndarray) -> np.ndarray:
+        """The numbers of the pairs at some positions among those that are used."""
+        found: np.ndarray = positions + np.searchsorted(self._used_before, positions, side="right")
+        return found
+
+    def before(self, pair: int) -> int:
+        """How many used pairs stand before a pair."""
+        return min(self.size, pair - int(np.searchsorted(self.left_out, pair)))
+
+
 class TrainingBatches:
     """An endless stream of batches, epoch after epoch, that can start anywhere.
 
@@ -120,7 +165,7 @@ class TrainingBatches:
         seed: int,
         members: Sequence[Member] | None = None,
         *,
-        usable: np.ndarray | None = None,
+        usable: Usable | None = None,
         rank: int = 0,
         world_size: int = 1,
         longest_first: bool = False,
@@ -128,7 +173,8 @@ class TrainingBatches:
         pool: int = POOL,
     ):
         self.lengths, self.budget, self.seed, self.pool = lengths, budget, seed, pool
-        self.usable = np.arange(len(lengths[0]), dtype=np.uint32) if usable is None else usable
+        all_pairs = Usable(np.zeros(0, np.int64), len(lengths[0]))
+        self.usable = all_pairs if usable is None else usable
         self.members = [Member("all", 0, len(self.usable))] if members is None else list(members)
         self.rank, self.world_size = rank, world_size
         self.longest_first = longest_first
@@ -139,7 +185,7 @@ class TrainingBatches:
         """The batches of an epoch for all ranks, shuffled, one list for each pool of pairs."""
         lengths = self.lengths[epoch % len(self.lengths)]
         for number, positions in enumerate(self._pools(epoch)):
-            pairs = self.usable[positions]
+            pairs = self.usable.pairs(positions)
             batches = [pairs[batch] for batch in token_batches(lengths[pairs], self.budget)]
             np.random.default_rng((self.seed, epoch, number)).shuffle(batches)
             if self.longest_first and epoch == number == 0:

@@ -309,10 +309,15 @@ def text_key(text: str) -> int:
 
     The same on every machine; 0 for a text without a letter or digit.
     """
+    data = letters_of(text)
+    return _key(data) if data else 0
+
+
+def letters_of(text: str) -> bytes:
+    """The letters and digits of a text, folded to one case."""
     folded = nfc(text).casefold()
     letters = folded if folded.isascii() else _OTHER_SIGNS.sub("", folded)
-    data = letters.encode().translate(None, _ASCII_SIGNS)  # many times faster than a pattern
-    return _key(data) if data else 0
+    return letters.encode().translate(None, _ASCII_SIGNS)  # many times faster than a pattern
 
 
 def pair_key(source: str, target: str, salt: str = "") -> int:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import zip_longest
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,6 +25,7 @@ import pyarrow
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from seq2seq.data.ranges import Range, row_groups
 from seq2seq.errors import DataError
 from seq2seq.lines import PACKED, lines_of
 
@@ -126,7 +127,10 @@ Where = Mapping[str, Collection[str]]
 
 
 def read_pairs(
-    files: list[Path], columns: tuple[str, str], where: Where = MappingProxyType({})
+    files: Sequence[Path],
+    columns: tuple[str, str],
+    where: Where = MappingProxyType({}),
+    rows: Range | None = None,
 ) -> Iterator[Pair]:
     """Yield (source, target) in file order, spaces at the ends removed.
 
@@ -134,16 +138,17 @@ def read_pairs(
         files: what `find_files` gave.
         columns: names of the two columns; two numbers for TSV without a header.
         where: values that other columns of a table must have; no other row is left out.
+        rows: of the one file, or of the one pair of files, that are read; None = all.
 
     Raises:
         DataError: a file is unreadable; names the file, the line and the fault.
     """
     if kind_of(files[0]) == "text":
         for source, target in zip(files[0::2], files[1::2], strict=True):
-            yield from _read_text(source, target)
+            yield from _read_text(source, target, rows)
         return
     for path in files:
-        for source_text, target_text, *others in _rows(path, columns, tuple(where)):
+        for source_text, target_text, *others in _rows(path, columns, tuple(where), rows):
             if any(value not in where[name] for name, value in zip(where, others, strict=True)):
                 continue
             yield source_text.strip(), target_text.strip()
@@ -154,10 +159,20 @@ def values_of(path: Path, columns: tuple[str, str], column: str) -> list[str]:
     return list(dict.fromkeys(row[2] for row in _rows(path, columns, (column,))))
 
 
-def _rows(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str, ...]]:
+def _rows(
+    path: Path, texts: Columns, others: Columns, rows: Range | None = None
+) -> Iterator[tuple[str, ...]]:
     """Rows of a table: what stands in the columns of text, then in others, where numbers may be."""
     readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
-    return readers[kind_of(path)](path, texts, others)
+    return readers[kind_of(path)](path, texts, others, rows)
+
+
+def _lines(path: Path, rows: Range | None, file: int = 0) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1 on; `file` says which of the range's files it is."""
+    if rows is None:
+        return enumerate(lines_of(path), 1)
+    lines = islice(lines_of(path, rows.first, rows.starts[file]), rows.last - rows.first)
+    return enumerate(lines, rows.first + 1)
 
 
 def kind_of(path: Path) -> str:
@@ -165,27 +180,35 @@ def kind_of(path: Path) -> str:
     return TABLES.get(path.with_suffix("").suffix if packed else path.suffix, "text")
 
 
-def _read_text(source: Path, target: Path) -> Iterator[Pair]:
-    source_lines, target_lines = lines_of(source), lines_of(target)
-    for number, (left, right) in enumerate(zip_longest(source_lines, target_lines), 1):
+def _read_text(source: Path, target: Path, rows: Range | None) -> Iterator[Pair]:
+    lines = [_lines(path, rows, file) for file, path in enumerate((source, target))]
+    for left, right in zip_longest(*lines):
         if left is None or right is None:
-            shorter, longer, rest = (
-                (source, target, target_lines) if left is None else (target, source, source_lines)
-            )
+            (number, _), shorter, longer, rest = (
+                (right, source, target, lines[1]) if left is None
+                else (left, target, source, lines[0])
+            )  # fmt: skip
             total = number + sum(1 for _ in rest)
             raise DataError(
                 f"{shorter} has {number - 1} lines but {longer} has {total}: line n of one file "
                 "must translate line n of the other"
             )
-        yield left.strip(), right.strip()
+        yield left[1].strip(), right[1].strip()
 
 
-def _read_tsv(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str, ...]]:
-    lines, columns = enumerate(lines_of(path), 1), (*texts, *others)
-    if all(column.isdecimal() for column in columns):
+def are_numbers(columns: Columns) -> bool:
+    """Whether columns of a TSV are named by their places, so that it has no header."""
+    return all(column.isdecimal() for column in columns)
+
+
+def _read_tsv(
+    path: Path, texts: Columns, others: Columns, rows: Range | None
+) -> Iterator[tuple[str, ...]]:
+    lines, columns = _lines(path, rows), (*texts, *others)
+    if are_numbers(columns):
         places = [int(column) for column in columns]
     else:
-        first = next(lines, None)
+        first = next(lines if rows is None else _lines(path, None), None)
         if first is None:
             raise DataError(f"{path} is empty: its first line should name the columns")
         header = first[1].split("\t")
@@ -203,8 +226,10 @@ def _read_tsv(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str
         yield tuple(fields[place] for place in places)
 
 
-def _read_jsonl(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str, ...]]:
-    for number, line in enumerate(lines_of(path), 1):
+def _read_jsonl(
+    path: Path, texts: Columns, others: Columns, rows: Range | None
+) -> Iterator[tuple[str, ...]]:
+    for number, line in _lines(path, rows):
         if not line.strip():
             continue
         try:
@@ -222,14 +247,20 @@ def _read_jsonl(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[s
         yield *(row[column] for column in texts), *(_as_text(row[column]) for column in others)
 
 
-def _read_parquet(path: Path, texts: Columns, others: Columns) -> Iterator[tuple[str, ...]]:
-    row = 1  # that a batch begins with
+def _read_parquet(
+    path: Path, texts: Columns, others: Columns, rows: Range | None
+) -> Iterator[tuple[str, ...]]:
     try:
         file = pyarrow.parquet.ParquetFile(path)
         places = find_columns(file.schema_arrow, texts, others, f"{path}")
-        for batch in file.iter_batches(columns=sorted({place[0] for place in places})):
-            yield from arrow_rows(batch, places, texts, f"{path}", row)
-            row += len(batch)
+        rows = rows or Range(0, file.metadata.num_rows)
+        groups, row = row_groups(file, rows)  # the row that a batch begins with
+        wanted = sorted({place[0] for place in places})
+        for batch in file.iter_batches(columns=wanted, row_groups=groups):
+            inside = batch.slice(max(rows.first - row, 0))
+            begin, row = row + len(batch) - len(inside), row + len(batch)
+            inside = inside.slice(0, max(rows.last - begin, 0))
+            yield from arrow_rows(inside, places, texts, f"{path}", begin + 1)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a readable parquet file: {error}") from error
 

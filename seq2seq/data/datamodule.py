@@ -15,11 +15,20 @@ import torch
 from torch.utils.data import DataLoader
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
-from seq2seq.data.batching import BatchKey, Budget, MainThenFinal, TrainingBatches, token_batches
+from seq2seq.data.batching import (
+    BatchKey,
+    Budget,
+    MainThenFinal,
+    TrainingBatches,
+    Usable,
+    token_batches,
+    unfit_pairs,
+)
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.corpus import Pair
 from seq2seq.data.mixture import Member, weigh_members
-from seq2seq.data.pipeline import Prepared, prepare
+from seq2seq.data.pipeline import prepare
+from seq2seq.data.prepared import Prepared
 from seq2seq.data.shards import LONGEST, Shards
 from seq2seq.data.sources import load_pairs
 from seq2seq.data.vocabularies import Vocabularies
@@ -27,8 +36,6 @@ from seq2seq.errors import DataError, RunError
 from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
-
-CHUNK = 2**22  # pairs that are judged at once
 
 
 @dataclass(frozen=True)
@@ -104,10 +111,8 @@ class TranslationData:
         self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
         self.vocabularies = self.prepared.vocabularies
         self._open_shards()
-        if self.val_on_train:
-            most = self.most_val or self.most_train
-            assert most is not None  # by the rules between the settings
-            self.val_pairs = self._first_pairs(most)
+        if self.val_on_train:  # one of both is given, by the rules between the settings
+            self.val_pairs = self._first_pairs(self.most_val or self.most_train or 0)
         self._tokenise_val()
 
     @cached_property
@@ -124,12 +129,16 @@ class TranslationData:
     @property
     def length_ratio(self) -> float:
         """Target tokens per source token, end marks included."""
-        source, target = self.shards[0].lengths[self.usable].sum(axis=0, dtype=np.int64).tolist()
+        lengths, left_out = self.shards[0].lengths, self.usable.left_out
+        last = int(self.usable.pairs(np.array([len(self.usable) - 1]))[0]) + 1
+        all_, others = lengths[:last], lengths[left_out[left_out < last]]
+        source, target = all_.sum(axis=0, dtype=np.int64) - others.sum(axis=0, dtype=np.int64)
         return float(round(target / source, 4))
 
     def _first_pairs(self, count: int) -> list[Pair]:
         """The first training pairs as text: what their ids say."""
-        source, target = self.shards[0].ids(self.usable[:count].astype(np.int64))
+        first = self.usable.pairs(np.arange(min(count, len(self.usable))))
+        source, target = self.shards[0].ids(first)
         both = (self.vocabularies.source.decode(source), self.vocabularies.target.decode(target))
         return list(zip(*both, strict=True))
 
@@ -141,13 +150,15 @@ class TranslationData:
     def _open_shards(self) -> None:
         self.shards = self.prepared.shards()
         lengths = [shards.lengths for shards in self.shards]
-        self.usable = self._usable(lengths, "train")[: self.most_train]
+        left_out = self._left_out(lengths, "train")
+        size = len(lengths[0]) - len(left_out)
+        self.usable = Usable(left_out, min(size, self.most_train or size))
         if self.most_train is not None:  # then the members and their weights play no part
             self.mixture: list[Member] = [Member(self.data.name, 0, len(self.usable))]
             return
         members = []
         for name, first, last in self.prepared.members:
-            first, last = np.searchsorted(self.usable, [first, last]).tolist()
+            first, last = self.usable.before(first), self.usable.before(last)
             if first == last:
                 raise DataError(
                     f"data.members.{name} has no pair of at most model.max_length="
@@ -157,38 +168,32 @@ class TranslationData:
         self.mixture = weigh_members(self.data, members)
         self.final_mixture = weigh_members(self.data, members, self.data.final_weights)
 
-    def _usable(self, lengths: Sequence[np.ndarray], split: str) -> np.ndarray:
-        """Numbers of the pairs that the model can take in each segmentation; others are counted."""
-        count, most = len(lengths[0]), min(self.max_length, LONGEST - 1)
-        found, empty, too_long = [np.zeros(0, np.uint32)], 0, 0
-        for first in range(0, count, CHUNK):  # all at once would take several times the lengths
-            parts = [of[first : first + CHUNK] for of in lengths]
-            is_empty = np.min([part.min(axis=1) for part in parts], axis=0) < 2  # the end mark
-            is_long = (np.max([part.max(axis=1) for part in parts], axis=0) > most) & ~is_empty
-            empty, too_long = empty + is_empty.sum(), too_long + is_long.sum()
-            found.append((np.flatnonzero(~is_empty & ~is_long) + first).astype(np.uint32))
-        usable = np.concatenate(found)  # of 4 billion pairs at most
-        if not len(usable):
+    def _left_out(self, lengths: Sequence[np.ndarray], split: str) -> np.ndarray:
+        """Numbers of the pairs that the model cannot take in some segmentation, which are told."""
+        count = len(lengths[0])
+        empty, too_long = unfit_pairs(lengths, min(self.max_length, LONGEST - 1))
+        left_out = np.union1d(empty, too_long)
+        if len(left_out) == count:
             raise DataError(
                 f"data={self.data.name} has no usable {split} pair among {count}: both "
                 f"sides must hold text of at most model.max_length={self.max_length} tokens"
             )
-        if len(usable) < count:
+        if len(left_out):
             log.warning(
                 "%s: left out %d empty pairs and %d longer than %d tokens, of %d",
-                *(split, empty, too_long, self.max_length, count),
+                *(split, len(empty), len(too_long), self.max_length, count),
             )
-        return usable
+        return left_out
 
     def _tokenise_val(self) -> None:
         sides = zip(*self.val_pairs, strict=True) if self.val_pairs else ((), ())
-        pair = (self.vocabularies.source, self.vocabularies.target)
-        ids = []
-        for side, (texts, tokenizer) in enumerate(zip(sides, pair, strict=True)):
+        ids, tokenizers = [], (self.vocabularies.source, self.vocabularies.target)
+        for side, (texts, tokenizer) in enumerate(zip(sides, tokenizers, strict=True)):
             normalise = normaliser(self.cleaning.steps(side))
             ids.append(tokenizer.encode([normalise(text) for text in texts]))
         lengths = np.array([[len(tokens) + 1 for tokens in side] for side in ids], np.int64).T
-        usable = self._usable([lengths], "val").tolist()
+        left_out = self._left_out([lengths], "val")
+        usable = np.delete(np.arange(len(lengths)), left_out).tolist()
         self.val_ids = [[side[pair] for pair in usable] for side in ids]
         self.val_lengths = lengths[usable]
 
@@ -341,9 +346,8 @@ class ValidationBatches(torch.utils.data.Dataset[Batch]):
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:
-    # Ctrl-C and a closed terminal reach all processes of a terminal, a scheduler's SIGTERM all of a
-    # job; workers must live on until the state is saved, and end when the main process closes the
-    # loader.
+    # Ctrl-C, a closed terminal and a scheduler's SIGTERM reach all processes of a job; workers must
+    # live on until the state is saved, and end when the main process closes the loader.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.SIG_IGN)

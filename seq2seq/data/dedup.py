@@ -1,85 +1,142 @@
-"""Which pairs stand in the corpus more than once; the first of them, in its order, survives."""
+"""Which pairs stand in the corpus more than once; the first of them, in its order, survives.
+
+Equal pairs have equal keys, and nearly equal ones mostly share one of several (minhash.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from seq2seq.data.corpus import Pair
-from seq2seq.data.shards import read_facts, read_keys, read_table, read_texts, write_table
+from seq2seq.data.engines import Engine
+from seq2seq.data.shards import (
+    read_facts,
+    read_keys,
+    read_near_keys,
+    read_table,
+    read_texts,
+    rows_of,
+    write_table,
+)
 from seq2seq.data.steps import EXAMPLES
+from seq2seq.data.store import Store
 
 MEMORY = "768MiB"  # of one search; what is more goes to the disk
 SCHEMA = pa.schema({"key": pa.uint64(), "place": pa.int64()})
 Keys = Callable[[Path], np.ndarray]
+KEYS: dict[str, Keys] = {"duplicate": read_keys, "near_duplicate": read_near_keys}
 
 
-def mark_duplicates(parts: Sequence[Path], file: Path, threads: int | None) -> list[np.ndarray]:
-    """For each part, the rows whose pair stands before; read from `file`, or found and written."""
-    with suppress(OSError, ValueError):
-        if read_facts(file)["parts"] == len(parts):
-            return read_duplicates(file)
-    found = repeated_rows(parts, file.parent, threads=threads)
-    examples: list[Pair] = []
-    for path, rows in zip(parts, found, strict=True):
-        if len(rows) and len(examples) < EXAMPLES:
-            examples += zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
-    pairs = sum(map(len, found))
-    facts = {"parts": len(parts), "pairs": pairs, "examples": examples[:EXAMPLES]}
+def mark_duplicates(
+    engine: Engine,
+    store: Store,
+    parts: Sequence[Path],
+    file: Path,
+    reasons: Sequence[str],
+    threads: int | None,
+) -> list[np.ndarray]:
+    """For each part, the rows whose pair stands before; read from `file`, or found and written.
+
+    Args:
+        engine: what searches.
+        store: that has the parts.
+        parts: files of cleaned text, in the order of the corpus.
+        file: where the rows are kept.
+        reasons: which of KEYS pairs share.
+        threads: of a machine; None = one for each core.
+    """
+    sizes = [rows_of(path) for path in parts]
+    with suppress(OSError, ValueError, KeyError):
+        if read_facts(file)["sizes"] == sizes:
+            return [np.asarray(row.values) for row in read_table(file)["row"]]
+    found = [np.zeros(0, np.int64)] * len(parts)
+    dropped: dict[str, int] = {}
+    examples: dict[str, list[list[str]]] = {}
+    for reason in reasons:
+        search = Search(parts, sizes, KEYS[reason], file.parent, store, threads)
+        more = [np.setdiff1d(*two) for two in zip(search.repeated(engine), found, strict=True)]
+        dropped[reason], examples[reason] = sum(map(len, more)), []
+        for path, rows in zip(parts, more, strict=True):
+            if len(rows) and len(examples[reason]) < EXAMPLES:
+                shown = zip(*read_texts(path, rows[:EXAMPLES]), strict=True)
+                examples[reason] = [*examples[reason], *map(list, shown)][:EXAMPLES]
+        found = [np.union1d(*two) for two in zip(found, more, strict=True)]
+    facts = {"sizes": sizes, "dropped": dropped, "examples": examples}
     write_table(file, pa.table({"row": pa.array(found, pa.list_(pa.int64()))}), facts)
     return found
 
 
-def read_duplicates(file: Path) -> list[np.ndarray]:
-    """The rows of each part that `mark_duplicates` wrote."""
-    return [np.asarray(row.values) for row in read_table(file)["row"]]
+@dataclass(frozen=True)
+class Search:
+    """For rows that share a key with a row before, in their part or in an earlier one.
 
+    Keys have 64 bits: among 40 million different ones, the chance that any two are the same is
+    0.004 %.
 
-def repeated_rows(
-    parts: Sequence[Path], spill: Path, keys: Keys = read_keys, threads: int | None = None
-) -> list[np.ndarray]:
-    """For each part, the rows whose pair stands before, in it or in an earlier part.
-
-    Equal pairs have equal keys (of 64 bits: among 40 million different pairs, the chance that
-    any two share one is 0.004 %).
-
-    Args:
-        parts: files of cleaned text, in the order of the corpus.
+    Attributes:
+        parts: files, in the order of the corpus.
+        sizes: rows of each.
+        keys: reads the keys of a part, (n,) or (n, k); a row with several is found by any of them.
         spill: folder for what does not fit into MEMORY.
-        keys: reads the keys of a part.
-        threads: None = one for each core.
+        store: that has the parts.
+        threads: of a machine; None = one for each core.
     """
-    import duckdb  # takes a while, and most runs find their data prepared
 
-    starts = np.cumsum([0, *(len(keys(path)) for path in parts)])
-    with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(spill)}) as database:
-        if threads is not None:
-            database.execute(f"SET threads = {threads}")
-        database.execute("SET preserve_insertion_order = false")
-        pairs = _reader(parts, starts, keys)
-        database.execute(
-            "CREATE TEMP TABLE repeated AS "
-            "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
-        )
-        pairs = _reader(parts, starts, keys)  # noqa: F841  DuckDB finds it by its name
-        places = database.execute(
-            "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first ORDER BY place"
-        ).fetchnumpy()["place"]
-    owners = np.searchsorted(places, starts)
-    return [
-        places[first:last] - start
-        for first, last, start in zip(owners[:-1], owners[1:], starts[:-1], strict=True)
-    ]
+    parts: Sequence[Path]
+    sizes: Sequence[int]
+    keys: Keys
+    spill: Path
+    store: Store
+    threads: int | None = None
 
+    def repeated(self, engine: Engine) -> list[np.ndarray]:
+        """These rows of each part.
 
-def _reader(parts: Sequence[Path], starts: np.ndarray, keys: Keys) -> pa.RecordBatchReader:
-    def batches() -> Iterator[pa.RecordBatch]:
-        for path, start in zip(parts, starts[:-1], strict=True):
-            own = keys(path)
-            yield pa.record_batch([own, np.arange(start, start + len(own))], schema=SCHEMA)
+        Each machine searches a share of the keys, so the rows are the same for any number of them.
+        """
+        shares = ((share, engine.machines) for share in range(engine.machines))
+        found = np.unique(np.concatenate(list(engine.each(self._places, shares))))
+        starts = np.cumsum([0, *self.sizes])
+        owners = np.searchsorted(found, starts)
+        return [
+            found[first:last] - start
+            for first, last, start in zip(owners[:-1], owners[1:], starts[:-1], strict=True)
+        ]
 
-    return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+    def _places(self, share: int, of: int) -> np.ndarray:
+        """These rows, counted over all parts, by the keys of one share."""
+        import duckdb  # takes a while, and most runs find their data prepared
+
+        self.store.get(*self.parts)
+        settings = {"memory_limit": MEMORY, "temp_directory": str(self.spill / f"spill-{share}")}
+        with duckdb.connect(config={**settings}) as database:
+            if self.threads is not None:
+                database.execute(f"SET threads = {self.threads}")
+            database.execute("SET preserve_insertion_order = false")
+            pairs = self._reader(share, of)
+            database.execute(
+                "CREATE TEMP TABLE repeated AS "
+                "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
+            )
+            pairs = self._reader(share, of)  # noqa: F841  DuckDB finds it by its name
+            places: np.ndarray = database.execute(
+                "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
+            ).fetchnumpy()["place"]
+        return places
+
+    def _reader(self, share: int, of: int) -> pa.RecordBatchReader:
+        starts = np.cumsum([0, *self.sizes])[:-1]
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for path, start, size in zip(self.parts, starts, self.sizes, strict=True):
+                own = self.keys(path)
+                places = np.arange(start, start + size).repeat(own.size // max(size, 1))
+                chosen = (own := own.ravel()) % of == share
+                yield pa.record_batch([own[chosen], places[chosen]], schema=SCHEMA)
+
+        return pa.RecordBatchReader.from_batches(SCHEMA, batches())

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, islice
@@ -21,8 +21,6 @@ from typing import Any, Protocol, TypeVar
 
 from seq2seq.config.data import EngineConfig
 from seq2seq.cores import usable_cores
-from seq2seq.data.sources import Source
-from seq2seq.data.steps import Block, read_blocks
 from seq2seq.errors import DataError, install
 
 Result = TypeVar("Result")
@@ -31,18 +29,18 @@ IN_FLIGHT = 2  # tasks of Ray for each of its cores
 
 
 class Engine(Protocol):
-    """Runs functions that can be imported by name, on arguments that can be pickled."""
+    """Runs functions that can be imported by name, on arguments that can be pickled.
+
+    Attributes:
+        machines: that share the work.
+    """
+
+    machines: int
 
     def each(
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
     ) -> Iterator[Result]:
         """Yield `function(*job)` of each job, in order."""
-        ...
-
-    def blocks(
-        self, function: Callable[[Block], Result], sources: Sequence[Source]
-    ) -> Iterator[Result]:
-        """Yield `function(block)` of each block of each source, in order."""
         ...
 
 
@@ -52,6 +50,8 @@ class LocalEngine:
     Args:
         processes: None = one for each core. One job alone is done in this process.
     """
+
+    machines = 1
 
     def __init__(self, processes: int | None = None):
         self.processes = processes or usable_cores()
@@ -86,17 +86,9 @@ class LocalEngine:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def blocks(
-        self, function: Callable[[Block], Result], sources: Sequence[Source]
-    ) -> Iterator[Result]:
-        read = chain.from_iterable(read_blocks(source, i) for i, source in enumerate(sources))
-        return self.each(function, ((block,) for block in read))
-
 
 class RayEngine:
     """Tasks of a Ray cluster; those of a machine that dies are run again by others.
-
-    Each source is read by a task of its own, which gives its blocks to further tasks.
 
     Args:
         address: of the cluster, or `auto`; None = one of this machine alone.
@@ -129,53 +121,26 @@ class RayEngine:
                 f"there is no Ray cluster at prepare.address={address} ({error}): start one "
                 "(ray start --head), or correct the address"
             ) from error
+        self.machines = sum(bool(node["Resources"].get("CPU")) for node in self.ray.nodes())
 
     def each(
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
     ) -> Iterator[Result]:
-        return _tasks(self.ray, function, jobs, self._get)
-
-    def blocks(
-        self, function: Callable[[Block], Result], sources: Sequence[Source]
-    ) -> Iterator[Result]:
-        shared = self.ray.put(function)
-        remote = self.ray.remote(max_retries=-1, num_returns="streaming")(_blocks_of)
-        for results in [remote.remote(shared, source, i) for i, source in enumerate(sources)]:
-            for reference in results:
-                yield self._get(reference)
+        remote = self.ray.remote(max_retries=-1, scheduling_strategy="SPREAD")(_call)
+        submit = functools.partial(remote.remote, self.ray.put(function))
+        most = IN_FLIGHT * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        return _in_order(submit, self._get, jobs, most)
 
     def _get(self, reference: Any) -> Any:
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
-            cause: Any = error
-            while isinstance(cause, self.ray.exceptions.RayTaskError):
-                cause = cause.cause
-            raise cause from None  # as the function raised it
+            raise error.cause from None  # as the function raised it
 
 
 def engine_of(config: EngineConfig, processes: int | None) -> Engine:
     """The engine that the settings name."""
     return RayEngine(config.address) if config.engine == "ray" else LocalEngine(processes)
-
-
-def _blocks_of(function: Callable[[Block], Result], source: Source, index: int) -> Iterator[Result]:
-    """Run by Ray: read a source, and have its blocks worked on."""
-    ray = importlib.import_module("ray")
-    yield from _tasks(ray, function, ((block,) for block in read_blocks(source, index)), ray.get)
-
-
-def _tasks(
-    ray: Any,
-    function: Callable[..., Result],
-    jobs: Iterable[tuple[Any, ...]],
-    get: Callable[[Any], Result],
-) -> Iterator[Result]:
-    """Results of tasks of Ray."""
-    remote = ray.remote(max_retries=-1)(_call)
-    submit = functools.partial(remote.remote, ray.put(function))
-    most = IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
-    return _in_order(submit, get, jobs, most)
 
 
 def _in_order(

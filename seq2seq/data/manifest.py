@@ -45,12 +45,13 @@ def write_manifest(folder: Path, files: Sequence[File], facts: dict[str, Any]) -
 
 
 def read_manifest(
-    folder: Path, verify: bool = False, discard: bool = False
+    folder: Path, verify: bool = False, discard: bool = False, sizes: bool = True
 ) -> dict[str, Any] | None:
     """What the folder holds; None if it is not complete.
 
     Args:
         folder: of prepared data.
+        sizes: whether its files are looked at.
         verify: read each file and compare its hash, not its size alone.
         discard: remove what is damaged, so that it is made again; only while nobody else works
             in the folder.
@@ -60,7 +61,8 @@ def read_manifest(
         if said["format"] != FORMAT:
             log.info("%s was prepared by another version of seq2seq", folder)
             return None
-        damaged = [file["file"] for file in said["files"] if not _is_whole(folder, file, verify)]
+        files = said["files"] if sizes else ()
+        damaged = [file["file"] for file in files if not _is_whole(folder, file, verify)]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     for name in damaged:

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,70 +29,29 @@ from tqdm import tqdm
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
-from seq2seq.data.corpus import Pair
-from seq2seq.data.dedup import mark_duplicates, read_duplicates
+from seq2seq.data.dedup import KEYS, mark_duplicates
 from seq2seq.data.engines import Engine, LocalEngine
 from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
+from seq2seq.data.manifest import NAME as MANIFEST
 from seq2seq.data.manifest import File, read_manifest, write_manifest
 from seq2seq.data.mixture import mixture_figures
+from seq2seq.data.prepared import VOCABULARY, Prepared
+from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
-from seq2seq.data.shards import Shards, read_facts, read_keys, read_texts, write_lengths
+from seq2seq.data.shards import Shards, read_facts, rows_of, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
-from seq2seq.data.steps import clean_block, sample_pairs, tokenise_part
-from seq2seq.data.vocabularies import Vocabularies, given_vocabularies
+from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
+from seq2seq.data.store import Store
+from seq2seq.data.vocabularies import FILES, Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError
 from seq2seq.files import alone
 
 log = logging.getLogger(__name__)
 
 ALGORITHM = 1  # of what decides the ids; part of the fingerprint
-VOCABULARY = "vocabulary"  # folder beside the ids
 TEXT, DUPLICATES = "text", "duplicates.arrow"
 SAMPLES = 10  # pairs in the report, about
-
-
-@dataclass
-class Prepared:
-    """What training reads.
-
-    Attributes:
-        folder: of the ids and the report.
-        fingerprint: of everything that decides them.
-        vocabularies: of both languages.
-        variants: shards of each segmentation; one, unless BPE-dropout makes more.
-        lengths: file of the lengths of each segmentation.
-        members: name, first row, last row of each corpus of a mixture.
-        report: what was kept, dropped and found.
-    """
-
-    folder: Path
-    fingerprint: str
-    vocabularies: Vocabularies
-    variants: list[list[Path]]
-    lengths: list[Path]
-    members: list[tuple[str, int, int]]
-    report: Report
-
-    def shards(self) -> list[Shards]:
-        """The ids of each segmentation."""
-        both = zip(self.variants, self.lengths, strict=True)
-        return [Shards(paths, lengths) for paths, lengths in both]
-
-
-def prepared_pairs(folder: Path) -> Iterator[Pair]:
-    """The text of prepared pairs, each that training reads once in an epoch.
-
-    Args:
-        folder: of their ids, as in `Prepared`.
-    """
-    text = folder.parent / TEXT
-    parts, file = sorted(text.glob("[0-9]*.arrow")), text / DUPLICATES
-    repeated = read_duplicates(file) if file.is_file() else [np.zeros(0, np.int64)] * len(parts)
-    for path, left_out in zip(parts, repeated, strict=True):
-        rows = set(left_out.tolist())
-        pairs = enumerate(zip(*read_texts(path), strict=True))
-        yield from (pair for row, pair in pairs if row not in rows)
 
 
 def prepare(
@@ -122,7 +81,7 @@ def prepare(
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
         with alone(work.folder / "lock", waiting):
-            found = work.find(discard=True)
+            found = work.find(discard=True) or work.fetch()
             return found or work.run(engine or LocalEngine(data.processes))
     except OSError as error:
         raise DataError(
@@ -143,6 +102,7 @@ class Preparation:
     ):
         self.data, self.cleaning, self.tokenizer = data, cleaning, tokenizer
         cache = cache_folder(data.cache)
+        self.store = Store(cache, data.store)
         self.sources = find_sources(data, "train")
         self.evaluation = evaluation_pairs(data) if "leakage" in cleaning.filters else {}
         text = {
@@ -157,7 +117,8 @@ class Preparation:
         name = f"{data.name}-{self.text_fingerprint}"
         self.folder = cache / "corpora" / name
         self.text = self.folder / TEXT
-        self.repeated_file = self.text / DUPLICATES
+        self.repeated = self.text / DUPLICATES
+        self.compared = [name for name in cleaning.filters if name in KEYS]
         self.given = vocabularies or given_vocabularies(tokenizer)
         self.cleaner = Cleaner(cleaning, chain.from_iterable(self.evaluation.values()))
         self.losses = Losses(cleaning, self.sources)
@@ -183,6 +144,28 @@ class Preparation:
                 write_report(report, folder)
         return self._prepared(folder, vocabularies, said, report)
 
+    def fetch(self) -> Prepared | None:
+        """What the store has, if it is whole."""
+        if self.store.url is None:
+            return None
+        self.store.get(*(self._vocabulary_folder() / name for name in FILES))
+        vocabularies = self._vocabularies()
+        if vocabularies is None:
+            return None
+        folder = self._ids_folder(vocabularies)
+        self.store.get(folder / MANIFEST)
+        if (said := read_manifest(folder, sizes=False)) is None:
+            return None
+        (folder / MANIFEST).unlink()  # it comes last, when all that it lists is there
+        files = [file["file"] for file in said["files"]]
+        files += [REPORT, *(f"{VOCABULARY}/{name}" for name in FILES), MANIFEST]
+        self.store.get(*(folder / name for name in files))
+        return self.find()
+
+    def _save(self, vocabularies: Vocabularies, folder: Path) -> None:
+        vocabularies.save(folder)
+        self.store.put(*(folder / name for name in FILES))
+
     def run(self, engine: Engine) -> Prepared:
         """Do what is left to do."""
         log.info("preparing   %s in %s", self.data.name, self.folder)
@@ -192,22 +175,24 @@ class Preparation:
         parts = [self.text / file["file"] for file in files]
         with self._timed("duplicates"):
             repeated = [np.zeros(0, np.int64)] * len(parts)
-            if "duplicate" in self.cleaning.filters:
-                repeated = mark_duplicates(parts, self.repeated_file, self.data.processes)
+            if self.compared:
+                repeated = mark_duplicates(
+                    engine, self.store, parts, self.repeated, self.compared, self.data.processes
+                )
         if read_manifest(self.text) is None:
             write_manifest(self.text, files, {"settings": self._settings()})
         kept = Counter({source.member: 0 for source in self.sources})
         for file, path, left_out in zip(files, parts, repeated, strict=True):
-            kept[self.sources[file["source"]].member] += len(read_keys(path)) - len(left_out)
+            kept[self.sources[file["source"]].member] += rows_of(path) - len(left_out)
         check_members(self.data, self.sources, kept)
         with self._timed("tokenizer"):
             vocabularies = self._vocabularies()
             if vocabularies is None:
                 sample = functools.partial(sample_pairs, parts, repeated, self.tokenizer.sample)
                 vocabularies = Vocabularies.train(sample, self.tokenizer)
-                vocabularies.save(self._vocabulary_folder())
+                self._save(vocabularies, self._vocabulary_folder())
         folder = self._ids_folder(vocabularies)
-        vocabularies.save(folder / VOCABULARY)
+        self._save(vocabularies, folder / VOCABULARY)
         with self._timed("tokenise"):
             shards = self._tokenise(engine, parts, repeated, folder)
         return self._finish(files, repeated, vocabularies, shards, kept)
@@ -220,12 +205,14 @@ class Preparation:
             for file in found:
                 self.losses.add(file["source"], read_facts(self.text / file["file"]))
             return found
-        step = functools.partial(clean_block, self.cleaner, self.text)
+        step = functools.partial(clean_block, self.cleaner, self.store, self.text)
+        blocks = (block for i, own in enumerate(self.sources) for block in cut_source(own, i))
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
-            for file, facts in engine.blocks(step, self.sources):
+            for file, facts in engine.each(step, ((block,) for block in blocks)):
                 self.losses.add(file["source"], facts)
                 self.losses.check_language(file["source"])
                 found.append(file)
+                self.store.get(self.text / file["file"])
                 bar.update(facts["read"])
         self.losses.check()
         return found
@@ -255,12 +242,16 @@ class Preparation:
         t = self.tokenizer
         names = [f"{v:03d}-" for v in range(t.dropout_variants)] if t.dropout else [""]
         jobs = [
-            (part, left_out, folder / f"{name}{part.name}", folder / VOCABULARY, t.dropout, variant)
+            (part, left_out, folder / f"{name}{part.name}", variant)
             for variant, name in enumerate(names)
             for part, left_out in zip(parts, repeated, strict=True)
         ]
-        files = engine.each(tokenise_part, jobs)
-        return list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
+        step = functools.partial(tokenise_part, self.store, folder / VOCABULARY, t.dropout)
+        files = engine.each(step, jobs)
+        found = list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
+        for file in found:
+            self.store.get(folder / file["file"])
+        return found
 
     def _finish(
         self,
@@ -300,6 +291,7 @@ class Preparation:
                     *(name, dropped, report.read, folder / "report.html"),
                 )
         write_manifest(folder, [*shards, *lengths], said)
+        self.store.put(*(folder / name for name in (*said["lengths"], REPORT, MANIFEST)))
         return self._prepared(folder, vocabularies, said, report)
 
     def _prepared(
@@ -326,7 +318,7 @@ class Preparation:
         shards = Shards(
             [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
         )
-        duplicates = self.repeated_file if "duplicate" in self.cleaning.filters else None
+        duplicates = self.repeated if self.compared else None
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],

@@ -11,6 +11,7 @@ import numpy as np
 
 from seq2seq.files import atomic_write
 
+NAME = "report.json"
 RARE = 10  # a token seen fewer times is learned badly
 
 
@@ -70,7 +71,7 @@ class Report:
 def write_report(report: Report, folder: Path) -> None:
     """Write report.json, whole or not at all; the page of an earlier one goes."""
     folder.mkdir(parents=True, exist_ok=True)
-    with atomic_write(folder / "report.json") as file:
+    with atomic_write(folder / NAME) as file:
         # Damaged text may hold half a surrogate pair; \udc80 is also how JSON writes one.
         text = json.dumps(asdict(report), ensure_ascii=False)
         file.write(text.encode("utf-8", "backslashreplace"))
@@ -79,4 +80,4 @@ def write_report(report: Report, folder: Path) -> None:
 
 def read_report(folder: Path) -> Report:
     """The report of a folder that `write_report` wrote."""
-    return Report(**json.loads((folder / "report.json").read_text(encoding="utf-8")))
+    return Report(**json.loads((folder / NAME).read_text(encoding="utf-8")))

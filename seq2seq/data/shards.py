@@ -75,10 +75,23 @@ def read_texts(path: Path, rows: np.ndarray | None = None) -> tuple[list[str], l
     return table["source"].to_pylist(), table["target"].to_pylist()
 
 
+def rows_of(path: Path) -> int:
+    """How many pairs a part of cleaned text has; nothing of them is read."""
+    facts = read_facts(path)
+    return int(facts["read"] - sum(facts["dropped"].values()))
+
+
 def read_keys(path: Path) -> np.ndarray:
     """The keys of the pairs of a part of cleaned text."""
     keys: np.ndarray = read_table(path, fields=[2])["key"].to_numpy()
     return keys
+
+
+def read_near_keys(path: Path) -> np.ndarray:
+    """The keys by which nearly equal pairs are found, (n, k)."""
+    column = read_table(path, fields=[3])["near"].combine_chunks()
+    keys: np.ndarray = column.flatten().to_numpy()
+    return keys.reshape(len(column), column.type.list_size)
 
 
 def ids_table(source: list[list[int]], target: list[list[int]], vocab_size: int) -> pa.Table:

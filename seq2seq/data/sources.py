@@ -8,15 +8,27 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+
 from seq2seq.config import CorpusConfig, DataConfig
-from seq2seq.data.corpus import Pair, Where, find_files, kind_of, read_pairs, values_of
+from seq2seq.data.corpus import (
+    Pair,
+    Where,
+    are_numbers,
+    find_files,
+    kind_of,
+    read_pairs,
+    values_of,
+)
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
+from seq2seq.data.ranges import Range, cut_parquet, cut_text
 from seq2seq.data.variants import MemberLinks, VariedSource
 from seq2seq.errors import DataError
+from seq2seq.lines import PACKED
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +45,33 @@ class FileSource:
     files: tuple[Path, ...]
     columns: tuple[str, str]
     where: Where = field(default_factory=dict)  # the rows that are read
+    rows: Range | None = None  # among these alone
 
     @property
     def name(self) -> str:
         return " + ".join(str(path) for path in self.files)
 
     def pairs(self) -> Iterator[Pair]:
-        return read_pairs(list(self.files), self.columns, self.where)
+        return read_pairs(self.files, self.columns, self.where, self.rows)
+
+    def cut(self, rows: int, size: int) -> list[FileSource]:
+        """Ranges of it, of at most so many rows and about so many bytes.
+
+        None of packed files, nor of those that cannot be read: who reads them from the beginning
+        on tells why.
+        """
+        kind = kind_of(self.files[0])
+        try:
+            if kind == "parquet":
+                found = cut_parquet(self.files[0], rows, size)
+            elif any(path.suffix in PACKED for path in self.files):
+                return []
+            else:
+                header = kind == "tsv" and not are_numbers(self.columns)
+                found = cut_text(self.files, int(header), rows, size)
+            return [replace(self, rows=own) for own in found]
+        except (pyarrow.ArrowException, OSError):
+            return []
 
     def identity(self, memory: Path) -> list[Any]:
         """What decides the pairs, as JSON."""

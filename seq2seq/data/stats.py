@@ -39,9 +39,9 @@ def cleaning_figures(losses: Losses, repeated: Path | None) -> dict[str, Any]:
         for name in filters
     }
     if repeated is not None:
-        duplicates = read_facts(repeated)
-        dropped["duplicate"] = duplicates["pairs"]
-        examples["duplicate"] = duplicates["examples"]
+        compared = read_facts(repeated)
+        dropped.update(compared["dropped"])
+        examples.update(compared["examples"])
     return {
         "read": read,
         "kept": read - dropped.total(),

@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,19 @@ import pyarrow as pa
 from seq2seq.data.cleaning import Cleaner, pair_key
 from seq2seq.data.corpus import Pair
 from seq2seq.data.manifest import File
+from seq2seq.data.minhash import BANDS, near_keys
 from seq2seq.data.shards import (
     ids_table,
     read_facts,
     read_keys,
     read_texts,
+    rows_of,
     write_table,
     written_entry,
 )
-from seq2seq.data.sources import Source
-from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.data.sources import FileSource, Source
+from seq2seq.data.store import Store
+from seq2seq.data.vocabularies import FILES, Vocabularies
 
 PAIRS = 100_000  # in a block, unless their text is longer than CHARACTERS
 CHARACTERS = 1 << 25
@@ -39,37 +43,52 @@ SHOWN = 500  # characters of an example
 
 @dataclass(frozen=True)
 class Block:
-    """Pairs that stand together in a source, as they were written.
+    """Pairs that stand together in a source.
 
     Attributes:
         source: its number.
         number: of the block in the source.
-        pairs: a table of source and target.
+        rows: of the source that it holds, the first and the first behind it.
+        text: a table of the pairs as they were written; or where they are read.
     """
 
     source: int
     number: int
-    pairs: pa.Table
+    rows: tuple[int, int]
+    text: pa.Table | FileSource
 
     @property
     def file(self) -> str:
         """Name of the part that it becomes."""
         return f"{self.source:05d}-{self.number:06d}.arrow"
 
+    def pairs(self) -> Iterator[Pair]:
+        if isinstance(self.text, pa.Table):
+            return zip(*(self.text[side].to_pylist() for side in ("source", "target")), strict=True)
+        return self.text.pairs()
 
-def read_blocks(source: Source, index: int) -> Iterator[Block]:
-    """Cut a source into blocks."""
-    number = characters = 0
+
+def cut_source(source: Source, index: int) -> Iterator[Block]:
+    """Cut a source into blocks; those that a file can be cut into are not read yet."""
+    parts = source.cut(PAIRS, CHARACTERS) if isinstance(source, FileSource) else []
+    for number, part in enumerate(parts):
+        assert part.rows is not None
+        yield Block(index, number, (part.rows.first, part.rows.last), part)
+    if not parts:
+        yield from _read_blocks(source, index)
+
+
+def _read_blocks(source: Source, index: int) -> Iterator[Block]:
+    number = first = characters = 0
     sides: tuple[list[str], list[str]] = ([], [])
-    for pair in source.pairs():
-        for side, text in zip(sides, pair, strict=True):
+    for last, pair in enumerate(chain(source.pairs(), [None])):
+        whole = len(sides[0]) == PAIRS or characters > CHARACTERS
+        if sides[0] and (whole or pair is None):
+            yield Block(index, number, (first, last), text_table(*sides))
+            number, first, characters, sides = number + 1, last, 0, ([], [])
+        for side, text in zip(sides, pair or (), strict=False):
             side.append(text)
             characters += len(text)
-        if len(sides[0]) == PAIRS or characters > CHARACTERS:
-            yield Block(index, number, text_table(*sides))
-            number, characters, sides = number + 1, 0, ([], [])
-    if sides[0]:
-        yield Block(index, number, text_table(*sides))
 
 
 def text_table(source: list[str], target: list[str]) -> pa.Table:
@@ -78,12 +97,13 @@ def text_table(source: list[str], target: list[str]) -> pa.Table:
     )
 
 
-def clean_rows(cleaner: Cleaner, pairs: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
+def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[str, Any]]:
     """The pairs that are kept, with their keys; and what was dropped.
 
     Returns:
-        A table of source, target and key; "read", "dropped" by reason with "examples", and
-        "leaked", the keys that dropped pairs share with evaluation text.
+        A table of source, target and key, and the keys by which near duplicates are found if they
+        go; "read", "dropped" by reason with "examples", and "leaked", the keys that dropped pairs
+        share with evaluation text.
     """
     sources: list[str] = []
     targets: list[str] = []
@@ -91,7 +111,7 @@ def clean_rows(cleaner: Cleaner, pairs: pa.Table) -> tuple[pa.Table, dict[str, A
     dropped: Counter[str] = Counter()
     examples: dict[str, list[list[str]]] = {}
     leaked: set[int] = set()
-    for raw in zip(pairs["source"].to_pylist(), pairs["target"].to_pylist(), strict=True):
+    for raw in pairs:
         source, target, reason = cleaner(*raw)
         if reason is None:
             sources.append(source)
@@ -103,10 +123,12 @@ def clean_rows(cleaner: Cleaner, pairs: pa.Table) -> tuple[pa.Table, dict[str, A
             shown.append([text[:SHOWN] for text in raw])
         if reason == "leakage":
             leaked |= cleaner.leaked(source, target)
-    column = pa.array(np.array(keys, np.uint64))
-    table = text_table(sources, targets).append_column("key", column)
+    table = text_table(sources, targets).append_column("key", pa.array(np.array(keys, np.uint64)))
+    if "near_duplicate" in cleaner.config.filters:
+        near = pa.array(near_keys(sources, targets).ravel())
+        table = table.append_column("near", pa.FixedSizeListArray.from_arrays(near, BANDS))
     facts = {
-        "read": len(pairs),
+        "read": len(sources) + dropped.total(),
         "dropped": dropped,
         "examples": examples,
         "leaked": sorted(leaked),
@@ -114,19 +136,23 @@ def clean_rows(cleaner: Cleaner, pairs: pa.Table) -> tuple[pa.Table, dict[str, A
     return table, facts
 
 
-def clean_block(cleaner: Cleaner, folder: Path, block: Block) -> tuple[File, dict[str, Any]]:
+def clean_block(
+    cleaner: Cleaner, store: Store, folder: Path, block: Block
+) -> tuple[File, dict[str, Any]]:
     """Clean a block and write it as a part, unless it is there.
 
     Returns:
         The entry of the part, and the facts of `clean_rows`.
     """
     path = folder / block.file
+    store.get(path)
     entry = written_entry(path)
-    if entry is None:
-        table, facts = clean_rows(cleaner, block.pairs)
+    facts = read_facts(path) if entry else {}
+    if entry is None or facts.get("rows") != list(block.rows):
+        table, facts = clean_rows(cleaner, block.pairs())
+        facts["rows"] = list(block.rows)
         entry = write_table(path, table, facts, compression="zstd")
-    else:
-        facts = read_facts(path)
+        store.put(path)
     entry["source"] = block.source
     return entry, facts
 
@@ -135,7 +161,7 @@ def sample_pairs(
     parts: Sequence[Path], left_out: Sequence[np.ndarray], size: int
 ) -> Iterator[Pair]:
     """About `size` pairs drawn by their keys: a random sample, the same each time."""
-    kept = sum(len(read_keys(path)) for path in parts) - sum(map(len, left_out))
+    kept = sum(map(rows_of, parts)) - sum(map(len, left_out))
     bound = (2**64 - 1) * min(size, kept) // kept
     for path, without in zip(parts, left_out, strict=True):
         rows = np.flatnonzero(read_keys(path) <= np.uint64(bound))
@@ -144,11 +170,19 @@ def sample_pairs(
 
 
 def tokenise_part(
-    part: Path, left_out: np.ndarray, shard: Path, vocabulary: Path, dropout: float, variant: int
+    store: Store,
+    vocabulary: Path,
+    dropout: float,
+    part: Path,
+    left_out: np.ndarray,
+    shard: Path,
+    variant: int,
 ) -> File:
     """Write the ids of a part's pairs, all but some rows, unless they are there."""
+    store.get(shard)
     entry = written_entry(shard)
     if entry is None:
+        store.get(part)
         sources, targets = read_texts(part)
         kept = np.ones(len(sources), bool)
         kept[left_out] = False
@@ -156,7 +190,7 @@ def tokenise_part(
             [text for text, keep in zip(side, kept, strict=True) if keep]
             for side in (sources, targets)
         ]
-        vocabularies = _load(vocabulary)
+        vocabularies = _load(store, vocabulary)
         both = (vocabularies.source, vocabularies.target)
         rng = random.Random(f"{part.name} {variant}")
         ids = [
@@ -169,9 +203,11 @@ def tokenise_part(
             "characters": [sum(map(len, side)) for side in texts],
         }
         entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
+        store.put(shard)
     return entry
 
 
 @functools.cache
-def _load(folder: Path) -> Vocabularies:
+def _load(store: Store, folder: Path) -> Vocabularies:
+    store.get(*(folder / name for name in FILES))
     return Vocabularies.load(folder)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # pyarrow takes a while to load, and translating needs none
 
 JOINT = "tokenizer.json"
 SEPARATE = ("tokenizer.source.json", "tokenizer.target.json")
+FILES = (JOINT, *SEPARATE)
 AnyTokenizer: TypeAlias = Tokenizer | SentencePieceTokenizer
 
 
@@ -75,7 +76,7 @@ class Vocabularies:
         folder.mkdir(parents=True, exist_ok=True)
         for name, tokenizer in self._files().items():
             tokenizer.save(folder / name)
-        for name in {JOINT, *SEPARATE} - self._files().keys():
+        for name in set(FILES) - self._files().keys():
             (folder / name).unlink(missing_ok=True)
 
     def encode_pairs(

@@ -17,13 +17,14 @@ from tqdm import tqdm
 from seq2seq.data.cleaning import text_key
 from seq2seq.data.corpus import Pair, find_files, read_pairs
 from seq2seq.data.fingerprint import cache_folder
-from seq2seq.data.pipeline import prepared_pairs
+from seq2seq.data.prepared import prepared_pairs
 from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
 
 MANY = 2_000_000  # pairs that are read without being asked for, in some 20 s
 SHOWN = 5  # examples
+NGRAM = 13  # words in a row that are hardly the same by chance (Brown et al. 2020, appendix C)
 WORD = re.compile(r"\w+")
 
 
@@ -35,12 +36,14 @@ class Shared:
         pairs_read: of the training text.
         sources: for each sentence whether its source stands there.
         pairs: likewise source and reference, as a pair.
+        ngrams: likewise NGRAM words in a row of its source.
         rarest: how often the rarest word of each source stands in the sources there.
     """
 
     pairs_read: int
     sources: list[bool]
     pairs: list[bool]
+    ngrams: list[bool]
     rarest: list[int]
 
     def record(self, name: str, sources: Sequence[str]) -> dict[str, Any]:
@@ -51,6 +54,7 @@ class Shared:
             "training_pairs": self.pairs_read,
             "sources": sum(self.sources),
             "pairs": sum(self.pairs),
+            "ngrams": sum(self.ngrams),
             "examples": examples[:SHOWN],
         }
 
@@ -64,14 +68,23 @@ def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequen
     words = [WORD.findall(source.lower()) for source in sources]
     wanted_sources, wanted_pairs = {source for source, _ in keys} - {0}, set(keys)
     counts = dict.fromkeys((word for own in words for word in own), 0)
+    grams = [{tuple(own[i : i + NGRAM]) for i in range(len(own) - NGRAM + 1)} for own in words]
+    wanted_grams = set().union(*grams)
+    seen_grams: set[tuple[str, ...]] = set()
     seen_sources: set[int] = set()
     seen_pairs: set[tuple[int, int]] = set()
     read = 0
     for source, target in tqdm(training, desc="reading training text", unit="pair", disable=None):
         read += 1
+        known: list[str] = []  # words of the test set in a row
         for word in WORD.findall(source.lower()):
-            if word in counts:
-                counts[word] += 1
+            if word not in counts:
+                known.clear()
+                continue
+            counts[word] += 1
+            known.append(word)
+            if len(known) >= NGRAM and (gram := tuple(known[-NGRAM:])) in wanted_grams:
+                seen_grams.add(gram)
         key = text_key(source)
         if key in wanted_sources:
             seen_sources.add(key)
@@ -82,6 +95,7 @@ def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequen
         read,
         [source in seen_sources for source, _ in keys],
         [pair in seen_pairs for pair in keys],
+        [not seen_grams.isdisjoint(own) for own in grams],
         [min((counts[word] for word in own), default=0) for own in words],
     )
 

@@ -24,6 +24,7 @@ MEANINGS = {  # what each filter drops
     **{name: " ".join((inspect.getdoc(drops) or "").partition("\n\n")[0].split())
        for name, drops in FILTERS.items()},
     "duplicate": "The same pair was there before.",
+    "near_duplicate": "A pair was there before that has nearly the same letters and digits.",
 }  # fmt: skip
 
 

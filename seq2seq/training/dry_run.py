@@ -62,7 +62,7 @@ def scored_pairs(config: TrainerConfig, pairs: int) -> int:
     """Validation pairs that are translated; translating all could take longer than a short run."""
     if config.val_pairs is not None or config.max_steps > SHORT_RUN:
         return pairs
-    return min(pairs, max(FEWEST_SCORED, 10 * config.max_steps))
+    return min(pairs, max(FEWEST_SCORED, 10 * int(config.max_steps)))
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.data.pipeline import prepared_pairs
+from seq2seq.data.prepared import prepared_pairs
 from seq2seq.data.report import Report
 from seq2seq.data.sources import load_pairs
 from seq2seq.errors import UserError

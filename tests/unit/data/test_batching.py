@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from seq2seq.data.batching import (
     Budget,
     TrainingBatches,
+    Usable,
     padded_lengths,
     token_batches,
 )
@@ -258,9 +259,13 @@ def test_epochs_take_turns_among_segmentations():
 
 
 def test_pairs_that_cannot_be_used_are_in_no_batch(lengths):
-    usable = np.flatnonzero(np.arange(200) % 3).astype(np.uint32)
+    usable = np.flatnonzero(np.arange(200) % 3)
+    chosen = Usable(np.flatnonzero(np.arange(200) % 3 == 0), len(usable))
+    assert chosen.pairs(np.arange(len(usable))).tolist() == usable.tolist()
+    before = [chosen.before(pair) for pair in range(201)]
+    assert before == np.searchsorted(usable, range(201)).tolist()
     members = [Member("a", 0, 40), Member("b", 40, len(usable), 2)]
-    seen = flat(one_epoch(make(lengths, usable=usable, members=members)))
+    seen = flat(one_epoch(make(lengths, usable=chosen, members=members)))
     assert sorted(seen) == sorted([*usable[:40], *usable[40:], *usable[40:]])
 
 

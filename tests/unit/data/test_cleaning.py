@@ -28,7 +28,7 @@ def dropped(name: str, source: str, target: str, **limits: float) -> bool:
 
 
 def test_every_filter_but_duplicate_is_here_in_the_order_of_the_settings():
-    assert [*FILTERS, "duplicate"] == list(CONFIGURED)
+    assert [*FILTERS, "duplicate", "near_duplicate"] == list(CONFIGURED)
 
 
 def test_a_good_pair_comes_back_normalised():

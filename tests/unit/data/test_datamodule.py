@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerConfig
-from seq2seq.data import datamodule
+from seq2seq.data import batching
 from seq2seq.data.batching import Budget
 from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.data.tokenizer import Tokenizer
@@ -99,7 +99,7 @@ def test_each_vocabulary_encodes_its_own_side(tmp_path):
 
 @pytest.mark.parametrize("chunk", [5, 2**22])
 def test_empty_and_long_pairs_are_left_out_and_counted(chunk, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(datamodule, "CHUNK", chunk)
+    monkeypatch.setattr(batching, "CHUNK", chunk)
     odd = [
         ("", "vide"),
         ("empty", ""),

@@ -7,8 +7,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.data.dedup import repeated_rows
-from seq2seq.data.shards import write_table
+from seq2seq.data.dedup import Search
+from seq2seq.data.engines import LocalEngine
+from seq2seq.data.shards import read_keys, write_table
+from seq2seq.data.store import Store
 
 KEYS = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=12), max_size=5)
 
@@ -21,8 +23,8 @@ def naive(parts):
 
 
 @settings(max_examples=80, deadline=None, database=None)
-@given(parts=KEYS)
-def test_rows_that_stood_before(parts, tmp_path_factory):
+@given(parts=KEYS, machines=st.integers(1, 3))
+def test_rows_that_stood_before(parts, machines, tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
     paths = []
     for number, keys in enumerate(parts):
@@ -31,4 +33,7 @@ def test_rows_that_stood_before(parts, tmp_path_factory):
         keys = pa.array(np.array(keys, np.uint64))
         table = pa.table({"source": texts, "target": texts, "key": keys})
         write_table(paths[-1], table, {}, compression="zstd")
-    assert [rows.tolist() for rows in repeated_rows(paths, folder)] == naive(parts)
+    engine = LocalEngine(1)
+    engine.machines = machines
+    found = Search(paths, [*map(len, parts)], read_keys, folder, Store(folder)).repeated(engine)
+    assert [rows.tolist() for rows in found] == naive(parts)

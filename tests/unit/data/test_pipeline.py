@@ -23,7 +23,8 @@ from seq2seq.config import CleaningConfig, CorpusConfig, DataConfig, TokenizerCo
 from seq2seq.data import dedup, steps
 from seq2seq.data import pipeline as module
 from seq2seq.data.cleaning import Cleaner
-from seq2seq.data.pipeline import Prepared, prepare
+from seq2seq.data.pipeline import prepare
+from seq2seq.data.prepared import Prepared
 from seq2seq.data.report import read_report
 from seq2seq.errors import ConfigError, DataError, UserError
 from seq2seq.files import alone
@@ -141,6 +142,17 @@ def test_duplicates_and_leaks_go_and_are_counted(data, tmp_path):
     assert {name: n for name, n in report.dropped.items() if n} == {"leakage": 2, "duplicate": 61}
     assert report.examples["duplicate"][0] == list(TRAIN[0])
     assert report.overlap == [{"split": "val", "pairs": 3, "in_training": 2}]
+
+
+def test_near_duplicates_go_if_asked_for_and_are_counted_apart(data, tmp_path):
+    long = "a sentence of many words that was copied with another {} at its end".format
+    pairs = [(long("mark"), long("point")), TRAIN[3], TRAIN[3], (long("mark!"), long("poinT."))]
+    write(tmp_path, "train", pairs)
+    filters = ["empty", "duplicate", "near_duplicate"]
+    prepared = run(data, cleaning=CleaningConfig(filters=filters))
+    assert texts(prepared) == [*pairs[:2]]
+    assert prepared.report.dropped == {"empty": 0, "duplicate": 1, "near_duplicate": 1}
+    assert prepared.report.examples["near_duplicate"] == [list(pairs[3])]
 
 
 def test_short_sides_of_evaluation_text_stay_in_training(data, tmp_path):

@@ -16,7 +16,8 @@ from seq2seq.data.engines import LocalEngine
 from seq2seq.data.manifest import File
 from seq2seq.data.shards import read_keys, read_texts
 from seq2seq.data.sources import FileSource
-from seq2seq.data.steps import EXAMPLES, clean_block
+from seq2seq.data.steps import EXAMPLES, clean_block, cut_source
+from seq2seq.data.store import Store
 
 PAIRS = [(f"sentence number {n}", f"phrase numéro {n}") for n in range(95)]
 ODD = {7: ("", "vide"), 40: ("empty", ""), 41: ("bad \ufffd", "mauvais"), 94: (" ", "x")}
@@ -49,8 +50,9 @@ def folder(tmp_path) -> Path:
 
 
 def clean(sources, folder, cleaner=None, processes=1) -> list[tuple[File, dict[str, Any]]]:
-    step = functools.partial(clean_block, cleaner or Cleaner(CLEANING), folder)
-    return list(LocalEngine(processes).blocks(step, sources))
+    step = functools.partial(clean_block, cleaner or Cleaner(CLEANING), Store(folder), folder)
+    blocks = (block for place, source in enumerate(sources) for block in cut_source(source, place))
+    return list(LocalEngine(processes).each(step, ((block,) for block in blocks)))
 
 
 def texts(parts, folder) -> list[tuple[str, str]]:

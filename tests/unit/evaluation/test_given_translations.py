@@ -16,6 +16,7 @@ from seq2seq.errors import ConfigError, DataError, RunError
 from seq2seq.evaluation.evaluate import evaluate
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.evaluation.record import Evaluation
+from seq2seq.evaluation.training_text import compare
 
 GIVEN = {"hypothesis": "h", "reference": "r"}
 HYPOTHESES = ["La maison est grande.", "Un homme lit lit lit lit.", "", "Deux chats dorment"]
@@ -72,6 +73,7 @@ def test_overlap_with_the_training_text_is_reported(tmp_path, caplog):
         record = tiny_evaluation(tmp_path, HYPOTHESES, training_text=str(training))
     assert record.overlap == {
         "training_text": str(training), "training_pairs": 3, "sources": 2, "pairs": 1,
+        "ngrams": 0,
         "examples": SOURCES[:2],
     }  # fmt: skip
     (note,) = [note for note in record.notes if "training" in note]
@@ -79,6 +81,13 @@ def test_overlap_with_the_training_text_is_reported(tmp_path, caplog):
     seen = next(one for one in record.breakdowns if one.by == "in training")
     assert {group.name: group.sentences for group in seen.groups} == {"yes": 2, "no": 2}
     assert ("WARNING", f"note: {note}") in [(r.levelname, r.getMessage()) for r in caplog.records]
+
+
+def test_thirteen_words_in_a_row_are_found_in_other_sentences():
+    row = " ".join(f"word{n}" for n in range(13))
+    training = [(f"so: {row}, they said", "x"), (f"word1 {row.replace('word6', 'other')}", "y")]
+    tests = [f"{row.upper()}!", f"and {row[:-2]}", row.replace("word6", "more"), "short"]
+    assert compare(training, tests, tests).ngrams == [True, False, False, False]
 
 
 def test_what_is_not_known_is_said(tmp_path):

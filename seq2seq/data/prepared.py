@@ -1,0 +1,58 @@
+"""A prepared corpus: what training reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from seq2seq.data.corpus import Pair
+from seq2seq.data.manifest import read_manifest
+from seq2seq.data.report import Report
+from seq2seq.data.shards import Shards, read_table
+from seq2seq.data.vocabularies import Vocabularies
+
+VOCABULARY = "vocabulary"  # folder beside the ids
+DECODED = 10_000  # pairs at once
+
+
+@dataclass
+class Prepared:
+    """What training reads.
+
+    Attributes:
+        folder: of the ids and the report.
+        fingerprint: of everything that decides them.
+        vocabularies: of both languages.
+        variants: shards of each segmentation; one, unless BPE-dropout makes more.
+        lengths: file of the lengths of each segmentation.
+        members: name, first row, last row of each corpus of a mixture.
+        report: what was kept, dropped and found.
+    """
+
+    folder: Path
+    fingerprint: str
+    vocabularies: Vocabularies
+    variants: list[list[Path]]
+    lengths: list[Path]
+    members: list[tuple[str, int, int]]
+    report: Report
+
+    def shards(self) -> list[Shards]:
+        """The ids of each segmentation."""
+        both = zip(self.variants, self.lengths, strict=True)
+        return [Shards(paths, lengths) for paths, lengths in both]
+
+
+def prepared_pairs(folder: Path) -> Iterator[Pair]:
+    """The text of prepared pairs, each that training reads once in an epoch: what their ids say.
+
+    Args:
+        folder: of their ids, as in `Prepared`.
+    """
+    said, vocabularies = read_manifest(folder), Vocabularies.load(folder / VOCABULARY)
+    for name in said["variants"][0] if said else ():
+        for batch in read_table(folder / name).to_batches(DECODED):
+            source, target = (batch[side].to_pylist() for side in ("source", "target"))
+            both = vocabularies.source.decode(source), vocabularies.target.decode(target)
+            yield from zip(*both, strict=True)

@@ -1,0 +1,63 @@
+"""A copy of prepared data in S3, GCS or any other store that fsspec knows, for machines that share
+no disk: each writes to its own cache and to the store, and fetches what others wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from seq2seq.errors import DataError
+from seq2seq.files import atomic_write
+
+
+@dataclass(frozen=True)
+class Store:
+    """Files of a cache that stand in a store under the same names.
+
+    Attributes:
+        cache: folder of this machine.
+        url: of the folder in the store; None = machines share the cache, and nothing is copied.
+    """
+
+    cache: Path
+    url: str | None = None
+
+    def put(self, *paths: Path) -> None:
+        """Copy those files of the cache that are there, replacing what the store has.
+
+        Raises:
+            DataError: the store cannot be used.
+        """
+        for path in filter(Path.exists, paths) if self.url else ():
+            with self._place(path) as (files, there):
+                files.makedirs(there.rpartition("/")[0], exist_ok=True)
+                files.put_file(str(path), there)
+
+    def get(self, *paths: Path) -> None:
+        """Fetch those files of the cache that are missing here, if the store has them.
+
+        Raises:
+            DataError: the store cannot be used.
+        """
+        for path in paths if self.url else ():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._place(path) as (files, there):
+                if not path.exists() and files.exists(there):
+                    with atomic_write(path) as file:
+                        files.get_file(there, file.name)
+
+    @contextmanager
+    def _place(self, path: Path) -> Iterator[tuple[Any, str]]:
+        try:
+            files, folder = fsspec.core.url_to_fs(self.url)
+            yield files, f"{folder}/{path.relative_to(self.cache).as_posix()}"
+        except Exception as error:  # of any library below fsspec
+            raise DataError(
+                f"data.store={self.url} cannot be used ({type(error).__name__}: {error}). Correct "
+                "it, log in, or install what fsspec needs for it, such as s3fs or gcsfs"
+            ) from error

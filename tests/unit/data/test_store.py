@@ -1,0 +1,98 @@
+"""A store of prepared data: machines that share no disk prepare together, and train from it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+
+from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
+from seq2seq.data import steps
+from seq2seq.data.engines import LocalEngine
+from seq2seq.data.manifest import read_manifest
+from seq2seq.data.pipeline import prepare
+from seq2seq.data.prepared import prepared_pairs
+from seq2seq.errors import DataError
+
+URL = "memory://bucket/corpora"
+TRAIN = [(f"I see {n % 90} big houses", f"je vois {n % 90} grandes maisons") for n in range(120)]
+TOKENIZER = TokenizerConfig(vocab_size=300, dropout=0.1, dropout_variants=2)
+
+
+class Elsewhere(LocalEngine):
+    """An engine that does each job on a machine whose disk is empty."""
+
+    machines = 2
+
+    def __init__(self, cache: Path):
+        super().__init__(1)
+        self.cache = cache
+
+    def each(self, function, jobs):
+        here = self.cache.with_name("here")
+        for job in jobs:
+            self.cache.rename(here)
+            steps._load.cache_clear()
+            result = function(*job)
+            shutil.rmtree(self.cache)
+            here.rename(self.cache)
+            yield result
+
+
+class Broken:
+    """An engine that must not be asked for anything."""
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(steps, "PAIRS", 50)
+    yield
+    fsspec.filesystem("memory").store.clear()
+    steps._load.cache_clear()
+
+
+@pytest.fixture
+def data(tmp_path) -> DataConfig:
+    lines = "".join(f"{source}\t{target}\n" for source, target in TRAIN)
+    (tmp_path / "train.tsv").write_text(lines, encoding="utf-8")
+    return DataConfig(
+        name="mine", path=str(tmp_path), val=None, test=None, source_column="0",
+        target_column="1", cache=str(tmp_path / "cache"),
+    )  # fmt: skip
+
+
+def run(data, engine=None, cleaning=None):
+    return prepare(data, cleaning or CleaningConfig(), TOKENIZER, engine=engine)
+
+
+def hashes(prepared) -> list[str]:
+    return [file["sha256"] for file in read_manifest(prepared.folder, verify=True)["files"]]
+
+
+def test_machines_without_a_shared_disk_prepare_the_same_set(data, tmp_path):
+    alone = run(data, LocalEngine(1))
+    apart = replace(data, cache=str(tmp_path / "apart"), store=URL)
+    together = run(apart, Elsewhere(Path(apart.cache)))
+    assert together.report.dropped == alone.report.dropped
+    other = run(replace(apart, cache=str(tmp_path / "third")), Broken())
+    assert hashes(other) == hashes(alone)
+    assert other.fingerprint == alone.fingerprint
+    assert list(prepared_pairs(other.folder)) == list(dict.fromkeys(TRAIN))
+    assert len(np.load(other.lengths[1])) == 90
+
+
+def test_what_is_damaged_here_is_fetched_again(data, tmp_path):
+    config = replace(data, store=f"file://{tmp_path}/store")
+    first = run(config, LocalEngine(1))
+    before = hashes(first)
+    first.variants[1][0].write_bytes(b"damaged")
+    assert hashes(run(config, Broken())) == before
+
+
+def test_a_store_that_cannot_be_used_is_told_before_the_work(data):
+    with pytest.raises(DataError, match=r"data\.store=nowhere://x cannot be used \(ValueError"):
+        run(replace(data, store="nowhere://x"), Broken())
