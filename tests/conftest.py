@@ -41,6 +41,8 @@ ENVIRONMENT.pop("SEQ2SEQ_MODEL", None)
 # processor: with so many subwords a word is one token.
 TOY = (
     "experiment=demo",
+    "optim=adamw",
+    "optim.lr=3e-3",
     "data=files",
     "cleaning=none",  # its sentences repeat, and stand in all splits
     "data.max_tokens=1024",

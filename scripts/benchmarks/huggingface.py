@@ -137,7 +137,7 @@ def main() -> None:
     with TemporaryDirectory() as scratch:
         bundle = Path(scratch) / "bundle"
         import_folder(folder, bundle)
-        engines = {name: load_engine([bundle], "cpu", name, "float32", cuda_graphs=False).engine
+        engines = {name: load_engine([bundle], "cpu", name, "float32", cuda_graphs=False)[0]
                    for name in ("torch", "ctranslate2")}  # fmt: skip
     targets = [ids for ids, _ in searched(engines["torch"], sources[:LOGITS], beam=1)]
     compare_logits(words, folder, sources[:LOGITS], targets)

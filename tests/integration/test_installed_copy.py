@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT, run_command
 
 BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
-SHORT = ("trainer.max_steps=4", "trainer.val_every_n_steps=4", "trainer.val_pairs=4",
+SHORT = ("optim=adamw", "trainer.max_steps=4", "trainer.val_every_n_steps=4", "trainer.val_pairs=4",
          "trainer=cpu", "decode=greedy", "model=tiny")  # fmt: skip
 
 

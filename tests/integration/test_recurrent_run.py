@@ -9,6 +9,8 @@ from seq2seq.evaluation.record import Evaluation
 
 SETTINGS = (
     "experiment=demo",
+    "optim=adamw",
+    "optim.lr=3e-3",
     "model=rnn_attention",
     "model.d_model=64",
     "model.d_attention=32",

@@ -20,7 +20,7 @@ from seq2seq.config import DecodeConfig, OptimConfig, TrainerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.training import checkpointing
-from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint
+from seq2seq.training.checkpointing import SaveTimer, newest_checkpoint, read_checkpoint
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss import TranslationTask
 from seq2seq.training.run_folder import Run
@@ -76,7 +76,7 @@ def make_trainer() -> Trainer:
         optim=optim,
         max_tokens=64,
         validation=Scored(run, [], Vocabularies(shared, shared), DecodeConfig()),
-        save_every=100,
+        save_timer=SaveTimer(100),
     )
 
 
