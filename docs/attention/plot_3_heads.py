@@ -76,6 +76,7 @@ for h, (ax, board) in enumerate(zip(axes, boards, strict=True)):
 packed = module.q_proj(x_BTD), module.k_proj(x_BTD), module.v_proj(x_BTD)  # (B, T, 12)
 q, k, v = (part.view(2, 6, 3, 4).transpose(1, 2) for part in packed)  # (B, H, T, E)
 scores_BHTT = q @ k.transpose(-1, -2)
+torch.testing.assert_close(torch.einsum("bhte,bhse->bhts", q, k), scores_BHTT)  # in letters
 for h in range(3):  # one product for all heads, or one for each
     torch.testing.assert_close(scores_BHTT[:, h], q[:, h] @ k[:, h].transpose(-1, -2))
 context_BHTE = attend(q, k, v)

@@ -95,8 +95,9 @@ for ax, (title, board) in zip(axes, boards.items(), strict=True):
 #
 # A mask of its own for each query
 # --------------------------------
-# Any board will do: here each query sees its neighbours and the first word. A mask (B, T, S) gets
-# a dimension for the heads. Where sentences stand last, (T, S, B), it is turned first.
+# Any board will do: here each query sees its neighbours and the first word. A mask (B, T, S) gets a
+# dimension for the heads. Code whose tensors begin with the length, (T, B, D), often has masks
+# (T, S, B): turn both first.
 
 near_TS = (torch.arange(6)[:, None] - torch.arange(6)).abs() < 2
 near_TS[:, 0] = True

@@ -141,9 +141,15 @@ torch.testing.assert_close(torch.cat(steps, dim=1), whole)
 # **9.3** ``masks.causal``. A word such as "bank" could no longer read what follows, "of the
 # river".
 #
-# **9.4** Self-attention of both sides; that of the decoder never reads a later token.
+# **9.4** Self-attention of both sides; that of the decoder never reads a later token. Below are the
+# heads of the first layers, the encoder's above and the decoder's below.
 
 for name, weights_BHTT in maps.items():
     print(f"{name:26}", list(weights_BHTT.shape))
     if name.startswith("decoder") and "self" in name:
         assert not weights_BHTT[0].triu(1).any()
+
+_, axes = plt.subplots(2, 4, layout="constrained")
+for row, side in zip(axes, ("encoder", "decoder"), strict=True):
+    for ax, board in zip(row, maps[f"{side}.0.self_attention"][0], strict=True):
+        ax.matshow(board, vmin=0)
