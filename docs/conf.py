@@ -47,6 +47,7 @@ html_copy_source = False
 # Markdown
 
 myst_heading_anchors = 4
+highlight_language = "none"  # of blocks that name no language, such as formulas
 
 # API: a page for each package
 
@@ -56,10 +57,13 @@ apidoc_modules = [
         "path": "../seq2seq",
         "destination": "reference/api",
         "exclude_patterns": [f"../seq2seq/{name}" for name in generate.NO_API],
+        "automodule_options": {"members", "show-inheritance"},
         "module_first": True,
     }
 ]
 autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False  # torch's "Runs the forward pass." says nothing
+add_module_names = False
 napoleon_use_ivar = True  # autodoc lists the same attributes
 
 # The course on attention
@@ -72,6 +76,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("generate.svg_figures",),
     "reset_modules": ("generate.figure_style",),
     "capture_repr": (),
+    "run_stale_examples": True,  # the code that a lesson calls may have changed
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

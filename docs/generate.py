@@ -69,7 +69,7 @@ def settings() -> Iterator[str]:
     """Every setting of every command, as Markdown: groups first, then those of one command."""
     groups: dict[str, type[Any]] = {}
     for schema in SCHEMAS.values():
-        groups = groups_of(schema) | groups
+        groups |= {name: kind for name, kind in groups_of(schema).items() if name not in groups}
     presets = presets_of("train") | presets_of("prepare_data")
     for name, kind in groups.items():
         yield f"## {name}"
@@ -143,7 +143,8 @@ def commands() -> Iterator[str]:
             contextlib.suppress(SystemExit),
         ):
             import_module(module_of(command)).main()
-        yield f"## {command}\n\n{_escaped(purpose)}\n\n```text\n{page.getvalue().rstrip()}\n```\n"
+        title = f"## {command}\n\n{_escaped(purpose[0].upper() + purpose[1:])}."
+        yield f"{title}\n\n```text\n{page.getvalue().rstrip()}\n```\n"
 
 
 # Links
