@@ -98,10 +98,17 @@ def _table(kind: type[Any], prefix: str, without: Any = ()) -> Iterator[str]:
     yield "| setting | default | values | meaning |\n| --- | --- | --- | --- |"
     for one in shown:
         default = one.default if one.default is not MISSING else one.default_factory()
-        meaning = _escaped(one.metadata.get("meaning", ""))
+        meaning = _escaped(_meaning(kind, one.name))
         values = _escaped(_values(one, hints[one.name]))
         yield f"| `{prefix}{one.name}` | `{as_typed(default)}` | {values} | {meaning} |"
     yield ""
+
+
+def _meaning(kind: type[Any], name: str) -> str:
+    """What a setting means; a class that only changes its default inherits the meaning."""
+    owners = [vars(base).get("__dataclass_fields__", {}) for base in kind.__mro__]
+    found = [own[name].metadata.get("meaning") for own in owners if name in own]
+    return next(filter(None, found), "")
 
 
 def _values(one: Field[Any], hint: Any) -> str:

@@ -80,8 +80,9 @@ torch.testing.assert_close(weights_BTS[0, 0], energies_S.softmax(dim=0))
 torch.testing.assert_close(context_BTD[0, 0], weights_BTS[0, 0] @ annotations_BSD[0])
 assert not weights_BTS[1, 0, 4:].any()  # padding
 
-plt.matshow(weights_BTS[:, 0], vmin=0)
-plt.gca().set(xlabel="source word", ylabel="sentence")
+_, ax = plt.subplots(figsize=(5, 2))
+ax.matshow(weights_BTS[:, 0], vmin=0)
+ax.set(xlabel="source word", ylabel="sentence", yticks=[0, 1])
 
 # %%
 # **Exercise 1.2.** What is the context when v is zero, so that all energies are equal?

@@ -30,14 +30,15 @@ ids_S = torch.tensor([vocabulary[word] for word in text])
 x_SD = nn.Embedding(len(vocabulary), 16)(ids_S).detach()
 print(vocabulary, ids_S.tolist())
 
-plt.matshow(x_SD, cmap="RdBu")
-plt.yticks(range(len(text)), text)
+_, ax = plt.subplots()
+ax.matshow(x_SD, cmap="RdBu")
+ax.set_yticks(range(len(text)), text)
 assert x_SD[0].equal(x_SD[4])
 assert x_SD[2].equal(x_SD[6])
 
 # %%
-# **Exercise 2.1.** The vocabulary has 5 words. How large is the embedding's matrix, and why do
-# two identical words not disturb each other in it?
+# **Exercise 2.1.** The vocabulary has 5 words. How large is the embedding's matrix? Which
+# of its rows learns from the word "car"?
 #
 # Each word looks at all words
 # ----------------------------
@@ -97,7 +98,7 @@ assert max(curves["divided by √E"]) < 0.25 < 0.9 < curves["not divided"][-1]
 #
 # Answers
 # -------
-# **2.1** Five rows of 16 numbers. Both copies point to one row, which learns from both places.
+# **2.1** Five rows of 16 numbers. Row 0 stands for both places of "car", and learns from both.
 #
 # **2.2** The products are 4, 2 and 0, divided by √2: 2.83, 1.41 and 0. Their exponentials are
 # 16.9, 4.1 and 1, which sum to 22.0; each is divided by the sum.

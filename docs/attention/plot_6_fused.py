@@ -98,7 +98,7 @@ boards = {"is_causal": torch.ones(1, 6).tril(), "attend": masks.causal(1, 6)[0, 
 _, axes = plt.subplots(2, 1, layout="constrained")
 for ax, (title, board) in zip(axes, boards.items(), strict=True):
     ax.matshow(board, vmin=0, vmax=1.5)
-    ax.set_title(title)
+    ax.set(title=title, yticks=[])
 
 # %%
 # **Exercise 6.3.** Show the second trap: call torch's function with a mask, ``is_causal`` and

@@ -67,9 +67,10 @@ assert for_each_query_head(k_BKSE, q_BHTE[:, :2]).equal(k_BKSE)  # as many heads
 
 heads = torch.arange(2.0).view(1, 2, 1, 1)
 rows = [for_each_query_head(heads, q_BHTE).flatten(), heads.repeat(1, 4, 1, 1).flatten()]
-plt.matshow(torch.stack(rows))
-plt.yticks([0, 1], ["repeat_interleave", "repeat"])
-plt.xlabel("query head; the colour is its key/value head")
+_, ax = plt.subplots(figsize=(6, 2))
+ax.matshow(torch.stack(rows))
+ax.set_yticks([0, 1], ["repeat_interleave", "repeat"])
+ax.set_xlabel("query head; the colour is its key/value head")
 
 # %%
 # **Exercise 7.2.** Copies take memory, which was to be saved. Make queries of the group instead:

@@ -34,7 +34,7 @@ for sizes in ([1] * 7, [3, 4], [2, 1, 4]):
 _, axes = plt.subplots(1, 3, layout="constrained")
 for ax, (start, end) in zip(axes, ((0, 2), (2, 3), (3, 7)), strict=True):
     ax.matshow(masks.causal(end - start, end)[0, 0], vmin=0, vmax=1.5)
-    ax.set(title=f"positions {start} to {end - 1}", xlabel="key", ylabel="query of the chunk")
+    ax.set(title=f"{end - start} queries, {end} keys", yticks=range(end - start))
 
 # %%
 # A cache keeps key/value heads only (lesson 7), without gradients. It belongs to the one who

@@ -77,8 +77,9 @@ state = model.start(source_BS, source_BS != 0)
 steps = [model.decode_step(word_B1, state) for word_B1 in target_BT.split(1, dim=1)]
 torch.testing.assert_close(torch.cat(steps, dim=1), whole)
 
-plt.matshow(whole[0])
-plt.gca().set(xlabel="number in the hidden state", ylabel="position of the target")
+_, ax = plt.subplots()
+ax.matshow(whole[0], cmap="RdBu")
+ax.set(xlabel="number in the hidden state", ylabel="position of the target")
 
 # %%
 # **Exercise 9.3.** The encoder's layers are not causal. Which mask would make them so, and what
