@@ -95,12 +95,12 @@ def _table(kind: type[Any], prefix: str, without: Any = ()) -> Iterator[str]:
     if not shown:
         return
     hints = get_type_hints(kind)
-    yield "| setting | default | values | meaning |\n| --- | --- | --- | --- |"
+    yield "| setting | default | meaning | values |\n| --- | --- | --- | --- |"
     for one in shown:
         default = one.default if one.default is not MISSING else one.default_factory()
         meaning = _escaped(_meaning(kind, one.name))
         values = _escaped(_values(one, hints[one.name]))
-        yield f"| `{prefix}{one.name}` | `{as_typed(default)}` | {values} | {meaning} |"
+        yield f"| `{prefix}{one.name}` | `{as_typed(default)}` | {meaning} | {values} |"
     yield ""
 
 

@@ -22,7 +22,7 @@ from seq2seq.model.transformer import Transformer
 # Positions that are added
 # ------------------------
 # Each position has a vector of sines and cosines, of fast and slow waves, that is added to the
-# word's. Their products fall with the distance. (``LearnedPositions`` learns the vectors
+# word's. A position has its largest product with itself. (``LearnedPositions`` learns the vectors
 # instead.)
 
 torch.manual_seed(9)
@@ -101,10 +101,15 @@ model = translator.engine.models[0]
 maps = attention_maps(model, batch.source, batch.source_real, batch.target_in)
 weights_HTS = maps[cross_attentions(model)[-1]][0]
 
-plt.matshow(weights_HTS.mean(dim=0), vmin=0)
-plt.xticks(range(len(batch.source[0])), [*source.tokens(ids[0][0]), "</s>"], rotation=90)
-plt.yticks(range(len(batch.labels[0])), [*target.tokens(ids[1][0]), "</s>"])
-print(french)
+read = [*source.tokens(ids[0][0]), "</s>"]
+written = [*target.tokens(ids[1][0]), "</s>"]
+weights_TS = weights_HTS.mean(dim=0)
+_, ax = plt.subplots()
+ax.matshow(weights_TS, vmin=0)
+ax.set_xticks(range(len(read)), read, rotation=90)
+ax.set_yticks(range(len(written)), written)
+most = [read[key] for key in weights_TS.argmax(dim=-1)]
+print(french, *zip(written, most, strict=True), sep="\n")
 
 # %%
 # The board is nearly a diagonal, because both languages go forward together; it bends where they
