@@ -19,7 +19,6 @@ from seq2seq.config import TrainConfig
 from seq2seq.config.checked import groups_of
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.slow
 
 
 class Page(HTMLParser):
