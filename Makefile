@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce-multi30k test test-all test-gpu lint types clean
+.PHONY: help setup demo reproduce-multi30k test test-all test-gpu docs lint types clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -24,6 +24,9 @@ test-all: $(VENV)/.installed-test  ## all tests, the slow ones too, with other r
 
 test-gpu: $(VENV)/.installed-test  ## the tests of tests/gpu, on this machine's GPUs
 	SEQ2SEQ_TEST_DEVICE=cuda $(BIN)/python -m pytest -n 0 -m gpu tests/gpu
+
+docs: $(VENV)/.installed-docs  ## the site, into build/docs (open index.html)
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 
 lint: $(VENV)/.installed-dev  ## ruff
 	$(BIN)/ruff check .
@@ -47,6 +50,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[docs]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python

@@ -1,6 +1,6 @@
 """A bundle in the format of CTranslate2, an engine in C++ (github.com/OpenNMT/CTranslate2).
 
-The folder is a model that any user of CTranslate2 can load, and our translator too:
+The folder is a model that any user of CTranslate2 can load, and our translator too::
 
     model.bin             weights
     config.json           settings of CTranslate2, and those of the bundle, in one object

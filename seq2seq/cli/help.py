@@ -88,7 +88,7 @@ def help_text(
         return page.format_help()
     for name in names:
         if name in presets:
-            said = {one: _first_sentence(folder / name / f"{one}.yaml") for one in presets[name]}
+            said = {one: preset_purpose(folder / name / f"{one}.yaml") for one in presets[name]}
             add(f"presets, {name}=NAME", said)
         if values.get(name) is not None:
             part = groups[name]
@@ -101,7 +101,7 @@ def help_text(
 def _meanings(part: type[Any], values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Settings as they would be typed, and what they mean."""
     return {
-        f"{prefix}{field.name}={_shown(values[field.name])}": field.metadata.get("meaning", "")
+        f"{prefix}{field.name}={as_typed(values[field.name])}": field.metadata.get("meaning", "")
         for field in fields(part)
         if field.name in values
     }
@@ -118,7 +118,7 @@ def _purpose(name: str, schema: type[Any], presets: Mapping[str, Sequence[str]])
     return f"{text}: {name}={' | '.join(presets[name])}" if name in presets else text
 
 
-def _first_sentence(file: Path) -> str:
+def preset_purpose(file: Path) -> str:
     """What a preset is for, by the comment that it begins with; else what it sets."""
     lines = file.read_text(encoding="utf-8").splitlines()
     comments = [line[2:] for line in lines if line.startswith("# ") and "@package" not in line]
@@ -126,12 +126,12 @@ def _first_sentence(file: Path) -> str:
     return " ".join(comments[:end]) or "; ".join(lines)
 
 
-def _shown(value: Any) -> str:
+def as_typed(value: Any) -> str:
     """A value as it would be typed."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list):
-        return f"[{','.join(map(_shown, value))}]"
+        return f"[{','.join(map(as_typed, value))}]"
     if isinstance(value, dict):
         return f"{{{','.join(value)}}}"
     return str(value)

@@ -1,5 +1,5 @@
 """Parallel text from files. `find_files` turns a setting such as `data.val=val` into files, and
-`read_pairs` reads those.
+`read_pairs` reads those::
 
     parquet          two columns of text, or one column `translation` with the languages in it
     .tsv             columns separated by tabs; the first line names them, or they have numbers

@@ -1,7 +1,7 @@
 """The state of a run: saved whole or not at all, verified when it is read, and restored.
 
 `<run>/checkpoints/step-N.ckpt` is a dict of tensors and plain values, read with
-`weights_only=True`:
+`weights_only=True`::
 
     format         raised when older checkpoints would be read wrongly
     version        of this package that wrote it
@@ -22,7 +22,7 @@ them into `step-N.shards` first (see `sharding.py`), so the file is there only i
 
 `resume=RUN` takes the newest file that is whole (`newest_checkpoint`) and restores all of the
 above. What came after it is computed again, to the bit where as many processes go on and the
-device's kernels give the same sums each time (those of a CPU do, some of a GPU do not):
+device's kernels give the same sums each time (those of a CPU do, some of a GPU do not)::
 
     the run ends                     newest on the disk            `resume=` goes on with
     between two saves                step N of the last save       step N + 1

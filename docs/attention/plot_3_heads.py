@@ -1,0 +1,120 @@
+"""
+3. Queries, keys, values and heads
+==================================
+
+A word should find more than its likeness: an adjective looks for its noun. So queries, keys and
+values become three *projections* of the same vectors, and each is learnt. Then one attention
+becomes several. H counts heads, E is the width of one head, F the width of its values.
+"""
+
+import matplotlib.pyplot as plt
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from seq2seq.model.attention import MultiHeadAttention, attend, attention_weights
+
+# %%
+# One head
+# --------
+# ``nn.Linear`` acts on the last dimension and leaves all others alone, whatever their number.
+# Queries and keys are multiplied, so they share a width E; values are only averaged, so their
+# width F is free.
+
+torch.manual_seed(3)
+assert nn.Linear(10, 30)(torch.randn(5, 1, 2, 3, 4, 10)).shape == (5, 1, 2, 3, 4, 30)
+
+x_BTD = torch.randn(2, 6, 8)  # two sentences of six words
+to_q, to_k, to_v = nn.Linear(8, 3), nn.Linear(8, 3), nn.Linear(8, 5)  # E = 3, F = 5
+q, k, v = (project(x_BTD)[:, None].detach() for project in (to_q, to_k, to_v))  # one head
+by_hand = (q @ k.transpose(-1, -2) / 3**0.5).softmax(dim=-1) @ v
+torch.testing.assert_close(attend(q, k, v), by_hand)
+assert by_hand.shape == (2, 1, 6, 5)
+
+plt.matshow(attention_weights(q, k)[0, 0], vmin=0)  # asking is not answering
+plt.gca().set(xlabel="key", ylabel="query")
+
+# %%
+# **Exercise 3.1.** Which projections make this the attention of lesson 2 again?
+#
+# Several heads, apart
+# --------------------
+# One head makes one average for each word. Several heads make different ones: one may look for
+# the verb, another for the word before. Each has width E = D / H. Their contexts are joined on
+# the *last* dimension, then a last projection mixes them. Without ``dim=-1``, torch would join
+# sentences.
+
+module = MultiHeadAttention(d_model=12, n_heads=3).requires_grad_(False)  # so E = 4
+x_BTD = torch.randn(2, 6, 12)
+contexts, boards = [], []
+for h in range(3):
+    rows = slice(4 * h, 4 * h + 4)  # of the weights, which torch keeps as (out, in)
+    q, k, v = (
+        F.linear(x_BTD, part.weight[rows], part.bias[rows])[:, None]
+        for part in (module.q_proj, module.k_proj, module.v_proj)
+    )
+    contexts.append(attend(q, k, v)[:, 0])
+    boards.append(attention_weights(q, k)[0, 0])
+apart_BTD = module.out_proj(torch.cat(contexts, dim=-1))
+assert torch.cat(contexts).shape == (6, 6, 4)  # dim=0: not what we want
+
+_, axes = plt.subplots(1, 3, layout="constrained")
+for h, (ax, board) in enumerate(zip(axes, boards, strict=True)):
+    ax.matshow(board, vmin=0)
+    ax.set_title(f"head {h}")
+
+# %%
+# **Exercise 3.2.** A model of width 768 has 12 heads, one of width 1600 has 25. How wide is a
+# head?
+#
+# Several heads, packed
+# ---------------------
+# H projections from D to E, stacked, are one projection from D to H·E, and a computer likes one
+# large product better than H small ones. The heads are split off by ``view`` and get a dimension
+# of their own; the product of two tensors then works for all heads at once.
+
+packed = module.q_proj(x_BTD), module.k_proj(x_BTD), module.v_proj(x_BTD)  # (B, T, 12)
+q, k, v = (part.view(2, 6, 3, 4).transpose(1, 2) for part in packed)  # (B, H, T, E)
+scores_BHTT = q @ k.transpose(-1, -2)
+torch.testing.assert_close(torch.einsum("bhte,bhse->bhts", q, k), scores_BHTT)  # in letters
+for h in range(3):  # one product for all heads, or one for each
+    torch.testing.assert_close(scores_BHTT[:, h], q[:, h] @ k[:, h].transpose(-1, -2))
+context_BHTE = attend(q, k, v)
+joined_BTD = context_BHTE.transpose(1, 2).flatten(-2)
+torch.testing.assert_close(module.out_proj(joined_BTD), apart_BTD)
+torch.testing.assert_close(module(x_BTD), apart_BTD)
+
+# Where each number of the joined vectors comes from: each word has its own colour.
+word_BHTE = torch.arange(6.0)[None, None, :, None].expand(1, 3, 6, 4)
+ways = {"transpose, then flatten": word_BHTE.transpose(1, 2).flatten(-2),
+        "flatten at once: words are mixed": word_BHTE.reshape(1, 6, 12)}  # fmt: skip
+_, axes = plt.subplots(1, 2, layout="constrained")
+for ax, (title, board) in zip(axes, ways.items(), strict=True):
+    ax.matshow(board[0], cmap="viridis")
+    ax.set_title(title, fontsize=9)
+
+# %%
+# The right board has the right shape and the wrong numbers. No error tells you.
+#
+# **Exercise 3.3.** What counts for the scale is the width of one *head*. Divide by √D instead, as
+# many programs do by mistake: are the weights sharper or flatter?
+#
+# Answers
+# -------
+# **3.1** Three identities.
+
+identity = torch.eye(8)
+x = torch.randn(1, 1, 6, 8)
+torch.testing.assert_close(attend(x @ identity, x @ identity, x @ identity), attend(x, x, x))
+
+# %%
+# **3.2** 64, both times: these are the sizes of the smallest and of the largest GPT-2.
+
+for width, heads in ((768, 12), (1600, 25)):
+    assert MultiHeadAttention(width, heads).head_dim == 64
+
+# %%
+# **3.3** Flatter: the scores are too small, by √H.
+
+flatter = attention_weights(q * (4 / 12) ** 0.5, k)
+assert flatter.amax(-1).mean() < attention_weights(q, k).amax(-1).mean()
