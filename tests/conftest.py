@@ -219,7 +219,7 @@ def server(served):
 # Of tests/browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     """A chromium that is there; without one, tests of pages are skipped."""
     names = ("chromium", "chromium-browser", "google-chrome")

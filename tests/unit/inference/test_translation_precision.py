@@ -1,6 +1,5 @@
 """Precisions of translation: what they change, and what a device lacks."""
 
-import copy
 
 import pytest
 import torch
