@@ -41,6 +41,7 @@ ENVIRONMENT.pop("SEQ2SEQ_MODEL", None)
 # processor: with so many subwords a word is one token.
 TOY = (
     "experiment=demo",
+    "model=tiny",
     "optim=adamw",
     "optim.lr=3e-3",
     "data=files",

@@ -21,8 +21,8 @@ SETTINGS = ("decode=greedy", "logger=csv", "trainer=cpu", "optim.ema=0.9", "chec
 def averaged(script, toy_corpus, tmp_path_factory) -> tuple[Path, str]:
     run_dir = tmp_path_factory.mktemp("averaged") / "run"
     result = script(
-        "train", *TOY, *SETTINGS, f"data.path={toy_corpus}", f"run_dir={run_dir}", "optim.schedule=wsd",
-        "optim.warmup_steps=1epoch", "trainer.max_steps=4epochs",
+        "train", *TOY, *SETTINGS, f"data.path={toy_corpus}", f"run_dir={run_dir}",
+        "optim.schedule=wsd", "optim.warmup_steps=1epoch", "trainer.max_steps=4epochs",
         "trainer.val_every_n_steps=1epochs",
     )
     assert result.returncode == 0, result.stdout + result.stderr
