@@ -95,7 +95,7 @@ def test_trackers_have_the_results_before_the_run_counts_as_finished(tmp_path):
     """A run that was killed while they took them does its end again."""
 
     class Killed(Tracker):
-        def finish(self, summary, bundle):
+        def finish(self, summary):
             raise KeyboardInterrupt
 
     trainer = SimpleNamespace(step=2, trackers=[Killed()], run=SimpleNamespace(folder=tmp_path))
