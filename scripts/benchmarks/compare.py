@@ -1,6 +1,6 @@
 """Is one checkout faster than another? A benchmark of both, in alternating pairs of processes.
 
-python scripts/benchmarks/compare.py ../before . --pairs 10 -- train model=tiny repeats=1
+python scripts/benchmarks/compare.py ../before . --pairs 10 -- train model=tiny
 
 What stands behind `--` is given to `scripts/benchmark.py` of both checkouts. For each speed that it
 prints: the medians of both sides, the ratio after / before (the geometric mean over the pairs) and

@@ -32,7 +32,7 @@ def model_card(bundle: Bundle) -> str:
 
 
 def files(checksums: Mapping[str, str]) -> str:
-    """The section of every card that names its files, as `sha256sum --check` reads them."""
+    """The section of a bundle's card that names its files, as `sha256sum --check` reads them."""
     lines = "\n".join(f"    {value}  {name}" for name, value in checksums.items())
     return f"## Files\n\nSHA-256 of what this card is about:\n\n{lines}\n"
 

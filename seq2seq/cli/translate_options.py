@@ -230,7 +230,9 @@ class TranslateOptions(Checked, section="option"):
         if form == ".docx" and not output:
             yield f"{file} becomes a document, which no terminal can show: add --output FILE.docx"
         if output and form != form_of(output):
-            if form in KINDS or form_of(output) in KINDS:
+            if file is None and form_of(output) in KINDS:
+                yield f"--output {output} is a document, which is made of one: give --file FILE"
+            elif form in KINDS or form_of(output) in KINDS:
                 yield (
                     f"--output {output} is to be a document as --file {file} is: give both the "
                     "same end"

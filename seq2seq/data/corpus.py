@@ -261,6 +261,8 @@ def _read_parquet(
             begin, row = row + len(batch) - len(inside), row + len(batch)
             inside = inside.slice(0, max(rows.last - begin, 0))
             yield from arrow_rows(inside, places, texts, f"{path}", begin + 1)
+            if row >= rows.last:
+                break
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a readable parquet file: {error}") from error
 

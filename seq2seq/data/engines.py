@@ -121,7 +121,8 @@ class RayEngine:
                 f"there is no Ray cluster at prepare.address={address} ({error}): start one "
                 "(ray start --head), or correct the address"
             ) from error
-        self.machines = sum(bool(node["Resources"].get("CPU")) for node in self.ray.nodes())
+        self.machines = max(1, sum(node["Alive"] and bool(node["Resources"].get("CPU"))
+                                  for node in self.ray.nodes()))  # fmt: skip
 
     def each(
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]

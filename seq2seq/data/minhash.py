@@ -25,7 +25,7 @@ def near_keys(sources: Sequence[str], targets: Sequence[str]) -> np.ndarray:
     Pairs that differ in nothing else share all keys. The same on every machine.
     """
     both = zip(sources, targets, strict=True)
-    texts = [letters_of(source) + b"\0" + letters_of(target) for source, target in both]
+    texts = [b"\0".join(letters_of(side) or side.encode() for side in pair) for pair in both]
     groups = (texts[first : first + TOGETHER] for first in range(0, len(texts), TOGETHER))
     return np.concatenate([np.zeros((0, BANDS), np.uint64), *map(_keys, groups)])
 

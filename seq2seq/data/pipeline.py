@@ -291,8 +291,16 @@ class Preparation:
                     *(name, dropped, report.read, folder / "report.html"),
                 )
         write_manifest(folder, [*shards, *lengths], said)
-        self.store.put(*(folder / name for name in (*said["lengths"], REPORT, MANIFEST)))
+        self._upload(folder, said)
         return self._prepared(folder, vocabularies, said, report)
+
+    def _upload(self, folder: Path, said: dict[str, Any]) -> None:
+        """Complete the set in the store; its manifest comes last."""
+        names = [*chain.from_iterable(said["variants"]), *said["lengths"]]
+        self.store.put_missing(*(folder / name for name in names))
+        for place in (self._vocabulary_folder(), folder / VOCABULARY):
+            self.store.put_missing(*(place / name for name in FILES))
+        self.store.put(folder / REPORT, folder / MANIFEST)
 
     def _prepared(
         self, folder: Path, vocabularies: Vocabularies, said: dict[str, Any], report: Report

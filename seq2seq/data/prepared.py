@@ -11,6 +11,7 @@ from seq2seq.data.manifest import read_manifest
 from seq2seq.data.report import Report
 from seq2seq.data.shards import Shards, read_table
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import DataError
 
 VOCABULARY = "vocabulary"  # folder beside the ids
 DECODED = 10_000  # pairs at once
@@ -49,9 +50,14 @@ def prepared_pairs(folder: Path) -> Iterator[Pair]:
 
     Args:
         folder: of their ids, as in `Prepared`.
+
+    Raises:
+        DataError: they are not whole.
     """
     said, vocabularies = read_manifest(folder), Vocabularies.load(folder / VOCABULARY)
-    for name in said["variants"][0] if said else ():
+    if said is None:
+        raise DataError(f"the prepared data in {folder} are not whole: prepare them again")
+    for name in said["variants"][0]:
         for batch in read_table(folder / name).to_batches(DECODED):
             source, target = (batch[side].to_pylist() for side in ("source", "target"))
             both = vocabularies.source.decode(source), vocabularies.target.decode(target)

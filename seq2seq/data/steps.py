@@ -153,6 +153,8 @@ def clean_block(
         facts["rows"] = list(block.rows)
         entry = write_table(path, table, facts, compression="zstd")
         store.put(path)
+    else:
+        store.put_missing(path)  # who made it may have been stopped before
     entry["source"] = block.source
     return entry, facts
 
@@ -204,6 +206,8 @@ def tokenise_part(
         }
         entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
         store.put(shard)
+    else:
+        store.put_missing(shard)
     return entry
 
 

@@ -3,6 +3,7 @@ no disk: each writes to its own cache and to the store, and fetches what others 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,18 @@ class Store:
                 files.makedirs(there.rpartition("/")[0], exist_ok=True)
                 files.put_file(str(path), there)
 
+    def put_missing(self, *paths: Path) -> None:
+        """Copy those files of the cache that the store lacks, or has of another size.
+
+        Raises:
+            DataError: the store cannot be used.
+        """
+        for path in filter(Path.exists, paths) if self.url else ():
+            with self._place(path) as (files, there):
+                same = files.exists(there) and files.size(there) == path.stat().st_size
+            if not same:
+                self.put(path)
+
     def get(self, *paths: Path) -> None:
         """Fetch those files of the cache that are missing here, if the store has them.
 
@@ -57,6 +70,8 @@ class Store:
             files, folder = fsspec.core.url_to_fs(self.url)
             yield files, f"{folder}/{path.relative_to(self.cache).as_posix()}"
         except Exception as error:  # of any library below fsspec
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise  # the disk of this machine
             raise DataError(
                 f"data.store={self.url} cannot be used ({type(error).__name__}: {error}). Correct "
                 "it, log in, or install what fsspec needs for it, such as s3fs or gcsfs"

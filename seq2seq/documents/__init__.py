@@ -29,7 +29,7 @@ class Document:
         texts: what is to be translated, in the order of the document. Tags in them are to stand in
             the translations, too; what has lost one gets it back, if need be in another place.
         write: the bytes of the document with these translations of its texts. A text that is its
-            own translation stays as it was, to the byte in files that are no .po.
+            own translation stays as it was, to the byte in formats of text.
     """
 
     texts: list[str]

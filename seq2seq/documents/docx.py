@@ -3,7 +3,7 @@
 Paragraphs of the body, of tables, text boxes, headers, footers, notes and comments are texts. Runs
 that look otherwise than most of their paragraph, and links, enclose their words in the translation,
 too. A field, a picture, a reference to a note or a bookmark stands where its words went. Deleted
-text of tracked changes stays, and so does what a field shows, such as a date.
+text of tracked changes stays, and so does what a field shows in its paragraph, such as a date.
 """
 
 from __future__ import annotations
@@ -46,31 +46,35 @@ def read(data: bytes, wanted: Wanted) -> Document:
         for paragraph, said in zip(paragraphs, translations, strict=True):
             if said != paragraph.inline.text:
                 paragraph.fill(said)
-        return _packed(data, {name: written(tree, files[name]) for name, tree in trees.items()})
+        new = {name: written(tree, files[name]) for name, tree in trees.items()}
+        return _packed(data, {**files, **new})
 
     return Document([one.inline.text for one in paragraphs], write)
 
 
 def _unpacked(data: bytes, most: int) -> dict[str, bytes]:
-    """The XML of a document by its names, if all of it has no more than so many bytes."""
+    """The files of a document by their names, if all have no more than so many bytes."""
+    files = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
-            # No more than a file says is ever unpacked.
             if sum(one.file_size for one in packed.infolist()) > most:
                 raise DataError(f"the document has more than {most:,} bytes unpacked: cut it up")
-            names = [name for name in packed.namelist() if name.endswith(".xml")]
-            return {name: packed.read(name) for name in names}
+            for one in packed.infolist():
+                if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise DataError("the document is packed otherwise than Word does: is it one?")
+                with packed.open(one) as opened:  # no more than it says is unpacked
+                    files[one.filename] = opened.read(one.file_size)
+            return files
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
         raise DataError(f"the document is damaged, encrypted, or no .docx ({error})") from error
 
 
-def _packed(data: bytes, new: dict[str, bytes]) -> bytes:
-    """The document with other content for some of its files."""
+def _packed(data: bytes, files: dict[str, bytes]) -> bytes:
+    """The document with this content of its files."""
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(made, "w") as after:
         for one in before.infolist():
-            content = new[one.filename] if one.filename in new else before.read(one)
-            after.writestr(one, content, one.compress_type)
+            after.writestr(one, files[one.filename], one.compress_type)
     return made.getvalue()
 
 
@@ -199,8 +203,7 @@ def _pieces(element: Element) -> Iterator[Text | Part]:
         if depth or "begin" in marks:
             field_runs.append(child)
             depth += marks.count("begin") - marks.count("end")
-            said = "".join(text for run in field_runs for text in run.itertext("{*}instrText"))
-            if depth == 1 and "separate" in marks and "HYPERLINK" in said:
+            if depth == 1 and "separate" in marks and _is_link(field_runs):
                 link, depth = Stretch(None, before=field_runs), 0
                 yield Code("open", link)
             elif depth == 0:
@@ -223,6 +226,10 @@ def _pieces(element: Element) -> Iterator[Text | Part]:
         yield Code("alone", field_runs)
     if link:
         yield Code("close", link)
+
+
+def _is_link(field_runs: Sequence[Element]) -> bool:
+    return any("HYPERLINK" in text for run in field_runs for text in run.itertext("{*}instrText"))
 
 
 def _field_marks(run: Element) -> list[str]:

@@ -117,7 +117,7 @@ class Inline:
 
 def _peeled(parts: Sequence[Part]) -> tuple[int, int]:
     """The place of the text: codes around all of it need no place in it."""
-    start, end = 0, len(parts)
+    start, end, partners = 0, len(parts), _partners(parts)
 
     def bare(part: Part) -> bool:
         return not part.strip() if isinstance(part, str) else part.kind in ("alone", "break")
@@ -127,20 +127,21 @@ def _peeled(parts: Sequence[Part]) -> tuple[int, int]:
             start += 1
         while start < end and bare(parts[end - 1]):
             end -= 1
-        if start == end or _partner(parts, start) != end - 1:
+        if start == end or partners.get(start) != end - 1:
             return start, end
         start, end = start + 1, end - 1
 
 
-def _partner(parts: Sequence[Part], start: int) -> int | None:
-    """The place of the code that closes what one opens."""
-    depth = 0
-    for place, part in enumerate(parts[start:], start):
-        if isinstance(part, Code):
-            depth += {"open": 1, "close": -1}.get(part.kind, 0)
-        if depth == 0:
-            return place if place > start else None
-    return None
+def _partners(parts: Sequence[Part]) -> dict[int, int]:
+    """The places of codes that open, and of those that close what they open."""
+    opened: list[int] = []
+    found = {}
+    for place, part in enumerate(parts):
+        if isinstance(part, Code) and part.kind == "open":
+            opened.append(place)
+        elif isinstance(part, Code) and part.kind == "close":
+            found[opened.pop()] = place
+    return found
 
 
 def _names(parts: Sequence[Part]) -> Iterator[tuple[int, str]]:

@@ -91,7 +91,7 @@ def _noted(name: str, rule: Any, state: StateInline, silent: bool) -> bool:
 
 
 def _places(text: str, start: int) -> Iterator[Place]:
-    starts = [start, *(start + found.end() for found in re.finditer("\n", text[start:]))]
+    starts = [start, *(start + found.end() for found in re.finditer(r"\r\n?|\n", text[start:]))]
     parser, env = _parser(), dict[str, Any]()
     at = start
     for block in parser.parse(text[start:], env):
@@ -99,10 +99,10 @@ def _places(text: str, start: int) -> Iterator[Place]:
             continue
         if len(block.content) > LONGEST:
             raise DataError(f"a paragraph has more than {LONGEST:,} characters: cut it in parts")
-        at = max(at, starts[block.map[0]])
+        at, end = max(at, starts[block.map[0]]), [*starts, len(text)][block.map[1]]
         spans = list[Span]()
         for line in block.content.removesuffix("\n").split("\n"):
-            if (found := text.find(line, at)) < 0:
+            if (found := text.find(line, at, end)) < 0:
                 break  # it stands otherwise in the source, as \| in a table does
             at = found + len(line)
             spans.append((found, at))

@@ -16,6 +16,7 @@ from seq2seq.inference.text.tags import Span, Token, partners
 WORDS = {"code", "kbd", "samp", "tt", "var"}  # elements whose text is a name
 MARKS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
          (codecs.BOM_UTF16_BE, "utf-16-be")]  # fmt: skip
+OF_PYTHON = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
@@ -41,8 +42,10 @@ def decoded(
     mark, encoding = next(((m, e) for m, e in MARKS if data.startswith(m)), (b"", declared))
     encoding = encoding or "utf-8"
     try:
+        if codecs.lookup(encoding).name in OF_PYTHON:
+            raise LookupError("which is no encoding of documents")
         text = data[len(mark) :].decode(encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         raise DataError(
             f"the document is not {encoding} ({error}): convert it, for example: iconv -f latin1 "
             "-t utf-8"

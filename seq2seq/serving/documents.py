@@ -60,5 +60,5 @@ class Downloads:
 
     def get(self, name: str) -> Upload | None:
         """The document of that name, if it is still there."""
-        _, found = self._kept.get(name, (0.0, None))
-        return found
+        since, found = self._kept.get(name, (0.0, None))
+        return found if time.monotonic() - since <= SECONDS else None

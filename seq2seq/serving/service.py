@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +20,7 @@ from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Client, Keys, Limits, Refused
 from seq2seq.serving.models import Model
 
+Result = TypeVar("Result")
 NAMES = {"en": "English", **LANGUAGES}
 READ = 2000  # characters of a text that are looked at to tell its language
 
@@ -186,11 +187,10 @@ class Service:
         """
         # Reading markup takes the time of its characters; most of a .docx can be pictures.
         most = self.limits.document if document.kind == ".docx" else self.limits.body()
-        async with self.threads:
-            found = await run_in_threadpool(
-                read, document.data, document.kind, again=again, most=most,
-                target=target or self.pairs[0][1],
-            )  # fmt: skip
+        found = await self._in_thread(partial(
+            read, document.data, document.kind, again=again, most=most,
+            target=target or self.pairs[0][1],
+        ))  # fmt: skip
         if source == "auto":
             source = self.detect("\n".join(found.texts[:100]))[0][0]
         chosen = self.choose(source, target, model)
@@ -201,5 +201,11 @@ class Service:
         for start in range(0, len(found.texts), self.limits.texts):
             texts = found.texts[start : start + self.limits.texts]
             made += [one.text for one in await self.translate(client, chosen, texts, {})]
-        async with self.threads:
-            return Upload(document.name, await run_in_threadpool(found.write, made))
+        return Upload(document.name, await self._in_thread(partial(found.write, made)))
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        """Work of a document; its place is free when it ends, even if its client has left."""
+        await self.threads.acquire()
+        task = asyncio.ensure_future(run_in_threadpool(work))
+        task.add_done_callback(lambda _: self.threads.release())
+        return await asyncio.shield(task)

@@ -45,12 +45,14 @@ def log_evaluation(run: Path, record: Evaluation) -> None:
     if not (run / "wandb_id").exists():
         return
     settings = migrated(yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8")))
+    if settings["logger"]["kind"] != "wandb":
+        return
     for path, one in records_of(run).items():
         if one.identity != record.identity:
             continue
         folder = path.parent
         place = run / "wandb" / folder.name
-        place.mkdir(exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         about = evaluation(record, folder).facts
         tracker = open_chosen(LoggerConfig(**settings["logger"]), place, about)
         if tracker is not None:

@@ -155,7 +155,7 @@ def fit(
         corpus = lineage.dataset(data.prepared.report)
         for tracker in trackers:
             tracker.log_artifact("dataset", lambda: corpus, used=True)
-    validation, saving = make_validation(config, run, data), config.checkpoint
+    validation, saving = make_validation(config, run, data, checkpoint), config.checkpoint
     trainer = make_trainer(
         config,
         model,
@@ -257,12 +257,18 @@ def note_beginning(
         return note_start(folder, parameters, device, processes, report)
 
 
-def make_validation(config: TrainConfig, run: Run, data: TranslationData) -> Validation:
+def make_validation(
+    config: TrainConfig, run: Run, data: TranslationData, checkpoint: Checkpoint | None = None
+) -> Validation:
     """What scores the model, keeps the best bundle, and averages at the end."""
     count, by = config.checkpoint.average, config.checkpoint.average_by
+    scored = scored_pairs(config.trainer, len(data.val_pairs))
+    if checkpoint is not None:  # on the same pairs as before, whose scores are compared
+        before = checkpoint.content["callbacks"].get("Validation", {})
+        scored = before.get("pairs", len(data.val_pairs))
     return Validation(
         run,
-        data.val_pairs[: scored_pairs(config.trainer, len(data.val_pairs))],
+        data.val_pairs[:scored],
         data.vocabularies,
         config.decode,
         normalise=config.cleaning.steps(0),

@@ -93,7 +93,10 @@ class Validation:
         self.signature, self.seconds = "", 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "best_step": self.best_step, "worse": self.worse}
+        return {
+            "best": self.best, "best_step": self.best_step, "worse": self.worse,
+            "pairs": len(self.pairs),
+        }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.best, self.best_step, self.worse = state["best"], state["best_step"], state["worse"]

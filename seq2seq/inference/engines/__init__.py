@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
@@ -56,7 +57,8 @@ class Engine(Protocol):
 
 
 class BothEngines:
-    """CTranslate2, and torch where it may find something else: by a rule, or at the limit.
+    """CTranslate2, and torch where it may find something else: by a rule, at the limit, or where an
+    output is empty.
 
     See `ctranslate2.py`. Both are rare: what was degenerate, and what does not end. Torch is
     loaded when the first of them comes.
@@ -69,17 +71,21 @@ class BothEngines:
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        if config.no_repeat_ngram or any(one.prefix or one.banned for one in requests):
+        ruled = config.no_repeat_ngram or config.min_length > 1 or config.min_ratio
+        if ruled or any(one.prefix or one.banned for one in requests):
             return self._exact().search(requests, config, progress)
-        found = self._quick.search(requests, config, progress)
-        unended = [
-            row
-            for row, own in enumerate(found)
-            if sum(one.finished for one in own) < config.n_best
-        ]
-        if unended:
-            again = self._exact().search([requests[row] for row in unended], config)
-            for row, own in zip(unended, again, strict=True):
+        # All that its beam holds, for what is empty took the place of something else there.
+        every = config.beam if config.strategy == "beam" else config.n_best
+        free = replace(config, min_length=0, n_best=every)
+        found, unsure = [], list[int]()
+        for row, own in enumerate(self._quick.search(requests, free, progress)):
+            found.append(own[: config.n_best])
+            empty = config.min_length and not all(one.tokens for one in own)
+            if empty or sum(one.finished for one in found[row]) < config.n_best:
+                unsure.append(row)
+        if unsure:
+            again = self._exact().search([requests[row] for row in unsure], config)
+            for row, own in zip(unsure, again, strict=True):
                 found[row] = own
         return found
 

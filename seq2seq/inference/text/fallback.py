@@ -226,7 +226,11 @@ def _in_parts(
     each = iter(pipeline.again(parts, **NO_REPETITION))
     results: list[Candidates] = []
     for layout in layouts:
-        best = [next(each)[0] for _ in layout.pieces]
+        found = [next(each) for _ in layout.pieces]
+        best = [own[0] for own in found if own]
+        if len(best) < len(found):  # a piece is longer than the model reads
+            results.append([])
+            continue
         both = zip(layout.pieces, best, strict=True)
         text = layout.fill([_as_part(piece, one.text) for piece, one in both])
         results.append([joined(best, text)] if layout is not whole else [])

@@ -80,7 +80,9 @@ class Progress(Callback):
     def _text(self, trainer: Trainer) -> str:
         """Loss of the last step, speed as it was logged last, best BLEU, time left."""
         metrics = trainer.metrics
-        figures = [f"nll {float(metrics['train/nll']):.3f}"]
+        figures = []
+        if (nll := metrics.get("train/nll")) is not None:  # else no step was made
+            figures.append(f"nll {float(nll):.3f}")
         if speed := metrics.get("perf/target_tokens_per_second"):
             figures.append(f"{speed:,.0f} target tokens/s")
         if best := self.validation.best_step:

@@ -93,6 +93,23 @@ def test_what_is_damaged_here_is_fetched_again(data, tmp_path):
     assert hashes(run(config, Broken())) == before
 
 
+def test_a_store_has_all_that_its_manifest_lists(data, tmp_path):
+    """What was made before there was a store, too."""
+    alone = run(data, LocalEngine(1))
+    (alone.folder / "manifest.json").unlink()
+    config = replace(data, store=f"file://{tmp_path}/store")
+    before = hashes(run(config, LocalEngine(1)))
+    elsewhere = replace(config, cache=str(tmp_path / "elsewhere"))
+    assert hashes(run(elsewhere, Broken())) == before
+
+
+def test_prepared_text_that_is_not_whole_is_no_empty_text(data):
+    found = run(data, LocalEngine(1))
+    (found.folder / "manifest.json").unlink()
+    with pytest.raises(DataError, match="are not whole: prepare them again"):
+        list(prepared_pairs(found.folder))
+
+
 def test_a_store_that_cannot_be_used_is_told_before_the_work(data):
     with pytest.raises(DataError, match=r"data\.store=nowhere://x cannot be used \(ValueError"):
         run(replace(data, store="nowhere://x"), Broken())

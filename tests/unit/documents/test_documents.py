@@ -425,6 +425,53 @@ def test_any_bytes_are_read_or_refused(kind, data):
     found.write(found.texts)
 
 
+def packed(files: dict[str, bytes], how: int = zipfile.ZIP_DEFLATED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", how) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def test_an_archive_that_lies_about_its_size_is_not_unpacked():
+    import tracemalloc
+
+    size = 100_000_000
+    bomb = packed({"[Content_Types].xml": bytes(size)})
+    bomb = bomb.replace(size.to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    tracemalloc.start()
+    with pytest.raises(DataError, match="damaged"):
+        read(bomb, ".docx")
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    with pytest.raises(DataError, match="packed otherwise"):
+        read(packed({"[Content_Types].xml": b"x"}, zipfile.ZIP_BZIP2), ".docx")
+
+
+def test_a_damaged_picture_is_told_before_anything_is_translated():
+    data = packed({"[Content_Types].xml": b"<Types/>", "media/image.png": b"picture"}, 0)
+    with pytest.raises(DataError, match="damaged"):
+        read(data.replace(b"picture", b"pikture"), ".docx")
+
+
+def test_deep_nesting_is_read_in_linear_time():
+    depth = 3000
+    document = read(b"<p>" + b"<b>" * depth + b"word" + b"</b>" * depth + b"</p>", ".html")
+    assert document.texts == ["word"]
+
+
+def test_a_cell_is_not_looked_for_behind_its_table():
+    text = "| a \\| b |\n|---|\n\nHello there\n\n    a | b\n"
+    assert translated(text.encode(), ".md").decode().endswith("Hello¤ there¤\n\n    a | b\n")
+    assert "x¤" in translated(b"one\r\rx\r\ry", ".md").decode()
+
+
+@pytest.mark.parametrize("name", ["undefined", "punycode", "unicode_escape"])
+def test_a_page_in_an_encoding_of_python_alone_is_refused(name):
+    with pytest.raises(DataError, match="convert it"):
+        read(f"<meta charset='{name}'><p>word</p>".encode(), ".html")
+
+
 def test_what_is_too_large_or_needs_a_library_is_told(monkeypatch):
     with pytest.raises(DataError, match="more than 10 bytes"):
         read(b"x" * 11, ".txt", most=10)

@@ -240,6 +240,17 @@ def test_torch_searches_again_what_the_limit_cut_off(limit, n_best, tmp_path):
     assert not all(one.finished for [one, *_] in theirs.search(requests(40), config))
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_torch_searches_again_where_an_output_would_be_empty(beam, tmp_path):
+    ours, theirs = engines(talkative(7, ending=4.0, positions="learned"), tmp_path)
+    config = replace(DECODE, beam=beam, n_best=1, min_length=1)
+    free = theirs.search(requests(40), replace(config, min_length=0, n_best=beam))
+    assert not all(one.tokens for own in free for one in own)
+    both = BothEngines(theirs, lambda: ours).search(requests(40), config)
+    expected = ours.search(requests(40), config)
+    assert outputs([own[:1] for own in both]) == outputs([own[:1] for own in expected])
+
+
 def test_an_output_is_no_longer_than_its_own_limit(pair):
     """Among sentences that have more room, too; its score is that of the whole model."""
     ours, theirs = pair
