@@ -298,8 +298,7 @@ class Preparation:
         """Complete the set in the store; its manifest comes last."""
         names = [*chain.from_iterable(said["variants"]), *said["lengths"]]
         self.store.put_missing(*(folder / name for name in names))
-        for place in (self._vocabulary_folder(), folder / VOCABULARY):
-            self.store.put_missing(*(place / name for name in FILES))
+        self.store.put_missing(*(self._vocabulary_folder() / name for name in FILES))
         self.store.put(folder / REPORT, folder / MANIFEST)
 
     def _prepared(

@@ -34,12 +34,12 @@ def name_of(element: Element) -> str:
 
 def written(tree: etree._ElementTree, like: bytes) -> bytes:
     """The bytes of a document that was read from others: mark, encoding and line ends as there."""
-    info = tree.docinfo
+    info, encoding = tree.docinfo, tree.docinfo.encoding or "utf-8"
     mark = codecs.BOM_UTF8 * like.startswith(codecs.BOM_UTF8)
-    data = mark + etree.tostring(
-        tree, encoding=info.encoding or "utf-8", xml_declaration=like.startswith(mark + b"<?xml"),
-        standalone=info.standalone if b"standalone" in like[:200] else None,
+    before = like.removeprefix(mark).decode(encoding)
+    data = etree.tostring(
+        tree, encoding=encoding, xml_declaration=before.startswith("<?xml"),
+        standalone=info.standalone if "standalone" in before[:200] else None,
     )  # fmt: skip
-    if like.endswith(b"\n"):
-        data += b"\n"
-    return data.replace(b"\n", b"\r\n") if b"\r\n" in like else data
+    text = data.decode(encoding) + "\n" * before.endswith("\n")
+    return mark + (text.replace("\n", "\r\n") if "\r\n" in before else text).encode(encoding)

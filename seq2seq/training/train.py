@@ -258,7 +258,7 @@ def note_beginning(
 
 
 def make_validation(
-    config: TrainConfig, run: Run, data: TranslationData, checkpoint: Checkpoint | None = None
+    config: TrainConfig, run: Run, data: TranslationData, checkpoint: Checkpoint | None
 ) -> Validation:
     """What scores the model, keeps the best bundle, and averages at the end."""
     count, by = config.checkpoint.average, config.checkpoint.average_by

@@ -45,10 +45,12 @@ def model_of(translator, name: str = "tiny") -> Model:
 def serving(*models: Model, limits: Limits | None = None, **how) -> Iterator[str]:
     """The address of an application that runs in a thread."""
     app = make_app(models, limits or Limits(), **how)
-    config = uvicorn.Config(app, "127.0.0.1", 0, log_config=None, lifespan="on")
+    config = uvicorn.Config(
+        app, "127.0.0.1", 0, log_config=None, lifespan="on", timeout_graceful_shutdown=30
+    )
     server = uvicorn.Server(config)
     socket = config.bind_socket()
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([socket])))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([socket])), daemon=True)
     thread.start()
     try:
         while not server.started:
@@ -57,4 +59,5 @@ def serving(*models: Model, limits: Limits | None = None, **how) -> Iterator[str
         yield "http://{}:{}".format(*socket.getsockname())
     finally:
         server.should_exit = True
-        thread.join()
+        thread.join(60)
+        assert not thread.is_alive(), "the server has not ended in a minute"

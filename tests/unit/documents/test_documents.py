@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import re
+import tracemalloc
 import zipfile
+from typing import Any
 
 import docx
 import hypothesis.strategies as st
@@ -199,6 +201,16 @@ NEW = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcL
 """
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_xliff_keeps_its_encoding_and_line_ends(encoding, ends):
+    said = OLD.replace("UTF-8", encoding).replace("\n", ends)
+    made = translated(said.encode(encoding), ".xliff").decode(encoding)
+    assert made.partition("encoding")[2].lower().startswith(f"='{encoding}'")
+    assert made.count(ends) == made.count("\n") == said.count(ends)
+    assert "big¤" in made
+
+
 def test_xliff_gets_targets_with_the_same_codes():
     made = etree.fromstring(translated(OLD.encode(), ".xliff"))
     own = {one.get("id"): one for one in made.iter("{*}trans-unit")}
@@ -361,15 +373,15 @@ with zipfile.ZipFile(EMPTY, "w") as packed:
     packed.writestr("[Content_Types].xml", "<Types/>")
 LAUGHS = "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 10}'>" for n in range(1, 9))
 MAIN = "a.wordprocessingml.document.main+xml"
+ENTITY = "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"
 TYPES = f'<Types><Override PartName="/d.xml" ContentType="{MAIN}"/></Types>'
 
 
-def zipped(**files: str) -> bytes:
+def packed(files: dict[str, Any], how: int = zipfile.ZIP_DEFLATED) -> bytes:
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as packed:
-        packed.writestr("[Content_Types].xml", TYPES)
-        for name, text in files.items():
-            packed.writestr(f"{name}.xml", text)
+    with zipfile.ZipFile(made, "w", how) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
     return made.getvalue()
 
 
@@ -400,8 +412,8 @@ BROKEN = [
     (".docx", word(full).replace(b"PK\x03\x04", b"PK\x03\x05"), "damaged, encrypted, or no .docx"),
     (".docx", BOMB.getvalue(), "bytes unpacked"),
     (".docx", EMPTY.getvalue(), "no text of Word"),
-    (".docx", zipped(d="<w:document"), "XML cannot be read"),
-    (".docx", zipped(d="<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"), "DOCTYPE"),
+    (".docx", packed({"[Content_Types].xml": TYPES, "d.xml": "<w:document"}), "XML cannot be read"),
+    (".docx", packed({"[Content_Types].xml": TYPES, "d.xml": ENTITY}), "DOCTYPE"),
     (".pdf", b"%PDF", ".pdf is no document that is read: "),
     ("", b"", "a name without an end"),
 ]
@@ -425,17 +437,7 @@ def test_any_bytes_are_read_or_refused(kind, data):
     found.write(found.texts)
 
 
-def packed(files: dict[str, bytes], how: int = zipfile.ZIP_DEFLATED) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", how) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return made.getvalue()
-
-
 def test_an_archive_that_lies_about_its_size_is_not_unpacked():
-    import tracemalloc
-
     size = 100_000_000
     bomb = packed({"[Content_Types].xml": bytes(size)})
     bomb = bomb.replace(size.to_bytes(4, "little"), (100).to_bytes(4, "little"))
