@@ -11,6 +11,8 @@ from seq2seq.data.report import Report
 from seq2seq.findings.before import warmup_long
 from seq2seq.findings.record import Found, Record
 
+LITTLE = 3.0  # seconds of validation that nobody minds
+
 
 def diverged(run: Record) -> Found:
     """The loss rises far above what it was."""
@@ -142,7 +144,7 @@ def validation_costly(run: Record) -> Found:
     spent = sum(run.values("perf/validation_seconds"))
     points = [(0.0, 0.0), *run.curves.get("perf/step_seconds", ())]
     train = sum(v * (step - points[i][0]) for i, (step, v) in enumerate(points[1:]))
-    if not spent or not train or spent < max(train, 10.0):
+    if not train or spent < max(train, LITTLE):
         return None
     return (
         "Validation takes longer than training",
@@ -202,10 +204,10 @@ def frozen_block(run: Record) -> Found:
 
 
 def _young(run: Record) -> bool:
-    """Whether the model still learns so fast that its output says nothing of what is to come."""
+    """Whether the model still learns: its output then says nothing of what is to come."""
     points = run.curves.get("val/nll", ())
     earlier = [loss for step, loss in points if step <= 2 / 3 * run.steps]
-    return run.steps < 300 or not earlier or points[-1][1] < 0.9 * earlier[-1]
+    return run.steps < 300 or not earlier or points[-1][1] < 0.97 * earlier[-1]
 
 
 def output_degenerate(run: Record) -> Found:
@@ -233,7 +235,15 @@ def output_cut_off(run: Record) -> Found:
 
 
 def source_copied(run: Record) -> Found:
-    """The model copies."""
+    """The model copies, or its training text teaches it to."""
+    remedy = "See that targets are translations, and add identical to cleaning.filters"
+    same = max(run.values("data/identical_share"), default=0.0)
+    if same >= 0.3:
+        return (
+            "Sources are copied",
+            f"{same:.0%} of the training pairs have the same text on both sides",
+            remedy,
+        )
     sentences = run.samples[-1]["sentences"] if run.samples else []
     copied = [one for one in sentences if _is_copy(one["source"], one["hypothesis"])]
     if len(sentences) < 4 or len(copied) < 0.3 * len(sentences):
@@ -242,7 +252,7 @@ def source_copied(run: Record) -> Found:
         "Sources are copied",
         f"{len(copied)} of {len(sentences)} translations have the words of their source, such as "
         f"“{copied[0]['hypothesis'][:60]}”",
-        "See that targets are translations, and add identical to cleaning.filters",
+        remedy,
     )
 
 

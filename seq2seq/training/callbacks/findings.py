@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from seq2seq.data.corpus import Pair
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.prepared import prepared_pairs
 from seq2seq.data.report import Report
@@ -47,9 +49,9 @@ class Findings(Callback):
         if trainer.run.processes.rank == 0:
             if trainer.step == 0:
                 try:
-                    trainer.log(leakage(trainer.data))
+                    trainer.log(shares(trainer.data))
                 except Exception as error:
-                    log.warning("whether evaluation text is trained on is not known: %r", error)
+                    log.warning("what the training text holds is not known: %r", error)
             origin = Provenance.read(trainer.run.folder)
             device = origin.starts[-1].device if origin and origin.starts else ""
             self._record = Record(trainer.run.settings, data=self.data, device=device)
@@ -79,22 +81,30 @@ class Findings(Callback):
         return found
 
 
-def leakage(data: TranslationData) -> dict[str, float]:
-    """The share of the pairs of each evaluation split that are trained on, where no filter sees
-    to it.
+def shares(data: TranslationData) -> dict[str, float]:
+    """The shares of what should not be trained on, where no filter takes it out: pairs whose sides
+    are the same, and of each evaluation split the pairs that stand in the training text.
 
     Of large corpora nobody knows: reading them takes minutes.
     """
-    if "leakage" in data.cleaning.filters or data.prepared.report.kept > LARGE:
+    if {"identical", "leakage"} <= set(data.cleaning.filters) or data.prepared.report.kept > LARGE:
         return {}
     splits = {"val": data.val_pairs, "test": []}
     with suppress(UserError):  # there is no test split
         splits["test"] = load_pairs(data.data, "test")
-    every = [pair for pairs in splits.values() for pair in pairs]
-    if not every:
-        return {}
-    seen = iter(compare(prepared_pairs(data.prepared.folder), *zip(*every, strict=True)).pairs)
-    return {
-        f"data/{split}_in_training_share": sum(islice(seen, len(pairs))) / len(pairs)
-        for split, pairs in splits.items() if pairs
-    }  # fmt: skip
+    pairs = [pair for one in splits.values() for pair in one]
+    same = 0
+
+    def training() -> Iterator[Pair]:
+        nonlocal same
+        for pair in prepared_pairs(data.prepared.folder):
+            same += pair[0] == pair[1]
+            yield pair
+
+    shared = compare(training(), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    found = {"data/identical_share": same / max(1, shared.pairs_read)}
+    if "leakage" not in data.cleaning.filters:
+        seen = iter(shared.pairs)
+        found |= {f"data/{split}_in_training_share": sum(islice(seen, len(one))) / len(one)
+                  for split, one in splits.items() if one}  # fmt: skip
+    return found

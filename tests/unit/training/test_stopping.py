@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_the_second_ctrl_c_of_a_person_ends_at_once_but_not_that_of_a_launcher(s
     os.kill(os.getpid(), signal.SIGINT)  # torchrun passes on what the terminal sent already
     os.kill(os.getpid(), signal.SIGTERM)
     later = time.monotonic() + 10
-    monkeypatch.setattr(stopping.time, "monotonic", lambda: later)
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: later))
     os.kill(os.getpid(), signal.SIGTERM)
     assert stop.signal == signal.SIGINT
     with pytest.raises(KeyboardInterrupt):

@@ -40,7 +40,7 @@ def test_lines_become_rare_in_a_long_run(caplog, monkeypatch):
     """In ten hours of steps of one second: the first after 5 s, then each tenth, then 5 min."""
     caplog.set_level(logging.INFO, logger="seq2seq")
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
     shown = Progress(VALIDATION)
     trainer = trainer_at(0, 36_000)
     shown.on_train_start(trainer)
@@ -57,7 +57,7 @@ def test_lines_become_rare_in_a_long_run(caplog, monkeypatch):
 
 def test_a_resumed_run_starts_where_it_was_and_counts_only_what_is_to_come(monkeypatch):
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     shown = Progress(VALIDATION)
     trainer = trainer_at(900, 1000)
