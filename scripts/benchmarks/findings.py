@@ -57,12 +57,14 @@ class Case:
         names: kinds of findings of which one must be found.
         settings: of the run.
         spoil: changes the corpus.
+        refused: words of the error that names the fault, if training refuses to begin.
         patch: changes the program, in the process of the run.
     """
 
     names: tuple[str, ...]
     settings: tuple[str, ...] = ()
     spoil: Callable[[Corpus, random.Random], None] | None = None
+    refused: str | None = None
     patch: Callable[[], None] | None = None
 
 
@@ -174,7 +176,7 @@ CASES = {
     ),
     "learning rate 10,000 times too low": Case(("not_learning",), ("optim.lr=1e-6",)),
     "shuffled targets": Case(("shuffled_targets",), SHORT, shuffle_targets),
-    "swapped columns": Case(("columns_swapped",), SHORT, swap_columns),
+    "swapped columns": Case(("columns_swapped",), SHORT, swap_columns, refused="swapped"),
     "leaked validation set": Case(("leaked",), (*SHORT, NO_FILTERS), leak("val")),
     "leaked test set": Case(("leaked",), (*SHORT, NO_FILTERS), leak("test")),
     "frozen layer": Case(("frozen_block",), patch=freeze_layer),
@@ -247,10 +249,11 @@ def train(name: str, settings: list[str], log: str) -> None:
     main()
 
 
-def found_in(folder: Path) -> set[str] | None:
+def found_in(folder: Path, case: Case) -> set[str] | None:
     """The kinds of findings of a run; None if it failed."""
     if not (folder / "run" / "config.yaml").exists():
-        return None
+        said = (folder / "log.txt").read_text(encoding="utf-8")
+        return {case.names[0]} if case.refused and case.refused in said else None
     return {one.kind for one in read_run(folder / "run", folder.name).findings}
 
 
@@ -264,8 +267,8 @@ def measure(options: argparse.Namespace) -> None:
         for seed in range(options.first_seed, options.first_seed + count):
             folder = options.output / name.replace(" ", "-").replace(",", "") / str(seed)
             make_run(folder, name, seed, options)
-            kinds = found_in(folder)
-            wanted = set(CASES[name].names) if name in CASES else set()
+            case = CASES.get(name, SOUND)
+            kinds, wanted = found_in(folder, case), set(case.names)
             named += kinds is not None and (bool(kinds & wanted) if wanted else not kinds)
             others.update({"failed"} if kinds is None else kinds - wanted)
         also = ", ".join(f"{kind} {n}" for kind, n in others.most_common())
