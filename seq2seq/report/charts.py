@@ -149,9 +149,10 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bo
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
-        if zero or lowest >= 0:
-            bottom = 0 if zero or highest == 0 else max(0, axes.get_ylim()[0])
-            axes.set_ylim(bottom, 1.05 * highest if highest else 1)
+        if zero or highest == 0:
+            axes.set_ylim(0, 1.05 * highest or 1)
+        elif lowest >= 0:
+            axes.set_ylim(bottom=max(0, axes.get_ylim()[0]))
     axes.yaxis.set_major_formatter(short)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(short)
