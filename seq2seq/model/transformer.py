@@ -41,8 +41,9 @@ class Embedding(nn.Module):
         self.tokens, self.zero_start = tokens, zero_start
         self.scale = math.sqrt(config.d_model)  # section 3.4 of the paper
         self.positions: nn.Module | None = None  # rotary positions act inside attention
-        if config.positions == "sinusoidal":
-            self.positions = SinusoidalPositions(config.max_length, config.d_model)
+        if config.positions in ("sinusoidal", "sinusoidal_halves"):
+            halves = config.positions == "sinusoidal_halves"
+            self.positions = SinusoidalPositions(config.max_length, config.d_model, halves)
         elif config.positions == "learned":
             self.positions = LearnedPositions(config.max_length, config.d_model)
         self.dropout = Dropout(config.dropout)

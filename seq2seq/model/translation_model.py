@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 from typing import Any, Protocol
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq.config import ModelConfig
@@ -67,9 +68,13 @@ class TranslationModel(nn.Module, abc.ABC):
         """Hidden states (R, T, D) of T further tokens, whose past is in the state."""
 
     def project(self, hidden: Tensor) -> Tensor:
-        """Hidden states (..., D) -> unnormalised scores of the next token (..., V)."""
-        logits: Tensor = self.output(hidden)
-        return logits
+        """Hidden states (..., D) -> unnormalised scores of the next token (..., V).
+
+        The bias is added to rounded products, as Transformers' Marian does: in half precision the
+        scores are then its own, to the bit.
+        """
+        logits = F.linear(hidden, self.output.weight)
+        return logits if self.output.bias is None else logits + self.output.bias
 
 
 def check_rows(rows: int, sentences: int) -> None:
