@@ -19,6 +19,7 @@ from seq2seq.model.kv_cache import KeysValues, KVCache, TransformerState
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, start_residuals
 from seq2seq.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from seq2seq.model.translation_model import (
+    BiasedOutput,
     TranslationModel,
     check_rows,
     check_source,
@@ -79,7 +80,8 @@ class Transformer(TranslationModel):
         pre = config.norm == "pre"
         self.encoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
-        self.output = nn.Linear(config.d_model, self.vocab_sizes[1], bias=config.output_bias)
+        kind = BiasedOutput if config.output_bias else nn.Linear
+        self.output = kind(config.d_model, self.vocab_sizes[1], bias=config.output_bias)
         initialise(self)
         for layers in (self.encoder, self.decoder):
             if config.zero_blocks or pre:

@@ -68,13 +68,19 @@ class TranslationModel(nn.Module, abc.ABC):
         """Hidden states (R, T, D) of T further tokens, whose past is in the state."""
 
     def project(self, hidden: Tensor) -> Tensor:
-        """Hidden states (..., D) -> unnormalised scores of the next token (..., V).
+        """Hidden states (..., D) -> unnormalised scores of the next token (..., V)."""
+        logits: Tensor = self.output(hidden)
+        return logits
 
-        The bias is added to rounded products, as Transformers' Marian does: in half precision the
-        scores are then its own, to the bit.
-        """
-        logits = F.linear(hidden, self.output.weight)
-        return logits if self.output.bias is None else logits + self.output.bias
+
+class BiasedOutput(nn.Linear):
+    """Scores whose bias is added to rounded products, not before they are rounded.
+
+    So does Marian in Hugging Face's library: in half precision the scores are equal to the bit.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight) + self.bias
 
 
 def check_rows(rows: int, sentences: int) -> None:
