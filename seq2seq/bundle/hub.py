@@ -36,6 +36,13 @@ FILES = (
     *("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json"),
     *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
 )
+THERE = """\
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(THIS_FOLDER)
+    model = AutoModelForSeq2SeqLM.from_pretrained(THIS_FOLDER)
+    inputs = tokenizer(["hello world"], return_tensors="pt", padding=True)
+    print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))"""
 PATIENCE = 10.0  # seconds that the hub has to say what a model consists of
 
 
@@ -228,7 +235,7 @@ def hub_card(
         model_name=bundle.model.config.name,
         eval_results=results or None,
     )
-    card = model_card(bundle)
+    card = model_card(bundle, THERE)
     if bundle.normalise:
         card += (
             f"\nSources were normalised in training ({', '.join(bundle.normalise)}), which "
@@ -248,8 +255,9 @@ def push(folder: Path, name: str, private: bool = True) -> str:
         api.create_repo(name, private=private, exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=folder, commit_message="Model of seq2seq")
     except (OSError, HTTPError, HFValidationError) as error:
+        why = str(error).splitlines()[0].rstrip(".")
         raise UserError(
-            f"{name} was not sent: {str(error).splitlines()[0]}. Log in with a token that may "
+            f"{name} was not sent: {why}. Log in with a token that may "
             "write (hf auth login, or the variable HF_TOKEN), and see that OWNER is yours"
         ) from error
     return f"https://huggingface.co/{name}"

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2seq.bundle.find import HUB_NAME
 from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
@@ -57,6 +58,8 @@ class ExportOptions(Checked, section="option"):
                     yield f"--{name} is for the format huggingface: leave it out"
         elif self.quantization != "float32":
             yield "--quantization is for the format ctranslate2: leave it out"
+        if self.push is not None and not HUB_NAME.fullmatch(self.push):
+            yield f"--push {self.push} is no name of the hub: give OWNER/NAME, such as me/en-fr"
         if self.send and self.push is None:
             yield "--send sends a model to the hub: add its name, --push OWNER/NAME"
 

@@ -304,6 +304,14 @@ def test_what_cannot_be_read_is_named(tmp_path):
     refused("not those of its config.json", encoder_layers=3)
     refused("does not describe", d_model="wide")
     (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BundleError, match=r"seq2seq import .* --output models/"):
+        load_bundle(tmp_path)
+    ids = (tmp_path / "vocab.json").read_text()
+    for changed in ({"one more": len(json.loads(ids))}, {"<pad>": 10**6}):
+        (tmp_path / "vocab.json").write_text(json.dumps(json.loads(ids) | changed))
+        with pytest.raises(BundleError, match=r"vocab\.json does not fit config\.json"):
+            read_huggingface(tmp_path)
+    (tmp_path / "vocab.json").write_text(ids)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(BundleError, match=r"or pytorch_model\.bin is missing"):
         read_huggingface(tmp_path)
