@@ -59,22 +59,32 @@ def compare_vocabularies(words: Words, folder: Path, texts: Sequence[str]) -> No
 
 
 def compare_logits(words: Words, folder: Path, sources: Ids, targets: Ids) -> None:
-    """Print how far logits are apart at all tokens of these targets, padded together."""
+    """Print how far logits are apart at all tokens of these targets, padded together.
+
+    The library's two kinds of attention are compared, too: they round differently.
+    """
     batch, (source_rows, target_rows) = collate(sources, targets), words.rows
     real = batch.labels != PAD
     for dtype in (torch.float32, torch.bfloat16):
-        ours = read_huggingface(folder).model.to(dtype)
-        theirs = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).eval()
+        ours, logits = read_huggingface(folder).model.to(dtype), dict[str, torch.Tensor]()
         with torch.inference_mode():
-            found = ours.project(ours(batch.source, batch.source_real, batch.target_in)[real])
-            expected = theirs(
-                input_ids=source_rows[batch.source], attention_mask=batch.source_real.long(),
-                decoder_input_ids=target_rows[batch.target_in],
-            ).logits[real][:, target_rows]  # fmt: skip
-        apart = (found.float() - expected.float()).abs()
-        apart[:, BOS] = 0  # which may be a token of ours alone
-        print(f"logits in {dtype}: {apart.max():.1e} apart at most, {apart.mean():.1e} on average; "
-              f"their size is up to {expected.abs().max():.1f}")  # fmt: skip
+            hidden = ours(batch.source, batch.source_real, batch.target_in)[real]
+            logits["ours"] = ours.project(hidden)
+            for kind in ("eager", "sdpa"):
+                theirs = AutoModelForSeq2SeqLM.from_pretrained(
+                    folder, dtype=dtype, attn_implementation=kind
+                ).eval()
+                logits[kind] = theirs(
+                    input_ids=source_rows[batch.source], attention_mask=batch.source_real.long(),
+                    decoder_input_ids=target_rows[batch.target_in],
+                ).logits[real][:, target_rows]  # fmt: skip
+        expected = logits.pop("sdpa").float()  # which the library takes if nothing is said
+        for name, found in logits.items():
+            apart = (found.float() - expected).abs()
+            apart[:, BOS] = 0  # which may be a token of ours alone
+            print(f"logits in {dtype}, {name}: {apart.max():.1e} apart at most, "
+                  f"{apart.mean():.1e} on average; {(apart == 0).float().mean():.1%} are equal; "
+                  f"their size is up to {expected.abs().max():.1f}")  # fmt: skip
 
 
 def generated(model: Any, words: Words, sources: Ids, beam: int) -> list[Output]:

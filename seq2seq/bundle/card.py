@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 LANGUAGES = {"en": "English", "fr": "French"}
 
 
-def model_card(bundle: Bundle) -> str:
-    """In Markdown, from what the bundle itself knows."""
+HERE = '    translate --model THIS_FOLDER "hello world"'  # how a bundle is used
+
+
+def model_card(bundle: Bundle, use: str = HERE) -> str:
+    """In Markdown, from what the bundle itself knows; ends with how to use it."""
     made = bundle.training
     data = made.get("config", {}).get("data", {}).get("name", "unknown data")
     scores = [
@@ -26,7 +29,7 @@ def model_card(bundle: Bundle) -> str:
         *(() if "imported" in made else scores),  # nobody knows those of an imported model
         "It translates sentences like those it was trained on; for other text its output may be "
         "fluent and wrong.",
-        '    translate --model THIS_FOLDER "hello world"',
+        use,
     ]
     return "\n\n".join(parts) + "\n"
 

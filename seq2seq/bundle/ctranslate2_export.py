@@ -217,7 +217,7 @@ def _set_positions(part: Any, positions: nn.Module | None, config: TransformerCo
         return
     # An output of the greatest length is scored with an end mark behind it.
     length = -(-(config.max_length + 1) // MULTIPLE) * MULTIPLE
-    table_LD = sinusoidal_table(length, config.d_model)
+    table_LD = sinusoidal_table(length, config.d_model, config.positions == "sinusoidal_halves")
     if isinstance(positions, LearnedPositions):
         table_LD = torch.zeros(length, config.d_model)
         table_LD[: config.max_length] = positions.embedding.weight.data

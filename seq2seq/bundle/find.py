@@ -177,6 +177,11 @@ def bundle_folder(name: str | Path) -> Path:
             f"{folder} was exported from a bundle for ctranslate2: give the bundle, or use it with "
             "translate --engine ctranslate2"
         )
+    if (folder / "tokenizer_config.json").is_file():
+        raise BundleError(
+            f"{folder} is a model of Hugging Face's Transformers library: make a bundle of it "
+            f"(seq2seq import {folder} --output models/{folder.name}), and name that"
+        )
     files = ("config.json", "model.safetensors")
     missing = [name for name in files if not (folder / name).is_file()] + missing_files(folder)
     if missing:

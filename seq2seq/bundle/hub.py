@@ -6,10 +6,12 @@ A model of the hub is downloaded once, made into a bundle, and kept.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
+from huggingface_hub import EvalResult
 from huggingface_hub.errors import (  # type: ignore[attr-defined]  # of HTTPError
     GatedRepoError,
     HFValidationError,
@@ -34,7 +36,13 @@ FILES = (
     *("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json"),
     *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
 )
-Scores = Mapping[tuple[str, str], Mapping[str, float | None]]  # by data set and split, by name
+THERE = """\
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(THIS_FOLDER)
+    model = AutoModelForSeq2SeqLM.from_pretrained(THIS_FOLDER)
+    inputs = tokenizer(["hello world"], return_tensors="pt", padding=True)
+    print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))"""
 PATIENCE = 10.0  # seconds that the hub has to say what a model consists of
 
 
@@ -148,7 +156,7 @@ def export_huggingface(
     path: str | Path,
     output: Path | None = None,
     license: str | None = None,
-    scores: Scores | None = None,
+    results: Sequence[EvalResult] = (),
     force: bool = False,
 ) -> Path:
     """Write the bundle in `path`, or of the run `path`, for the library; returns the folder.
@@ -156,7 +164,7 @@ def export_huggingface(
     Args:
         path: a bundle or a run.
         output: the new folder; None = beside the bundle.
-        license, scores: as for `hub_card`.
+        license, results: as for `hub_card`.
         force: replace an exported model that is there.
 
     Raises:
@@ -169,34 +177,56 @@ def export_huggingface(
     with export_folder(output, force) as partial:
         model, words, decode = bundle.model, bundle.vocabularies, bundle.decode
         write_huggingface(HubModel(model, words, decode, list(bundle.languages)), partial)
-        (partial / "README.md").write_text(hub_card(bundle, license, scores), encoding="utf-8")
+        (partial / "README.md").write_text(hub_card(bundle, license, results), encoding="utf-8")
     return output
 
 
-def hub_card(bundle: Bundle, license: str | None = None, scores: Scores | None = None) -> str:
+def eval_results(
+    data: str,
+    split: str,
+    scores: Mapping[str, float | None],
+    revision: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[EvalResult]:
+    """Scores of a model as the hub has them.
+
+    Args:
+        data, split: name of the data set and its part.
+        scores: by name; None where one was not computed.
+        revision: which texts of that name they were.
+        settings: what distinguishes this evaluation from others of the same texts.
+    """
+    how = "".join(f", {name}={value}" for name, value in (settings or {}).items())
+    return [
+        EvalResult(
+            task_type="translation",
+            dataset_type=data,
+            dataset_name=data,
+            dataset_split=split,
+            dataset_revision=revision,
+            metric_type=metric.lower().rstrip("2"),  # of chrF2
+            metric_name=metric + how,
+            metric_args=dict(settings) if settings else None,
+            metric_value=round(value, 2),
+        )
+        for metric, value in scores.items()
+        if value is not None
+    ]
+
+
+def hub_card(
+    bundle: Bundle, license: str | None = None, results: Sequence[EvalResult] = ()
+) -> str:
     """The card of a bundle with what the hub reads: languages, licence, scores.
 
     Args:
         bundle: that is exported.
         license: of its weights, as the hub calls it, such as apache-2.0; None = not said.
-        scores: of evaluations, beside those of the last validation.
+        results: of evaluations, beside those of the last validation.
     """
     made = bundle.training
     data = made.get("config", {}).get("data", {}).get("name", "unknown")
-    results = [
-        huggingface_hub.EvalResult(
-            task_type="translation",
-            dataset_type=name,
-            dataset_name=name,
-            dataset_split=split,
-            metric_type=metric.lower().rstrip("2"),  # of chrF2
-            metric_name=metric,
-            metric_value=round(value, 2),
-        )
-        for (name, split), found in {(data, "validation"): made["scores"], **(scores or {})}.items()
-        for metric, value in found.items()
-        if value is not None
-    ]
+    results = [*eval_results(data, "validation", made["scores"]), *results]
     metadata = huggingface_hub.ModelCardData(
         language=list(bundle.languages),
         license=license,
@@ -205,7 +235,7 @@ def hub_card(bundle: Bundle, license: str | None = None, scores: Scores | None =
         model_name=bundle.model.config.name,
         eval_results=results or None,
     )
-    card = model_card(bundle)
+    card = model_card(bundle, THERE)
     if bundle.normalise:
         card += (
             f"\nSources were normalised in training ({', '.join(bundle.normalise)}), which "
@@ -225,8 +255,9 @@ def push(folder: Path, name: str, private: bool = True) -> str:
         api.create_repo(name, private=private, exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=folder, commit_message="Model of seq2seq")
     except (OSError, HTTPError, HFValidationError) as error:
+        why = str(error).splitlines()[0].rstrip(".")
         raise UserError(
-            f"{name} was not sent: {str(error).splitlines()[0]}. Log in with a token that may "
+            f"{name} was not sent: {why}. Log in with a token that may "
             "write (hf auth login, or the variable HF_TOKEN), and see that OWNER is yours"
         ) from error
     return f"https://huggingface.co/{name}"

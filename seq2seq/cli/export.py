@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from seq2seq.bundle.find import HUB_NAME
 from seq2seq.cli.exits import run_command
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
 
 # Those of CTranslate2 that pay: int16 is as large as float16, and for Intel's MKL only.
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16")
@@ -52,6 +58,8 @@ class ExportOptions(Checked, section="option"):
                     yield f"--{name} is for the format huggingface: leave it out"
         elif self.quantization != "float32":
             yield "--quantization is for the format ctranslate2: leave it out"
+        if self.push is not None and not HUB_NAME.fullmatch(self.push):
+            yield f"--push {self.push} is no name of the hub: give OWNER/NAME, such as me/en-fr"
         if self.send and self.push is None:
             yield "--send sends a model to the hub: add its name, --push OWNER/NAME"
 
@@ -89,7 +97,7 @@ def _export_huggingface(options: ExportOptions, model: Path) -> None:
     from seq2seq.bundle.hub import export_huggingface, push
 
     folder = export_huggingface(
-        model, options.output, options.license, _scores(model), options.force
+        model, options.output, options.license, _results(model), options.force
     )
     print(f"exported    {folder}")
     if options.push is None:
@@ -102,16 +110,27 @@ def _export_huggingface(options: ExportOptions, model: Path) -> None:
         print(f"to          https://huggingface.co/{options.push}; to send it: --send --force")
 
 
-def _scores(model: Path) -> dict[tuple[str, str], dict[str, float | None]]:
-    """What evaluations in the run found of these weights, by data set and split."""
+def _results(model: Path) -> list[EvalResult]:
+    """What evaluations in the run found of these weights, each with the settings of its search."""
     from seq2seq.bundle.config import WEIGHTS
     from seq2seq.bundle.find import bundle_folder
+    from seq2seq.bundle.hub import eval_results
+    from seq2seq.config import DecodeConfig
     from seq2seq.evaluation.record import records_of
     from seq2seq.files import checksum
 
     weights = checksum(bundle_folder(model) / WEIGHTS)
-    return {
-        (one.data["name"], one.data["split"]): {score.name: score.value for score in one.scores}
-        for one in records_of(model).values()
-        if one.model and one.model["sha256"] == weights
-    }
+    defaults = asdict(DecodeConfig())
+    found = []
+    for one in records_of(model).values():
+        if one.model and one.decode and one.model["sha256"] == weights:
+            scores = {score.name: score.value for score in one.scores}
+            search = {
+                name: value
+                for name, value in one.decode.items()
+                if name in ("strategy", "beam") or value != defaults.get(name)
+            }
+            settings = {**search, "precision": one.model["precision"]}
+            name, split, texts = (one.data[key] for key in ("name", "split", "fingerprint"))
+            found += eval_results(name, split, scores, texts, settings)
+    return found

@@ -60,8 +60,9 @@ class TransformerConfig(ModelConfig):
         "relu", "activation of the feed-forward blocks", choices=("relu", "gelu", "silu", "swiglu")
     )
     positions: str = setting(
-        "sinusoidal", "how positions are encoded", choices=("sinusoidal", "learned", "rotary")
-    )
+        "sinusoidal", "how positions are encoded; halves: sines before cosines, as Marian has them",
+        choices=("sinusoidal", "sinusoidal_halves", "learned", "rotary"),
+    )  # fmt: skip
     attention_dropout: float = setting(0.0, "dropout of attention weights", **SHARE)
     zero_blocks: bool = setting(False, "blocks begin with zeros as their last matrices")
     output_bias: bool = setting(False, "a trained bias of each target token's score, as Marian has")
@@ -91,7 +92,7 @@ class TransformerConfig(ModelConfig):
                 f"model.positions=rotary turns pairs of numbers, but a head is {width} wide "
                 "(model.head_dim, or d_model / n_heads): make it even"
             )
-        if self.d_model % 2 and self.positions == "sinusoidal":
+        if self.d_model % 2 and self.positions.startswith("sinusoidal"):
             yield f"model.d_model={self.d_model} is odd: sinusoidal positions need an even width"
         kv = self.n_kv_heads
         if kv is not None and (kv < 1 or self.n_heads % kv):

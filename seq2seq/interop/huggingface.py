@@ -3,7 +3,8 @@
 Both are the transformer of this project with other names. `MarianMTModel` (OPUS-MT) is post-norm;
 `PegasusForConditionalGeneration` is pre-norm. What differs:
 
-- The order of width and tokens, and the names of weights: `weights.py`.
+- The order of tokens and the names of weights: `weights.py`.
+- Positions: their sines stand before their cosines (`model.positions=sinusoidal_halves`).
 - The numbers of tokens. PAD, BOS and EOS are 0, 1 and 2 here; OPUS-MT ends with 0, and begins an
   output with its padding, the last token, whose vector is zero (`model.zero_start`). See
   `vocabulary.py`.
@@ -153,6 +154,7 @@ def _model_config(
             **{own: theirs[names[0]] for own, names in SIZES.items()},
             norm=KINDS[theirs["model_type"]],
             activation=ACTIVATIONS[theirs.get("activation_function", "gelu")],
+            positions="sinusoidal_halves",
             tie_embeddings="none" if not tied else "all" if shared else "decoder",
             output_bias=True,
             zero_start=zero_start,
@@ -181,7 +183,9 @@ def obstacles(config: ModelConfig, vocabularies: Vocabularies) -> list[str]:
     shared = config.tie_embeddings == "all"
     own = isinstance(vocabularies.source, Tokenizer)
     found = {
-        f"model.positions={config.positions}": config.positions != "sinusoidal",
+        f"model.positions={config.positions}": (
+            config.positions not in ("sinusoidal", "sinusoidal_halves")
+        ),
         f"model.activation={config.activation}": config.activation == "swiglu",
         f"model.n_kv_heads={config.n_kv_heads}": config.n_kv_heads not in (None, config.n_heads),
         f"model.head_dim={config.head_dim}": config.head_dim not in (None, heads),

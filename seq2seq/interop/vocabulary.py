@@ -84,6 +84,14 @@ def _our_ids(
     eos = ids.get("</s>", theirs.get("eos_token_id"))
     if UNKNOWN not in ids or pad not in names or eos not in names:
         raise BundleError(f"{path} lacks one of <pad>, </s> and {UNKNOWN}: it is not Marian's")
+    size = theirs.get("vocab_size")
+    if start:
+        size = theirs.get("decoder_vocab_size") or size
+    if sorted(names) != list(range(size or 0)):
+        raise BundleError(
+            f"{path} does not fit config.json, which has {size} tokens, numbered from 0: it has "
+            f"{len(names)}, up to number {max(names)}. Download the model again"
+        )
     bos = theirs.get("decoder_start_token_id", pad) if start else pad
     others = [i for i in sorted(names) if i not in (pad, eos)]
     known = set(names.values())

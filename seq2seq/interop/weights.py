@@ -1,9 +1,8 @@
 """The weights of Marian and Pegasus models: by our names and theirs, in our order and theirs.
 
-Two orders differ. Their sinusoidal positions have the sines in the first half of the width and the
-cosines in the second, and ours alternate; the frequencies are the same, so each weight that reads
-or writes the width of the model has its columns or rows permuted. And their tokens have other
-numbers, so that embeddings and outputs have their rows permuted.
+Their tokens have other numbers, so that embeddings and outputs have their rows permuted. And where
+our sinusoidal positions alternate sines and cosines, theirs have the sines in the first half of the
+width: on the way out, each weight that reads or writes the width has its columns or rows permuted.
 """
 
 from __future__ import annotations
@@ -52,13 +51,9 @@ class Weight(NamedTuple):
     wide: tuple[int, ...] = ()
     tokens: int | None = None
 
-    def reordered(self, weight: Tensor, order_D: Tensor, rows: Sequence[Tensor]) -> Tensor:
-        """A copy with width and tokens in another order."""
-        if self.tokens is not None:
-            weight = weight.index_select(0, rows[self.tokens])
-        for dim in self.wide:
-            weight = weight.index_select(dim, order_D)
-        return weight
+    def renumbered(self, weight: Tensor, rows: Sequence[Tensor]) -> Tensor:
+        """With its tokens in another order."""
+        return weight if self.tokens is None else weight.index_select(0, rows[self.tokens])
 
 
 def all_weights(config: TransformerConfig) -> Iterator[Weight]:
@@ -104,15 +99,10 @@ def _norm(ours: str, theirs: str) -> Iterator[Weight]:
         yield Weight(f"{ours}.{name}", f"{theirs}.{name}", (0,))
 
 
-def _their_order(width: int) -> Tensor:
-    """(D,) which of our dimensions is each of theirs: first those of sines, then of cosines."""
-    return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
-
-
 def read_weights(
     folder: Path, config: TransformerConfig, rows: Sequence[Tensor]
 ) -> dict[str, Tensor]:
-    """Their weights by our names, in our order, in float32.
+    """Their weights by our names, with our numbers of tokens, in float32.
 
     Args:
         folder: of their model.
@@ -122,7 +112,7 @@ def read_weights(
     Raises:
         BundleError: weights are missing or damaged, or those of another model.
     """
-    theirs, order_D = dict(_load(folder)), torch.argsort(_their_order(config.d_model))
+    theirs = dict(_load(folder))
     try:
         # Tied ones stand in a file once, under one name or another.
         if SHARED in theirs:
@@ -131,7 +121,7 @@ def read_weights(
             theirs[TABLES["output"]] = theirs[TABLES["target"]]
         theirs["final_logits_bias"] = theirs["final_logits_bias"].flatten()
         found = {
-            one.ours: one.reordered(theirs[one.theirs].float(), order_D, rows)
+            one.ours: one.renumbered(theirs[one.theirs].float(), rows)
             for one in all_weights(config)
         }
     except (KeyError, AttributeError, IndexError, RuntimeError) as error:
@@ -176,12 +166,17 @@ def their_weights(
         config: its settings.
         orders: which of our tokens is each of theirs, of source and target.
     """
-    ours, order_D = model.state_dict(), _their_order(config.d_model)
+    ours = model.state_dict()
     ours.setdefault("output.bias", torch.zeros(model.vocab_sizes[1]))
-    found = {
-        one.theirs: one.reordered(ours[one.ours], order_D, orders).contiguous()
-        for one in all_weights(config)
-    }
+    alternate = config.positions == "sinusoidal"
+    places = torch.arange(config.d_model)
+    order_D = torch.cat([places[0::2], places[1::2]]) if alternate else places
+    found = {}
+    for one in all_weights(config):
+        weight = one.renumbered(ours[one.ours], orders)
+        for dim in one.wide:
+            weight = weight.index_select(dim, order_D)
+        found[one.theirs] = weight.contiguous()
     found["final_logits_bias"] = found["final_logits_bias"][None]
     if config.zero_start:  # outputs start from the last token, padding
         for name in (TABLES["source"], TABLES["target"]):

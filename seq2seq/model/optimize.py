@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer
 from seq2seq.model.recurrent import AdditiveAttention
-from seq2seq.model.translation_model import TranslationModel
+from seq2seq.model.translation_model import BiasedOutput, TranslationModel
 
 ROWS = 64  # of the products that matrices are packed for; others are as fast
 LARGE, ENOUGH_ROWS = 2**20, 4  # numbers of a matrix that is large; rows it is read fast for
@@ -45,6 +45,8 @@ def optimize_for_inference(model: TranslationModel) -> None:
         for name, child in parent.named_children():
             if type(child) is nn.Linear:
                 setattr(parent, name, PackedLinear([child]))
+            elif type(child) is BiasedOutput:
+                setattr(parent, name, PackedBiasedOutput(child))
     for module in model.modules():
         if not isinstance(module, TranslationModel):
             kind = DirectLayerNorm if type(module) is nn.LayerNorm else type(module)
@@ -105,6 +107,19 @@ class PackedLinear(nn.Module):
             return product.view(*x.shape[:-1], -1)
         product = self._linear(x, *self._packed)
         return product
+
+
+class PackedBiasedOutput(PackedLinear):
+    """The same of a `BiasedOutput`."""
+
+    def __init__(self, layer: BiasedOutput):
+        product = nn.Linear(layer.in_features, layer.out_features, bias=False, device="meta")
+        product.weight = layer.weight
+        super().__init__([product])
+        self.bias = layer.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + self.bias
 
 
 class DirectLayerNorm(nn.LayerNorm):

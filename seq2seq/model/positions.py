@@ -13,10 +13,15 @@ def frequencies(width: int) -> Tensor:
     return 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
-def sinusoidal_table(length: int, width: int) -> Tensor:
-    """(length, width) table of sines and cosines, alternating (section 3.5 of the paper)."""
+def sinusoidal_table(length: int, width: int, halves: bool = False) -> Tensor:
+    """(length, width) table of sines and cosines, alternating (section 3.5 of the paper).
+
+    With `halves` all sines stand before all cosines, as in Marian.
+    """
     angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(width)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
+    waves = angles.sin(), angles.cos()
+    table = torch.cat(waves, dim=-1) if halves else torch.stack(waves, dim=-1).flatten(-2)
+    return table.float()
 
 
 def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
@@ -54,9 +59,10 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, max_length: int, d_model: int):
+    def __init__(self, max_length: int, d_model: int, halves: bool = False):
         super().__init__()
-        self.register_buffer("table", sinusoidal_table(max_length, d_model), persistent=False)
+        table = sinusoidal_table(max_length, d_model, halves)
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
         return x_BLD + lookup(self.table, start, x_BLD.size(1)).to(x_BLD.dtype)

@@ -19,6 +19,7 @@ from seq2seq.model.kv_cache import KeysValues, KVCache, TransformerState
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, start_residuals
 from seq2seq.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from seq2seq.model.translation_model import (
+    BiasedOutput,
     TranslationModel,
     check_rows,
     check_source,
@@ -41,8 +42,9 @@ class Embedding(nn.Module):
         self.tokens, self.zero_start = tokens, zero_start
         self.scale = math.sqrt(config.d_model)  # section 3.4 of the paper
         self.positions: nn.Module | None = None  # rotary positions act inside attention
-        if config.positions == "sinusoidal":
-            self.positions = SinusoidalPositions(config.max_length, config.d_model)
+        if config.positions in ("sinusoidal", "sinusoidal_halves"):
+            halves = config.positions == "sinusoidal_halves"
+            self.positions = SinusoidalPositions(config.max_length, config.d_model, halves)
         elif config.positions == "learned":
             self.positions = LearnedPositions(config.max_length, config.d_model)
         self.dropout = Dropout(config.dropout)
@@ -78,7 +80,8 @@ class Transformer(TranslationModel):
         pre = config.norm == "pre"
         self.encoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if pre else nn.Identity()
-        self.output = nn.Linear(config.d_model, self.vocab_sizes[1], bias=config.output_bias)
+        kind = BiasedOutput if config.output_bias else nn.Linear
+        self.output = kind(config.d_model, self.vocab_sizes[1], bias=config.output_bias)
         initialise(self)
         for layers in (self.encoder, self.decoder):
             if config.zero_blocks or pre:

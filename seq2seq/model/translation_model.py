@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 from typing import Any, Protocol
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq.config import ModelConfig
@@ -70,6 +71,16 @@ class TranslationModel(nn.Module, abc.ABC):
         """Hidden states (..., D) -> unnormalised scores of the next token (..., V)."""
         logits: Tensor = self.output(hidden)
         return logits
+
+
+class BiasedOutput(nn.Linear):
+    """Scores whose bias is added to rounded products, not before they are rounded.
+
+    So does Marian in Hugging Face's library: in half precision the scores are equal to the bit.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight) + self.bias
 
 
 def check_rows(rows: int, sentences: int) -> None:

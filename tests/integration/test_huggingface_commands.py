@@ -148,6 +148,8 @@ def test_ctranslate2_converts_what_was_exported(tuned, folders):
 def test_a_card_has_what_the_hub_reads_and_a_push_is_told_first(tuned, folders):
     import huggingface_hub
 
+    seq2seq("evaluate", f"bundle={tuned}", "data=files", f"data.path={folders / 'own'}",
+            "data.name=own", "decode.beam=1")  # fmt: skip
     said = seq2seq("export", "huggingface", tuned, "--output", folders / "card", "--license",
                    "apache-2.0", "--push", "me/mine")  # fmt: skip
     assert "would send  model.safetensors" in said
@@ -156,6 +158,9 @@ def test_a_card_has_what_the_hub_reads_and_a_push_is_told_first(tuned, folders):
     assert (card.language, card.license) == (["en", "fr"], "apache-2.0")
     bleu = {(one.dataset_name, one.dataset_split): one.metric_value for one in card.eval_results
             if one.metric_type == "bleu"}  # fmt: skip
+    beams = [(one.metric_args or {}).get("beam") for one in card.eval_results
+             if (one.dataset_name, one.dataset_split, one.metric_type) == ("own", "test", "bleu")]
+    assert sorted(beams) == [1, 4]
     scores = json.loads((tuned / "bundle" / "config.json").read_text())["training"]["scores"]
     assert bleu["own", "validation"] == round(scores["BLEU"], 2)
     assert bleu.keys() == {("own", "validation"), ("own", "test"), ("general", "test")}

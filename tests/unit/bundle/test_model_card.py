@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict
 
+import huggingface_hub
 import pytest
 import sacrebleu
 from conftest import toy_settings
 from tiny_bundle import tiny_bundle
 
 from seq2seq.bundle.card import model_card
+from seq2seq.bundle.hub import eval_results, hub_card
 from seq2seq.evaluation.metrics import corpus_scores
 
 
@@ -65,6 +67,23 @@ def test_a_card_of_a_bundle_that_knows_nothing_says_so():
     assert "unknown data" in card
     assert "- not known" in card
     assert "Recipe" not in card
+
+
+def test_evaluations_of_one_test_set_stand_beside_each_other_on_the_card_of_the_hub(tmp_path):
+    results = [
+        one
+        for settings in ({"beam": 1}, {"beam": 4}, {"beam": 4, "length_penalty": 0.6})
+        for one in eval_results("news", "test", {"BLEU": 30.123 + len(settings)}, "f0", settings)
+    ]
+    (tmp_path / "README.md").write_text(hub_card(tiny_bundle(), None, results), encoding="utf-8")
+    [model] = huggingface_hub.ModelCard.load(tmp_path / "README.md").data.to_dict()["model-index"]
+    [news] = model["results"]
+    assert (news["dataset"]["name"], news["dataset"]["revision"]) == ("news", "f0")
+    assert [(one["name"], one["value"], one["args"]) for one in news["metrics"]] == [
+        ("BLEU, beam=1", 31.12, {"beam": 1}),
+        ("BLEU, beam=4", 31.12, {"beam": 4}),
+        ("BLEU, beam=4, length_penalty=0.6", 32.12, {"beam": 4, "length_penalty": 0.6}),
+    ]
 
 
 def test_a_card_has_the_checksums_of_its_files(tmp_path):

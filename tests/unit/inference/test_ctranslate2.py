@@ -389,7 +389,7 @@ def test_rules_hold_and_scores_are_of_the_whole_model(pair):
             assert one.log_prob == pytest.approx(forced(ours, request, one), abs=1e-3)
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "sinusoidal_halves", "rotary"])
 def test_rules_hold_up_to_the_limit_of_the_model(positions, tmp_path):
     """What the limit cuts off is scored, too, and aligned."""
     model = talkative(4, ending=-8.0, positions=positions, max_length=16)

@@ -33,6 +33,15 @@ SHAPES = {
     "gelu": {"activation_function": "gelu"},
     "wide and shallow": {"d_model": 64, "encoder_layers": 1, "decoder_layers": 1},
     "deep encoder": {"encoder_layers": 5, "decoder_layers": 1},
+    "deep decoder": {"encoder_layers": 1, "decoder_layers": 5},
+    "wide inside": {"encoder_ffn_dim": 160, "decoder_ffn_dim": 160},
+    "base size": {
+        "d_model": 512,
+        **dict.fromkeys(("encoder_layers", "decoder_layers"), 6),
+        **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 8),
+        **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 2048),
+        "max_position_embeddings": 512,
+    },
     "one head": {"encoder_attention_heads": 1, "decoder_attention_heads": 1},
     "untied output": {"tie_word_embeddings": False},
     "two vocabularies": {"separate": True},
@@ -71,9 +80,11 @@ def their_names(folder, side):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_an_imported_model_has_the_logits_of_the_original(shape, tmp_path):
-    theirs = marian(tmp_path, **SHAPES[shape])
+@pytest.mark.parametrize(("dtype", "apart"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
+def test_an_imported_model_has_the_logits_of_the_original(dtype, apart, shape, tmp_path):
+    theirs = marian(tmp_path, **SHAPES[shape]).to(dtype)
     ours = read_huggingface(tmp_path)
+    ours.model.to(dtype)
     source, real, target = batch(theirs)
     names = their_names(tmp_path, "target")
     with torch.no_grad():
@@ -85,7 +96,8 @@ def test_an_imported_model_has_the_logits_of_the_original(shape, tmp_path):
         target_ids[:, 0] = BOS
         found = ours.model.project(ours.model(source_ids, real, target_ids))
     columns = our_ids(torch.arange(len(names))[None], names, ours.vocabularies.target)[0]
-    torch.testing.assert_close(found[..., columns], expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found[..., columns], expected, atol=apart, rtol=0)
+    assert torch.equal(found[..., columns].argmax(dim=-1), expected.argmax(dim=-1))
     # A start mark of ours alone is no output: softmax is over the same tokens.
     assert found[..., BOS].max() < found[..., BOS + 1 :].min() - 15
 
@@ -214,7 +226,7 @@ def own_bundle(seed=0, **changes):
 
 
 @pytest.mark.parametrize("kind", OUT)
-def test_an_exported_model_has_our_logits_and_comes_back_equal(kind, tmp_path):
+def test_an_exported_model_has_our_logits_and_comes_back_with_its_own(kind, tmp_path):
     bundle = own_bundle(**OUT[kind])
     write_huggingface(bundle, tmp_path)
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
@@ -228,11 +240,18 @@ def test_an_exported_model_has_our_logits_and_comes_back_equal(kind, tmp_path):
         found = theirs(
             input_ids=source, attention_mask=real.long(), decoder_input_ids=target
         ).logits
+        back = read_huggingface(tmp_path).model
+        again = back.project(back(source, real, target))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(again, found, atol=1e-5, rtol=0)
 
-    back = read_huggingface(tmp_path).model
-    for name, value in bundle.model.state_dict().items():
-        assert torch.equal(back.state_dict()[name], value), name
+
+def test_what_was_imported_is_exported_with_the_same_weights(tmp_path):
+    theirs = marian(tmp_path / "theirs")
+    write_huggingface(read_huggingface(tmp_path / "theirs"), tmp_path)
+    again = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path).state_dict()
+    for name, value in theirs.state_dict().items():
+        assert torch.equal(again[name], value), name
 
 
 def test_an_exported_vocabulary_encodes_and_decodes_as_ours(tmp_path):
@@ -285,6 +304,14 @@ def test_what_cannot_be_read_is_named(tmp_path):
     refused("not those of its config.json", encoder_layers=3)
     refused("does not describe", d_model="wide")
     (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BundleError, match=r"seq2seq import .* --output models/"):
+        load_bundle(tmp_path)
+    ids = (tmp_path / "vocab.json").read_text()
+    for changed in ({"one more": len(json.loads(ids))}, {"<pad>": 10**6}):
+        (tmp_path / "vocab.json").write_text(json.dumps(json.loads(ids) | changed))
+        with pytest.raises(BundleError, match=r"vocab\.json does not fit config\.json"):
+            read_huggingface(tmp_path)
+    (tmp_path / "vocab.json").write_text(ids)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(BundleError, match=r"or pytorch_model\.bin is missing"):
         read_huggingface(tmp_path)

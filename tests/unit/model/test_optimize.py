@@ -50,6 +50,17 @@ def test_an_optimised_model_has_no_layer_left_that_is_slow():
 
 
 @torch.inference_mode()
+@pytest.mark.parametrize("optimised", [False, True])
+def test_the_bias_of_outputs_is_added_to_products_that_are_rounded(optimised):
+    model, hidden = tiny_transformer(output_bias=True).bfloat16(), torch.randn(4, 3, 16).bfloat16()
+    bias = torch.nn.init.normal_(model.output.bias, std=3.0)
+    expected = nn.functional.linear(hidden, model.output.weight) + bias
+    if optimised:
+        optimize_for_inference(model)
+    assert torch.equal(model.project(hidden), expected)
+
+
+@torch.inference_mode()
 @pytest.mark.parametrize("shape", [(5,), (1, 5), (64, 5), (2, 3, 5)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_packed_layer_is_the_layer(shape, bias):

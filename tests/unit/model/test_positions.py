@@ -28,6 +28,12 @@ def test_sinusoidal_table_is_the_formula_of_the_paper():
     assert_close(sinusoidal_table(40, width), torch.tensor(expected), rtol=0, atol=1e-6)
 
 
+def test_halves_are_the_same_waves_with_all_sines_first():
+    table = sinusoidal_table(40, 6)
+    expected = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+    assert torch.equal(sinusoidal_table(40, 6, halves=True), expected)
+
+
 def test_far_sinusoidal_positions_are_exact_too():
     angle = 4999 / 10000 ** (2 / 512)
     assert sinusoidal_table(5000, 512)[4999, 2].item() == pytest.approx(math.sin(angle), abs=1e-6)
