@@ -196,8 +196,8 @@ class _Observed:
 
         try:
             await self._app(scope, receive, sent)
-        except (TimeoutError, ClientDisconnect):  # uvicorn closes the connection of an answer that is not whole
-            status = 499
+        except (TimeoutError, ClientDisconnect):
+            status = 499  # and uvicorn closes the connection, as the answer is not whole
         finally:
             seconds = time.perf_counter() - started
             path = getattr(scope.get("route"), "path", "other")

@@ -204,7 +204,7 @@ class Service:
         return Upload(document.name, await self.in_thread(partial(found.write, made)))
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """Run work beside the batchers; its place is free when it ends, even if its client has left."""
+        """Run work beside the batchers; its place is free when it ends, not when a client goes."""
         await self._threads.acquire()
         task = asyncio.ensure_future(run_in_threadpool(work))
         task.add_done_callback(lambda _: self._threads.release())
