@@ -7,11 +7,11 @@ import json
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
 
@@ -201,8 +201,8 @@ async def attention(call: Call) -> Attention:
     if model is None:
         raise Refused(400, f"there is no model {asked.model}")
     call.service.count(call.client, [asked.text, asked.translation])
-    async with call.service.threads:
-        return await run_in_threadpool(_attention, model.exact, asked.text, asked.translation)
+    work = partial(_attention, model.exact, asked.text, asked.translation)
+    return await call.service.in_thread(work)
 
 
 def _attention(translator: Translator, text: str, translation: str) -> Attention:

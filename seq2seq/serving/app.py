@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -86,7 +86,7 @@ def make_app(
         yield
         await app.state.service.close()
 
-    middleware = [Middleware(_Observed, registry=registry)]
+    middleware = [Middleware(_Observed, registry=registry, timeout=limits.timeout)]
     if origins:
         headers = ["authorization", "content-type"]
         middleware.append(Middleware(CORSMiddleware, allow_origins=list(origins),
@@ -168,10 +168,14 @@ def _operation(registry: CollectorRegistry) -> list[StarletteRoute]:
 
 
 class _Observed:
-    """Adds the headers, counts and logs: no text, and no path but that of a route."""
+    """Adds the headers, counts and logs: no text, and no path but that of a route.
 
-    def __init__(self, app: ASGIApp, registry: CollectorRegistry):
-        self._app = app
+    Args:
+        timeout: seconds that a client may take to read a part of an answer.
+    """
+
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry, timeout: float):
+        self._app, self._timeout = app, timeout
         self._seconds = Histogram("seq2seq_request_seconds", "Time of a request",
                                   ["path", "status"], registry=registry)  # fmt: skip
 
@@ -186,10 +190,14 @@ class _Observed:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message = {**message, "headers": [*message.get("headers", []), *RAW_HEADERS]}
-            await send(message)
+            # uvicorn waits for a client that does not read, for ever.
+            async with asyncio.timeout(self._timeout):
+                await send(message)
 
         try:
             await self._app(scope, receive, sent)
+        except (TimeoutError, ClientDisconnect):
+            status = 499  # and uvicorn closes the connection, as the answer is not whole
         finally:
             seconds = time.perf_counter() - started
             path = getattr(scope.get("route"), "path", "other")

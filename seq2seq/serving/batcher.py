@@ -98,7 +98,7 @@ class Batcher:
         return [job.answer for job in jobs]
 
     async def close(self) -> None:
-        """End the workers; what still waits is cancelled."""
+        """End the workers; what waits or runs is cancelled."""
         for kinds in list(self._queues.values()):
             for job in [job for jobs in kinds.values() for job in jobs]:
                 job.answer.cancel()
@@ -175,6 +175,10 @@ class Batcher:
             answers = list(zip(batch, found, strict=True))
         except _Abandoned:
             return
+        except asyncio.CancelledError:  # by `close`: the thread ends as soon as it looks
+            for job in batch:
+                job.answer.cancel()
+            raise
         except Exception as error:
             left = [job for job in batch if not job.answer.done()]
             if len(batch) > 1:  # one text may be at fault, which must not be felt by others

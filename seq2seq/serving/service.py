@@ -37,7 +37,7 @@ class Service:
                  registry: CollectorRegistry, workers: int = 1):  # fmt: skip
         self.models = {one.name: one for one in models}
         self.limits, self.keys, self.glossaries = limits, keys, glossaries
-        self.threads = asyncio.Semaphore(workers)  # of what runs beside the batchers
+        self._threads = asyncio.Semaphore(workers)  # of what runs beside the batchers
         own: dict[str, Any] = {"namespace": "seq2seq", "registry": registry}
         self._characters = Counter("characters", "Characters translated", ["model"], **own)
         self._batches = Histogram("batch_texts", "Texts of a batch", **own,
@@ -187,7 +187,7 @@ class Service:
         """
         # Reading markup takes the time of its characters; most of a .docx can be pictures.
         most = self.limits.document if document.kind == ".docx" else self.limits.body()
-        found = await self._in_thread(partial(
+        found = await self.in_thread(partial(
             read, document.data, document.kind, again=again, most=most,
             target=target or self.pairs[0][1],
         ))  # fmt: skip
@@ -201,11 +201,11 @@ class Service:
         for start in range(0, len(found.texts), self.limits.texts):
             texts = found.texts[start : start + self.limits.texts]
             made += [one.text for one in await self.translate(client, chosen, texts, {})]
-        return Upload(document.name, await self._in_thread(partial(found.write, made)))
+        return Upload(document.name, await self.in_thread(partial(found.write, made)))
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        """Work of a document; its place is free when it ends, even if its client has left."""
-        await self.threads.acquire()
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
+        """Run work beside the batchers; its place is free when it ends, not when a client goes."""
+        await self._threads.acquire()
         task = asyncio.ensure_future(run_in_threadpool(work))
-        task.add_done_callback(lambda _: self.threads.release())
+        task.add_done_callback(lambda _: self._threads.release())
         return await asyncio.shield(task)

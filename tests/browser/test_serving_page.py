@@ -35,6 +35,8 @@ def open_page(browser, server):
         return page
 
     yield opened
+    for context in browser.contexts:
+        context.close()
     assert not faults
 
 

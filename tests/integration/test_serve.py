@@ -355,6 +355,27 @@ def test_a_full_queue_a_long_wait_and_a_client_that_left():
         assert len(held.batches) == 3  # who left and who was refused took no time of the worker
 
 
+def test_a_client_that_does_not_read_keeps_neither_its_place_nor_the_server():
+    held = Held()
+    held.go.set()
+    body = json.dumps({"text": ["x" * 20_000] * 400, "source": "en", "stream": True})
+    head = f"POST /v1/translate HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    left = 'seq2seq_request_seconds_count{path="/v1/translate",status="499"}'
+    limits = Limits(timeout=1, characters=10**7, queue=10**8)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with serving(model_of(held), limits=limits, patience=1) as address:
+            host, port = address.removeprefix("http://").split(":")
+            connection.connect((host, int(port)))
+            connection.sendall((head + body).encode())
+            end = time.monotonic() + 20
+            while left not in httpx.get(f"{address}/metrics").text:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            stopped = time.monotonic()
+        assert time.monotonic() - stopped < 10
+
+
 def test_no_text_is_logged_whatever_happens(caplog):
     held = Held()
     held.go.set()

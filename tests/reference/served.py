@@ -42,11 +42,13 @@ def model_of(translator, name: str = "tiny") -> Model:
 
 
 @contextmanager
-def serving(*models: Model, limits: Limits | None = None, **how) -> Iterator[str]:
-    """The address of an application that runs in a thread."""
+def serving(
+    *models: Model, limits: Limits | None = None, patience: int = 30, **how
+) -> Iterator[str]:
+    """The address of an application that runs in a thread; its requests end within `patience`."""
     app = make_app(models, limits or Limits(), **how)
     config = uvicorn.Config(
-        app, "127.0.0.1", 0, log_config=None, lifespan="on", timeout_graceful_shutdown=30
+        app, "127.0.0.1", 0, log_config=None, lifespan="on", timeout_graceful_shutdown=patience
     )
     server = uvicorn.Server(config)
     socket = config.bind_socket()

@@ -170,9 +170,11 @@ def test_a_long_queue_is_left_in_no_time():
 def test_a_batcher_that_ends_leaves_nobody_waiting():
     async def scenario(batcher, recorder, first):
         waiting = batcher.submit("a", ["x"], {})
-        recorder.go.set()
         await batcher.close()
         assert waiting[0].cancelled()
+        assert first[0].cancelled()
+        while not recorder.gone:  # else its thread would keep the process
+            await asyncio.sleep(0.001)
 
     run(scenario)
 
