@@ -32,7 +32,6 @@ from seq2seq.data.pipeline import prepare
 from seq2seq.data.prepared import Prepared
 from seq2seq.data.shards import file_entry, write_lengths
 from seq2seq.data.sources import find_sources
-from seq2seq.data.store import Store
 
 MAX_LENGTH = 256  # longest sentence in tokens; others are left out
 PART = 100_000  # keys of a part
@@ -53,16 +52,18 @@ def benchmark_data(config: DataBenchmarkConfig) -> None:
             _measure_duplicates(config, Path(folder))
             return
         data = replace(_multiplied(config, Path(folder)), cache=f"{folder}/cache", num_workers=0)
+        started = time.perf_counter()
         with Memory() as memory:
             engine = engine_of(config.prepare, data.processes)
             prepared = prepare(data, config.cleaning, config.tokenizer, engine=engine)
+        seconds = time.perf_counter() - started
         report = prepared.report
-        for stage, seconds in report.seconds.items():
-            _say(stage, seconds=seconds, pairs_per_second=round(report.read / seconds))
+        for stage, took in report.seconds.items():
+            _say(stage, seconds=took, pairs_per_second=round(report.read / took))
         _say(
             "prepare",
-            seconds=round(sum(report.seconds.values()), 1),
-            pairs_per_second=round(report.pairs_per_second),
+            seconds=round(seconds, 1),
+            pairs_per_second=round(report.read / seconds),
             peak_memory_mib=memory.peak,
             disk_mib=_size(prepared.folder.parent),
         )
@@ -110,7 +111,7 @@ def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
     with Memory() as memory:
         started = time.perf_counter()
         engine = engine_of(config.prepare, config.data.processes)
-        search = Search(parts, sizes, np.load, folder, Store(folder), config.data.processes)
+        search = Search(parts, sizes, np.load, lambda: None, folder, config.data.processes)
         rows = search.repeated(engine)
         seconds = round(time.perf_counter() - started, 2)
     repeated = sum(map(len, rows))
@@ -180,7 +181,9 @@ class Memory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._done.wait(0.5):
+        ended = False
+        while not ended:
+            ended = self._done.wait(0.5)
             self.peak = max(self.peak, sum(map(_proportional, _descendants(os.getpid()))) >> 10)
 
 

@@ -13,7 +13,7 @@ from seq2seq.data.sources import Source, check_chosen
 from seq2seq.data.steps import EXAMPLES
 from seq2seq.errors import DataError, command_line
 
-JUDGED = 100  # pairs of a source below which its losses say nothing
+JUDGED = 100  # pairs below which their losses say nothing
 
 
 class Losses:
@@ -21,6 +21,7 @@ class Losses:
 
     Attributes:
         read: pairs of each source.
+        judged: kept pairs of each source that are long enough to have a language.
         dropped: pairs of each source, by reason.
         examples: a few of these pairs.
         leaked: keys that dropped pairs share with evaluation text.
@@ -29,6 +30,7 @@ class Losses:
     def __init__(self, cleaning: CleaningConfig, sources: Sequence[Source]):
         self.cleaning, self.sources = cleaning, sources
         self.read = [0] * len(sources)
+        self.judged = [0] * len(sources)
         self.dropped: list[Counter[str]] = [Counter() for _ in sources]
         self.examples: list[dict[str, list[list[str]]]] = [{} for _ in sources]
         self.leaked: set[int] = set()
@@ -36,6 +38,7 @@ class Losses:
     def add(self, source: int, facts: Mapping[str, Any]) -> None:
         """Count a block of a source; `facts` are those of `clean_rows`."""
         self.read[source] += facts["read"]
+        self.judged[source] += facts.get("judged", facts["read"])  # older parts do not say
         self.dropped[source].update(facts["dropped"])
         for reason, pairs in facts["examples"].items():
             own = self.examples[source].setdefault(reason, [])
@@ -46,9 +49,10 @@ class Losses:
         """Judge what was read of a source until now.
 
         Raises:
-            DataError: nearly all of it is in other languages.
+            DataError: nearly all that is long enough to have a language is in other ones.
         """
-        if self._is_too_much(source, self.dropped[source]["wrong_language"]):
+        wrong = self.dropped[source]["wrong_language"]
+        if self._is_too_much(wrong, wrong + self.judged[source]):
             raise DataError(self._question_of_language(source))
 
     def check(self) -> None:
@@ -58,12 +62,11 @@ class Losses:
             DataError: nearly all of one is dropped.
         """
         for source, dropped in enumerate(self.dropped):
-            if self._is_too_much(source, dropped.total()):
+            if self._is_too_much(dropped.total(), self.read[source]):
                 raise DataError(self._question(source))
 
-    def _is_too_much(self, source: int, dropped: int) -> bool:
-        read = self.read[source]
-        return read >= JUDGED and dropped > self.cleaning.max_dropped * read
+    def _is_too_much(self, dropped: int, of: int) -> bool:
+        return of >= JUDGED and dropped > self.cleaning.max_dropped * of
 
     def _question(self, source: int) -> str:
         (worst, count), *_ = self.dropped[source].most_common(1)

@@ -24,7 +24,6 @@ from seq2seq.data.shards import (
     write_table,
 )
 from seq2seq.data.steps import EXAMPLES
-from seq2seq.data.store import Store
 
 MEMORY = "768MiB"  # of one search; what is more goes to the disk
 SCHEMA = pa.schema({"key": pa.uint64(), "place": pa.int64()})
@@ -34,8 +33,8 @@ KEYS: dict[str, Keys] = {"duplicate": read_keys, "near_duplicate": read_near_key
 
 def mark_duplicates(
     engine: Engine,
-    store: Store,
     parts: Sequence[Path],
+    fetch: Callable[[], None],
     file: Path,
     reasons: Sequence[str],
     threads: int | None,
@@ -44,8 +43,8 @@ def mark_duplicates(
 
     Args:
         engine: what searches.
-        store: that has the parts.
         parts: files of cleaned text, in the order of the corpus.
+        fetch: brings them to a machine.
         file: where the rows are kept.
         reasons: which of KEYS pairs share.
         threads: of a machine; None = one for each core.
@@ -58,7 +57,7 @@ def mark_duplicates(
     dropped: dict[str, int] = {}
     examples: dict[str, list[list[str]]] = {}
     for reason in reasons:
-        search = Search(parts, sizes, KEYS[reason], file.parent, store, threads)
+        search = Search(parts, sizes, KEYS[reason], fetch, file.parent, threads)
         more = [np.setdiff1d(*two) for two in zip(search.repeated(engine), found, strict=True)]
         dropped[reason], examples[reason] = sum(map(len, more)), []
         for path, rows in zip(parts, more, strict=True):
@@ -82,16 +81,16 @@ class Search:
         parts: files, in the order of the corpus.
         sizes: rows of each.
         keys: reads the keys of a part, (n,) or (n, k); a row with several is found by any of them.
+        fetch: brings the parts to a machine.
         spill: folder for what does not fit into MEMORY.
-        store: that has the parts.
         threads: of a machine; None = one for each core.
     """
 
     parts: Sequence[Path]
     sizes: Sequence[int]
     keys: Keys
+    fetch: Callable[[], None]
     spill: Path
-    store: Store
     threads: int | None = None
 
     def repeated(self, engine: Engine) -> list[np.ndarray]:
@@ -112,7 +111,7 @@ class Search:
         """These rows, counted over all parts, by the keys of one share."""
         import duckdb  # takes a while, and most runs find their data prepared
 
-        self.store.get(*self.parts)
+        self.fetch()
         settings = {"memory_limit": MEMORY, "temp_directory": str(self.spill / f"spill-{share}")}
         with duckdb.connect(config={**settings}) as database:
             if self.threads is not None:

@@ -62,7 +62,7 @@ def read_manifest(
             log.info("%s was prepared by another version of seq2seq", folder)
             return None
         files = said["files"] if sizes else ()
-        damaged = [file["file"] for file in files if not _is_whole(folder, file, verify)]
+        damaged = [file["file"] for file in files if not is_whole(folder, file, verify)]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     for name in damaged:
@@ -75,7 +75,8 @@ def read_manifest(
     return found
 
 
-def _is_whole(folder: Path, said: File, verify: bool) -> bool:
+def is_whole(folder: Path, said: File, verify: bool) -> bool:
+    """Whether a folder has a file of this size; with `verify`, of this hash."""
     path = folder / said["file"]
     try:
         if path.stat().st_size != said["bytes"]:

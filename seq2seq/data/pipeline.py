@@ -176,8 +176,9 @@ class Preparation:
         with self._timed("duplicates"):
             repeated = [np.zeros(0, np.int64)] * len(parts)
             if self.compared:
+                fetch = functools.partial(self.store.get_written, self.text, files)
                 repeated = mark_duplicates(
-                    engine, self.store, parts, self.repeated, self.compared, self.data.processes
+                    engine, parts, fetch, self.repeated, self.compared, self.data.processes
                 )
         if read_manifest(self.text) is None:
             write_manifest(self.text, files, {"settings": self._settings()})
@@ -194,7 +195,7 @@ class Preparation:
         folder = self._ids_folder(vocabularies)
         self._save(vocabularies, folder / VOCABULARY)
         with self._timed("tokenise"):
-            shards = self._tokenise(engine, parts, repeated, folder)
+            shards = self._tokenise(engine, files, repeated, folder)
         return self._finish(files, repeated, vocabularies, shards, kept)
 
     def _clean(self, engine: Engine) -> list[File]:
@@ -212,7 +213,7 @@ class Preparation:
                 self.losses.add(file["source"], facts)
                 self.losses.check_language(file["source"])
                 found.append(file)
-                self.store.get(self.text / file["file"])
+                self.store.get_written(self.text, [file])
                 bar.update(facts["read"])
         self.losses.check()
         return found
@@ -236,21 +237,21 @@ class Preparation:
         return self.folder / f"ids-{fingerprint([vocabularies.content_hash(), *variants])}"
 
     def _tokenise(
-        self, engine: Engine, parts: Sequence[Path], repeated: Sequence[np.ndarray], folder: Path
+        self, engine: Engine, parts: Sequence[File], repeated: Sequence[np.ndarray], folder: Path
     ) -> list[File]:
         """Entries of the shards, those of the first segmentation first."""
         t = self.tokenizer
         names = [f"{v:03d}-" for v in range(t.dropout_variants)] if t.dropout else [""]
         jobs = [
-            (part, left_out, folder / f"{name}{part.name}", variant)
+            (part, left_out, folder / f"{name}{part['file']}", variant)
             for variant, name in enumerate(names)
             for part, left_out in zip(parts, repeated, strict=True)
         ]
-        step = functools.partial(tokenise_part, self.store, folder / VOCABULARY, t.dropout)
+        vocabulary = folder / VOCABULARY
+        step = functools.partial(tokenise_part, self.store, self.text, vocabulary, t.dropout)
         files = engine.each(step, jobs)
         found = list(tqdm(files, "tokenising", total=len(jobs), unit="part", disable=None))
-        for file in found:
-            self.store.get(folder / file["file"])
+        self.store.get_written(folder, found)
         return found
 
     def _finish(

@@ -102,8 +102,9 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
 
     Returns:
         A table of source, target and key, and the keys by which near duplicates are found if they
-        go; "read", "dropped" by reason with "examples", and "leaked", the keys that dropped pairs
-        share with evaluation text.
+        go; "read", "dropped" by reason with "examples", "judged", how many of the kept ones are
+        long enough to have a language, and "leaked", the keys that dropped pairs share with
+        evaluation text.
     """
     sources: list[str] = []
     targets: list[str] = []
@@ -111,12 +112,14 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
     dropped: Counter[str] = Counter()
     examples: dict[str, list[list[str]]] = {}
     leaked: set[int] = set()
+    judged, least = 0, cleaner.config.language_from
     for raw in pairs:
         source, target, reason = cleaner(*raw)
         if reason is None:
             sources.append(source)
             targets.append(target)
             keys.append(pair_key(source, target))
+            judged += max(source.count(" "), target.count(" ")) + 1 >= least
             continue
         dropped[reason] += 1
         if len(shown := examples.setdefault(reason, [])) < EXAMPLES:
@@ -131,6 +134,7 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
         "read": len(sources) + dropped.total(),
         "dropped": dropped,
         "examples": examples,
+        "judged": judged,
         "leaked": sorted(leaked),
     }
     return table, facts
@@ -173,9 +177,10 @@ def sample_pairs(
 
 def tokenise_part(
     store: Store,
+    text: Path,
     vocabulary: Path,
     dropout: float,
-    part: Path,
+    part: File,
     left_out: np.ndarray,
     shard: Path,
     variant: int,
@@ -183,9 +188,9 @@ def tokenise_part(
     """Write the ids of a part's pairs, all but some rows, unless they are there."""
     store.get(shard)
     entry = written_entry(shard)
-    if entry is None:
-        store.get(part)
-        sources, targets = read_texts(part)
+    if entry is None or read_facts(shard).get("part") != part["sha256"]:
+        store.get_written(text, [part])
+        sources, targets = read_texts(text / part["file"])
         kept = np.ones(len(sources), bool)
         kept[left_out] = False
         texts = [
@@ -194,12 +199,13 @@ def tokenise_part(
         ]
         vocabularies = _load(store, vocabulary)
         both = (vocabularies.source, vocabularies.target)
-        rng = random.Random(f"{part.name} {variant}")
+        rng = random.Random(f"{part['file']} {variant}")
         ids = [
             tokenizer.encode(side, dropout, rng)
             for side, tokenizer in zip(texts, both, strict=True)
         ]
         facts = {
+            "part": part["sha256"],
             "pairs": len(texts[0]),
             "words": [sum(len(text.split()) for text in side) for side in texts],
             "characters": [sum(map(len, side)) for side in texts],

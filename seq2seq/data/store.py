@@ -4,14 +4,16 @@ no disk: each writes to its own cache and to the store, and fetches what others 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.asyn import AsyncFileSystem
 
+from seq2seq.data.manifest import File, is_whole
 from seq2seq.errors import DataError
 from seq2seq.files import atomic_write
 
@@ -36,7 +38,8 @@ class Store:
         """
         for path in filter(Path.exists, paths) if self.url else ():
             with self._place(path) as (files, there):
-                files.makedirs(there.rpartition("/")[0], exist_ok=True)
+                if not isinstance(files, AsyncFileSystem):  # S3 and the like have no folders,
+                    files.makedirs(there.rpartition("/")[0], exist_ok=True)  # and make a bucket
                 files.put_file(str(path), there)
 
     def put_missing(self, *paths: Path) -> None:
@@ -63,6 +66,19 @@ class Store:
                 if not path.exists() and files.exists(there):
                     with atomic_write(path) as file:
                         files.get_file(there, file.name)
+
+    def get_written(self, folder: Path, files: Iterable[File]) -> None:
+        """Fetch what others wrote to a folder, unless these very files are here.
+
+        An older preparation may have left other ones under the same names.
+
+        Raises:
+            DataError: the store cannot be used.
+        """
+        for file in files if self.url else ():
+            if not is_whole(folder, file, verify=True):
+                (folder / file["file"]).unlink(missing_ok=True)
+                self.get(folder / file["file"])
 
     @contextmanager
     def _place(self, path: Path) -> Iterator[tuple[Any, str]]:

@@ -458,6 +458,15 @@ def test_a_corpus_that_is_hardly_meant_stops_with_a_question(data, tmp_path, nam
     assert texts(run(data, cleaning=CleaningConfig(max_dropped=1.0))) == [good]
 
 
+def test_short_sentences_do_not_hide_that_columns_are_swapped(data, tmp_path):
+    """They are not judged, and are most of many a corpus."""
+    long = [(f"je ne sais pas où est la maison {n}", ENGLISH.format(n=n)) for n in range(150)]
+    short = [(f"bonjour {n}", f"hello {n}") for n in range(300)]
+    write(tmp_path, "train", [*short, *long])
+    with pytest.raises(DataError, match=r"\d+ of \d+ pairs are not in .*columns swapped\?"):
+        run(data)
+
+
 def test_a_corpus_of_other_languages_is_prepared(data, tmp_path):
     german = [(f"ich weiß nicht wo das Haus mit der Nummer {n} steht", ENGLISH.format(n=n))
               for n in range(150)]

@@ -16,6 +16,7 @@ from seq2seq.data.engines import LocalEngine
 from seq2seq.data.manifest import read_manifest
 from seq2seq.data.pipeline import prepare
 from seq2seq.data.prepared import prepared_pairs
+from seq2seq.data.shards import read_facts, read_table, write_table
 from seq2seq.errors import DataError
 
 URL = "memory://bucket/corpora"
@@ -91,6 +92,19 @@ def test_what_is_damaged_here_is_fetched_again(data, tmp_path):
     before = hashes(first)
     first.variants[1][0].write_bytes(b"damaged")
     assert hashes(run(config, Broken())) == before
+
+
+@pytest.mark.parametrize("kind", ["text", "ids-*"])
+def test_what_an_older_preparation_left_here_is_not_mixed_with_the_new(data, tmp_path, kind):
+    """On the machine that leads, which did none of the work."""
+    before = hashes(run(data, LocalEngine(1)))
+    apart = replace(data, cache=str(tmp_path / "apart"), store=URL)
+    stale = next(Path(data.cache).glob(f"corpora/*/{kind}/*00000-000001.arrow"))
+    left = Path(apart.cache) / stale.relative_to(data.cache)
+    left.parent.mkdir(parents=True)
+    table, facts = read_table(stale), read_facts(stale)
+    write_table(left, table.slice(0, 10), {**facts, "rows": [0, 10], "part": "another"})
+    assert hashes(run(apart, Elsewhere(Path(apart.cache)))) == before
 
 
 def test_a_store_has_all_that_its_manifest_lists(data, tmp_path):
