@@ -35,9 +35,7 @@ GONE: dict[tuple[str, str], str] = {
     **{(part, "compare_attention"): "benchmark.py train and decode, of model=base_gqa and others"
        for part in ("yaml", "presets of .")},
     ("options of make_dashboard.py", "--report"): "seq2seq report writes a page to be given on",
-    ("options of attention_figures.py", "--force"): "--output names a new folder",
-    **{("options of attention_figures.py", name): "translate --attention FILE"
-       for name in ("--model", "--png", "--sentence")},
+    ("scripts", "attention_figures.py"): "the course in docs/attention; translate --attention FILE",
     **{
         ("yaml of benchmark_data", name): "the corpus is prepared once, whole, as it is in training"
         for name in ("pairs", "max_length", "repeats", "seed")
@@ -347,7 +345,9 @@ def test_every_preset_is_there() -> None:
 # Commands
 
 
-@pytest.mark.parametrize("command", some(INVENTORY["options"], slow={"attention_figures.py"}))
+@pytest.mark.parametrize("command", [
+    command for command in INVENTORY["options"] if ("scripts", command) not in GONE
+])
 def test_every_option_is_there(command: str) -> None:
     now = stored.options_of(command)
     assert missing(f"options of {command}", INVENTORY["options"][command], now) == []
