@@ -48,14 +48,14 @@ GONE: dict[tuple[str, str], str] = {
        for name, now in {"precisions": "precision=", "beams": "beam=", "batches": "batch=",
                          "repeats": "scripts/benchmarks/compare.py"}.items()},
     ("files of a run", "profile/operators.txt"): "profile/trace.json, at https://ui.perfetto.dev",
-    ("json of benchmark.py data", "[].by"): "docs/data.md has the figures of the usual tools",
+    ("json of benchmark.py data", "[].by"): "docs/how-to/prepare.md has the figures of the usual tools",
     **{
         ("json of benchmark.py train", f"[].{name}"): why
         for why, names in {
             "compare.py says the interval": ("target_tokens_per_second_p25",
                                              "target_tokens_per_second_p75"),
             "target_tokens_per_second": ("source_tokens_per_second",),
-            "docs/training.md: 2048 on a CPU, 8192 on a GPU": ("matmul",),
+            "docs/explanation/speed.md: 2048 on a CPU, 8192 on a GPU": ("matmul",),
             "matmul_tflops": ("data_sheet_tflops", "data_sheet_utilisation"),
         }.items()
         for name in names
@@ -65,14 +65,14 @@ GONE: dict[tuple[str, str], str] = {
         for name in ("sentences_per_second_p25", "sentences_per_second_p75",
                      "call_seconds_p50", "call_seconds_p95")
     },
-    **{("presets of decode", name): "docs/results.md: a plain beam is better"
+    **{("presets of decode", name): "docs/explanation/results.md: a plain beam is better"
        for name in ("diverse", "mbr")},
-    **{("options of translate", name): "--beam, --sample; docs/results.md: a plain beam is better"
+    **{("options of translate", name): "--beam, --sample; docs/explanation/results.md: a plain beam is better"
        for name in ("--coverage", "--diverse", "--diversity", "--mbr", "--samples")},
     # Checks of runs, which no measurement on planted faults defended.
     ("findings", "slows_down"): "the curve perf/step_seconds",
     ("findings", "length_off"): "the curve val/length_ratio",
-    ("findings", "batch_small"): "docs/training.md: trainer.accumulate",
+    ("findings", "batch_small"): "docs/explanation/training.md: trainer.accumulate",
     ("findings", "full_precision"): "the line `device` of the log; trainer.precision=auto",
     # A dry run says what it measured, and the line `model` how many parameters there are.
     **{

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs/decoding_model/README.md"})
+MODEL = ROOT / "docs" / "decoding_model"
+PAGES = sorted(set((ROOT / "docs").rglob("*.md")) - {MODEL / "README.md"})
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 
 
@@ -97,7 +98,8 @@ def test_relative_links_exist(page):
             continue
         for target in LINK.findall(line):
             path = target.partition("#")[0]
-            if path and ":" not in path and not (page.parent / path).exists():
+            made = path.endswith("attention/index.rst")  # by the build, whose links test_site checks
+            if path and not made and ":" not in path and not (page.parent / path).exists():
                 missing.append(f"{page.name}:{number}: {target}")
     assert not missing
 
