@@ -176,7 +176,7 @@ def test_what_is_not_served_says_so(server):
         client.list_multilingual_glossaries,
     ]  # fmt: skip
     for ask in asking:
-        with pytest.raises(deepl.DeepLException, match=r"not served here: see docs/reference/http\.md"):
+        with pytest.raises(deepl.DeepLException, match=r"not served here: see docs/reference/http"):
             ask()
     answer = httpx.post(f"{server}/suggest", json={})
     assert answer.status_code == 404

@@ -48,7 +48,7 @@ GONE: dict[tuple[str, str], str] = {
        for name, now in {"precisions": "precision=", "beams": "beam=", "batches": "batch=",
                          "repeats": "scripts/benchmarks/compare.py"}.items()},
     ("files of a run", "profile/operators.txt"): "profile/trace.json, at https://ui.perfetto.dev",
-    ("json of benchmark.py data", "[].by"): "docs/how-to/prepare.md has the figures of the usual tools",
+    ("json of benchmark.py data", "[].by"): "docs/how-to/prepare.md has those of usual tools",
     **{
         ("json of benchmark.py train", f"[].{name}"): why
         for why, names in {
@@ -67,7 +67,7 @@ GONE: dict[tuple[str, str], str] = {
     },
     **{("presets of decode", name): "docs/explanation/results.md: a plain beam is better"
        for name in ("diverse", "mbr")},
-    **{("options of translate", name): "--beam, --sample; docs/explanation/results.md: a plain beam is better"
+    **{("options of translate", name): "--beam, --sample; docs/explanation/results.md says why"
        for name in ("--coverage", "--diverse", "--diversity", "--mbr", "--samples")},
     # Checks of runs, which no measurement on planted faults defended.
     ("findings", "slows_down"): "the curve perf/step_seconds",
