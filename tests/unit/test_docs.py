@@ -53,7 +53,7 @@ def blocks(text: str) -> Iterator[Block]:
 def snippets(text: str) -> Iterator[tuple[Block, list[str]]]:
     """Each python block, and the text block that follows it directly (none: no output)."""
     found, lines = list(blocks(text)), text.splitlines()
-    for block, after in zip(found, [*found[1:], None], strict=True):
+    for block, after in zip(found, [*found, None][1:], strict=True):
         if block.language == "python":
             follows = (
                 after is not None
