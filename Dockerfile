@@ -8,7 +8,7 @@
 #   docker run --init --rm -v "$PWD/runs:/app/runs" seq2seq python scripts/train.py experiment=demo
 #   docker run --rm -v "$PWD/runs:/app/runs" seq2seq translate "hello world"
 #
-#   docker build -t seq2seq-serve --target serve .       the server, docs/serving.md
+#   docker build -t seq2seq-serve --target serve .       the server, docs/how-to/serve.md
 #   docker run --init --rm -p 127.0.0.1:5000:5000 seq2seq-serve
 #
 # With a GPU add --gpus all. If your user id is not 1000, add --user "$(id -u):$(id -g)".

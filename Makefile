@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce-multi30k test test-all test-gpu docs lint types clean
+.PHONY: help setup demo reproduce-multi30k test test-all test-gpu docs lint types release clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -33,6 +33,9 @@ lint: $(VENV)/.installed-dev  ## ruff
 
 types: $(VENV)/.installed-dev  ## mypy, strict
 	$(BIN)/mypy
+
+release: $(VENV)/.installed-dev  ## wheel, source archive and image into dist, checked and tried
+	bash scripts/maintain/release.sh $(BIN)/python
 
 clean:  ## remove .venv and caches (never runs/)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

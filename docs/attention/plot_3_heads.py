@@ -99,6 +99,30 @@ for ax, (title, board) in zip(axes, ways.items(), strict=True):
 # **Exercise 3.3.** What counts for the scale is the width of one *head*. Divide by √D instead, as
 # many programs do by mistake: are the weights sharper or flatter?
 #
+# Queries and keys of one length
+# ------------------------------
+# Large inputs make large scores, whatever the scale, and a softmax of large scores learns nothing
+# (lesson 2). ``qk_norm=True`` gives each query and each key the length √E, times a learnt gain.
+# Then no score passes √E at the start of training (Henry et al. 2020).
+
+normed = MultiHeadAttention(d_model=12, n_heads=3, qk_norm=True).requires_grad_(False)
+sizes = [10.0**power for power in range(-1, 4)]
+largest = {"as it is": [], "qk_norm": []}
+for size in sizes:
+    for name, part in zip(largest, (module, normed), strict=True):
+        q, (k, _) = part.queries(size * x_BTD), part.keys_values(size * x_BTD)
+        largest[name].append((q @ k.transpose(-1, -2) / 4**0.5).abs().max())
+
+_, ax = plt.subplots()
+for name, points in largest.items():
+    ax.loglog(sizes, points, "o-", label=name)
+ax.set(xlabel="size of the input", ylabel="largest score")
+ax.legend()
+assert max(largest["qk_norm"]) <= 4**0.5 + 1e-5 < max(largest["as it is"])
+
+# %%
+# **Exercise 3.4.** Why is a learnt gain needed?
+#
 # Answers
 # -------
 # **3.1** Three identities.
@@ -116,5 +140,13 @@ for width, heads in ((768, 12), (1600, 25)):
 # %%
 # **3.3** Flatter: the scores are too small, by √H.
 
+q, (k, _) = module.queries(x_BTD), module.keys_values(x_BTD)
 flatter = attention_weights(q * (4 / 12) ** 0.5, k)
 assert flatter.amax(-1).mean() < attention_weights(q, k).amax(-1).mean()
+
+# %%
+# **3.4** With scores between -2 and 2, as here, the largest weight of six is at most 0.92: a head
+# could never choose one word alone.
+
+scores = torch.tensor([2.0, -2.0, -2.0, -2.0, -2.0, -2.0])
+print(scores.softmax(dim=0)[0])

@@ -1,6 +1,6 @@
 """The results that this project shows: small files of its runs, and the table made from them.
 
-python scripts/maintain/results.py                          # of results/*, into README.md
+python scripts/maintain/results.py                          # of results/*, into the page PAGE
 python scripts/maintain/results.py runs/new --keep new      # first keep runs/new as results/new
 python scripts/maintain/results.py runs/a runs/b            # of these; nothing is written
 
@@ -26,6 +26,7 @@ from seq2seq.report.facts import facts
 from seq2seq.report.run import Run, read_run, read_runs
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = Path("docs/explanation/results.md")
 BEGIN, END = "<!-- results: written by scripts/maintain/results.py -->", "<!-- end of results -->"
 # References and sources belong to the test sets, and stay with them.
 KEPT = (
@@ -167,10 +168,10 @@ def _published_row(line: Published, label: str) -> tuple[str, ...]:
 
 
 def write_table(root: Path) -> str:
-    """Write the table of the runs under `results/` into `README.md`; returns it."""
-    results, readme = root / "results", root / "README.md"
+    """Write the table of the runs under `results/` into `PAGE`; returns it."""
+    results, page = root / "results", root / PAGE
     table = results_table(kept_runs(results), read_published(results))
-    replace_text(readme, with_table(readme.read_text(encoding="utf-8"), table))
+    replace_text(page, with_table(page.read_text(encoding="utf-8"), table))
     return table
 
 
@@ -203,7 +204,7 @@ def main() -> None:
         return
     if options.keep:
         keep(options.runs[0], ROOT / "results" / options.keep)
-    print(f"README.md:\n{write_table(ROOT)}")
+    print(f"{PAGE}:\n{write_table(ROOT)}")
 
 
 if __name__ == "__main__":

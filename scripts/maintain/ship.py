@@ -195,7 +195,7 @@ def main() -> None:
     size = ship(parser.parse_args().run, folder, results)
     write_table(ROOT)
     print(f"shipped     {folder} ({size / 2**20:.1f} MiB)")
-    print(f"kept        {results}, and the table in README.md")
+    print(f"kept        {results}, and the table in docs/explanation/results.md")
     print('try         translate --model general "hello world"')
 
 

@@ -4,7 +4,7 @@
   seq2seq average run=runs/mine average=3 by=best output=runs/averaged
   seq2seq average inputs=[runs/a,runs/b] output=runs/averaged
 
-Read on in docs/training.md.
+Read on in docs/explanation/training.md.
 """
 
 from __future__ import annotations

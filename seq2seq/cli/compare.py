@@ -50,7 +50,7 @@ COMMAND = Command(
 A run is compared by the evaluation of the test set that all have. Translations of other systems
 become an evaluation by seq2seq evaluate hypothesis=FILE reference=FILE output=FILE.json.
 The first one is what the others are tested against.""",
-    docs="docs/evaluation.md",
+    docs="docs/how-to/evaluate.md",
 )
 
 

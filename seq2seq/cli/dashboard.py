@@ -34,7 +34,7 @@ COMMAND = Command(
   seq2seq dashboard --dry-run               # what would it have?
   seq2seq dashboard --project seq2seq       # a view of the project's page
   seq2seq dashboard --entity my-team        # of a project of a team""",
-    docs="docs/tracking.md",
+    docs="docs/reference/records.md",
 )
 
 

@@ -4,7 +4,7 @@
   seq2seq evaluate bundle=general data=sacrebleu data.test=wmt15   a set that sacreBLEU knows
   seq2seq evaluate hypothesis=FILE reference=FILE source=FILE output=FILE.json
 
-Read on in docs/evaluation.md, about the search in docs/decoding.md.
+Read on in docs/how-to/evaluate.md, about the search in docs/explanation/search.md.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ COMMAND = Command(
   seq2seq export ctranslate2 runs/demo --quantization int8 --output models/en-fr-int8
   seq2seq export huggingface runs/demo --output models/en-fr-hf
   translate --engine ctranslate2 --model models/en-fr-int8 "hello world\"""",
-    docs="docs/decoding.md",
+    docs="docs/how-to/translate.md",
 )
 
 

@@ -41,7 +41,7 @@ COMMAND = Command(
   seq2seq import Helsinki-NLP/opus-mt-en-fr
   seq2seq import Helsinki-NLP/opus-mt-fr-en --output models/fr-en
   seq2seq import downloads/opus-mt-en-fr --output models/opus""",
-    docs="docs/huggingface.md",
+    docs="docs/how-to/fine-tune.md",
 )
 
 

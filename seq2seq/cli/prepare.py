@@ -4,7 +4,7 @@
   seq2seq prepare data=files data.path=FOLDER tokenizer.vocab_size=16000
   seq2seq prepare data=wmt14 prepare.engine=ray prepare.address=auto    on a cluster of Ray
 
-Read on in docs/data.md.
+Read on in docs/how-to/prepare.md.
 """
 
 from __future__ import annotations

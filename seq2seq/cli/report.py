@@ -33,7 +33,7 @@ COMMAND = Command(
   seq2seq report runs/demo
   seq2seq report runs/demo --output demo.html
   seq2seq report results/general --output general.html""",
-    docs="docs/results.md",
+    docs="docs/tutorials/read-a-run.md",
 )
 
 

@@ -55,7 +55,7 @@ COMMAND = Command(
 For each pair one line: the natural log of the probability of the translation, the same for each of
 its tokens (the end mark is one), and for each word. A pair with an empty side, or one that is
 longer than the model's limit, has an empty line of scores and is named on standard error.""",
-    docs="docs/decoding.md",
+    docs="docs/how-to/translate.md",
 )
 
 

@@ -76,7 +76,7 @@ COMMAND = Command(
     notes="""\
 The log goes to standard output, a JSON object a line, without any text that was sent. Ctrl-C and
 SIGTERM end the server when what it was asked is answered.""",
-    docs="docs/serving.md",
+    docs="docs/how-to/serve.md",
 )
 
 

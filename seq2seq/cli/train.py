@@ -5,7 +5,7 @@
   seq2seq train resume=runs/mine trainer.max_steps=20000
 
 What would it take? Add dry_run=true. Several runs: -m seed=1,2,3. All settings: --cfg job.
-Read on in docs/training.md, about the text in docs/data.md.
+Read on in docs/explanation/training.md, about the text in docs/reference/corpora.md.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ COMMAND = Command(
   translate --model runs/a --model runs/b --json "Good evening."
   translate --use runs/a                             from now on""",
     notes="Which model it was is said on standard error.",
-    docs="docs/decoding.md",
+    docs="docs/how-to/translate.md",
     # Settings of a search that options of other names ask for.
     flags=(("max_extra", "--max-length"), ("strategy", "--sample")),
     gone=GONE,

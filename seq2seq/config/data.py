@@ -12,7 +12,7 @@ VARIANTS = (
     *("capitals", "plain", "heading", "unmarked", "chat", "joined", "typos", "symbols"),
     *("placeholders", "tags", "terms"),
 )
-LEFT_OUT = "; to leave a member out, mix without it (docs/data.md)"
+LEFT_OUT = "; to leave a member out, mix without it (docs/reference/corpora.md)"
 
 
 class CorpusConfig(Checked, section="data"):

@@ -1,7 +1,7 @@
 """COMET (Rei et al. 2020, 2022), a learned metric, by its own command `comet-score`.
 
 Its package wants older versions of numpy and others than this project, so it stands in a virtual
-environment of its own, and its model in a folder: see docs/evaluation.md.
+environment of its own, and its model in a folder: see docs/how-to/evaluate.md.
 """
 
 from __future__ import annotations

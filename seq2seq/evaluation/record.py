@@ -1,4 +1,4 @@
-"""What an evaluation found, as it stands in `evaluation.json` (described in docs/evaluation.md).
+"""What an evaluation found, as it stands in `evaluation.json` (docs/reference/files.md).
 
 The record names the files that its numbers come from, relative to its own folder, with their
 fingerprints, so that the numbers can be computed again.

@@ -3,7 +3,7 @@
 Only real tokens count, so that padding does not pass for work. A product of (m, k) by (k, n) costs
 2mkn floating-point operations; its gradients for both factors cost twice as much again. All else
 (norms, softmax, dropout, the optimiser) is left out, as is usual (Chowdhery et al. 2022, appendix
-B). The formulas, written out: docs/training.md.
+B). The formulas, written out: docs/explanation/training.md.
 """
 
 from __future__ import annotations

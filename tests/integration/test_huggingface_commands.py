@@ -57,7 +57,7 @@ def bundle(folders):
 @pytest.fixture(scope="module")
 def howto(bundle, folders):
     """What the commands of the page print, from the first evaluation to the exported model."""
-    page = (ROOT / "docs/huggingface.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/fine-tune.md").read_text(encoding="utf-8")
     [section] = re.findall("^## Fine-tune one .*?(?=^## )", page, re.MULTILINE | re.DOTALL)
     script = "".join(re.findall("^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
     for said, smaller in SMALLER.items():

@@ -110,7 +110,7 @@ def test_processes_equal_one_that_accumulates(
 
 @pytest.mark.slow
 def test_agreement_in_figures(toy_corpus, tmp_path, capsys):
-    """The table of docs/training.md: 10 steps of 4 batches, shared in all ways."""
+    """The table of docs/how-to/several-gpus.md: 10 steps of 4 batches, shared in all ways."""
     common = (*SETTINGS, f"data.path={toy_corpus}", "trainer.max_steps=10")
     ways = [(1, "auto"), (2, "ddp"), (4, "ddp"), (2, "fsdp"), (4, "fsdp")]
     for processes, strategy in ways:

@@ -176,11 +176,11 @@ def test_what_is_not_served_says_so(server):
         client.list_multilingual_glossaries,
     ]  # fmt: skip
     for ask in asking:
-        with pytest.raises(deepl.DeepLException, match=r"not served here: see docs/serving\.md"):
+        with pytest.raises(deepl.DeepLException, match=r"not served here: see docs/reference/http"):
             ask()
     answer = httpx.post(f"{server}/suggest", json={})
     assert answer.status_code == 404
-    assert answer.json()["error"] == "/suggest is not served here: see docs/serving.md"
+    assert answer.json()["error"] == "/suggest is not served here: see docs/reference/http.md"
 
 
 # Documents

@@ -35,9 +35,7 @@ GONE: dict[tuple[str, str], str] = {
     **{(part, "compare_attention"): "benchmark.py train and decode, of model=base_gqa and others"
        for part in ("yaml", "presets of .")},
     ("options of make_dashboard.py", "--report"): "seq2seq report writes a page to be given on",
-    ("options of attention_figures.py", "--force"): "--output names a new folder",
-    **{("options of attention_figures.py", name): "translate --attention FILE"
-       for name in ("--model", "--png", "--sentence")},
+    ("scripts", "attention_figures.py"): "the course in docs/attention; translate --attention FILE",
     **{
         ("yaml of benchmark_data", name): "the corpus is prepared once, whole, as it is in training"
         for name in ("pairs", "max_length", "repeats", "seed")
@@ -50,14 +48,14 @@ GONE: dict[tuple[str, str], str] = {
        for name, now in {"precisions": "precision=", "beams": "beam=", "batches": "batch=",
                          "repeats": "scripts/benchmarks/compare.py"}.items()},
     ("files of a run", "profile/operators.txt"): "profile/trace.json, at https://ui.perfetto.dev",
-    ("json of benchmark.py data", "[].by"): "docs/data.md has the figures of the usual tools",
+    ("json of benchmark.py data", "[].by"): "docs/how-to/prepare.md has those of usual tools",
     **{
         ("json of benchmark.py train", f"[].{name}"): why
         for why, names in {
             "compare.py says the interval": ("target_tokens_per_second_p25",
                                              "target_tokens_per_second_p75"),
             "target_tokens_per_second": ("source_tokens_per_second",),
-            "docs/training.md: 2048 on a CPU, 8192 on a GPU": ("matmul",),
+            "docs/explanation/speed.md: 2048 on a CPU, 8192 on a GPU": ("matmul",),
             "matmul_tflops": ("data_sheet_tflops", "data_sheet_utilisation"),
         }.items()
         for name in names
@@ -67,14 +65,14 @@ GONE: dict[tuple[str, str], str] = {
         for name in ("sentences_per_second_p25", "sentences_per_second_p75",
                      "call_seconds_p50", "call_seconds_p95")
     },
-    **{("presets of decode", name): "docs/results.md: a plain beam is better"
+    **{("presets of decode", name): "docs/explanation/results.md: a plain beam is better"
        for name in ("diverse", "mbr")},
-    **{("options of translate", name): "--beam, --sample; docs/results.md: a plain beam is better"
+    **{("options of translate", name): "--beam, --sample; docs/explanation/results.md says why"
        for name in ("--coverage", "--diverse", "--diversity", "--mbr", "--samples")},
     # Checks of runs, which no measurement on planted faults defended.
     ("findings", "slows_down"): "the curve perf/step_seconds",
     ("findings", "length_off"): "the curve val/length_ratio",
-    ("findings", "batch_small"): "docs/training.md: trainer.accumulate",
+    ("findings", "batch_small"): "docs/explanation/training.md: trainer.accumulate",
     ("findings", "full_precision"): "the line `device` of the log; trainer.precision=auto",
     # A dry run says what it measured, and the line `model` how many parameters there are.
     **{
@@ -347,7 +345,9 @@ def test_every_preset_is_there() -> None:
 # Commands
 
 
-@pytest.mark.parametrize("command", some(INVENTORY["options"], slow={"attention_figures.py"}))
+@pytest.mark.parametrize("command", [
+    command for command in INVENTORY["options"] if ("scripts", command) not in GONE
+])
 def test_every_option_is_there(command: str) -> None:
     now = stored.options_of(command)
     assert missing(f"options of {command}", INVENTORY["options"][command], now) == []

@@ -81,7 +81,7 @@ def test_there_are_no_keys_that_are_not_written_down(logged, toy_run):
     own = {"_step", "_runtime", "_timestamp", "epoch", "trainer/global_step"}
     promised = {*TRAINING, *VALIDATION, *HISTOGRAMS, *SAMPLES, *START, *END, *OVERLAP}
     assert {key for row in logged.rows for key in row} - own == promised
-    page = (Path(__file__).parents[2] / "docs" / "tracking.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/reference/records.md").read_text(encoding="utf-8")
     for key in promised:
         stem = key.removesuffix(f"/{key.split('/')[-1]}") if key.count("/") > 1 else key
         assert f"`{key}`" in page or f"`{stem}/<block>`" in page, key

@@ -265,7 +265,7 @@ COMMANDS = {  # with options; the others are given name=value
     **{
         f"{name}.py": (f"scripts/{name}.py",)
         for name in (
-            "attention_figures", "compare", "export", "make_dashboard", "report", "score",
+            "compare", "export", "make_dashboard", "report", "score",
         )
     },
     **{f"{name}.py": (f"scripts/maintain/{name}.py",) for name in ("results", "ship")},

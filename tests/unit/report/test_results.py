@@ -1,4 +1,4 @@
-"""The README's results are those of the runs that are kept."""
+"""The results on the page are those of the runs that are kept."""
 
 import json
 import re
@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from results import (
-    BEGIN,
-    END,
     METRICS,
+    PAGE,
     Published,
     keep,
     kept_runs,
@@ -52,8 +51,8 @@ def evaluated(folder: Path, bleu: float = 41.26) -> Path:
     return folder
 
 
-def test_the_table_of_the_readme_is_that_of_the_runs_under_results():
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_table_of_the_page_is_that_of_the_runs_under_results():
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
     published = read_published(ROOT / "results")
     runs = kept_runs(ROOT / "results")
     assert runs
@@ -69,17 +68,14 @@ def test_a_run_that_began_with_the_weights_of_another_says_so(tmp_path):
     assert [line.split(" | ")[3] for line in rows.splitlines()[2:]] == ["", "after earlier stages"]
 
 
-def scores_outside_of_the_table(page: str) -> set[str]:
-    """Numbers with a point in lines of text that speak of a score."""
-    text = page[: page.index(BEGIN)] + page[page.index(END) :]
-    lines = [line for line in text.splitlines() if re.search("BLEU|chrF|TER", line)]
-    return {number for line in lines for number in re.findall(r"\d+\.\d+", line)}
-
-
-def test_every_score_of_the_readme_stands_in_the_table():
-    page = f"56.5 BLEU, BLEU of 12.25\n{BEGIN}\nBLEU 1.5\n{END}\n3.5 GB\nchrF2 is 7.5"
-    assert scores_outside_of_the_table(page) == {"56.5", "12.25", "7.5"}
-    assert not scores_outside_of_the_table((ROOT / "README.md").read_text(encoding="utf-8"))
+def test_every_figure_in_the_results_of_the_readme_stands_on_the_pages_of_results():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [table] = re.findall(r"^## Results\n\n(.*?)\n\n", readme, re.M | re.S)
+    figures = set(re.findall(r"\d[\d.,–]*\d", re.sub(r"\(.*?\)", "", table)))
+    pages = "".join((ROOT / "docs/explanation" / name).read_text(encoding="utf-8")
+                    for name in ("results.md", "speed.md"))  # fmt: skip
+    assert len(figures) >= 8
+    assert {figure for figure in figures if figure not in pages} == set()
 
 
 def test_kept_translations_are_those_that_were_scored():

@@ -66,7 +66,7 @@ def run(tmp_path) -> Path:
 def clone(tmp_path) -> Path:
     """What the command needs of a clone of this project."""
     made = tmp_path / "shown"
-    for name in ("README.md", "results/published.yaml"):
+    for name in ("docs/explanation/results.md", "results/published.yaml"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, made / name)
     (made / "results" / "general").mkdir()
@@ -156,8 +156,8 @@ def test_the_small_files_and_the_table_are_those_of_the_run_and_of_a_later_one(
     run, clone, ship, tmp_path
 ):
     ship(run)
-    kept = clone / "results" / "general"
-    assert "| starter test | general, 1.2 M parameters" in (clone / "README.md").read_text()
+    kept, page = clone / "results" / "general", clone / "docs/explanation/results.md"
+    assert "| starter test | general, 1.2 M parameters" in page.read_text()
     shutil.copytree(run, tmp_path / "later")
     settings = yaml.safe_load((run / "config.yaml").read_text())
     (tmp_path / "later/config.yaml").write_text(yaml.safe_dump({**settings, "seed": 7}))
@@ -168,7 +168,7 @@ def test_the_small_files_and_the_table_are_those_of_the_run_and_of_a_later_one(
     assert not (kept / "origin.json").exists()
     assert [f.name for f in read_run(kept, "general").evaluations] == ["mixed-val"]
     assert (kept / "notes.md").read_text() == NOTES
-    assert "starter test | general" not in (clone / "README.md").read_text()
+    assert "starter test | general" not in page.read_text()
 
 
 def not_scored(run: Path) -> None:

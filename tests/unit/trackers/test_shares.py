@@ -20,7 +20,7 @@ from seq2seq.trackers.csv import CsvTracker
 
 KINDS = ("csv", "tensorboard", "trackio", "mlflow", "wandb")
 SHARES = ("curves", "text", "all")
-PLANTED = {  # in what trackers are given, and words that docs/tracking.md has for it
+PLANTED = {  # in what trackers are given, and words that docs/reference/records.md has for it
     "curves": b"planted/curve",
     "settings": b"planted-setting",
     "parameters": b"planted-parameter",
@@ -89,8 +89,8 @@ def received(folder: Path, kind: str, share: str) -> set[str]:
 
 
 def promised() -> dict[str, list[set[str]]]:
-    """Of each tracker the cells of the table in docs/tracking.md."""
-    page = (Path(__file__).parents[3] / "docs/tracking.md").read_text(encoding="utf-8")
+    """Of each tracker the cells of the table in docs/reference/records.md."""
+    page = (Path(__file__).parents[3] / "docs/reference/records.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", page, re.M)
     return {name: [set(cell.split(", ")) - {""} for cell in cells] for name, *cells in rows}
 
