@@ -40,7 +40,7 @@ HISTOGRAMS = (
 SAMPLES = ("samples/fixed", "samples/worst", "samples/attention", "samples/confidence")
 START, END = ("model/parameters", "data/report"), ("run/findings",)
 # At the first step; a finding says it where it is much.
-OVERLAP = tuple(f"data/{split}_in_training_share" for split in ("val", "test"))
+OVERLAP = ("data/identical_share", "data/val_in_training_share", "data/test_in_training_share")
 
 
 @pytest.fixture(scope="module")
