@@ -55,6 +55,21 @@ def test_french_appears_while_one_types_and_only_pauses_are_asked_for(open_page,
     page.wait_for_selector("#words button", state="detached")
 
 
+def test_what_is_typed_before_the_models_are_known_stays_and_is_translated(browser, server):
+    page = browser.new_context().new_page()
+    held = []
+    page.route("**/v1/models", lambda route: held.append(route))
+    page.goto(server)
+    page.wait_for_selector("#from:not(:empty)")
+    page.fill("#source", TEXT)
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    page.wait_for_selector("#words button")
+    assert page.input_value("#source") == TEXT
+    page.context.close()
+
+
 def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_page, served):
     page = open_page()
     [found] = served.quick.translate([TEXT], align=True)

@@ -235,6 +235,8 @@ function label() {
 }
 
 async function start() {
+  // Before any answer is waited for, since what is typed meanwhile must stay.
+  by("source").value ||= sessionStorage.getItem("source") ?? "";
   const settings = await (await fetch("frontend/settings")).json();
   by("keyed").hidden = !settings.keyRequired;
   by("key").value = sessionStorage.getItem("key") ?? "";
@@ -268,7 +270,6 @@ async function start() {
   by("copy").addEventListener("click", () => navigator.clipboard.writeText(shown.text));
   by("model").addEventListener("change", () => (label(), translate()));
   await list();
-  by("source").value = sessionStorage.getItem("source") ?? "";
   translate();
 }
 
