@@ -5,6 +5,8 @@
   than `F.linear` with 64 rows and three times as fast with 5. It is an operation of torch that
   torch.compile calls for linear layers with frozen weights.
 - A large matrix is read faster for 4 rows than for fewer, so few rows are repeated.
+- oneDNN compiles a product for each new number of rows and keeps the code, so a server that runs
+  for hours would fill the memory: rows are filled up to one of eight numbers per power of two.
 - Queries, keys and values of the decoder's self-attention are one product.
 - Modules are called without the search for hooks, and layer norm without its checks.
 - Parts and weights of a module become plain attributes, which Python finds at once.
@@ -19,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer
@@ -78,6 +81,13 @@ def can_pack() -> bool:
     return there and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
+def kept_rows(rows: int) -> int:
+    """The number of rows, at least `rows`, of a product that oneDNN compiles: up to 16 each, then
+    eight between two powers of two (18, 20, ... 32, 36, ...)."""
+    step: int = 2 ** max(0, (rows - 1).bit_length() - 4)
+    return -(-rows // step) * step
+
+
 class PackedLinear(nn.Module):
     """One linear layer, or several of the same input, whose outputs come side by side.
 
@@ -99,14 +109,17 @@ class PackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D_in) -> (..., D_out)."""
+        rows = x.numel() // self.in_features
         if x.numel() < self.fewest_numbers:
-            rows = x.numel() // self.in_features
             copies = -(-ENOUGH_ROWS // rows)  # rounded up; they are cheaper than padding
-            repeated = torch.cat([x.reshape(rows, -1)] * copies)  # (rows * copies, D_in)
-            product: Tensor = self._linear(repeated, *self._packed)[:rows]
-            return product.view(*x.shape[:-1], -1)
-        product = self._linear(x, *self._packed)
-        return product
+            filled = torch.cat([x.reshape(rows, -1)] * copies)  # (rows * copies, D_in)
+        elif missing := kept_rows(rows) - rows:
+            filled = F.pad(x.reshape(rows, -1), (0, 0, 0, missing))
+        else:
+            whole: Tensor = self._linear(x, *self._packed)
+            return whole
+        product: Tensor = self._linear(filled, *self._packed)[:rows]
+        return product.view(*x.shape[:-1], -1)
 
 
 class PackedBiasedOutput(PackedLinear):

@@ -9,7 +9,13 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2seq.model.attention_maps import attention_maps
-from seq2seq.model.optimize import LARGE, PackedLinear, can_pack, optimize_for_inference
+from seq2seq.model.optimize import (
+    LARGE,
+    PackedLinear,
+    can_pack,
+    kept_rows,
+    optimize_for_inference,
+)
 
 pytestmark = pytest.mark.skipif(not can_pack(), reason="this torch has no packed products")
 SOURCE, REAL, TARGET = random_ids(1, 3, 6), real_positions([6, 2, 4]), random_ids(2, 3, 5)
@@ -104,3 +110,20 @@ def test_other_processors_do_without(monkeypatch):
     model = tiny_transformer()
     optimize_for_inference(model)
     assert type(model.output) is nn.Linear
+
+
+def test_products_have_few_numbers_of_rows_and_little_is_added():
+    kept = [kept_rows(rows) for rows in range(1, 8193)]
+    assert len(set(kept)) == 16 + 8 * 9
+    assert all(rows <= filled <= 1.125 * rows for rows, filled in enumerate(kept, start=1))
+    assert all(kept_rows(filled) == filled for filled in kept)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("rows", [1, 2, 3, 16, 17, 33, 100, 129])
+@pytest.mark.parametrize("outputs", [24, LARGE // 16 + 1], ids=["small", "large"])
+def test_filling_up_rows_changes_no_row(rows, outputs):
+    layer, x = nn.Linear(16, outputs), torch.randn(rows, 1, 16)
+    product = PackedLinear([layer])(x)
+    assert product.shape == (rows, 1, outputs)
+    assert_close(product, layer(x), atol=1e-5, rtol=1e-5)
