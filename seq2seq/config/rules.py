@@ -22,6 +22,7 @@ RESUMABLE = (  # settings that may change when a run goes on
     *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
     *("data.store", "data.verify"),
     "decode.batch_tokens",  # memory of the search
+    *("optim.decay_steps", "data.final_steps"),  # with max_steps: the rate falls now
 )
 FIXED = ("trainer.train_pairs", "trainer.val_pairs", "trainer.val_on_train")  # but for these
 

@@ -349,6 +349,11 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
             trainer.shards_step, trainer.shard_sums = content["step"], content["shards"]
     trainer.saved_steps = [content["step"]]
     trainer.schedule.load_state_dict(content["schedule"])
+    schedule = trainer.schedule  # the optimiser has the rate of the run's former length
+    for group, peak, share in zip(
+        trainer.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True
+    ):
+        group["lr"] = peak * share(schedule.last_epoch)
     if content["scaler"]:
         trainer.fabric.strategy.precision.load_state_dict(content["scaler"])
     trainer.spikes.load_state_dict(content["spikes"])

@@ -180,6 +180,18 @@ def test_a_finished_run_says_that_it_is_finished(unbroken, script):
     assert "trainer.max_steps=80" in result.stderr
 
 
+def test_the_rate_falls_when_a_run_that_goes_on_is_told_so(script, toy_corpus, tmp_path):
+    run_dir = tmp_path / "run"
+    result = script("train", *TOY, "logger=csv", f"run_dir={run_dir}", f"data.path={toy_corpus}",
+                    "trainer.max_steps=4", "trainer.log_every_n_steps=1", "optim.schedule=wsd",
+                    "optim.lr=1e-3", "optim.warmup_steps=1", "optim.decay_steps=1")
+    assert result.returncode == 0, result.stdout + result.stderr
+    result = script("train", f"resume={run_dir}", "trainer.max_steps=8", "optim.decay_steps=4")
+    assert result.returncode == 0, result.stdout + result.stderr
+    rates = [float(row["optim/lr"]) for row in curves(run_dir) if row["optim/lr"]]
+    assert rates[-4:] == pytest.approx([1e-3 * (1 - (n / 4) ** 0.5) for n in (1, 2, 3, 4)])
+
+
 def test_what_a_run_learns_from_cannot_change_when_it_goes_on(unbroken, script):
     for key in ("model.d_model", "data.max_tokens"):
         result = script("train", f"resume={unbroken}", f"{key}=32")

@@ -160,9 +160,9 @@ WRONG_HERE = {  # where the files are: with exit code 1
     "Give the folder of a run, such as runs/starter-base-20260101-120000",
     "train resume=run data.train=x": f"{RESUMED}so data.train cannot change (only trainer.*, "
     "checkpoint.*, logger.*, data.path, data.members.*.path, data.cache, data.processes, "
-    "data.num_workers, data.store, data.verify, decode.batch_tokens can, and of these not "
-    "trainer.train_pairs, trainer.val_pairs, trainer.val_on_train). Leave it out, or start a new "
-    "run without resume=",
+    "data.num_workers, data.store, data.verify, decode.batch_tokens, optim.decay_steps, "
+    "data.final_steps can, and of these not trainer.train_pairs, trainer.val_pairs, "
+    "trainer.val_on_train). Leave it out, or start a new run without resume=",
     "train resume=run dry_run=true": "resume=run goes on with a run, and dry_run= says what a new "
     "one would take: give one of them",
     "train resume=run debug=overfit": "resume=run goes on with a run, and debug= chooses a short "
