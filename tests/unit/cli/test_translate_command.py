@@ -43,13 +43,12 @@ class Capitals:
         self.loaded = [*arguments, keywords]
         return self
 
-    def translate(self, texts, *, progress, **settings) -> list[Translation]:
+    def translate(self, texts, **settings) -> list[Translation]:
         for text in texts:
             if text in self.stop:
                 raise self.stop[text]
         self.texts.append(list(texts))
         self.settings = settings
-        progress(len(texts))
         n_best = settings.get("n_best", 1)
         return [
             Translation(
