@@ -7,11 +7,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from seq2seq.cli.model_options import PRECISIONS, ModelOptions
+from seq2seq.cli.model_options import ModelOptions
 from seq2seq.cli.options import Command, flat, given, option, option_of
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.config.checked import Checked, group
 from seq2seq.documents import KINDS
+from seq2seq.inference.engines import PRECISIONS
 from seq2seq.inference.text import NAMES, SOURCE_LANGUAGE
 from seq2seq.inference.text.terminology import load_terms
 from seq2seq.lines import PACKED

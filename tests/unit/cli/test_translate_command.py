@@ -19,10 +19,9 @@ import pytest
 from tiny_bundle import tiny_bundle
 
 from seq2seq.bundle import find as shipped
-from seq2seq.cli import model_options, translate, translate_options
+from seq2seq.cli import translate, translate_options
 from seq2seq.cli.output_file import PartialFile
 from seq2seq.inference import attention_figure
-from seq2seq.inference.engines.torch import PRECISIONS
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 
@@ -341,7 +340,6 @@ def test_another_precision_is_another_output(command, capitals, monkeypatch):
 
 
 def test_precisions_are_those_of_the_engines(command):
-    assert model_options.PRECISIONS["torch"] == PRECISIONS
     wrong = command("--precision", "float23", "one")
     assert_refused(wrong, 2, "--precision float23 is not known: did you mean 'float32'")
     assert_refused(command("--precision", "int16", "one"), 2, "--precision int16 is not known")
