@@ -87,7 +87,6 @@ def _run(options: TranslateOptions) -> None:
         return
     form = _form(options)
     lines, pauses = _lines(options)
-    found: list[Translation] = []
     with _output(options, asked, folders) as output:
         rest = output.pass_over(in_parts(form.read(lines), form))
         translator = _load(folders, options)
@@ -99,13 +98,7 @@ def _run(options: TranslateOptions) -> None:
                 advance(sum(record.end == "\n" for record in block))
         output.finish()
     figure = options.answers.attention
-    if figure and not found:  # an earlier run was interrupted after its last line
-        print(
-            f"translate: {figure} is not drawn, since the text was translated before: "
-            "leave --output and --resume out to draw it",
-            file=sys.stderr,
-        )
-    elif figure:  # so there is one text
+    if figure:  # so there is one text
         from seq2seq.inference.attention_figure import draw_attention
 
         draw_attention(translator, found[0].parts, figure)

@@ -34,6 +34,7 @@ NOT_OF_DOCUMENTS = ("--scores", "--alignments", "--n-best", "--resume", "--prefi
 # Options that do not go together, and why.
 CLASHES = [
     ("TEXT", "--file", "one input is translated"),
+    ("--resume", "--attention", "one text is drawn, which is translated at once"),
     ("--resume", "--force", "one goes on with what is there and the other begins anew"),
     ("--beam", "--sample", "words are searched for or drawn by chance"),
     ("--verbose", "--quiet", "one says more and the other less"),

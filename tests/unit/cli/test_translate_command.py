@@ -20,7 +20,6 @@ from tiny_bundle import tiny_bundle
 
 from seq2seq.bundle import find as shipped
 from seq2seq.cli import translate, translate_options
-from seq2seq.cli.output_file import PartialFile
 from seq2seq.inference import attention_figure
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
@@ -467,21 +466,6 @@ def test_a_figure_that_exists_is_replaced_only_by_force(command, monkeypatch):
     assert_refused(command("--attention", "a.png", "x"), 1, "a.png exists already", "--force")
     assert command("--attention", "a.png", "--force", "x")[0] == 0
     assert len(drawn) == 1
-
-
-def test_a_text_that_was_translated_before_is_not_drawn(command, monkeypatch):
-    finish = PartialFile.finish
-    task = ["x", "--output", "b.txt", "--attention", "a.png"]
-
-    def stop(partial):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(PartialFile, "finish", stop)
-    assert command(*task)[0] == 130
-    monkeypatch.setattr(PartialFile, "finish", finish)
-    code, _, err = command(*task, "--resume")
-    assert (code, Path("b.txt").read_text()) == (0, "X\n")
-    assert "a.png is not drawn, since the text was translated before" in err
 
 
 def test_kinds_of_figures_are_those_that_can_be_drawn():
