@@ -270,9 +270,9 @@ def _shows_bar(options: TranslateOptions) -> bool:
 
 
 def _count(options: TranslateOptions) -> int | None:
-    """Lines of the file, so that the time left is known; None if none can be counted."""
-    path = options.files.file
-    if path is None or not path.is_file():  # a named pipe can be read only once
+    """Lines of the input, so that the time left is known; None if they cannot be counted."""
+    path = options.files.file or Path("/dev/stdin")
+    if not path.is_file():  # a pipe can be read only once
         return None
     try:
         with open_packed(path) as file:
