@@ -7,16 +7,7 @@ from collections.abc import Iterator
 from seq2seq.cli.options import option
 from seq2seq.config.checked import Checked
 from seq2seq.errors import nearest
-
-# What each engine knows; whether this device has it is seen when the model is loaded. Those of
-# torch are `engines.torch.PRECISIONS`, which imports torch.
-TORCH = ("auto", "float32", "bfloat16", "float16")
-PRECISIONS = {
-    "auto": TORCH,
-    "torch": TORCH,
-    "ctranslate2": ("auto", "float32", "bfloat16", "float16", "int16", "int8", "int8_float32",
-                    "int8_bfloat16", "int8_float16"),
-}  # fmt: skip
+from seq2seq.inference.engines import PRECISIONS
 
 
 class ModelOptions(Checked, section="option"):

@@ -6,7 +6,8 @@
         beam: int | None = option_of(DecodeConfig, "beam", "N")
 
 A `Command` makes its help of them, reads a command line into them, and refuses what is wrong with
-any of them in one message. Groups of options are fields that hold such classes (`group`).
+any of them in one message. Groups of options are fields that hold such classes (`group`), or others
+of plain settings.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class Option:
         how["dest"] = self.key
         if self.kind is bool:
             return add(self.flag, action="store_const", const=not self.default, **how)
-        value = self.known["value"] or "{" + ",".join(self.choices) + "}"
+        choices = "{" + ",".join(self.choices) + "}" if self.choices else "N"
+        value = self.known["value"] or choices
         names = tuple(value.removesuffix("...").split())
         if value.endswith("..."):
             how["nargs"] = "+"
@@ -132,7 +134,7 @@ def options_of(schema: type[Checked]) -> list[Option]:
     """The options that the fields of a class are, without those of its groups."""
     found, hints = [], get_type_hints(schema)
     for one in fields(schema):  # type: ignore[arg-type]  # subclasses are dataclasses
-        if "flag" not in one.metadata:
+        if "meaning" not in one.metadata:
             continue
         kind, many = hints[one.name], False
         if get_origin(kind) is list:
@@ -141,9 +143,9 @@ def options_of(schema: type[Checked]) -> list[Option]:
             [kind] = set(get_args(kind)) - {NoneType}
         default = one.default if one.default_factory is MISSING else one.default_factory()
         name = ("no-" if default is True else "") + one.name.replace("_", "-")
-        flag = one.metadata["flag"] or f"--{name}"
-        flag = one.metadata["value"] if one.metadata["positional"] else flag
-        found.append(Option(one.name, flag, kind, many, default, dict(one.metadata)))
+        known = {"value": "", "flag": "", "positional": False, **one.metadata}
+        flag = known["value"] if known["positional"] else known["flag"] or f"--{name}"
+        found.append(Option(one.name, flag, kind, many, default, known))
     return found
 
 

@@ -80,7 +80,7 @@ def _run(options: ScoreOptions) -> None:
     )  # fmt: skip
     done, skipped = 0, 0
     shown = not options.quiet and sys.stderr.isatty() and not sys.stdout.isatty()
-    with line_progress(shown, total=None) as progress:
+    with line_progress(shown) as advance:
         while block := list(islice(pairs, BLOCK)):
             ids = translator.encode(block)
             reasons = [unscorable(sides, translator.engine.max_length) for sides in ids]
@@ -88,13 +88,13 @@ def _run(options: ScoreOptions) -> None:
                 skipped += bool(reason)
                 if reason and skipped <= REPORTED and not options.quiet:
                     print(f"score: pair {number} has no score: {reason}", file=sys.stderr)
-            with progress.block(len(block)):
-                kept = [number for number, reason in enumerate(reasons) if not reason]
-                scored = iter(translator.score([block[n] for n in kept], [ids[n] for n in kept]))
-                for found in (None if reason else next(scored) for reason in reasons):
-                    print(as_json(found) if options.json else as_row(found))
+            kept = [number for number, reason in enumerate(reasons) if not reason]
+            scored = iter(translator.score([block[n] for n in kept], [ids[n] for n in kept]))
+            for found in (None if reason else next(scored) for reason in reasons):
+                print(as_json(found) if options.json else as_row(found))
             sys.stdout.flush()
             done += len(block)
+            advance(len(block))
     if skipped and not options.quiet:
         print(f"score: {skipped:,} of {done:,} pairs have no score", file=sys.stderr)
 

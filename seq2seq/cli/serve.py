@@ -10,11 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from seq2seq.cli.exits import prepare_streams, run_command
-from seq2seq.cli.model_options import PRECISIONS, ModelOptions
-from seq2seq.cli.options import Command, flat, option, option_of
+from seq2seq.cli.model_options import ModelOptions
+from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked, group
 from seq2seq.cores import keep_freed_memory, set_up_libraries
 from seq2seq.errors import RunError, install
+from seq2seq.inference.engines import PRECISIONS
 from seq2seq.serving.limits import Keys, Limits
 
 NEEDED = ("starlette", "uvicorn", "prometheus_client", "pydantic", "python_multipart")
@@ -34,19 +35,6 @@ class ServedModels(ModelOptions):
     workers: int = option(1, "batches of a model at the same time", "N", at_least=1, at_most=64)
 
 
-class LimitOptions(Checked, section="option"):
-    """what the server takes on"""
-
-    characters: int | None = option_of(Limits, "characters", "N")
-    texts: int | None = option_of(Limits, "texts", "N")
-    queue: int | None = option_of(Limits, "queue", "N")
-    document: int | None = option_of(Limits, "document", "N")
-    timeout: float | None = option_of(Limits, "timeout", "S")
-    batch: int | None = option_of(Limits, "batch", "N")
-    wait: float | None = option_of(Limits, "wait", "MS")
-    rate: int | None = option_of(Limits, "rate", "N")
-
-
 class ServeOptions(Checked, section="option"):
     """Serve models over HTTP: a page for people, the APIs of LibreTranslate and DeepL, and /v1."""
 
@@ -62,7 +50,7 @@ class ServeOptions(Checked, section="option"):
         [], "origin of pages elsewhere that may ask; several times for several, * for any", "ORIGIN"
     )
     models: ServedModels = group(ServedModels)
-    limits: LimitOptions = group(LimitOptions)
+    limits: Limits = group(Limits)
 
 
 COMMAND = Command(
@@ -94,8 +82,7 @@ def _run(options: ServeOptions) -> None:
     keep_freed_memory()
     from seq2seq.serving.glossaries import Glossaries
 
-    limits = Limits(**{k: v for k, v in flat(options.limits).items() if v is not None})
-    keys = Keys(options.api_keys, limits.rate)
+    limits, keys = options.limits, Keys(options.api_keys, options.limits.rate)
     glossaries = Glossaries(options.glossaries)
     listener = _listening(options.host, options.port)
     import uvicorn

@@ -5,19 +5,17 @@ from __future__ import annotations
 import io
 import logging
 import re
-import stat
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.bundle.find import GENERAL, choose_model, find_model
 from seq2seq.cli.exits import prepare_streams, run_command
-from seq2seq.cli.line_progress import LineProgress, line_progress
+from seq2seq.cli.line_progress import line_progress
 from seq2seq.cli.output_file import Output, PartialFile, check_output, made_with, resolved
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
 from seq2seq.cli.translate_options import (
@@ -89,24 +87,18 @@ def _run(options: TranslateOptions) -> None:
         return
     form = _form(options)
     lines, pauses = _lines(options)
-    found: list[Translation] = []
     with _output(options, asked, folders) as output:
         rest = output.pass_over(in_parts(form.read(lines), form))
         translator = _load(folders, options)
-        with _progress(options, output) as progress:
+        shown = _shows_bar(options)
+        with line_progress(shown, _count(options) if shown else None, output.records) as advance:
             for block in blocks(rest, pauses):
-                with progress.block(sum(record.end == "\n" for record in block)):
-                    found = _translate(translator, block, asked, progress)
+                found = _translate(translator, block, asked)
                 output.write(block, _answers(form, block, found))
+                advance(sum(record.end == "\n" for record in block))
         output.finish()
     figure = options.answers.attention
-    if figure and not found:  # an earlier run was interrupted after its last line
-        print(
-            f"translate: {figure} is not drawn, since the text was translated before: "
-            "leave --output and --resume out to draw it",
-            file=sys.stderr,
-        )
-    elif figure:  # so there is one text
+    if figure:  # so there is one text
         from seq2seq.inference.attention_figure import draw_attention
 
         draw_attention(translator, found[0].parts, figure)
@@ -133,12 +125,11 @@ def _document(
     found: list[str] = []
     if document.texts:
         translator = _load(folders, options)
-        with line_progress(_shows_bar(options), len(document.texts)) as progress:
-            for start in range(0, len(document.texts), BLOCK):
-                block = document.texts[start : start + BLOCK]
-                with progress.block(len(block)):
-                    made = translator.translate(block, progress=progress.advance, **asked)
-                found += [one.text for one in made]
+        records = (Record(text, text) for text in document.texts)
+        with line_progress(_shows_bar(options), len(document.texts)) as advance:
+            for block in blocks(records, lambda: False):
+                found += [one.text for one in _translate(translator, block, asked)]
+                advance(len(block))
     data = document.write(found)
     if output is None:
         sys.stdout.buffer.write(data)
@@ -244,14 +235,11 @@ def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[li
 
 
 def _translate(
-    translator: Translator,
-    records: Sequence[Record],
-    asked: Mapping[str, Any],
-    progress: LineProgress,
+    translator: Translator, records: Sequence[Record], asked: Mapping[str, Any]
 ) -> list[Translation]:
     """Translations of those records that have a text."""
     texts = [record.text for record in records if record.text is not None]
-    return translator.translate(texts, progress=progress.advance, **asked)
+    return translator.translate(texts, **asked)
 
 
 def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]) -> list[str]:
@@ -271,15 +259,6 @@ def _output(
     return PartialFile(options.files.output, described, options.files.resume)
 
 
-def _progress(
-    options: TranslateOptions, output: Output
-) -> AbstractContextManager[LineProgress]:
-    path = options.files.file or _stdin_file()
-    # What is no ordinary file, such as a named pipe, can be read only once.
-    total = _count(path) if _shows_bar(options) and path and path.is_file() else None
-    return line_progress(_shows_bar(options), total, output.records)
-
-
 def _shows_bar(options: TranslateOptions) -> bool:
     """Whether this is a long job, and nothing else is printed there."""
     return (
@@ -290,19 +269,16 @@ def _shows_bar(options: TranslateOptions) -> bool:
     )
 
 
-def _count(path: Path) -> int | None:
-    """Lines of a file; None if it is damaged, which is told when the place is reached."""
+def _count(options: TranslateOptions) -> int | None:
+    """Lines of the input, so that the time left is known; None if they cannot be counted."""
+    path = options.files.file or Path("/dev/stdin")
+    if not path.is_file():  # a pipe can be read only once
+        return None
     try:
         with open_packed(path) as file:
             return sum(1 for _ in bounded(file, str(path)))
-    except (OSError, EOFError, zlib.error, DataError):
+    except (OSError, EOFError, zlib.error, DataError):  # told when the place is reached
         return None
-
-
-def _stdin_file() -> Path | None:
-    """The file that standard input was redirected from, if it is one."""
-    path = Path("/dev/stdin")
-    return path if path.exists() and stat.S_ISREG(path.stat().st_mode) else None
 
 
 def _prompt(
@@ -312,7 +288,7 @@ def _prompt(
     form, output = _form(options), Output()
     for record in form.read(_typed()):
         try:
-            found = _translate(translator, [record], asked, LineProgress())
+            found = _translate(translator, [record], asked)
         except UserError as error:  # of this text; the next may do
             print(f"error: {error}", file=sys.stderr)
         else:

@@ -7,11 +7,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from seq2seq.cli.model_options import PRECISIONS, ModelOptions
+from seq2seq.cli.model_options import ModelOptions
 from seq2seq.cli.options import Command, flat, given, option, option_of
 from seq2seq.config import DecodeConfig, unchecked
 from seq2seq.config.checked import Checked, group
 from seq2seq.documents import KINDS
+from seq2seq.inference.engines import PRECISIONS
 from seq2seq.inference.text import NAMES, SOURCE_LANGUAGE
 from seq2seq.inference.text.terminology import load_terms
 from seq2seq.lines import PACKED
@@ -33,6 +34,7 @@ NOT_OF_DOCUMENTS = ("--scores", "--alignments", "--n-best", "--resume", "--prefi
 # Options that do not go together, and why.
 CLASHES = [
     ("TEXT", "--file", "one input is translated"),
+    ("--resume", "--attention", "one text is drawn, which is translated at once"),
     ("--resume", "--force", "one goes on with what is there and the other begins anew"),
     ("--beam", "--sample", "words are searched for or drawn by chance"),
     ("--verbose", "--quiet", "one says more and the other less"),

@@ -171,17 +171,15 @@ def attention_figure(
     return figure
 
 
-def _margins(sentence: Sentence) -> tuple[float, float]:
-    """Inches that the labels need at the left and at the bottom."""
-    left, bottom = (
-        0.25 + 0.075 * max(map(len, labels)) for labels in (sentence.target, sentence.source)
-    )
-    return left, bottom
+def _margins(source: Sequence[str], target: Sequence[str]) -> tuple[float, float]:
+    """Inches that the labels need beside the rows, and beside the columns."""
+    left, edge = (0.25 + 0.075 * max(map(len, labels)) for labels in (target, source))
+    return left, edge
 
 
 def _size(sentence: Sentence) -> tuple[float, float]:
     """Width and height of a sentence, in inches."""
-    left, bottom = _margins(sentence)
+    left, bottom = _margins(sentence.source, sentence.target)
     layers, heads = len(sentence.maps), len(sentence.maps[0])
     columns = 1 + heads if heads > 1 else 1
     rows = layers * (TOKEN * len(sentence.target) + GAP + TITLE)
@@ -197,7 +195,7 @@ def _draw(figure: Figure, sentence: Sentence, aligns: AttentionHead, floor: floa
     maps, source, target, title = sentence
     layers, heads = len(maps), len(maps[0])
     width, height = TOKEN * len(source), TOKEN * len(target)
-    left, bottom = _margins(sentence)
+    left, bottom = _margins(source, target)
     if title:
         room = int((size[0] - 0.2) / LETTER)
         line = title if len(title) <= room else f"{title[: room - 1]}…"
@@ -251,7 +249,7 @@ def head_picture(
     source, target = (
         [visible(token)[:LABEL] for token in labels[:LONGEST]] for labels in (source, target)
     )
-    left, top = (0.2 + 0.075 * max(map(len, labels)) for labels in (target, source))
+    left, top = _margins(source, target)
     across, down = TOKEN * len(source), TOKEN * len(target)
     width, height = left + across + EDGE, top + down + EDGE
     with _style():

@@ -23,7 +23,11 @@ from seq2seq.decoding.request import IdPair, Request
 from seq2seq.errors import UserError, nearest
 
 Progress = Callable[[int], object] | None
-NAMES = ("torch", "ctranslate2")
+# What each engine knows; whether this device has it is seen when the model is loaded.
+PRECISIONS = dict.fromkeys(("auto", "torch"), ("auto", "float32", "bfloat16", "float16")) | {
+    "ctranslate2": ("auto", "float32", "bfloat16", "float16", "int16", "int8", "int8_float32",
+                    "int8_bfloat16", "int8_float16"),
+}  # fmt: skip
 
 
 class Engine(Protocol):
@@ -121,7 +125,7 @@ def load_engine(
             raise UserError("CUDA graphs are for the engine torch: leave them out")
         return ctranslate2.load(paths, device, precision)
     if name != "torch":
-        raise UserError(f"engine {name} is not known: {nearest(name, ('auto', *NAMES))}")
+        raise UserError(f"engine {name} is not known: {nearest(name, PRECISIONS)}")
     from seq2seq.inference.engines import torch
 
     return torch.load(paths, device, precision, cuda_graphs)

@@ -22,11 +22,10 @@ from seq2seq.decoding.request import IdPair, Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import Ensemble, ModelStep, Searchable
 from seq2seq.errors import UserError, nearest
-from seq2seq.inference.engines import Loaded, Progress, device_number
+from seq2seq.inference.engines import PRECISIONS, Loaded, Progress, device_number
 from seq2seq.model.optimize import optimize_for_inference
 from seq2seq.model.translation_model import TranslationModel
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 # What a CPU needs for each; torch has no public question.
 INSTRUCTIONS = {
     "bfloat16": ("_is_amx_tile_supported", "_is_avx512_bf16_supported"),
@@ -142,8 +141,8 @@ def choose_precision(precision: str, device: torch.device) -> str:
             f"precision {precision} is one of the other engine: add --engine ctranslate2 (in "
             'Python engine="ctranslate2"), or use float32, bfloat16 or float16'
         )
-    if precision not in PRECISIONS:
-        raise UserError(f"precision {precision} is not known: {nearest(precision, PRECISIONS)}")
+    if precision not in (known := PRECISIONS["torch"]):
+        raise UserError(f"precision {precision} is not known: {nearest(precision, known)}")
     if device.type == "cpu":
         wanted = "float32" if precision == "auto" else precision
         if wanted != "float32" and not cpu_has(wanted):

@@ -237,23 +237,16 @@ def _links(layout: Layout, parts: Sequence[Translation]) -> list[tuple[int, int]
 
 def _without_marker(text: str, span: Span) -> Span:
     """A line without the bullet or number of a list, and without space before it."""
-    start, end = span
-    if marker := _MARKER.match(text, start, end):
-        start = marker.end()
-    return start, end
+    marker = _MARKER.match(text, *span)
+    return (marker.end(), span[1]) if marker else span
 
 
 def _beside_items(piece: str) -> str:
     """What there is to read beside links and placeholders."""
-    items = [item for item in find_items(piece) if item.kind != "script"]
-    starts, ends = [0, *(item.end for item in items)], [*(item.start for item in items), None]
-    return " ".join(piece[start:end] for start, end in zip(starts, ends, strict=True))
+    items = (item for item in find_items(piece) if item.kind != "script")
+    return blanked(piece, (Token(*item.span) for item in items))
 
 
 def _stripped(text: str, span: Span) -> Span:
-    start, end = span
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    while start < end and text[start].isspace():
-        start += 1
-    return start, end
+    part = text[slice(*span)].rstrip()
+    return span[0] + len(part) - len(part.lstrip()), span[0] + len(part)

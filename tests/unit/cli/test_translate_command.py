@@ -19,10 +19,8 @@ import pytest
 from tiny_bundle import tiny_bundle
 
 from seq2seq.bundle import find as shipped
-from seq2seq.cli import model_options, translate, translate_options
-from seq2seq.cli.output_file import PartialFile
+from seq2seq.cli import translate, translate_options
 from seq2seq.inference import attention_figure
-from seq2seq.inference.engines.torch import PRECISIONS
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 
@@ -43,13 +41,12 @@ class Capitals:
         self.loaded = [*arguments, keywords]
         return self
 
-    def translate(self, texts, *, progress, **settings) -> list[Translation]:
+    def translate(self, texts, **settings) -> list[Translation]:
         for text in texts:
             if text in self.stop:
                 raise self.stop[text]
         self.texts.append(list(texts))
         self.settings = settings
-        progress(len(texts))
         n_best = settings.get("n_best", 1)
         return [
             Translation(
@@ -342,7 +339,6 @@ def test_another_precision_is_another_output(command, capitals, monkeypatch):
 
 
 def test_precisions_are_those_of_the_engines(command):
-    assert model_options.PRECISIONS["torch"] == PRECISIONS
     wrong = command("--precision", "float23", "one")
     assert_refused(wrong, 2, "--precision float23 is not known: did you mean 'float32'")
     assert_refused(command("--precision", "int16", "one"), 2, "--precision int16 is not known")
@@ -470,21 +466,6 @@ def test_a_figure_that_exists_is_replaced_only_by_force(command, monkeypatch):
     assert_refused(command("--attention", "a.png", "x"), 1, "a.png exists already", "--force")
     assert command("--attention", "a.png", "--force", "x")[0] == 0
     assert len(drawn) == 1
-
-
-def test_a_text_that_was_translated_before_is_not_drawn(command, monkeypatch):
-    finish = PartialFile.finish
-    task = ["x", "--output", "b.txt", "--attention", "a.png"]
-
-    def stop(partial):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(PartialFile, "finish", stop)
-    assert command(*task)[0] == 130
-    monkeypatch.setattr(PartialFile, "finish", finish)
-    code, _, err = command(*task, "--resume")
-    assert (code, Path("b.txt").read_text()) == (0, "X\n")
-    assert "a.png is not drawn, since the text was translated before" in err
 
 
 def test_kinds_of_figures_are_those_that_can_be_drawn():

@@ -79,6 +79,9 @@ $ translate --force x
 $ translate --resume --force --output b x
     --resume and --force do not go together, as one goes on with what is there and the other
     begins anew: leave one of them out
+$ translate --resume --attention a.png --output b x
+    --resume and --attention do not go together, as one text is drawn, which is translated at once:
+    leave one of them out
 $ translate --file a.txt x
     TEXT and --file do not go together, as one input is translated: leave one of them out
 $ translate --column en x

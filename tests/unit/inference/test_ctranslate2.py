@@ -37,8 +37,7 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="pip install -e '.[ctran
 from seq2seq.bundle.ctranslate2 import exported  # noqa: E402
 from seq2seq.bundle.ctranslate2_export import export  # noqa: E402
 from seq2seq.cli.export import main  # noqa: E402
-from seq2seq.cli.model_options import PRECISIONS  # noqa: E402
-from seq2seq.inference.engines import BothEngines, choose_engine  # noqa: E402
+from seq2seq.inference.engines import PRECISIONS, BothEngines, choose_engine  # noqa: E402
 from seq2seq.inference.engines import ctranslate2 as ctranslate2_engine  # noqa: E402
 from seq2seq.inference.engines.ctranslate2 import CTranslate2Engine  # noqa: E402
 
