@@ -17,6 +17,7 @@ from typing import Any
 
 import datasets
 import huggingface_hub
+from datasets.exceptions import DatasetGenerationError
 from datasets.packaged_modules.cache.cache import Cache
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
@@ -166,7 +167,8 @@ def _explained(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # kinds of many libraries below `datasets`
-        said = textwrap.shorten(str(error.__cause__ or error), WORDS)
+        made = isinstance(error, DatasetGenerationError)  # which does not say what failed
+        said = textwrap.shorten(str(error.__cause__ if made else error), WORDS)
         raise DataError(
             f"data.hub={name} cannot be read: {type(error).__name__}: {said}. Look at data.hub "
             "(OWNER/NAME), data.hub_config and data.hub_revision (a set that is made by a script "
