@@ -101,7 +101,6 @@ class DataConfig(CorpusConfig):
         "bf16 on a CPU, which makes a kernel for each new shape",
         at_least=0,
     )
-    longest_first: bool = setting(False, "largest batch first: shows too little memory at once")
     num_workers: int = setting(0, "processes that make batches beside the training", at_least=0)
 
     def corpora(self) -> dict[str, CorpusConfig]:

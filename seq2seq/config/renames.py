@@ -25,13 +25,14 @@ REMOVED = {  # and what to do instead
     "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
     "data.streaming": "leave it out, since a corpus of any size is prepared on the disk first; a "
     "run that streamed goes on with revision aadf354 (seq2seq 0.1.0)",
+    "data.longest_first": "dry_run=true, which makes a step on the largest batch",
     "model.word_dropout": "model.dropout, or tokenizer.dropout, which varies words; init_from=RUN "
     "takes over the weights of a run that used it",
     "decode.samples": "decode.n_best is how many samples come back",
 }
 # What these are where they did nothing; another value had a part in what was made.
-OFF = {"data.streaming": False, "model.word_dropout": 0, "optim.r_drop": 0, "decode.coverage": 0,
-       "decode.groups": 1}  # fmt: skip
+OFF = {"data.streaming": False, "data.longest_first": False, "model.word_dropout": 0,
+       "optim.r_drop": 0, "decode.coverage": 0, "decode.groups": 1}  # fmt: skip
 # What was done before there was a setting for it, where the default of the setting is another.
 BEFORE = {"cleaning": {"leakage_from": 1}}
 

@@ -153,7 +153,6 @@ class TrainingBatches:
         members: what an epoch consists of; None = each pair once.
         usable: the pairs that are used; members count within these. None = all.
         rank, world_size: which share of the stream this process gets.
-        longest_first: begin the first epoch with its largest batch.
         place: where to start, as `place` gave it; None = at the beginning.
         pool: pairs that are shuffled and sorted together.
     """
@@ -168,7 +167,6 @@ class TrainingBatches:
         usable: Usable | None = None,
         rank: int = 0,
         world_size: int = 1,
-        longest_first: bool = False,
         place: Mapping[str, int] | None = None,
         pool: int = POOL,
     ):
@@ -177,7 +175,6 @@ class TrainingBatches:
         self.usable = all_pairs if usable is None else usable
         self.members = [Member("all", 0, len(self.usable))] if members is None else list(members)
         self.rank, self.world_size = rank, world_size
-        self.longest_first = longest_first
         self.start = dict(place or {"epoch": 0, "batch": 0})
         self._sizes: dict[int, int] = {}  # batches of the epochs that were passed
 
@@ -188,15 +185,7 @@ class TrainingBatches:
             pairs = self.usable.pairs(positions)
             batches = [pairs[batch] for batch in token_batches(lengths[pairs], self.budget)]
             np.random.default_rng((self.seed, epoch, number)).shuffle(batches)
-            if self.longest_first and epoch == number == 0:
-                largest = max(range(len(batches)), key=lambda i: self._size(lengths[batches[i]]))
-                batches.insert(0, batches.pop(largest))
             yield batches
-
-    def _size(self, lengths: np.ndarray) -> tuple[int, int]:
-        """Padded positions of a batch, and those of its longest pair."""
-        longest = int(self.budget.padded(lengths.max(axis=0)).sum())
-        return len(lengths) * longest, longest
 
     def _pools(self, epoch: int) -> Iterator[np.ndarray]:
         """The pairs of an epoch in random order, as many at a time as memory should hold."""

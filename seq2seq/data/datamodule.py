@@ -234,7 +234,6 @@ class TranslationData:
             usable=self.usable,
             rank=rank,
             world_size=world_size,
-            longest_first=self.data.longest_first,
             place=place,
         )
 

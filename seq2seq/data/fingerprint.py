@@ -7,12 +7,11 @@ import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from seq2seq.files import replace_text
-
-CHUNK = 1 << 22  # bytes
 
 
 def cache_folder(setting: str | None) -> Path:
@@ -51,10 +50,8 @@ def file_fingerprint(path: Path, memory: Path) -> str:
         return remembered.read_text(encoding="ascii")
     except (OSError, ValueError):
         pass
-    digest = hashlib.blake2b(digest_size=8)
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
+        digest = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=8))
     with suppress(OSError):  # others may have prepared the data in a folder that is theirs
         memory.mkdir(parents=True, exist_ok=True)
         replace_text(remembered, digest.hexdigest())

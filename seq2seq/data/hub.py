@@ -17,12 +17,8 @@ from typing import Any
 
 import datasets
 import huggingface_hub
+from datasets.exceptions import DatasetGenerationError
 from datasets.packaged_modules.cache.cache import Cache
-from huggingface_hub.errors import (
-    GatedRepoError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from seq2seq.config import CorpusConfig
@@ -120,30 +116,20 @@ def _state(folder: Path) -> str:
 
 def _of_hub(corpus: CorpusConfig) -> Any:
     """The builder of a data set of the hub; if the hub is out of reach, of the copy at hand."""
-    name, revision = str(corpus.hub), corpus.hub_revision
-    why = _unreachable()
-    if why is not None:
-        return _copy(corpus, why)
-    try:
-        huggingface_hub.HfApi().dataset_info(name, revision=revision, timeout=PATIENCE)
-    except GatedRepoError as error:
-        raise DataError(
-            f"data.hub={name} is gated: accept its terms at https://huggingface.co/datasets/{name} "
-            "and log in (hf auth login, or the variable HF_TOKEN)"
-        ) from error
-    except RevisionNotFoundError as error:
-        raise DataError(
-            f"data.hub={name} has no data.hub_revision={revision}: correct it, or null"
-        ) from error
-    except RepositoryNotFoundError as error:
-        raise DataError(
-            f"data.hub={name} is no data set of the hub, or a private one, and no folder here: "
-            "correct it (OWNER/NAME), or log in (hf auth login, or the variable HF_TOKEN)"
-        ) from error
-    except Exception as error:  # of any library below
-        return _copy(corpus, f"{type(error).__name__}: {error}")
-    with _explained(name):
-        return datasets.load_dataset_builder(name, corpus.hub_config, revision=revision)
+    name, why = str(corpus.hub), _unreachable()
+    with _explained(f"{name} (the hub cannot be used: {why})" if why else name):
+        builder = datasets.load_dataset_builder(
+            name, corpus.hub_config, revision=corpus.hub_revision
+        )
+        if isinstance(builder, Cache):
+            # `datasets` takes the latest copy, whatever revision it is of.
+            if corpus.hub_revision and builder.hash != _commit(corpus):
+                raise ValueError(f"the copy is not of data.hub_revision={corpus.hub_revision}")
+            _warn_once(
+                f"The hub cannot be used ({why}): reading the copy of {name} downloaded before, "
+                f"{builder.cache_dir}"
+            )
+    return builder
 
 
 @functools.cache
@@ -157,35 +143,9 @@ def _unreachable() -> str | None:
     try:
         huggingface_hub.get_session().head(datasets.config.HF_ENDPOINT, timeout=PATIENCE)
     except Exception as error:  # of any library below
+        datasets.config.HF_HUB_OFFLINE = True
         return f"{type(error).__name__}: {error}"
     return None
-
-
-def _copy(corpus: CorpusConfig, why: str) -> Any:
-    """The builder of a copy that was downloaded before."""
-    name = str(corpus.hub)
-    try:
-        builder = Cache(
-            repo_id=name,
-            dataset_name=name.rpartition("/")[2],
-            config_name=corpus.hub_config,
-            version="auto",  # the latest
-            hash="auto",
-        )
-        if corpus.hub_revision and builder.hash != _commit(corpus):
-            raise ValueError(f"the copy is not of data.hub_revision={corpus.hub_revision}")
-    except ValueError as error:
-        wanted = f"{name}, {corpus.hub_config}" if corpus.hub_config else name
-        raise DataError(
-            f"the hub cannot be reached ({why}), and there is no copy of {wanted} downloaded "
-            f"before, which would be used ({_in_one_line(error)}). Connect this machine, or "
-            "download the files by hand and name their folder: data.path=FOLDER"
-        ) from error
-    _warn_once(
-        f"The hub cannot be used ({why}): reading the copy of {name} downloaded before, "
-        f"{builder.cache_dir}"
-    )
-    return builder
 
 
 @functools.cache
@@ -207,17 +167,15 @@ def _explained(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # kinds of many libraries below `datasets`
+        made = isinstance(error, DatasetGenerationError)  # which does not say what failed
+        said = textwrap.shorten(str(error.__cause__ if made else error), WORDS)
         raise DataError(
-            f"data.hub={name} cannot be read: {type(error).__name__}: "
-            f"{_in_one_line(error.__cause__ or error)}. Look at data.hub_config and "
-            "data.hub_revision (a set that is made by a script often has its files at "
-            "data.hub_revision=refs/convert/parquet), or download its files and name their "
-            "folder: data.path=FOLDER"
+            f"data.hub={name} cannot be read: {type(error).__name__}: {said}. Look at data.hub "
+            "(OWNER/NAME), data.hub_config and data.hub_revision (a set that is made by a script "
+            "often has its files at data.hub_revision=refs/convert/parquet), log in if it is not "
+            "public (hf auth login, or the variable HF_TOKEN), or download its files and name "
+            "their folder: data.path=FOLDER"
         ) from error
-
-
-def _in_one_line(error: BaseException) -> str:
-    return textwrap.shorten(str(error), WORDS)
 
 
 def _hush() -> None:

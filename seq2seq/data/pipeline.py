@@ -298,8 +298,8 @@ class Preparation:
     def _upload(self, folder: Path, said: dict[str, Any]) -> None:
         """Complete the set in the store; its manifest comes last."""
         names = [*chain.from_iterable(said["variants"]), *said["lengths"]]
-        self.store.put_missing(*(folder / name for name in names))
-        self.store.put_missing(*(self._vocabulary_folder() / name for name in FILES))
+        self.store.put(*(folder / name for name in names), missing=True)
+        self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)
         self.store.put(folder / REPORT, folder / MANIFEST)
 
     def _prepared(

@@ -34,14 +34,14 @@ class SentencePieceTokenizer:
     def __init__(self, model: bytes, names: Sequence[str]):
         from sentencepiece import SentencePieceProcessor  # which only imported models need
 
-        self._model, self._names = model, list(names)
+        self.model, self._names = model, list(names)
         self._pieces: Any = SentencePieceProcessor(model_proto=model)
         self._ids = {name: i for i, name in enumerate(self._names)}
         # Neither a start mark nor padding can stand in a text, nor be decoded.
         self._silent = {PAD, BOS, EOS, self._ids[UNKNOWN]}
 
     def __reduce__(self) -> tuple[type[SentencePieceTokenizer], tuple[bytes, list[str]]]:
-        return SentencePieceTokenizer, (self._model, self._names)
+        return SentencePieceTokenizer, (self.model, self._names)
 
     @classmethod
     def load(cls, path: Path) -> SentencePieceTokenizer:
@@ -64,13 +64,8 @@ class SentencePieceTokenizer:
 
     def to_json(self) -> str:
         """All of it as JSON."""
-        content = {KEY: base64.b64encode(self._model).decode("ascii"), "names": self._names}
+        content = {KEY: base64.b64encode(self.model).decode("ascii"), "names": self._names}
         return json.dumps(content, ensure_ascii=False)
-
-    @property
-    def model(self) -> bytes:
-        """The content of its `.spm` file."""
-        return self._model
 
     @property
     def vocab_size(self) -> int:

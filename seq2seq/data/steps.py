@@ -158,7 +158,7 @@ def clean_block(
         entry = write_table(path, table, facts, compression="zstd")
         store.put(path)
     else:
-        store.put_missing(path)  # who made it may have been stopped before
+        store.put(path, missing=True)  # who made it may have been stopped before
     entry["source"] = block.source
     return entry, facts
 
@@ -213,7 +213,7 @@ def tokenise_part(
         entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
         store.put(shard)
     else:
-        store.put_missing(shard)
+        store.put(shard, missing=True)
     return entry
 
 

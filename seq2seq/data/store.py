@@ -30,29 +30,23 @@ class Store:
     cache: Path
     url: str | None = None
 
-    def put(self, *paths: Path) -> None:
+    def put(self, *paths: Path, missing: bool = False) -> None:
         """Copy those files of the cache that are there, replacing what the store has.
+
+        Args:
+            paths: of files.
+            missing: keep what the store has of the same size.
 
         Raises:
             DataError: the store cannot be used.
         """
         for path in filter(Path.exists, paths) if self.url else ():
             with self._place(path) as (files, there):
+                if missing and files.exists(there) and files.size(there) == path.stat().st_size:
+                    continue
                 if not isinstance(files, AsyncFileSystem):  # S3 and the like have no folders,
                     files.makedirs(there.rpartition("/")[0], exist_ok=True)  # and make a bucket
                 files.put_file(str(path), there)
-
-    def put_missing(self, *paths: Path) -> None:
-        """Copy those files of the cache that the store lacks, or has of another size.
-
-        Raises:
-            DataError: the store cannot be used.
-        """
-        for path in filter(Path.exists, paths) if self.url else ():
-            with self._place(path) as (files, there):
-                same = files.exists(there) and files.size(there) == path.stat().st_size
-            if not same:
-                self.put(path)
 
     def get(self, *paths: Path) -> None:
         """Fetch those files of the cache that are missing here, if the store has them.

@@ -89,8 +89,9 @@ GONE: dict[tuple[str, str], str] = {
 }
 
 # Settings of a stored run that are gone: a run that used them does not go on.
-IN_USE = {"streaming: true": "streaming: false", "r_drop: 1.0": "r_drop: 0.0",
-          "coverage: 0.2": "coverage: 0.0", "word_dropout: 0.1": "word_dropout: 0.0"}  # fmt: skip
+IN_USE = {"streaming: true": "streaming: false", "longest_first: true": "longest_first: false",
+          "r_drop: 1.0": "r_drop: 0.0", "coverage: 0.2": "coverage: 0.0",
+          "word_dropout: 0.1": "word_dropout: 0.0"}  # fmt: skip
 
 # Settings of presets that name a revision and checksums now.
 PINNED = ("data.urls",)

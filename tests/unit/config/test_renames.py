@@ -33,6 +33,7 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "trainer.split": 4,
     "trainer.halve_on_oom": True,
     "data.streaming": False,
+    "data.longest_first": False,
     "optim.r_drop": 0.0,
     "decode.coverage": 0.0,
     "decode.groups": 1,
@@ -42,8 +43,8 @@ OLD = {  # what a run of before the renames may have stored, but for defaults
     "model.word_dropout": 0.0,
 }
 GROUPS = ("optim", "trainer", "decode", "logger", "data", "model")  # of these
-IN_USE = {"data.streaming": True, "optim.r_drop": 5.0, "decode.coverage": 0.2, "decode.groups": 3,
-          "model.word_dropout": 0.1}  # fmt: skip
+IN_USE = {"data.streaming": True, "data.longest_first": True, "optim.r_drop": 5.0,
+          "decode.coverage": 0.2, "decode.groups": 3, "model.word_dropout": 0.1}  # fmt: skip
 
 
 def as_before(settings: TrainConfig) -> dict[str, Any]:

@@ -190,17 +190,6 @@ def test_long_batches_come_in_another_order_each_epoch(lengths):
     assert ranks[0][:20] != ranks[1][:20] != ranks[2][:20] != ranks[0][:20]
 
 
-@pytest.mark.parametrize("seed", range(9))
-def test_the_largest_batch_can_come_first(seed):
-    lengths = np.random.default_rng(seed).integers(1, 30, (200, 2)).astype(np.uint16)
-    plain, first = (stream(lengths, 60, longest_first=on) for on in (False, True))
-    sizes = [naive_positions(lengths, batch, 1) for batch in one_epoch(make(lengths))]
-    assert naive_positions(lengths, first[0], 1) == max(sizes)
-    size = len(one_epoch(make(lengths)))
-    assert sorted(first[:size]) == sorted(plain[:size])
-    assert stream(lengths, 3 * size, longest_first=True)[size:] == stream(lengths, 3 * size)[size:]
-
-
 @pytest.mark.parametrize("world", [1, 2, 3])
 @pytest.mark.parametrize("used", [1, 7, 63, 200])
 @pytest.mark.parametrize("pool", [2**20, 70])
