@@ -177,10 +177,9 @@ def report_page(report: Report) -> str:
     return render(
         "data.html",
         title=f"{report.name}: prepared data",
-        report=report,
-        tiles=_tiles(report),
-        dropped=list(_dropped(report)),
-        charts=[length_chart(report), ratio_chart(report)],
+        **_shown(report),
+        percent=percent,
+        meanings=MEANINGS,
         tables=list(figures(report)),
         last_tables=[time_table(report), _files(report)],
         settings=yaml.safe_dump(report.settings, sort_keys=False, allow_unicode=True),
@@ -195,38 +194,21 @@ def corpora(runs: Sequence[Run]) -> list[dict[str, Any]]:
             found.setdefault(run.data.fingerprint, (run.data, []))[1].append(run.name)
     return [
         {
-            "report": report,
+            **_shown(report),
             "used_by": names,
-            "share": percent(report.kept, report.read),
-            "charts": [length_chart(report), ratio_chart(report)],
             "tables": [sides_table(report), vocabulary_table(report), dropped_table(report)],
         }
         for report, names in found.values()
     ]
 
 
-def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
-    lost, files = report.read - report.kept, len(report.files)
-    yield "pairs read", f"{report.read:,}", f"from {files:,} file{'s' * (files != 1)}"
-    for name, count in (("kept", report.kept), ("dropped", lost)):
-        yield f"pairs {name}", f"{count:,}", f"{percent(count, report.read)} of those read"
-    for side, tokens, words in zip(
-        ("source", "target"), report.tokens, report.words, strict=True
-    ):
-        per_word = f"{tokens / words:.2f} per word" if words else ""
-        yield f"{side} tokens", f"{tokens:,}", per_word
-
-
-def _dropped(report: Report) -> Iterator[dict[str, Any]]:
-    """Each filter: what it drops, how much that was, examples."""
-    for reason, count in report.dropped.items():
-        yield {
-            "name": reason,
-            "meaning": MEANINGS.get(reason, ""),
-            "count": count,
-            "share": percent(count, report.read),
-            "examples": report.examples.get(reason, []),
-        }
+def _shown(report: Report) -> dict[str, Any]:
+    """What both pages have of a corpus."""
+    return {
+        "report": report,
+        "share": percent(report.kept, report.read),
+        "charts": [length_chart(report), ratio_chart(report)],
+    }
 
 
 def _files(report: Report) -> Table:
