@@ -11,7 +11,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -128,13 +128,8 @@ def note_start(
 
 def library_versions() -> dict[str, str]:
     """Versions of what decides a result."""
-    found = {"python": platform.python_version(), "seq2seq": __version__}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue  # it was put on the path by hand
-    return found
+    libraries = {name: version(name) for name in LIBRARIES}
+    return {"python": platform.python_version(), "seq2seq": __version__, **libraries}
 
 
 def code_revision() -> str | None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -143,15 +143,11 @@ def _row(run: Run, one: Evaluation) -> tuple[str, ...]:
     scores = (one.score(name) for name in METRICS)
     return (
         one.label,
-        f"{system}{_search(one.decode)}",
+        f"{system}, {one.search}" if one.search else system,
         ", ".join(filter(None, known.get("hardware", ()))),
         training,
         *map(cell, scores),
     )
-
-
-def _search(decode: dict[str, Any] | None) -> str:
-    return f", beam {decode['beam']}" if decode and decode.get("strategy") == "beam" else ""
 
 
 def cell(score: Score | None, to: str = "–") -> str:

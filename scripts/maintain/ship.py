@@ -157,11 +157,8 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _scores(one: Evaluation) -> list[str]:
-    decode = one.decode or {}
-    beam = decode.get("strategy") == "beam"
-    search = f"beam {decode['beam']}" if beam else str(decode.get("strategy", ""))
     precision = (one.model or {}).get("precision", "float32")
-    search += f", {precision}" * (precision != "float32")
+    search = one.search + f", {precision}" * (precision != "float32")
     scores = [cell(one.score(name), " to ") for name in METRICS]
     return [one.label, f"{one.sentences:,}", search, *scores]
 

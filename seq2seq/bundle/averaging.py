@@ -127,22 +127,23 @@ def fill(model: TranslationModel, weights: dict[str, Tensor]) -> None:
 
 def require_same_model(folders: list[Path]) -> None:
     """Raise BundleError where bundles differ in model, vocabulary or normalisation, naming it."""
-    first = read_config(folders[0] / "config.json")
-    words = Vocabularies.load(folders[0]).content_hash()
-    for folder in folders[1:]:
-        other = read_config(folder / "config.json")
-        ours, theirs = asdict(first.model), asdict(other.model)
+    first, *others = map(_of_model, folders)
+    for folder, other in zip(folders[1:], others, strict=True):
         differences = [
-            f"model.{name} is {ours.get(name, 'none')} there and {theirs.get(name, 'none')} here"
-            for name in sorted(ours.keys() | theirs.keys())
-            if name not in FREE_OF_WEIGHTS and ours.get(name) != theirs.get(name)
+            f"{name} is {first.get(name, 'none')} there and {other.get(name, 'none')} here"
+            for name in sorted(first.keys() | other.keys())
+            if first.get(name) != other.get(name)
         ]
-        if Vocabularies.load(folder).content_hash() != words:
-            differences.append("the vocabularies differ")
-        if first.normalise != other.normalise:
-            differences.append(f"normalise is {first.normalise} there and {other.normalise} here")
         if differences:
             raise BundleError(
                 f"{folder} cannot be averaged with {folders[0]}: {'; '.join(differences)}. Only "
                 "models of the same sizes and vocabulary can, best from one run"
             )
+
+
+def _of_model(folder: Path) -> dict[str, Any]:
+    """What has to be the same."""
+    config = read_config(folder / "config.json")
+    sizes = {f"model.{n}": v for n, v in asdict(config.model).items() if n not in FREE_OF_WEIGHTS}
+    words = Vocabularies.load(folder).content_hash()
+    return {**sizes, "normalise": config.normalise, "the vocabulary": words}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from seq2seq.documents import Document, Wanted
-from seq2seq.documents.text import WORDS, Place, decoded, spliced, tagged
+from seq2seq.documents.text import WORDS, Place, decoded, escaped, spliced, tagged
 from seq2seq.inference.text.tags import BLOCKS, Token, find_tags, partners
 
 KEPT = {*WORDS, "math", "pre", "script", "style", "svg", "textarea"}
@@ -34,17 +34,13 @@ def places(text: str) -> Iterator[Place]:
             last = partner[number]
             token = Token(token.start, tokens[last].end, token.name)
         if token.name in BLOCKS:
-            yield tagged(text, (start, token.start), own, html.unescape, _escaped)
+            yield tagged(text, (start, token.start), own, html.unescape, escaped)
             start, own = token.end, []
         else:
             own.append(token)
         number = last + 1
-    yield tagged(text, (start, len(text)), own, html.unescape, _escaped)
+    yield tagged(text, (start, len(text)), own, html.unescape, escaped)
 
 
 def _is_kept(token: Token, text: str) -> bool:
     return token.name in KEPT or bool(_NOT_TRANSLATED.search(text[token.start : token.end]))
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text, quote=False)

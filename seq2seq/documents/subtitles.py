@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from seq2seq.documents import Document, Wanted
-from seq2seq.documents.text import Place, decoded, spliced, tagged
+from seq2seq.documents.text import Place, decoded, escaped, spliced, tagged
 from seq2seq.errors import DataError
 from seq2seq.inference.text.tags import Span, Token
 
@@ -44,13 +44,9 @@ def _place(text: str, span: Span, kind: str) -> Place:
         for mark in _MARK.finditer(text, *span)
     ]  # fmt: skip
     lines = text.count("\n", *span) + 1
-    escapes = (html.unescape, _escaped) if kind == ".vtt" else (str, str)
+    escapes = (html.unescape, escaped) if kind == ".vtt" else (str, str)
     place = tagged(text, span, tokens, *escapes)
     return replace(place, write=lambda translation: _cut(place.write(translation), lines))
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text, quote=False)
 
 
 def _cut(text: str, lines: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import html
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,11 @@ def decoded(
             ) from error
 
     return text.replace(lines, "\n"), encode
+
+
+def escaped(text: str) -> str:
+    """Text as HTML has it, and so WebVTT."""
+    return html.escape(text, quote=False)
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,13 @@ class Evaluation(Figures):
         """The test set in words."""
         return f"{self.data['name']} {self.data['split']}".strip()
 
+    @property
+    def search(self) -> str:
+        """How the translations were found, in words; empty if they were given."""
+        decode = self.decode or {}
+        strategy = str(decode.get("strategy", ""))
+        return f"beam {decode['beam']}" if strategy == "beam" else strategy
+
     def write(self, path: Path) -> None:
         """Write the record, whole or not at all.
 

@@ -26,22 +26,19 @@ ROUNDING = 1e-9  # differences of scores that differ by less are equal
 
 
 def bootstrap_settings() -> dict[str, Any]:
-    """Resamples and seed of the intervals, which is sacrebleu's: a number, or `none` = any.
+    """Resamples and seed of the intervals; the seed is sacrebleu's.
 
     Raises:
-        RunError: the seed is neither.
+        RunError: it is no number. With sacrebleu's `none`, no interval could be computed again.
     """
     seed = os.environ.get("SACREBLEU_SEED", "12345")
-    if seed.lower() != "none" and not seed.isdecimal():
-        raise RunError(
-            f"SACREBLEU_SEED={seed} is no seed: set it to a whole number or to none, or unset it"
-        )
+    if not seed.isdecimal():
+        raise RunError(f"SACREBLEU_SEED={seed} is no seed: set it to a whole number, or unset it")
     return {"resamples": RESAMPLES, "seed": seed}
 
 
 def _generator() -> np.random.Generator:
-    seed = bootstrap_settings()["seed"]
-    return np.random.default_rng(None if seed.lower() == "none" else int(seed))
+    return np.random.default_rng(int(bootstrap_settings()["seed"]))
 
 
 def resamples(sentences: int) -> Iterator[Array]:

@@ -125,7 +125,7 @@ def line_chart(
         draw_lines(axes, lines, log=log, zero=zero)
         axes.set_xlabel(x_name)
 
-    return Chart(title, note, svg(draw, spoken, box=BOX), lines)
+    return Chart(title, note, svg(draw, spoken), lines)
 
 
 def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bool = False) -> None:
@@ -158,24 +158,17 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bo
     axes.xaxis.set_major_formatter(short)
 
 
-def svg(
-    draw: Callable[[Axes], None],
-    label: str,
-    *,
-    box: tuple[float, float, float, float] | None = None,
-) -> Markup:
+def svg(draw: Callable[[Axes], None], label: str) -> Markup:
     """A drawing as an element of a page, with ids that no other drawing of the page has.
 
     Args:
         draw: draws on axes.
         label: says what there is to see to those who cannot.
-        box: left, bottom, width and height of the axes, as shares of the drawing; None finds out
-            what the labels need, which takes twice as long.
     """
     file = io.StringIO()
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=SIZE, layout=None if box else "constrained")
-        draw(figure.add_axes(box) if box else figure.add_subplot())
+        figure = Figure(figsize=SIZE)
+        draw(figure.add_axes(BOX))
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     text = file.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

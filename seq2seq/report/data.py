@@ -243,7 +243,7 @@ def ratio_chart(report: Report) -> Chart:
     def draw(axes: Axes) -> None:
         draw_lines(axes, [bars], zero=True)
         axes.axvline(0, color=INK, linewidth=1.2, linestyle=":")
-        axes.set_xticks([-2, -1, 0, 1, 2], ["¼ or less", "½", "1", "2", "4 or more"])
+        axes.set_xticks([-2, -1, 0, 1, 2], ["≤ ¼", "½", "1", "2", "≥ 4"])
         axes.set_xlabel("target tokens for each source token")
 
     label = f"Length ratios: most pairs, {most[1]:,}, at {2 ** ((most[0] - 20) / 10):.2f}"

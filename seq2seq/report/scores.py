@@ -68,10 +68,7 @@ def _row(
 def _how(one: Evaluation) -> str:
     """Which weights, and how they were searched."""
     step = (one.model or {}).get("step")
-    decode = one.decode or {}
-    strategy = decode.get("strategy", "beam")
-    search = f"beam {decode['beam']}" if strategy == "beam" and "beam" in decode else strategy
-    return ", ".join([f"step {step:,}"] * (step is not None) + [search] * (one.decode is not None))
+    return ", ".join([f"step {step:,}"] * (step is not None) + [one.search] * bool(one.search))
 
 
 def _whisker(score: Score, low: float, high: float) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def test_the_average_of_a_model_with_itself_translates_as_it_does(tmp_path):
     [
         ({"d_ff": 32}, r"model\.d_ff is 24 there and 32 here"),
         ({"norm": "post", "d_ff": 32}, r"model\.d_ff is .*; model\.norm is pre there and post"),
-        ({"text": ["another text"] * 9}, r"the vocabularies differ"),
+        ({"text": ["another text"] * 9}, r"the vocabulary is \w+ there and \w+ here"),
         ({"normalise": ()}, r"normalise is \['nfc'\] there and \[\] here"),
     ],
 )

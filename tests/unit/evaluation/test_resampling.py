@@ -101,7 +101,7 @@ def test_the_seed_is_that_of_sacrebleu_or_refused(monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     assert bootstrap_settings()["seed"] == "7"
     assert drawn != next(resamples(9)).tolist()
-    for seed in ("abc", "-1", ""):
+    for seed in ("abc", "-1", "", "none"):
         monkeypatch.setenv("SACREBLEU_SEED", seed)
         with pytest.raises(UserError, match=f"SACREBLEU_SEED={seed} is no seed"):
             bootstrap_settings()
