@@ -273,7 +273,7 @@ def _write(made: _Made, figures: Figures, comet_values: list[float] | None = Non
     record = Evaluation(
         **vars(figures),
         **made.about | {"data": made.about["data"] | own},
-        notes=notes_on(made.texts, figures, made.about["overlap"], made.language),
+        notes=notes_on(made.texts, figures, made.about["overlap"]),
         versions={"python": platform.python_version(), "seq2seq": __version__,
                   **{name: version(name) for name in LIBRARIES}},
         files=name_files(contents, made.given, made.path),

@@ -20,16 +20,7 @@ OF_GROUPS = ("BLEU", "chrF2")
 
 # Traces of tokenisers in a line that nobody types: a space before its full stop or a comma,
 # escapes, marks of subwords and of hyphens.
-TOKENISED = r" \.$| , |&(?:apos|quot|amp|#91|#93|#124);|@@ |@-@|▁"
-# Likewise of some languages: a space after an elision, before what is cut off, before the high
-# punctuation at the end, which only French sets apart.
-ELISION = r"|\b[cdjlmnstCDJLMNST]' \w"
-TOKENISED_OF = {
-    "fr": ELISION,
-    "it": rf"{ELISION}| [!?;:]$",
-    "ca": rf"{ELISION}| [!?;:]$",
-    "en": r"| n't\b| '(?:s|re|ve|ll|m|d)\b| [!?;:]$",
-}
+TOKENISED = re.compile(r" \.$| , |&(?:apos|quot|amp|#91|#93|#124);|@@ |@-@|▁")
 SHARE = 0.1  # of lines with such traces from which on they are no accident
 GAP = 1.0  # BLEU that normalised punctuation may bring before it is worth a note
 SHOWN = 5  # lines that are named
@@ -155,24 +146,18 @@ def read_groups(lines: Sequence[str]) -> dict[str, list[str]]:
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
-def notes_on(
-    texts: Texts, figures: Figures, overlap: Mapping[str, Any], language: str
-) -> list[str]:
+def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> list[str]:
     """Everything that is remarkable, in words.
 
     Args:
         texts: that were scored.
         figures: what follows from them.
         overlap: with the training text, as `Shared.record` gives it.
-        language: of the translations.
     """
-    tokenised = re.compile(TOKENISED + TOKENISED_OF.get(language, r"| [!?;:]$"))
     return [
         *_on_empty(texts.references),
-        *_on_tokens("translations", "Detokenise them", texts.hypotheses, tokenised),
-        *_on_tokens(
-            "references", "Take the plain text of the test set", texts.references, tokenised
-        ),
+        *_on_tokens("translations", "Detokenise them", texts.hypotheses),
+        *_on_tokens("references", "Take the plain text of the test set", texts.references),
         *_on_typography(figures),
         *_on_overlap(overlap, figures.sentences),
     ]
@@ -190,15 +175,13 @@ def _on_empty(references: Sequence[str]) -> list[str]:
     ]
 
 
-def _on_tokens(
-    what: str, remedy: str, lines: Sequence[str], tokenised: re.Pattern[str]
-) -> list[str]:
-    count = sum(tokenised.search(line) is not None for line in lines)
+def _on_tokens(what: str, remedy: str, lines: Sequence[str]) -> list[str]:
+    count = sum(TOKENISED.search(line) is not None for line in lines)
     if count <= SHARE * len(lines):
         return []
     return [
-        f"{count} of {len(lines)} {what} look tokenised (' .' at the end, ' , ', 'l' ', ' n't', "
-        "&apos; or @@), and BLEU is that of plain text: its value says nothing beside that of "
+        f"{count} of {len(lines)} {what} look tokenised (' .' at the end, ' , ', &apos; or "
+        "@@), and BLEU is that of plain text: its value says nothing beside that of "
         f"other papers and tools. {remedy}"
     ]
 

@@ -40,7 +40,6 @@ class WandbTracker(Tracker):
 
     def __init__(self, run: Any, run_dir: Path, settings: Mapping[str, Any]):
         self.run, self.run_dir = run, run_dir
-        self._works = not run.disabled
         self.where = None if run.offline or run.disabled else server().netloc
         self.attempt("settings", lambda: run.config.update(settings, allow_val_change=True))
 
@@ -79,26 +78,17 @@ class WandbTracker(Tracker):
             )
 
     def attempt(self, what: str, work: Callable[[], object]) -> None:
-        if not self._works:
+        if self.run.disabled:
             return
         # What W&B copies until it is uploaded waits here, and not in the user's home.
         staged = "WANDB_DATA_DIR" not in os.environ  # else the user knows a better place
         if staged:
             os.environ["WANDB_DATA_DIR"] = str((self.run_dir / "wandb").absolute())
         try:
-            super().attempt(what, lambda: self._unless_gone(work))
+            super().attempt(what, work)
         finally:
             if staged:
                 del os.environ["WANDB_DATA_DIR"]
-
-    def _unless_gone(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except ConnectionError as error:  # its process was killed
-            self._works = False
-            log.warning(
-                "W&B gets no more curves, tables and pictures of this run, which goes on: %r", error
-            )
 
 
 def _as_artifact(kind: str, artifact: Artifact) -> Any:
