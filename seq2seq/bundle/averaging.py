@@ -7,8 +7,7 @@ validated after step N, with their BLEU in the file's metadata.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from seq2seq.bundle.bundle import unique_weights
+from seq2seq.bundle.bundle import reading, unique_weights
 from seq2seq.bundle.config import read_config
 from seq2seq.config import FREE_OF_WEIGHTS
 from seq2seq.data.vocabularies import Vocabularies
@@ -92,7 +91,7 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
     """
     files: list[Any] = []
     for path in paths:
-        with _reading(path):
+        with reading(path):
             files.append(safe_open(path, "pt"))
         if sorted(files[-1].keys()) != sorted(files[0].keys()):
             raise BundleError(f"{path} and {paths[0]} hold weights of different models")
@@ -100,21 +99,11 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
     for name in list(files[0].keys()):
         tensors = []
         for path, file in zip(paths, files, strict=True):
-            with _reading(path):
+            with reading(path):
                 tensors.append(file.get_tensor(name))
         total = sum(tensor.double() for tensor in tensors)
         found[name] = (total / len(files)).to(torch.promote_types(tensors[0].dtype, torch.float32))
     return found
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (SafetensorError, OSError) as error:
-        raise BundleError(
-            f"cannot read the weights {path}: {error}. The file is damaged or incomplete"
-        ) from error
 
 
 @torch.no_grad()

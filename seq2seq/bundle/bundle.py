@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -175,13 +176,25 @@ def require_same_language(bundles: Sequence[tuple[str, Bundle]]) -> None:
             )
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise DamagedBundle if the weights in a file cannot be read."""
+    try:
+        yield
+    except (SafetensorError, OSError) as error:
+        raise DamagedBundle(
+            f"cannot read the weights {path}: {error}. The file is damaged or incomplete; copy "
+            "or train it again"
+        ) from error
+
+
 def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
     """The model of a config with the weights of a file.
 
     Its sizes are compared with those of the file before any memory is taken.
     """
     try:
-        with safe_open(path, "pt") as file:
+        with reading(path), safe_open(path, "pt") as file:
             names = list(file.keys())
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
             for name in ("encoder_layers", "decoder_layers"):  # a million of them take hours
@@ -201,11 +214,6 @@ def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
                         "damaged; take another bundle"
                     )
                 own[name].copy_(value)
-    except (SafetensorError, OSError) as error:
-        raise DamagedBundle(
-            f"cannot read the weights {path}: {error}. The file is damaged or incomplete; copy "
-            "or train it again"
-        ) from error
     except ValueError as error:
         raise DamagedBundle(
             f"the weights {path} do not fit the sizes in config.json: {error}. Use the "

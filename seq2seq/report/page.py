@@ -103,7 +103,6 @@ def report_page(runs: Sequence[Run], tests: Rows | None = None) -> str:
         name=name,
         runs=runs,
         sections=[(title.lower().replace(" ", "-"), title) for title in SECTIONS],
-        tiles=[(title, *fact) for title, fact in found[0].items()],
         facts=[
             (title, [one.get(title, (LACKING, "")) for one in found])
             for title in dict.fromkeys(title for one in found for title in one)
