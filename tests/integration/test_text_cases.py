@@ -23,14 +23,14 @@ def translator() -> Translator:
             "Click <a title=\"a > b\" href='x'>the red button</a> now.",
             r".*<a title=\"a > b\" href='x'>[^<>]*rouge[^<>]*</a>.*",
         ),
-        ("x <b and c> d", r"[^<>]*"),
+        ("x <b and c> d", r"x [^a-z]*b et c.* d"),  # a comparison, no tag: its words are translated
         ("The house <!-- x > y --> is old.", r".* <!-- x > y --> .*"),
         ("<p>Hello <b>world</b>.<br>Bye!</p>", r"<p>.*<b>.*</b>.*<br>.*!</p>"),
         ("The caf&eacute; &copy; Tom &amp; Co is old.", r"(?i).*café.*&copy;.*"),
         # Emoji, symbols and amounts
         ("See you tomorrow 👍", r"À demain 👍"),
         ("Thanks ❤️", r"Merci ❤️"),
-        ("Happy New Year 🎉🎉", r"Bonne année 🎉🎉"),
+        ("Happy New Year 🎉🎉", r".*année ?🎉🎉"),
         ("I love this city 😍!", r".*ville.*😍.*"),
         # Quotation marks and apostrophes
         ('I am "hungry".', r"[^\"]*\"[^\"]*\bfaim\"\."),
@@ -81,5 +81,5 @@ def test_terms_swallow_nothing(translator):
 @pytest.mark.parametrize("text", ["Où est le chat ?", "Ich liebe dich."])
 def test_what_is_no_english_is_said(translator, text):
     noted, left = (translator.translate([text], source_language=w)[0] for w in ("check", "leave"))
-    assert noted.notes[0].startswith("looks like ")
+    assert any(note.startswith("looks like ") for note in noted.notes)
     assert left.text == text
