@@ -96,7 +96,7 @@ class Translator:
             Markup(self.vocabularies, self.as_read, "quotation" not in out),
             Normalisation(self.as_read),
             Placeholders(own, terms.spans),
-            Degeneration(),
+            Degeneration(own),
             terms,
         ]
         return [step for step in every if step.name not in out]

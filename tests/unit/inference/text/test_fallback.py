@@ -244,3 +244,9 @@ def test_repeats_are_those_of_a_search_in_all_places(text):
         default=1,
     )  # fmt: skip
     assert repeats(text, 3) == naive
+
+
+def test_a_copy_of_what_is_no_english_is_no_fault():
+    english, french = "The cat sleeps on it all day.", "Où est donc passé le chat de Marie ?"
+    assert Degeneration().faults(Translation(english, None), english) == [Fault("copy")]
+    assert Degeneration().faults(Translation(french, None), french) == []
