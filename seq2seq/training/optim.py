@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from seq2seq.config import OptimConfig
+from seq2seq.training.muon import Muon
 
 
 def peak_learning_rate(config: OptimConfig, d_model: int) -> float:
@@ -73,11 +74,7 @@ def make_optimizer(model: nn.Module, config: OptimConfig, d_model: int) -> Optim
     optimizer: Optimizer = adamw
     if config.optimizer == "muon":
         matrices = [parameter for parameter in parameters if parameter in hidden]
-        # Steps as large as those of AdamW (Liu et al. 2025, section 2.2), so one rate suits both.
-        muon = Muon(
-            matrices, rate, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
-        )
-        optimizer = MuonWithAdamW(muon, adamw)
+        optimizer = MuonWithAdamW(Muon(matrices, rate, config.weight_decay), adamw)
     # Gradients are clipped after unscaling, so the fused step must not unscale them again.
     optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
     return optimizer
@@ -104,10 +101,8 @@ def make_schedule(optimizer: Optimizer, config: OptimConfig, total_steps: int) -
 class MuonWithAdamW(Optimizer):
     """Muon for the matrices of the layers, AdamW for all other weights, as one optimiser.
 
-    Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon) takes momentum steps whose
-    matrices are made orthogonal, so that every direction learns at the same pace. That suits
-    matrices between hidden states; embeddings, the output projection, biases and norms stay with
-    AdamW.
+    Muon suits matrices between hidden states; embeddings, the output projection, biases and norms
+    stay with AdamW.
 
     The two keep their own rules; groups and state are shared objects, so the learning rate that
     a schedule sets and the state that a checkpoint restores are theirs too.

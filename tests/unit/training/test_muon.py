@@ -13,6 +13,8 @@ from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
 
 from seq2seq.config import OptimConfig
+from seq2seq.training import muon
+from seq2seq.training.muon import orthogonal
 from seq2seq.training.optim import make_optimizer, make_schedule
 from seq2seq.training.trainer import Trainer
 
@@ -60,6 +62,12 @@ def of_two(model: nn.Module, lr: float) -> list[Optimizer]:
     ]
 
 
+@pytest.fixture(autouse=True)
+def in_bf16(monkeypatch):
+    """Orthogonal matrices in bf16, as those of torch are on all devices."""
+    monkeypatch.setattr(muon, "cpu_has", lambda precision: True)
+
+
 def assert_equal(model: nn.Module, other: nn.Module) -> None:
     for (name, one), two in zip(model.named_parameters(), other.parameters(), strict=True):
         assert one.equal(two), name
@@ -81,17 +89,17 @@ def test_its_steps_are_those_of_both_optimisers(make, kind):
 @kinds
 def test_hidden_matrices_go_to_muon_and_all_else_to_adamw_once(make, kind):
     model = make(**kind)
-    muon, *adamw = make_optimizer(model, CONFIG, d_model=16).param_groups
+    matrices, *adamw = make_optimizer(model, CONFIG, d_model=16).param_groups
     names = {id(p): name for name, p in model.named_parameters()}
-    found = [[names.pop(id(p)) for p in group["params"]] for group in (muon, *adamw)]
+    found = [[names.pop(id(p)) for p in group["params"]] for group in (matrices, *adamw)]
     assert not names
     assert found[0] == [name for name, _ in model.named_parameters() if name.endswith(MATRICES)]
     assert all(p.dim() > 1 for p in adamw[0]["params"])
     assert all(p.dim() == 1 for p in adamw[1]["params"])
-    assert [group["weight_decay"] for group in (muon, *adamw)] == [0.1, 0.1, 0.0]
+    assert [group["weight_decay"] for group in (matrices, *adamw)] == [0.1, 0.1, 0.0]
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     assert {id(model.output.weight), *embeddings} <= {id(p) for p in adamw[0]["params"]}
-    assert "momentum" in muon
+    assert "momentum" in matrices
     assert all("betas" in group for group in adamw)
 
 
@@ -162,6 +170,26 @@ def test_a_closure_computes_the_gradients_and_its_loss_comes_back():
     assert ours.step(closure) == 2.5
     step(other, [theirs], 0)
     assert_equal(model, other)
+
+
+@pytest.mark.parametrize("shape", [(48, 16), (16, 48), (16, 16)])
+def test_singular_values_come_near_one_and_the_directions_stay(shape):
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
+    found = u.T @ orthogonal(matrix, torch.float64) @ vh.T
+    torch.testing.assert_close(found, found.diag().diag())
+    wide = s > 0.05 * s.norm()  # five iterations do not reach the smallest
+    assert found.diag()[wide].min() > 0.6
+    assert found.diag().max() < 1.3
+
+
+def test_a_cpu_without_bf16_multiplies_in_fp32(monkeypatch):
+    matrix = torch.randn(16, 48, generator=torch.Generator().manual_seed(1))
+    assert orthogonal(matrix).dtype == torch.bfloat16
+    monkeypatch.setattr(muon, "cpu_has", lambda precision: False)
+    assert orthogonal(matrix).equal(orthogonal(matrix, torch.float32))
+    torch.testing.assert_close(orthogonal(matrix, torch.bfloat16).float(), orthogonal(matrix),
+                               atol=0.05, rtol=0)  # fmt: skip
 
 
 # In real training
