@@ -41,6 +41,7 @@ html_theme = "furo"
 html_title = "seq2seq"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+pygments_dark_style = "github-dark"  # the theme's own underlines modules, as if they were links
 html_show_sphinx = False
 html_copy_source = False
 

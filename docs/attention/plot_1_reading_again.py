@@ -2,13 +2,14 @@
 1. Reading the source again
 ===========================
 
-A translator keeps one sentence in mind while it writes another. This lesson measures what a
-recurrent network keeps, and shows the idea that attention began with: before each word that you
-write, look at the source again (Bahdanau, Cho and Bengio, 2015, "Neural machine translation by
+A translator keeps one sentence in mind while it writes another. This lesson measures how much a
+recurrent network remembers. Then it shows the idea that attention began with: before you write a
+word, look at the source again (Bahdanau, Cho and Bengio, 2015, "Neural machine translation by
 jointly learning to align and translate").
 
-The last letters of a name give the shape of a tensor, in all lessons: B sentences of a batch, T
-queries, S keys, D width of a word's vector. So ``x_BSD`` has the shape (B, S, D).
+In all lessons, the last letters of a name give the shape of the tensor: B counts the sentences of
+a batch, T queries, S keys, and D the numbers in a word's vector. So ``x_BSD`` has the shape
+(B, S, D).
 """
 
 import matplotlib.pyplot as plt
@@ -23,10 +24,9 @@ from seq2seq.model.recurrent import AdditiveAttention, RecurrentModel
 # %%
 # What a recurrent network remembers
 # ----------------------------------
-# A recurrent network reads word after word. It makes each state from the word it reads and from
-# the state before, so a state carries the past and knows nothing of the future. A *bidirectional*
-# network has a second row of states that starts at the end. Change word i, and measure how far
-# state j moves:
+# A recurrent network reads word after word. It makes each state from the present word and the
+# state before. So a state knows the past, and nothing of the future. A *bidirectional* network has
+# a second row of states that starts at the end. Change word i, and measure how far state j moves:
 
 torch.manual_seed(1)
 words, width = 12, 32
@@ -50,21 +50,21 @@ near, far = moved[0].diag(1).mean(), moved[0].diag(10).mean()
 print(f"one word on: {near:.2f}, ten words on: {far:.4f}")
 
 # %%
-# The boards pale away from the diagonal: memory fades. An encoder that hands on its last state
-# alone has nearly forgotten how a long sentence began.
+# The colours grow pale away from the diagonal: memory fades. An encoder that passes on only its
+# last state has nearly forgotten how a long sentence began.
 #
 # **Exercise 1.1.** Swap the last two words. Which states of each row stay as they were?
 #
 # Additive attention
 # ------------------
-# So keep all states, as *annotations*, and let the decoder choose among them. A small network
-# scores each annotation h against the decoder's state s::
+# The remedy is to keep all states, the *annotations*, and to let the decoder choose among them. A
+# small network scores each annotation h against the decoder's state s::
 #
 #     energy = v · tanh(W s + U h + b)
 #
-# A softmax makes weights of the energies: they are positive and sum to 1. The *context* is the
-# average of the annotations by these weights. Sentences of a batch differ in length, so the
-# shorter ones are padded; a mask, in which True means "may attend", gives the padding no weight.
+# A softmax turns the energies into weights, which are positive and sum to 1. The *context* is the
+# average of the annotations with these weights. Sentences of a batch differ in length, so short
+# ones are padded. A mask, in which True means "may attend", gives the padding no weight.
 
 attention = AdditiveAttention(8, source_dim=64, d_attention=16).requires_grad_(False)
 annotations_BSD = states_BSD.view(2, 6, 64)  # two sentences
@@ -89,8 +89,8 @@ ax.set(xlabel="source word", ylabel="sentence", yticks=[0, 1])
 #
 # A network that reads its own past
 # ---------------------------------
-# The same attention helps a network that reads one sentence only, such as a language model: each
-# state looks back at the states up to its own. A *causal* mask forbids the later ones.
+# The same attention helps a network that reads only one sentence, such as a language model: each
+# state looks back at the earlier states and at itself. A *causal* mask forbids the later states.
 
 own = AdditiveAttention(64, 64, 16).requires_grad_(False)
 _, own_BTS = own(states_BSD, states_BSD, masks.causal(words, words)[0])
@@ -99,8 +99,8 @@ plt.gca().set(xlabel="state that is read", ylabel="state that reads")
 assert not own_BTS[0].triu(1).any()
 
 # %%
-# **Exercise 1.3.** Let each state read *earlier* states only, not its own. What does the first
-# one get?
+# **Exercise 1.3.** Let each state read only *earlier* states, not itself. What context does the
+# first state get?
 #
 # The whole model
 # ---------------
@@ -115,16 +115,17 @@ plt.gca().set(xlabel="source word", ylabel="word to write")
 assert weights_BHTS.shape == (1, 1, 5, 7)
 
 # %%
-# Two costs remain. The decoder works step by step, in training too, and two distant words of one
-# sentence still meet only through a chain of states. From the next lesson on, we drop the
+# Two problems remain. The decoder works step by step, even in training. And two distant words of
+# one sentence still meet only through a chain of states. From the next lesson on, we drop the
 # recurrence and keep the attention.
 #
-# **Exercise 1.4.** How many numbers does the decoder remember between two steps? Does that grow?
+# **Exercise 1.4.** How many numbers does the decoder remember between two steps? Does this number
+# grow?
 #
 # Answers
 # -------
-# **1.1** Left to right: all but the last two. Right to left: none, for they have all read the
-# end.
+# **1.1** Left to right: all but the last two. Right to left: none, because all of them have read
+# the end.
 
 swapped = gru(x_BSD[:, [*range(10), 11, 10]])[0]
 same_2S = (swapped == states_BSD)[0].unflatten(-1, (2, width)).all(dim=-1).T
@@ -138,15 +139,15 @@ context_BTD, _ = attention(state_BTD, annotations_BSD, allowed)
 torch.testing.assert_close(context_BTD[1, 0], annotations_BSD[1, :4].mean(dim=0))
 
 # %%
-# **1.3** Nothing: all its weights are zero, and so is its context.
+# **1.3** Zero: the first state has nothing to read, so all its weights are zero.
 
 context_BTD, own_BTS = own(states_BSD, states_BSD, masks.causal(words, words)[0].tril(-1))
 assert not own_BTS[0, 0].any()
 assert not context_BTD[0, 0].any()
 
 # %%
-# **1.4** One state of width D for each sentence, and the annotations. It never grows: compare
-# lesson 8.
+# **1.4** A state of D numbers for each sentence, and the annotations. This never grows; the cache
+# of lesson 8 does.
 
 state = model.start(source_BS, source_BS > 0)
 before = state.bytes

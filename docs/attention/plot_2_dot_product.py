@@ -6,8 +6,9 @@ One formula carries the rest of the course (Vaswani et al. 2017, "Attention is a
 
     context = softmax(q kᵀ / √E) v
 
-A *query* q asks, *keys* k answer how well they fit, *values* v are what is read; E is the width of
-a query. This lesson builds the formula from words, with nothing to learn in it.
+A *query* q is compared with each *key* k. The better a key fits, the more its *value* v counts in
+the average. E is the width of a query. This lesson builds the formula from words. Nothing in it is
+learnt yet.
 """
 
 import matplotlib.pyplot as plt
@@ -19,9 +20,8 @@ from seq2seq.model.attention import attend, attention_weights
 # %%
 # Words become vectors
 # --------------------
-# A vocabulary gives each word a number, and an embedding gives each number a vector. A word that
-# comes twice has the same vector twice: below, the rows of "the" are equal, and so are those of
-# "car".
+# A vocabulary gives each word a number, and an embedding gives each number a vector. Equal words
+# have equal vectors: below, both rows of "the" are the same, and so are both rows of "car".
 
 torch.manual_seed(2)
 text = ["the", "red", "car", "passed", "the", "old", "car"]
@@ -42,10 +42,11 @@ assert x_SD[2].equal(x_SD[6])
 #
 # Each word looks at all words
 # ----------------------------
-# Let the vectors be queries, keys and values alike. The scores are all products of two vectors;
-# the softmax runs over the keys, so that each *row* sums to 1; the context is the average of the
-# vectors by these weights. ``attend`` does all three steps. It takes tensors with a dimension for
-# sentences and one for heads (lesson 3), which ``[None, None]`` adds.
+# Here, the same vectors are queries, keys and values. Attention has three steps. The scores are
+# the products of each vector with each. A softmax over the keys turns scores into weights, so each
+# *row* sums to 1. The context is the average of the vectors with these weights. ``attend`` does
+# all three steps. It expects a dimension for sentences and one for heads (lesson 3), which
+# ``[None, None]`` adds.
 
 scores_SS = x_SD @ x_SD.T / 16**0.5
 weights_SS = scores_SS.softmax(dim=-1)
@@ -61,7 +62,7 @@ plt.yticks(range(len(text)), text)
 print([f"{weight:.3f}" for weight in weights_SS[2]])  # what "car" looks at
 
 # %%
-# A word finds itself, and each of its copies, at once: likeness is all that counts yet.
+# Each word gives most weight to itself and its copies, because only similarity counts so far.
 #
 # **Exercise 2.2.** Compute the weights of one query by hand: the keys (2, 0), (1, 1), (0, 2), the
 # query (2, 0).
@@ -70,9 +71,9 @@ print([f"{weight:.3f}" for weight in weights_SS[2]])  # what "car" looks at
 #
 # Why the scores are divided by √E
 # --------------------------------
-# A product of two vectors is a sum of E terms. If all numbers are independent with variance 1,
-# the sum has variance E. Wide vectors would give large scores; the softmax would put all its
-# weight on one key and hardly change when the scores do, so it would not learn. Division by √E
+# The product of two vectors is a sum of E terms. If all numbers are independent with variance 1,
+# the sum has variance E. So wide vectors give large scores. A softmax of large scores puts all
+# weight on one key and hardly changes when the scores change, so it does not learn. Division by √E
 # makes the variance 1 again.
 
 widths = [2**power for power in range(1, 11)]
@@ -107,15 +108,15 @@ keys = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])[None, None]
 print(attention_weights(keys[:, :, :1], keys))
 
 # %%
-# **2.3** Nothing: it only moves with its word. This attention knows no order. Lesson 9 mends
-# that.
+# **2.3** Nothing: the context moves with its word. This attention knows no order. Lesson 9 adds
+# the order.
 
 order = torch.randperm(7)
 turned = x_BHSD[:, :, order]
 torch.testing.assert_close(attend(turned, turned, turned)[0, 0], context_SD[order])
 
 # %%
-# **2.4** Yes, by far: a softmax that has decided does not change its mind.
+# **2.4** Yes, much smaller.
 
 for scale in (1, 1024**-0.5):
     scores = (products[0, 0, 0] * scale).requires_grad_()

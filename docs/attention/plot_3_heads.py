@@ -2,9 +2,9 @@
 3. Queries, keys, values and heads
 ==================================
 
-A word should find more than its likeness: an adjective looks for its noun. So queries, keys and
-values become three *projections* of the same vectors, and each is learnt. Then one attention
-becomes several. H counts heads, E is the width of one head, F the width of its values.
+A word should find more than similar words: an adjective looks for its noun. So queries, keys and
+values become three *projections* of the same vectors, which a model learns. Then one attention
+becomes several *heads*. H counts heads, E is the width of one head, F the width of its values.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ by_hand = (q @ k.transpose(-1, -2) / 3**0.5).softmax(dim=-1) @ v
 torch.testing.assert_close(attend(q, k, v), by_hand)
 assert by_hand.shape == (2, 1, 6, 5)
 
-plt.matshow(attention_weights(q, k)[0, 0], vmin=0)  # asking is not answering
+plt.matshow(attention_weights(q, k)[0, 0], vmin=0)  # not symmetric: queries are not keys
 plt.gca().set(xlabel="key", ylabel="query")
 
 # %%
@@ -39,10 +39,9 @@ plt.gca().set(xlabel="key", ylabel="query")
 #
 # Several heads, apart
 # --------------------
-# One head makes one average for each word. Several heads make different ones: one may look for
-# the verb, another for the word before. Each has width E = D / H. Their contexts are joined on
-# the *last* dimension, then a last projection mixes them. Without ``dim=-1``, torch would join
-# sentences.
+# One head makes one average for each word. Several heads make several: one may look for the verb,
+# another for the word before. Each head has width E = D / H. Join the contexts of all heads on the
+# *last* dimension; a last projection mixes them. Without ``dim=-1``, torch would join sentences.
 
 module = MultiHeadAttention(d_model=12, n_heads=3).requires_grad_(False)  # so E = 4
 x_BTD = torch.randn(2, 6, 12)
@@ -69,12 +68,14 @@ for h, (ax, board) in enumerate(zip(axes, boards, strict=True)):
 #
 # Several heads, packed
 # ---------------------
-# H projections from D to E, stacked, are one projection from D to H·E, and a computer likes one
-# large product better than H small ones. The heads are split off by ``view`` and get a dimension
-# of their own; the product of two tensors then works for all heads at once.
+# H projections from D to E, stacked, are one projection from D to H·E. A computer is faster with
+# one large product than with H small ones. ``view`` cuts the result into heads, as ``chunk``
+# would, and gives the heads a dimension of their own. Then one product of two tensors serves all
+# heads.
 
 packed = module.q_proj(x_BTD), module.k_proj(x_BTD), module.v_proj(x_BTD)  # (B, T, 12)
 q, k, v = (part.view(2, 6, 3, 4).transpose(1, 2) for part in packed)  # (B, H, T, E)
+torch.testing.assert_close(torch.stack(packed[0].chunk(3, dim=-1), dim=1), q)
 scores_BHTT = q @ k.transpose(-1, -2)
 torch.testing.assert_close(torch.einsum("bhte,bhse->bhts", q, k), scores_BHTT)  # in letters
 for h in range(3):  # one product for all heads, or one for each
@@ -94,10 +95,10 @@ for ax, (title, board) in zip(axes, ways.items(), strict=True):
     ax.set_title(title, fontsize=9)
 
 # %%
-# The right board has the right shape and the wrong numbers. No error tells you.
+# The right picture has the right shape and the wrong numbers, and torch raises no error.
 #
-# **Exercise 3.3.** What counts for the scale is the width of one *head*. Divide by √D instead, as
-# many programs do by mistake: are the weights sharper or flatter?
+# **Exercise 3.3.** The scale is 1/√E, with the width of one *head*. Many programs divide by √D by
+# mistake: are their weights sharper or flatter?
 #
 # Queries and keys of one length
 # ------------------------------

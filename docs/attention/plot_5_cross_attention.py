@@ -2,8 +2,8 @@
 5. Cross-attention
 ==================
 
-Up to now a sentence read itself. In a translator, French also reads English: queries come from one
-sentence, keys and values from another. This is the attention of lesson 1, with products for scores.
+So far, a sentence read itself. In a translator, French also reads English: queries come from one
+sentence, keys and values from another. This is the attention of lesson 1 with products as scores.
 """
 
 import matplotlib.pyplot as plt
@@ -16,9 +16,9 @@ from seq2seq.model.attention import MultiHeadAttention, attend
 # %%
 # French asks, English answers
 # ----------------------------
-# T French queries and S English keys make a board of T rows and S columns. The context has as
-# many vectors as there are queries. The English sentence is known from its first word to its
-# last, so each query may read all of it: cross-attention is never causal.
+# T French queries and S English keys give a matrix of T rows and S columns. The context has one
+# vector for each query. The whole English sentence is known from the start, so each query may read
+# all of it: cross-attention is never causal.
 
 torch.manual_seed(5)
 cross = MultiHeadAttention(d_model=18, n_heads=3).requires_grad_(False)
@@ -37,13 +37,12 @@ except ValueError as error:
     print(error)
 
 # %%
-# **Exercise 5.1.** English has another order of words: swap two English words. What happens to
-# the output?
+# **Exercise 5.1.** Swap two English words. What happens to the output?
 #
 # Padding on both sides
 # ---------------------
-# Both languages pad, but only the padding of the *English* side is a mask, because only keys are
-# masked. French queries that pad are computed, and the loss leaves them out.
+# Both languages have padding. Only keys are masked, so only the *English* padding becomes a mask.
+# Attention computes the French padding, too, and the loss leaves it out.
 
 english_real_BS = torch.arange(5) < torch.tensor([[3], [5], [4]])
 french_real_BT = torch.arange(7) < torch.tensor([[7], [6], [2]])
@@ -64,9 +63,8 @@ torch.testing.assert_close(output_BTD[2:, :2], alone)
 #
 # Keys and values are made once
 # -----------------------------
-# A decoder writes word after word, and the English sentence stays the same. Its keys and values
-# are computed once, by ``keys_values``, and serve all steps, and all the guesses that a beam
-# search follows.
+# A decoder writes word after word, while the English sentence stays the same. ``keys_values``
+# computes its keys and values once. They serve all steps, and all hypotheses of a beam search.
 
 source = cross.keys_values(english_BSD)
 assert source.k.shape == source.v.shape == (3, 3, 5, 6)  # (B, heads, S, E)
@@ -82,14 +80,13 @@ plt.ylabel("keys computed, for 20 English words")
 plt.legend()
 
 # %%
-# **Exercise 5.3.** A beam search follows 4 guesses for one English sentence. Must its keys be
-# copied?
+# **Exercise 5.3.** A beam search follows 4 hypotheses for one English sentence. Must it copy the
+# keys?
 #
 # Two sides of different width
 # ----------------------------
-# Only the projections touch the English vectors, so they may have another width: 10 here, as if
-# they came from another model. Any other source of vectors will do as well, such as patches of a
-# picture.
+# Only the projections of keys and values touch the English vectors, so these may have another
+# width, here 10. The vectors may come from another model, or from patches of a picture.
 
 wide = MultiHeadAttention(d_model=18, n_heads=3)
 wide.k_proj, wide.v_proj = nn.Linear(10, 18), nn.Linear(10, 18)
@@ -101,7 +98,7 @@ plt.matshow(weights_BHTS[0, 0, 0].detach().view(5, 5), vmin=0)
 plt.title("what the first word reads of the picture")
 
 # %%
-# **Exercise 5.4.** Which of the four projections would change if the *French* side were 10 wide?
+# **Exercise 5.4.** Which of the four projections change if the *French* vectors are 10 wide?
 #
 # Answers
 # -------
@@ -111,17 +108,17 @@ swapped_BSD = english_BSD[:, [1, 0, 2, 3, 4]]
 torch.testing.assert_close(cross(french_BTD, swapped_BSD), cross(french_BTD, english_BSD))
 
 # %%
-# **5.2** A context of zero, so that the output is the bias of the last projection.
+# **5.2** A context of zero. So the output is the bias of the last projection.
 
 nothing = masks.padding(torch.zeros(3, 5))
 torch.testing.assert_close(cross(french_BTD, source, nothing)[0, 0], cross.out_proj.bias)
 
 # %%
-# **5.3** No: the guesses are further queries of one row, since queries do not see each other.
+# **5.3** No: the hypotheses can be four queries of one row, since queries do not see each other.
 
-q_BHTE = cross.queries(french_BTD[:1, :4])  # four guesses at one position
+q_BHTE = cross.queries(french_BTD[:1, :4])  # four hypotheses at one position
 apart = [attend(q_BHTE[:, :, [n]], source.k[:1], source.v[:1]) for n in range(4)]
 torch.testing.assert_close(attend(q_BHTE, source.k[:1], source.v[:1]), torch.cat(apart, dim=2))
 
 # %%
-# **5.4** ``q_proj``, and ``out_proj`` if the output shall be 10 wide, too.
+# **5.4** ``q_proj``; also ``out_proj`` if the output is to be 10 wide.

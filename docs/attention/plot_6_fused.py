@@ -2,9 +2,8 @@
 6. Dropout and the fused kernel
 ===============================
 
-The formula is done. This lesson shows what training adds to it, and the fast program that computes
-it: torch's ``scaled_dot_product_attention``, which also hides the mistakes that are easiest to
-make.
+The formula is complete. This lesson shows what training adds to it, and the fast function that
+computes it: torch's ``scaled_dot_product_attention``. This function makes some mistakes easy.
 """
 
 import time
@@ -20,9 +19,9 @@ from seq2seq.model.fused_attention import fused_backend
 # %%
 # Dropout of attention weights
 # ----------------------------
-# In training, some weights are set to zero at random, *after* the softmax, so that no query
-# relies on one key. The others are divided by 1 - p (not by p), which keeps their mean. In
-# evaluation all stay.
+# In training, dropout sets some weights to zero at random, *after* the softmax, so that no query
+# relies on one key. It divides the others by 1 - p (not by p), which keeps the mean of each
+# weight. In evaluation, all weights stay.
 
 torch.manual_seed(6)
 x = torch.randn(1, 1, 8, 16)
@@ -42,9 +41,8 @@ assert not module.train()(x_BTD).equal(module(x_BTD))  # other weights at each c
 assert module.eval()(x_BTD).equal(module(x_BTD))
 
 # %%
-# The rows of the right board no longer sum to 1, so ``module.weights`` shows weights before
-# dropout. A second dropout, of the output of the projection, belongs to the layer around
-# (``Residual``).
+# The rows on the right no longer sum to 1, so ``module.weights`` returns the weights before
+# dropout. The layer around attention (``Residual``) has a second dropout, of the projected output.
 #
 # **Exercise 6.1.** Average 2,000 draws of ``attend(..., dropout=0.25)``. What do you expect?
 #
@@ -52,8 +50,8 @@ assert module.eval()(x_BTD).equal(module(x_BTD))
 # --------------------------------------
 # Written out, attention stores T x S scores for each head, masks them, stores weights, and
 # multiplies. A *fused* kernel (Dao et al. 2022, "FlashAttention") goes through the keys block by
-# block and never stores a board. ``attend`` has both: ``kernel="reference"``, and ``"sdpa"``, the
-# default.
+# block and never stores all scores. ``attend`` has both: ``kernel="reference"``, and ``"sdpa"``,
+# the default.
 
 lengths, times = (64, 128, 256, 512, 1024), {"reference": [], "sdpa": []}
 for length in lengths:
@@ -73,14 +71,18 @@ ax.legend()
 # %%
 # **Exercise 6.2.** How much memory do the weights of one layer with 8 heads take at length 4,096?
 #
-# Four traps
-# ----------
-# *A raw mask (B, S)* broadcasts as (T, S). *A mask beside* ``is_causal=True``: some kernels
-# combine them, others raise an error, and dropout decides which one runs, so it works in
-# evaluation and fails in training. *Dropout is an argument*: the function knows nothing of
-# ``module.eval()``. And ``is_causal`` *aligns to the first key*: a single new query beside old
-# keys (lesson 8) sees the first of them only. ``attend`` builds one mask of everything and aligns
-# it to the last key.
+# Five traps of torch's function
+# ------------------------------
+# 1. A raw mask (B, S) broadcasts as (T, S).
+# 2. A mask together with ``is_causal=True``: some kernels combine both, others raise an error.
+#    Dropout decides which kernel runs, so this can work in evaluation and fail in training.
+# 3. Dropout is an argument: the function knows nothing of ``module.eval()``.
+# 4. ``is_causal`` counts from the first key. A new query after old keys (lesson 8) sees only the
+#    first of them.
+# 5. A mask of zeros and ones is *added* to the scores, so it hides nothing.
+#
+# ``attend`` accepts boolean masks only, makes one mask of all, and lets the last query see the
+# last key.
 
 q, k, v = torch.randn(3, 2, 4, 6, 16)
 allowed = masks.padding(torch.arange(6) < torch.tensor([[6], [3]]))
@@ -94,6 +96,14 @@ torchs = F.scaled_dot_product_attention(last, k, v, is_causal=True)
 torch.testing.assert_close(torchs, v[:, :, :1])  # it read the first key, and nothing else
 torch.testing.assert_close(attend(last, k, v, causal=True), attend(last, k, v))
 
+numbers = torch.ones(6, 6).tril()  # not boolean: trap 5
+added = F.scaled_dot_product_attention(q, k, v, numbers)
+assert not torch.allclose(added, attend(q, k, v, causal=True))
+try:
+    attend(q, k, v, numbers[None, None])
+except ValueError as error:
+    print(error)
+
 boards = {"is_causal": torch.ones(1, 6).tril(), "attend": masks.causal(1, 6)[0, 0]}
 _, axes = plt.subplots(2, 1, layout="constrained")
 for ax, (title, board) in zip(axes, boards.items(), strict=True):
@@ -106,7 +116,7 @@ for ax, (title, board) in zip(axes, boards.items(), strict=True):
 #
 # Answers
 # -------
-# **6.1** The output without dropout, up to the noise of the draws: dropout keeps the mean.
+# **6.1** The output without dropout, but for the noise of the draws: dropout keeps the mean.
 
 q, k, v = torch.randn(3, 1, 1, 4, 8)
 many = attend(*(x.expand(2000, -1, -1, -1) for x in (q, k, v)), dropout=0.25)

@@ -2,9 +2,9 @@ r"""
 7. Fewer heads for keys and values
 ==================================
 
-A decoder keeps the keys and values of all words so far, and reads all of them for each new word.
-On long texts that takes more memory and time than the weights. So several query heads may share one
-head of keys and values. H counts query heads, K key/value heads::
+A decoder stores the keys and values of all words so far, and reads all of them for each new word.
+On long texts, they take more memory and time than the weights. To save both, several query heads
+may share one head of keys and values. H counts query heads, K key/value heads::
 
     query heads h       0 1 2 3 4 5 6 7      0 1 2 3 4 5 6 7      0 1 2 3 4 5 6 7
                         | | | | | | | |       \\ //   \\ //        \ \ \| |/ / /
@@ -22,8 +22,8 @@ from seq2seq.model.kv_cache import KVCache
 # %%
 # One head for all: multi-query attention
 # ---------------------------------------
-# All queries read the same keys and values (Shazeer 2019). The result is that of each query head
-# alone.
+# All query heads read the same keys and values (Shazeer 2019). Each query head gets what it would
+# get alone.
 
 torch.manual_seed(7)
 q_BHTE = torch.randn(1, 8, 6, 4)
@@ -46,16 +46,16 @@ axes[1].bar(names, cached)
 axes[1].set_title("KiB of cache for each word")
 
 # %%
-# The bars on the right are what counts: the cache (lesson 8) shrinks by H / K.
+# The bars on the right matter most: the cache (lesson 8) is H / K times smaller.
 #
 # **Exercise 7.1.** How large is the cache of a model with 6 layers, width 512, for 100 words,
 # with K = 8 and K = 1?
 #
 # A head for each group: grouped-query attention
 # ----------------------------------------------
-# One head for all costs quality, so there is a step between (Ainslie et al. 2023): query head h
-# reads key/value head h // (H / K). Neighbours share, so the copies of a head stand side by side:
-# ``repeat_interleave``, not ``repeat``, which would give query head h the head h % K.
+# One head for all costs quality, so Ainslie et al. (2023) take a few: query head h reads key/value
+# head h // (H / K). Neighbours share a head, so its copies stand side by side.
+# ``repeat_interleave`` makes them; ``repeat`` would give query head h the head h % K.
 
 k_BKSE, v_BKSE = torch.randn(2, 1, 2, 6, 4)  # K = 2
 grouped = attend(q_BHTE, k_BKSE, v_BKSE)
@@ -73,15 +73,15 @@ ax.set_yticks([0, 1], ["repeat_interleave", "repeat"])
 ax.set_xlabel("query head; the colour is its key/value head")
 
 # %%
-# **Exercise 7.2.** Copies take memory, which was to be saved. Make queries of the group instead:
-# how?
+# **Exercise 7.2.** Copies take the memory that we wanted to save. How can you do without them?
+# (Hint: the query heads of a group become further queries.)
 #
 # Heads as wide as the model
 # --------------------------
-# Some texts call another thing multi-query attention: each query head is as wide as the whole
-# model, all share one full-width key and value, and the heads' outputs are *averaged*. That is
-# the same module with ``head_dim=d_model``: the mean of H projections is one projection of the
-# joined heads, divided by H. It saves nothing.
+# Some tutorials use the name multi-query attention for something else: each query head is as wide
+# as the whole model, all heads share one full-width key and value, and the outputs of the heads
+# are *averaged*. The same module does this with ``head_dim=d_model``, because the mean of H
+# projections is one projection of the joined heads, divided by H. It saves nothing.
 
 wide = MultiHeadAttention(32, n_heads=4, n_kv_heads=1, head_dim=32).requires_grad_(False)
 x_BTD = torch.randn(1, 5, 32)
@@ -106,21 +106,21 @@ assert counts[2] > 4 * counts[0]
 #
 # Answers
 # -------
-# **7.1** Two tensors in each layer, 512 numbers of 4 bytes for each word: 2.3 MiB; with K = 1 an
-# eighth.
+# **7.1** Each layer has two tensors, with 512 numbers of 4 bytes for each word: 2.3 MiB. K = 1
+# needs an eighth of that.
 
 for kv_heads in (8, 1):
     print(6 * 2 * 100 * (512 // 8 * kv_heads) * 4 / 2**20, "MiB")
 
 # %%
-# **7.2** The queries of a group become further queries of their head: queries do not see each
-# other.
+# **7.2** Queries do not see each other. So the query heads of a group can become further queries
+# of their key/value head.
 
 folded = attend(q_BHTE.reshape(1, 2, 4 * 6, 4), k_BKSE, v_BKSE)
 torch.testing.assert_close(folded.reshape(1, 8, 6, 4), grouped)
 
 # %%
-# **7.3** An error that says so, before anything is divided.
+# **7.3** An error.
 
 try:
     MultiHeadAttention(512, n_heads=8, n_kv_heads=3)

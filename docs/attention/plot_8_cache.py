@@ -2,8 +2,8 @@
 8. The cache
 ============
 
-A decoder writes word by word. Earlier positions never see later ones, so their keys and values
-stay as they are: compute them once, keep them, and each step costs one query, not a sentence.
+A decoder writes word by word. Earlier positions never see later ones, so their keys and values stay
+the same. Compute them once and keep them: then a step costs one query, not a sentence.
 """
 
 import matplotlib.pyplot as plt
@@ -15,10 +15,11 @@ from seq2seq.model.attention import MultiHeadAttention, attend, attention_weight
 from seq2seq.model.kv_cache import KeysValues, KVCache
 
 # %%
-# Steps give what the whole gives
-# -------------------------------
-# ``KVCache`` is made by whoever decodes and passed to each call, which appends to it. A step may
-# have any number of words: query i of a chunk that starts at position s sees the keys 0 to s + i.
+# Steps give the same as the whole
+# --------------------------------
+# The caller makes a ``KVCache`` and passes it to each call. Each call appends its keys and values.
+# A step may have any number of words: query i of a chunk that starts at position s sees keys 0 to
+# s + i.
 
 torch.manual_seed(8)
 module = MultiHeadAttention(16, n_heads=4, n_kv_heads=2).requires_grad_(False)
@@ -37,21 +38,23 @@ for ax, (start, end) in zip(axes, ((0, 2), (2, 3), (3, 7)), strict=True):
     ax.set(title=f"{end - start} queries, {end} keys", yticks=range(end - start))
 
 # %%
-# A cache keeps key/value heads only (lesson 7), without gradients. It belongs to the one who
-# decodes, not to the module: two translations at once, or a second one after the first, cannot
-# disturb each other.
+# A cache stores only the key/value heads (lesson 7), without gradients. It belongs to the caller,
+# not to the module, so two translations cannot disturb each other.
 #
-# **Exercise 8.1.** Append one word more. **Exercise 8.2.** Why has cross-attention no cache?
+# **Exercise 8.1.** Append one word more. What happens?
 #
-# Several guesses
-# ---------------
-# A beam search follows several beginnings of a translation, rows of a batch. After each step some
-# die and others split. The cache follows: row i becomes a copy of the old row ``rows[i]``.
+# **Exercise 8.2.** Why does cross-attention need no cache that grows?
+#
+# Several hypotheses
+# ------------------
+# A beam search follows several beginnings of a translation, the *hypotheses*, as rows of a batch.
+# After each step, some end and others split. ``reorder`` makes the cache follow: row i becomes a
+# copy of the old row ``rows[i]``.
 
 cache = KVCache()
 first_RTD, next_R1D = torch.randn(3, 4, 16), torch.randn(3, 1, 16)
 module(first_RTD, causal=True, cache=cache.layer(0))
-rows = torch.tensor([1, 1, 0])  # row 1 splits, row 2 dies
+rows = torch.tensor([1, 1, 0])  # row 1 splits, row 2 ends
 cache.reorder(rows)
 step = module(next_R1D, causal=True, cache=cache.layer(0))
 again = module(torch.cat([first_RTD[rows], next_R1D], dim=1), causal=True)
@@ -65,12 +68,12 @@ plt.xticks([0, 1], ["before", "after"])
 plt.ylabel("row")
 
 # %%
-# **Exercise 8.3.** The search ends for one of two sentences. Which call drops its rows?
+# **Exercise 8.3.** The search for one of several sentences has ended. Which call drops its row?
 #
 # Memory entries
 # --------------
-# A layer may also learn M keys and values that stand before all others. Every query sees them,
-# causal or not; they are no words, so neither positions nor padding count them.
+# A layer may also learn M extra keys and values, which stand before all others. Every query sees
+# them, in causal attention, too. They are no words, so they have neither position nor padding.
 
 entries = KeysValues(*torch.randn(2, 2, 2, 2, 4))  # of 2 sentences: K = 2, M = 2, E = 4
 q, own = module.queries(x_BTD), module.keys_values(x_BTD)
@@ -84,11 +87,11 @@ plt.axvline(1.5, color="tab:orange")  # left of it: the entries
 plt.gca().set(xlabel="entry, then key", ylabel="query")
 
 # %%
-# **Exercise 8.4.** Now decode the same word by word. Are the entries written to the cache?
+# **Exercise 8.4.** Now decode the same sentence word by word. Does the cache store the entries?
 #
 # Answers
 # -------
-# **8.1** The cache says what it has room for. It neither overwrites nor fails far from the cause.
+# **8.1** An error that gives the numbers. The cache never overwrites.
 
 full = KVCache(capacity=7)
 module(x_BTD, causal=True, cache=full.layer(0))
@@ -98,15 +101,15 @@ except ValueError as error:
     print(error)
 
 # %%
-# **8.2** Its keys and values are made once for the whole source (lesson 5) and never grow.
+# **8.2** Its keys and values are computed once for the whole source (lesson 5), and stay the same.
 #
-# **8.3** The same one, with the rows that stay.
+# **8.3** ``reorder`` again, with the rows that stay.
 
 cache.reorder(torch.tensor([0, 2]))
 assert module(next_R1D[:2], causal=True, cache=cache.layer(0)).shape == (2, 1, 16)
 
 # %%
-# **8.4** No: they stand before what the cache returns, at each step.
+# **8.4** No: at each step, they are put before the keys and values that the cache returns.
 
 cache, steps = KVCache(), []
 for word_B1D in x_BTD.split(1, dim=1):

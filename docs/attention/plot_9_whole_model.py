@@ -2,8 +2,8 @@
 9. Order, and the whole model
 =============================
 
-Attention does not know the order of words (exercise 2.3). This last lesson adds positions, puts all
-parts together into the transformer that the project trains, and looks at what a trained one reads.
+Attention does not know the order of words (exercise 2.3). This last lesson adds positions, builds
+the transformer that this project trains from all parts, and looks at what a trained model reads.
 """
 
 import matplotlib.pyplot as plt
@@ -21,9 +21,9 @@ from seq2seq.model.transformer import Transformer
 # %%
 # Positions that are added
 # ------------------------
-# Each position has a vector of sines and cosines, of fast and slow waves, that is added to the
-# word's. A position has its largest product with itself. (``LearnedPositions`` learns the vectors
-# instead.)
+# Each position has a vector of sines and cosines, which are fast and slow waves. It is added to
+# the vector of the word. A position has its largest product with itself. (``LearnedPositions``
+# learns the vectors instead.)
 
 torch.manual_seed(9)
 sines = SinusoidalPositions(max_length=64, d_model=32)
@@ -42,10 +42,10 @@ axes[1].set(xlabel="position", title="their products")
 #
 # Positions that turn
 # -------------------
-# Rotary positions (Su et al. 2021) act inside attention: pairs of numbers in a query and in a key
-# turn by an angle that grows with the position. Their product then depends on the *distance*
-# alone. Only queries and keys turn; a key is turned before it is cached, and cross-attention has
-# no positions in common.
+# Rotary positions (Su et al. 2021) act inside attention. They turn pairs of numbers in a query and
+# in a key by an angle that grows with the position. The product of the two then depends only on
+# their *distance*. Values do not turn. A key turns before it is cached. Cross-attention does not
+# turn, because its two sentences have no positions in common.
 
 rotary = RotaryPositions(max_length=64, head_dim=16)
 q, k = torch.randn(2, 1, 1, 1, 16).expand(2, 1, 1, 64, 16)  # one of each, 64 times
@@ -88,8 +88,8 @@ ax.set(xlabel="number in the hidden state", ylabel="position of the target")
 # What a trained model reads
 # --------------------------
 # The model that comes with the project translates a sentence. For each French token that it
-# predicts (rows) the board shows which English tokens (columns) the cross-attention of its last
-# layer reads. Nobody told the model which word belongs to which.
+# predicts (rows), the picture shows which English tokens (columns) the cross-attention of the last
+# layer reads. Nobody told the model which words translate each other.
 
 translator = Translator.load("general", "cpu", precision="float32")
 english = translator.as_read("My neighbor bought a red car yesterday.")
@@ -112,20 +112,21 @@ most = [read[key] for key in weights_TS.argmax(dim=-1)]
 print(french, *zip(written, most, strict=True), sep="\n")
 
 # %%
-# The board is nearly a diagonal, because both languages go forward together; it bends where they
-# do not: "voiture rouge" reads "car" before "red". Such boards show what was read, not why the
-# model decided as it did: values and projections come after, and each layer mixes the words
+# The dark cells nearly form a diagonal, because both languages have a similar order. They leave it
+# where the order differs: "voiture rouge" reads "car" before "red". Such a picture shows what the
+# model read, not why it decided: values and projections follow, and each layer mixes the words
 # again.
 #
-# **Exercise 9.4.** Which other attentions are in ``maps``, and what must hold for those of the
+# **Exercise 9.4.** Which other attentions are in ``maps``? What must hold for those of the
 # decoder?
 #
-# Where to go on: an encoder alone, trained to guess hidden words, is BERT; a decoder alone,
-# without cross-attention, is GPT; an encoder over patches of a picture is a vision transformer.
+# You now know the parts of other models, too. An encoder alone, trained to guess hidden words, is
+# BERT. A decoder alone, without cross-attention, is GPT. An encoder over patches of a picture is a
+# vision transformer.
 #
 # Answers
 # -------
-# **9.1** Each word moves with its place, so its context is another one.
+# **9.1** Each word now has another position, so its context differs.
 
 x = torch.randn(1, 6, 32)
 attention = MultiHeadAttention(32, 4)
@@ -137,8 +138,7 @@ assert not torch.allclose(attention(sines(x.flip(1))).flip(1), attention(sines(x
 
 attention, rotary, cache = MultiHeadAttention(32, 4), RotaryPositions(64, 8), KVCache()
 steps = [
-    attention(word, causal=True, rotary=rotary, cache=cache.layer(0))
-    for word in x.split(1, dim=1)
+    attention(word, causal=True, rotary=rotary, cache=cache.layer(0)) for word in x.split(1, dim=1)
 ]
 whole = attention(x, causal=True, rotary=rotary)
 torch.testing.assert_close(torch.cat(steps, dim=1), whole)
@@ -147,8 +147,8 @@ torch.testing.assert_close(torch.cat(steps, dim=1), whole)
 # **9.3** ``masks.causal``. A word such as "bank" could no longer read what follows, "of the
 # river".
 #
-# **9.4** Self-attention of both sides; that of the decoder never reads a later token. Below are the
-# heads of the first layers, the encoder's above and the decoder's below.
+# **9.4** The self-attention of the encoder and of the decoder. The decoder's never reads a later
+# token. The picture has the heads of the first layers: the encoder above, the decoder below.
 
 for name, weights_BHTT in maps.items():
     print(f"{name:26}", list(weights_BHTT.shape))

@@ -7,6 +7,11 @@ cd "$(dirname "$0")/../.."
 python=${1:-python}
 version=$("$python" -c 'import seq2seq; print(seq2seq.__version__)')
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+greets() { # greets COMMAND...: the shipped model answers as it should
+  local answer
+  answer=$("$@" translate --quiet "hello world")
+  [ "$answer" = "bonjour le monde" ] || { echo "error: translate said '$answer'" >&2; exit 1; }
+}
 
 say "1/4  version $version"
 grep -q "^version: $version\$" CITATION.cff || { echo "error: CITATION.cff has another version" >&2; exit 1; }
@@ -22,16 +27,16 @@ empty=$(mktemp -d)
 trap 'rm -rf "$empty"' EXIT
 "$python" -m venv "$empty/venv"
 "$empty/venv/bin/python" -m pip install --disable-pip-version-check -q dist/*.whl
-wheel() { (cd "$empty" && env -u PYTHONPATH "$empty/venv/bin/$@"); }
-[ "$(wheel translate --quiet "hello world")" = "bonjour le monde" ]
+wheel() { (cd "$empty" && env -u PYTHONPATH SEQ2SEQ_CACHE="$empty/cache" "$empty/venv/bin/$@"); }
+greets wheel
 wheel seq2seq train model=tiny debug=fast run_dir="$empty/run"
 wheel translate --quiet --model "$empty/run" "hello world" > /dev/null
 
 say "4/4  image"
-if command -v docker > /dev/null; then
+if docker info > /dev/null 2>&1; then
   docker build -t "seq2seq:$version" .
-  [ "$(docker run --rm "seq2seq:$version" translate --quiet "hello world")" = "bonjour le monde" ]
+  greets docker run --rm "seq2seq:$version"
 else
-  echo "docker is not here: no image"
+  echo "no Docker daemon answers here: no image was built"
 fi
 say "done: dist/ holds $(ls dist | tr '\n' ' ')"
