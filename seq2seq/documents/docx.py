@@ -3,18 +3,19 @@
 Paragraphs of the body, of tables, text boxes, headers, footers, notes and comments are texts. Runs
 that look otherwise than most of their paragraph, and links, enclose their words in the translation,
 too. A field, a picture, a reference to a note or a bookmark stands where its words went. Deleted
-text of tracked changes stays, and so does what a field shows in its paragraph, such as a date.
+text of tracked changes stays, and so does what a field shows, such as a date.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 
 from lxml import etree
@@ -24,7 +25,9 @@ from seq2seq.documents.inline import Code, Inline, Part
 from seq2seq.documents.xml import Element, name_of, parsed, written
 from seq2seq.errors import DataError
 
-STORIES = {"main", "header", "footer", "footnotes", "endnotes", "comments"}  # with paragraphs
+_STORY = re.compile(  # files with paragraphs
+    r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml"
+)
 # What holds runs of the paragraph's text, and what is said of it before them.
 PAIRED = {"hyperlink", "ins", "moveTo", "smartTag", "sdt", "sdtContent", "dir", "bdo", "customXml"}
 PROPERTIES = {"pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr", "customXmlPr"}
@@ -37,7 +40,9 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 def read(data: bytes, wanted: Wanted) -> Document:
     """The paragraphs of a document."""
     files = _unpacked(data, wanted.most)
-    trees = {name: parsed(files[name]) for name in _stories(files)}
+    trees = {name: parsed(files[name]) for name in files if _STORY.fullmatch(name)}
+    if not trees:
+        raise DataError("the document holds no text of Word: is it another kind?")
     every = [Paragraph(one) for tree in trees.values() for one in tree.iter("{*}p")
              if etree.QName(one).namespace == etree.QName(tree.getroot()).namespace]  # fmt: skip
     paragraphs = [one for one in every if one.inline.text]
@@ -79,33 +84,17 @@ def _packed(data: bytes, files: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-def _stories(files: dict[str, bytes]) -> list[str]:
-    """Names of the files with paragraphs."""
-    found = []
-    for one in parsed(files.get("[Content_Types].xml", b"")).iter("{*}Override"):
-        kind = one.get("ContentType", "").removesuffix("+xml").split(".")
-        name = one.get("PartName", "").lstrip("/")
-        if "wordprocessingml" in kind and kind[-1] in STORIES and name in files:
-            found.append(name)
-    if not found:
-        raise DataError("the document holds no text of Word: is it another kind?")
-    return found
-
-
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class Stretch:
-    """What encloses some text.
+    """Text that looks otherwise or stands in an element of its own, such as a link.
 
     Attributes:
         look: properties of the text's runs.
         holder: element around them, if there is one.
-        before, after: what begins and ends it.
     """
 
     look: Element | None
     holder: Element | None = None
-    before: list[Element] = field(default_factory=list)
-    after: list[Element] = field(default_factory=list)
 
 
 class Paragraph:
@@ -119,24 +108,22 @@ class Paragraph:
     def fill(self, translation: str) -> None:
         """Write a translation in the place of the text."""
         _empty(self._element)
-        holders, looks = [self._element], [self._look]
+        inside = [(self._element, self._look)]
         for part in self.inline.fill(translation):
+            element, look = inside[-1]
             if isinstance(part, str):
-                holders[-1].append(_run(self._element, part, looks[-1]))
+                element.append(_run(part, look, like=element))
             elif part.kind == "open":
-                holders[-1].extend(part.content.before)
-                looks.append(part.content.look)
-                if (holder := part.content.holder) is not None:
-                    _empty(holder)
-                    holders[-1].append(holder)
-                    holders.append(holder)
+                stretch: Stretch = part.content
+                if stretch.holder is not None:
+                    _empty(stretch.holder)
+                    element.append(stretch.holder)
+                    element = stretch.holder
+                inside.append((element, stretch.look))
             elif part.kind == "close":
-                looks.pop()
-                if part.content.holder is not None:
-                    holders.pop()
-                holders[-1].extend(part.content.after)
+                inside.pop()
             else:
-                holders[-1].extend(part.content)
+                element.extend(part.content)
 
 
 def _empty(element: Element) -> None:
@@ -145,7 +132,7 @@ def _empty(element: Element) -> None:
             element.remove(child)
 
 
-def _run(like: Element, text: str, look: Element | None) -> Element:
+def _run(text: str, look: Element | None, like: Element) -> Element:
     """A run of a text, in the namespace of another element."""
     namespace = etree.QName(like).namespace
     run = etree.Element(etree.QName(namespace, "r"))
@@ -173,9 +160,6 @@ def _parts(element: Element) -> tuple[Element | None, list[Part]]:
         stretch = Stretch(looks.get(key))
         codes = [Code("open", stretch), Code("close", stretch)]
         parts += inside if key == usual else [codes[0], *inside, codes[1]]
-    for part in parts:
-        if isinstance(part, Code) and part.kind == "open" and part.content.look is None:
-            part.content.look = looks.get(usual)  # of a field that is a link
     return looks.get(usual), parts
 
 
@@ -195,42 +179,28 @@ class Text:
 
 def _pieces(element: Element) -> Iterator[Text | Part]:
     """The text of an element with its look, and codes."""
-    field_runs: list[Element] = []
-    depth, link = 0, None
+    field: list[Element] = []
+    depth = 0  # fields may stand in each other
     for child in element:
         name, marks = name_of(child), _field_marks(child)
         if name in PROPERTIES or name == "proofErr":
             continue
         if depth or "begin" in marks:
-            field_runs.append(child)
+            field.append(child)
             depth += marks.count("begin") - marks.count("end")
-            if depth == 1 and "separate" in marks and _is_link(field_runs):
-                link, depth = Stretch(None, before=field_runs), 0
-                yield Code("open", link)
-            elif depth == 0:
-                yield Code("alone", field_runs)
             if depth == 0:
-                field_runs = []
-        elif link and "end" in marks:
-            link.after.append(child)
-            yield Code("close", link)
-            link = None
+                yield Code("alone", field)
+                field = []
         elif name == "r":
             yield from _of_run(child)
         elif name in PAIRED and child.find(".//{*}t") is not None:
             look, parts = _parts(child)
-            holder = Stretch(look, holder=child)
-            yield from [Code("open", holder), *parts, Code("close", holder)]
+            stretch = Stretch(look, child)
+            yield from [Code("open", stretch), *parts, Code("close", stretch)]
         else:
             yield Code("alone", [child])
-    if field_runs:  # it goes on in the next paragraph
-        yield Code("alone", field_runs)
-    if link:
-        yield Code("close", link)
-
-
-def _is_link(field_runs: Sequence[Element]) -> bool:
-    return any("HYPERLINK" in text for run in field_runs for text in run.itertext("{*}instrText"))
+    if field:  # it goes on in the next paragraph
+        yield Code("alone", field)
 
 
 def _field_marks(run: Element) -> list[str]:
@@ -248,7 +218,7 @@ def _of_run(run: Element) -> Iterator[Text | Code]:
     for child in children:
         name = name_of(child)
         if name in BREAKS:
-            alone = _run(run, "", look)
+            alone = _run("", look, like=run)
             alone[-1] = deepcopy(child)
             yield Code("break", [alone])
         else:
