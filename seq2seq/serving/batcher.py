@@ -25,7 +25,7 @@ Run = Callable[[Sequence[str], Settings, Progress], list[Translation]]
 Kind = tuple[str, int]  # texts of one kind may share a batch: their settings, and how long they are
 
 SHORT = 1024  # characters of a text that any other short one may join
-SHARE = 0.05  # of the time of a batch that may pass while the next one fills
+SHARE = 0.1  # of the time of a batch that may pass while the next one fills
 OVERHEAD = 20  # characters that an empty text counts in the queue
 LONGEST_PAUSE = 60  # seconds that a client is told to stay away, at most
 
@@ -56,7 +56,7 @@ class Batcher:
         run: translates texts with some settings; calls its last argument now and then.
         workers: batches that run at the same time, each in a thread.
         batch: texts of a batch.
-        wait: seconds that an idle worker waits for further texts, again as long as they come.
+        wait: seconds that a worker waits for further texts; see `_wait_for_others`.
         queue: characters that may wait.
     """
 
@@ -65,7 +65,7 @@ class Batcher:
         self.waiting = 0  # characters
         self._run, self._batch, self._wait, self._room = run, batch, wait, queue
         self._speed = 500.0  # characters in a second, before any was measured
-        self._took = 0.0  # seconds of a batch
+        self._took, self._expected = 0.0, 1  # seconds of a batch; texts that waited for the last
         # The jobs of each client and kind, in the order of their turns. A dict finds a job that
         # leaves at once.
         self._queues: OrderedDict[tuple[str, Kind], dict[Job, None]] = OrderedDict()
@@ -113,12 +113,14 @@ class Batcher:
             self.waiting -= job.size
             if not jobs:
                 del self._queues[place]
+        if not self._queues:
+            self._arrived.clear()
 
     def _take(self) -> list[Job]:
         """A batch of the kind whose turn it is, none if nobody waits any more."""
         if not self._queues:
-            self._arrived.clear()
             return []
+        self._expected = self._count()
         client, kind = first = next(iter(self._queues))
         sharing = [jobs for (_, other), jobs in self._queues.items() if other == kind]
         in_turn = (job for turn in zip_longest(*sharing) for job in turn if job is not None)
@@ -140,17 +142,15 @@ class Batcher:
                 await self._answer(batch)
 
     async def _wait_for_others(self) -> None:
-        """Wait until a batch is full or no more texts come, for a share of a batch's time at most.
+        """Wait until as many texts are there as at the last batch, or for a share of its time.
 
         Who was just answered asks again. Without them every other batch would be half full, and a
         token of a small batch costs more.
         """
-        end, quiet, count = time.monotonic() + SHARE * self._took, 0, self._count()
-        while count < self._batch and quiet < 2:  # while answers are sent, nothing is received
+        end = time.monotonic() + SHARE * self._took
+        while self._count() < self._batch:
             await asyncio.sleep(self._wait)
-            before, count = count, self._count()
-            quiet = 0 if count > before else quiet + 1
-            if time.monotonic() > end:
+            if self._count() >= self._expected or time.monotonic() > end:
                 break
 
     def _count(self) -> int:

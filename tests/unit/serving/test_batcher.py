@@ -74,20 +74,21 @@ def test_equal_settings_and_like_lengths_share_a_batch():
     run(scenario)
 
 
-def test_who_was_just_answered_joins_the_next_batch():
+@pytest.mark.parametrize(("took", "batches"), [(100, [["b", "c", "d"]]), (0, [["b", "c"], ["d"]])])
+def test_who_was_just_answered_joins_the_next_batch(took, batches):
     async def scenario():
         recorder = Recorder()
         recorder.go.set()
-        batcher = Batcher(recorder, wait=0.2, batch=3)
-        await results(batcher.submit("a", ["a"], {}))  # nobody else comes
-        batcher._took = 100  # seconds of a batch before
-        groups = []
-        for text in "bcd":
-            groups.append(batcher.submit(text, [text], {}))
-            for _ in range(5):  # the worker waits by now
-                await asyncio.sleep(0)
-        await results(*groups)
-        assert recorder.batches == [["a"], ["b", "c", "d"]]
+        batcher = Batcher(recorder, wait=0.01)
+        await results(*(batcher.submit(text, ["a"], {}) for text in "bcd"))
+        assert recorder.batches.pop() == ["a"] * 3
+        batcher._took = took  # seconds of that batch: another may wait for a tenth of them
+        first = [batcher.submit(text, [text], {}) for text in "bc"]
+        if took == 0:
+            await results(*first)
+        await asyncio.sleep(0.1)
+        await results(*first, batcher.submit("d", ["d"], {}))
+        assert recorder.batches == batches
         await batcher.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 20))
