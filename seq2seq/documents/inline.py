@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 from seq2seq.inference.text.tags import ENTITY
@@ -63,7 +64,7 @@ class Inline:
         """The parts with a translation for their text.
 
         If the translation lacks a code, or encloses otherwise, the codes stay where they were in
-        the source, and all text goes to the first place.
+        the source, and each text between them gets its share of the words.
         """
         found = self._read(translation)
         if self._enclosing(found) != self._enclosing(self._parts):
@@ -125,11 +126,20 @@ class Inline:
         return found
 
     def _as_in_source(self, found: Sequence[Part]) -> list[Part]:
-        text = " ".join("".join(p if isinstance(p, str) else " " for p in found).split())
-        place = next(n for n, part in enumerate(self._parts)
-                     if isinstance(part, str) and any(map(str.isalpha, part)))  # fmt: skip
-        return [text if n == place else part for n, part in enumerate(self._parts)
-                if n == place or isinstance(part, Code)]  # fmt: skip
+        words = " ".join(part if isinstance(part, str) else " " for part in found).split()
+        prose = [part if isinstance(part, str) and any(map(str.isalpha, part)) else ""
+                 for part in self._parts]  # fmt: skip
+        ends = [len(words) * done // sum(map(len, prose)) for done in accumulate(map(len, prose))]
+        parts: list[Part] = []
+        for part, text, start, end in zip(self._parts, prose, [0, *ends], ends, strict=False):
+            if isinstance(part, Code):
+                parts.append(part)
+            elif text and start < end:
+                first, last = (" " * one.isspace() for one in (text[0], text[-1]))
+                parts.append(first + " ".join(words[start:end]) + last)
+            elif not text:
+                parts.append(" ")
+        return parts
 
 
 def _tags(parts: Sequence[Part]) -> dict[int, str]:
