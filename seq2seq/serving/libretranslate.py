@@ -137,26 +137,12 @@ async def health(call: Call) -> dict[str, str]:
 
 ROUTES = [
     Route("POST", "/translate", "Translate a text or a list", translate, LibreRequest, LibreAnswer),
-    Route(
-        "POST",
-        "/translate_file",
-        "Translate a document",
-        translate_file,
-        LibreFile,
-        dict[str, str],
-        file=True,
-    ),
-    Route(
-        "GET",
-        "/download_file/{name}",
-        "Fetch it, by a name that only its client knows",
-        download_file,
-        None,
-        bytes,
-        open=True,
-    ),
+    Route("POST", "/translate_file", "Translate a document", translate_file, LibreFile,
+          dict[str, str], file=True),
+    Route("GET", "/download_file/{name}", "Fetch it, by a name that only its client knows",
+          download_file, None, bytes, open=True),
     Route("POST", "/detect", "Tell the language of a text", detect, LibreText, list[Detected]),
     Route("GET", "/languages", "The languages", languages, None, list[dict[str, Any]], open=True),
     Route("GET", "/frontend/settings", "Limits", settings, None, dict[str, Any], open=True),
     Route("GET", "/health", "Whether the server runs", health, None, dict[str, str], open=True),
-]
+]  # fmt: skip
