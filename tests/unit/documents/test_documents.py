@@ -112,6 +112,14 @@ def test_what_would_be_markup_in_a_translation_is_escaped():
     assert read(made, ".md").texts == ["&gt; &lt;b&gt; &amp;amp;"]
 
 
+def test_if_a_translation_has_lost_its_tags_each_code_still_encloses_words():
+    text = b"See [the page](x) or `make all` and **stop now** here.\n"
+    made = translated(text, ".md", lambda _: "voir la page ou et puis ici").decode()
+    assert re.sub(r"\w+( \w+)*", "w", made) == "[w](w) w `w` w **w** w\n"
+    words = re.findall(r"\w+", made.replace("(x)", "").replace("`make all`", ""))
+    assert " ".join(words) == "voir la page ou et puis ici"
+
+
 # Gettext and XLIFF, which hold both languages
 
 PO = """# A comment
