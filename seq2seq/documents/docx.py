@@ -3,7 +3,7 @@
 Paragraphs of the body, of tables, text boxes, headers, footers, notes and comments are texts. Runs
 that look otherwise than most of their paragraph, and links, enclose their words in the translation,
 too. A field, a picture, a reference to a note or a bookmark stands where its words went. Deleted
-text of tracked changes stays, and so does what a field shows, such as a date.
+text of tracked changes stays, and so does what a field shows in its paragraph, such as a date.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from lxml import etree
@@ -25,7 +25,7 @@ from seq2seq.documents.inline import Code, Inline, Part
 from seq2seq.documents.xml import Element, name_of, parsed, written
 from seq2seq.errors import DataError
 
-_STORY = re.compile(  # files with paragraphs
+STORY = re.compile(  # files with paragraphs
     r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml"
 )
 # What holds runs of the paragraph's text, and what is said of it before them.
@@ -40,7 +40,7 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 def read(data: bytes, wanted: Wanted) -> Document:
     """The paragraphs of a document."""
     files = _unpacked(data, wanted.most)
-    trees = {name: parsed(files[name]) for name in files if _STORY.fullmatch(name)}
+    trees = {name: parsed(files[name]) for name in files if STORY.fullmatch(name)}
     if not trees:
         raise DataError("the document holds no text of Word: is it another kind?")
     every = [Paragraph(one) for tree in trees.values() for one in tree.iter("{*}p")
@@ -84,17 +84,20 @@ def _packed(data: bytes, files: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Stretch:
-    """Text that looks otherwise or stands in an element of its own, such as a link.
+    """What encloses some text.
 
     Attributes:
         look: properties of the text's runs.
         holder: element around them, if there is one.
+        before, after: what begins and ends it.
     """
 
     look: Element | None
     holder: Element | None = None
+    before: list[Element] = field(default_factory=list)
+    after: list[Element] = field(default_factory=list)
 
 
 class Paragraph:
@@ -108,22 +111,24 @@ class Paragraph:
     def fill(self, translation: str) -> None:
         """Write a translation in the place of the text."""
         _empty(self._element)
-        inside = [(self._element, self._look)]
+        holders, looks = [self._element], [self._look]
         for part in self.inline.fill(translation):
-            element, look = inside[-1]
             if isinstance(part, str):
-                element.append(_run(part, look, like=element))
+                holders[-1].append(_run(self._element, part, looks[-1]))
             elif part.kind == "open":
-                stretch: Stretch = part.content
-                if stretch.holder is not None:
-                    _empty(stretch.holder)
-                    element.append(stretch.holder)
-                    element = stretch.holder
-                inside.append((element, stretch.look))
+                holders[-1].extend(part.content.before)
+                looks.append(part.content.look)
+                if (holder := part.content.holder) is not None:
+                    _empty(holder)
+                    holders[-1].append(holder)
+                    holders.append(holder)
             elif part.kind == "close":
-                inside.pop()
+                looks.pop()
+                if part.content.holder is not None:
+                    holders.pop()
+                holders[-1].extend(part.content.after)
             else:
-                element.extend(part.content)
+                holders[-1].extend(part.content)
 
 
 def _empty(element: Element) -> None:
@@ -132,7 +137,7 @@ def _empty(element: Element) -> None:
             element.remove(child)
 
 
-def _run(text: str, look: Element | None, like: Element) -> Element:
+def _run(like: Element, text: str, look: Element | None) -> Element:
     """A run of a text, in the namespace of another element."""
     namespace = etree.QName(like).namespace
     run = etree.Element(etree.QName(namespace, "r"))
@@ -160,6 +165,9 @@ def _parts(element: Element) -> tuple[Element | None, list[Part]]:
         stretch = Stretch(looks.get(key))
         codes = [Code("open", stretch), Code("close", stretch)]
         parts += inside if key == usual else [codes[0], *inside, codes[1]]
+    for part in parts:
+        if isinstance(part, Code) and part.kind == "open" and part.content.look is None:
+            part.content.look = looks.get(usual)  # of a field that is a link
     return looks.get(usual), parts
 
 
@@ -179,28 +187,42 @@ class Text:
 
 def _pieces(element: Element) -> Iterator[Text | Part]:
     """The text of an element with its look, and codes."""
-    field: list[Element] = []
-    depth = 0  # fields may stand in each other
+    field_runs: list[Element] = []
+    depth, link = 0, None
     for child in element:
         name, marks = name_of(child), _field_marks(child)
         if name in PROPERTIES or name == "proofErr":
             continue
         if depth or "begin" in marks:
-            field.append(child)
+            field_runs.append(child)
             depth += marks.count("begin") - marks.count("end")
+            if depth == 1 and "separate" in marks and _is_link(field_runs):
+                link, depth = Stretch(None, before=field_runs), 0
+                yield Code("open", link)
+            elif depth == 0:
+                yield Code("alone", field_runs)
             if depth == 0:
-                yield Code("alone", field)
-                field = []
+                field_runs = []
+        elif link and "end" in marks:
+            link.after.append(child)
+            yield Code("close", link)
+            link = None
         elif name == "r":
             yield from _of_run(child)
         elif name in PAIRED and child.find(".//{*}t") is not None:
             look, parts = _parts(child)
-            stretch = Stretch(look, child)
-            yield from [Code("open", stretch), *parts, Code("close", stretch)]
+            holder = Stretch(look, holder=child)
+            yield from [Code("open", holder), *parts, Code("close", holder)]
         else:
             yield Code("alone", [child])
-    if field:  # it goes on in the next paragraph
-        yield Code("alone", field)
+    if field_runs:  # it goes on in the next paragraph
+        yield Code("alone", field_runs)
+    if link:
+        yield Code("close", link)
+
+
+def _is_link(field_runs: Sequence[Element]) -> bool:
+    return any("HYPERLINK" in text for run in field_runs for text in run.itertext("{*}instrText"))
 
 
 def _field_marks(run: Element) -> list[str]:
@@ -218,7 +240,7 @@ def _of_run(run: Element) -> Iterator[Text | Code]:
     for child in children:
         name = name_of(child)
         if name in BREAKS:
-            alone = _run("", look, like=run)
+            alone = _run(run, "", look)
             alone[-1] = deepcopy(child)
             yield Code("break", [alone])
         else:
