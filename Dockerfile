@@ -11,6 +11,8 @@
 #   docker build -t seq2seq-serve --target serve .       the server, docs/how-to/serve.md
 #   docker run --init --rm -p 127.0.0.1:5000:5000 seq2seq-serve
 #
+# podman and buildah build it, too; with --format docker they keep the health check.
+#
 # With a GPU add --gpus all. If your user id is not 1000, add --user "$(id -u):$(id -g)".
 # With data.num_workers above 0 add --ipc=host, since workers share memory.
 # `docker stop -t 120` leaves a run the time to save its state.

@@ -9,6 +9,7 @@ text of tracked changes stays, and so does what a field shows in its paragraph, 
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -24,7 +25,9 @@ from seq2seq.documents.inline import Code, Inline, Part
 from seq2seq.documents.xml import Element, name_of, parsed, written
 from seq2seq.errors import DataError
 
-STORIES = {"main", "header", "footer", "footnotes", "endnotes", "comments"}  # with paragraphs
+STORY = re.compile(  # files with paragraphs
+    r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml"
+)
 # What holds runs of the paragraph's text, and what is said of it before them.
 PAIRED = {"hyperlink", "ins", "moveTo", "smartTag", "sdt", "sdtContent", "dir", "bdo", "customXml"}
 PROPERTIES = {"pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr", "customXmlPr"}
@@ -37,7 +40,9 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 def read(data: bytes, wanted: Wanted) -> Document:
     """The paragraphs of a document."""
     files = _unpacked(data, wanted.most)
-    trees = {name: parsed(files[name]) for name in _stories(files)}
+    trees = {name: parsed(files[name]) for name in files if STORY.fullmatch(name)}
+    if not trees:
+        raise DataError("the document holds no text of Word: is it another kind?")
     every = [Paragraph(one) for tree in trees.values() for one in tree.iter("{*}p")
              if etree.QName(one).namespace == etree.QName(tree.getroot()).namespace]  # fmt: skip
     paragraphs = [one for one in every if one.inline.text]
@@ -77,19 +82,6 @@ def _packed(data: bytes, files: dict[str, bytes]) -> bytes:
         for one in before.infolist():
             after.writestr(one, files[one.filename], one.compress_type)
     return made.getvalue()
-
-
-def _stories(files: dict[str, bytes]) -> list[str]:
-    """Names of the files with paragraphs."""
-    found = []
-    for one in parsed(files.get("[Content_Types].xml", b"")).iter("{*}Override"):
-        kind = one.get("ContentType", "").removesuffix("+xml").split(".")
-        name = one.get("PartName", "").lstrip("/")
-        if "wordprocessingml" in kind and kind[-1] in STORIES and name in files:
-            found.append(name)
-    if not found:
-        raise DataError("the document holds no text of Word: is it another kind?")
-    return found
 
 
 @dataclass(eq=False)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 from seq2seq.inference.text.tags import ENTITY
 
 _SPACE = re.compile(r"[ \t\r\n]+")
 _WORD = re.compile(r"`[^`\n<>&]+`")  # which the translator keeps as code
+SINGLE = ("alone", "break")  # kinds of codes without a partner and without text
 _TAG = re.compile(r"</?[gx]\d+/?>|\n|`[^`\n]+`")
 
 
@@ -50,34 +51,53 @@ class Inline:
     """
 
     def __init__(self, parts: Sequence[Part]):
-        start, end = _peeled(parts)
+        self._tags = _tags(parts)
+        start, end = self._find_text(parts)
         self._before, self._parts, self._after = parts[:start], parts[start:end], parts[end:]
-        self._names = dict(_names(self._parts))
-        self._codes = [part for part in self._parts if isinstance(part, Code)]
-        texts = [self._names[id(one)] if isinstance(one, Code) else
-                 html.escape(_SPACE.sub(" ", one), quote=False)
-                 for one in self._parts]  # fmt: skip
+        texts = [self._tags[id(part)] if isinstance(part, Code) else
+                 html.escape(_SPACE.sub(" ", part), quote=False)
+                 for part in self._parts]  # fmt: skip
         prose = "".join(part for part in self._parts if isinstance(part, str))
         self.text = "".join(texts) if any(map(str.isalpha, prose)) else ""
 
     def fill(self, translation: str) -> list[Part]:
         """The parts with a translation for their text.
 
-        If it lacks a code, or encloses otherwise, the codes stay where they were in the source,
-        and all text goes to the first place.
+        If the translation lacks a code, or encloses otherwise, the codes stay where they were in
+        the source, and each text between them gets its share of the words.
         """
         found = self._read(translation)
         if self._enclosing(found) != self._enclosing(self._parts):
             found = self._as_in_source(found)
         return [*self._before, *found, *self._after]
 
+    def _find_text(self, parts: Sequence[Part]) -> tuple[int, int]:
+        """From where to where the text goes: codes around all of it need no place in it."""
+        start, end = 0, len(parts)
+
+        def bare(part: Part) -> bool:
+            return not part.strip() if isinstance(part, str) else part.kind in SINGLE
+
+        while True:
+            while start < end and bare(parts[start]):
+                start += 1
+            while start < end and bare(parts[end - 1]):
+                end -= 1
+            if start == end:
+                return start, end
+            first, last = (self._tags.get(id(parts[place])) for place in (start, end - 1))
+            if first is None or last != first.replace("<", "</"):
+                return start, end
+            start, end = start + 1, end - 1
+
     def _read(self, translation: str) -> list[Part]:
         found: list[Part] = []
         waiting: dict[str, list[Code]] = {}
-        for code in reversed(self._codes):
-            waiting.setdefault(self._names[id(code)], []).append(code)
-        # Those without a partner stay in their order, as fields of several codes need it.
-        singles = iter([code for code in self._codes if code.kind in ("alone", "break")])
+        codes = [part for part in self._parts if isinstance(part, Code)]
+        for code in reversed(codes):
+            waiting.setdefault(self._tags[id(code)], []).append(code)
+        # Single codes keep their order, as fields of several codes need it.
+        singles = iter([code for code in codes if code.kind in SINGLE])
         at = 0
         for tag in _TAG.finditer(translation):
             if not waiting.get(tag[0]) and tag[0][0] == "`":
@@ -86,79 +106,59 @@ class Inline:
             at = tag.end()
             if waiting.get(tag[0]):
                 code = waiting[tag[0]].pop()
-                found.append(next(singles) if code.kind in ("alone", "break") else code)
+                found.append(next(singles) if code.kind in SINGLE else code)
             else:
                 found.append(" " * (tag[0] == "\n"))
         return [part for part in [*found, _unescaped(translation[at:])] if part != ""]
 
-    def _enclosing(self, parts: Sequence[Part]) -> Counter[tuple[int, str]]:
-        """Each code, by its name, with what encloses it; nothing is equal to what is not proper."""
-        stack: list[str] = []
-        found: Counter[tuple[int, str]] = Counter()
+    def _enclosing(self, parts: Sequence[Part]) -> dict[int, str] | None:
+        """The tag around each code; None if a code closes what is not open."""
+        opened = [""]
+        found: dict[int, str] = {}
         for code in parts:
             if isinstance(code, Code):
-                name = self._names[id(code)]
-                if code.kind == "close" and (not stack or stack.pop() != f"<{name[2:]}"):
-                    return Counter()
-                # A code is itself and not its like: two line breaks are two.
-                found[id(code), stack[-1] if stack else ""] += 1
+                tag = self._tags[id(code)]
+                if code.kind == "close" and opened.pop() != tag.replace("/", ""):
+                    return None
+                found[id(code)] = opened[-1]
                 if code.kind == "open":
-                    stack.append(name)
+                    opened.append(tag)
         return found
 
     def _as_in_source(self, found: Sequence[Part]) -> list[Part]:
-        text = " ".join("".join(p if isinstance(p, str) else " " for p in found).split())
-        place = next(n for n, part in enumerate(self._parts)
-                     if isinstance(part, str) and any(map(str.isalpha, part)))  # fmt: skip
-        parts: list[Part] = [text if n == place else part
-                             for n, part in enumerate(self._parts)]  # fmt: skip
-        return [part for part in parts if isinstance(part, Code) or part is text]
+        words = " ".join(part if isinstance(part, str) else " " for part in found).split()
+        prose = [part if isinstance(part, str) and any(map(str.isalpha, part)) else ""
+                 for part in self._parts]  # fmt: skip
+        ends = [len(words) * done // sum(map(len, prose)) for done in accumulate(map(len, prose))]
+        parts: list[Part] = []
+        for part, text, start, end in zip(self._parts, prose, [0, *ends], ends, strict=False):
+            if isinstance(part, Code):
+                parts.append(part)
+            elif text and start < end:
+                first, last = (" " * one.isspace() for one in (text[0], text[-1]))
+                parts.append(first + " ".join(words[start:end]) + last)
+            elif not text:
+                parts.append(" ")
+        return parts
 
 
-def _peeled(parts: Sequence[Part]) -> tuple[int, int]:
-    """The place of the text: codes around all of it need no place in it."""
-    start, end, partners = 0, len(parts), _partners(parts)
-
-    def bare(part: Part) -> bool:
-        return not part.strip() if isinstance(part, str) else part.kind in ("alone", "break")
-
-    while True:
-        while start < end and bare(parts[start]):
-            start += 1
-        while start < end and bare(parts[end - 1]):
-            end -= 1
-        if start == end or partners.get(start) != end - 1:
-            return start, end
-        start, end = start + 1, end - 1
-
-
-def _partners(parts: Sequence[Part]) -> dict[int, int]:
-    """The places of codes that open, and of those that close what they open."""
-    opened: list[int] = []
-    found = {}
-    for place, part in enumerate(parts):
-        if isinstance(part, Code) and part.kind == "open":
-            opened.append(place)
-        elif isinstance(part, Code) and part.kind == "close":
-            found[opened.pop()] = place
-    return found
-
-
-def _names(parts: Sequence[Part]) -> Iterator[tuple[int, str]]:
+def _tags(parts: Sequence[Part]) -> dict[int, str]:
     """Each code as the translator sees it."""
     opened: list[int] = []
+    found = {}
     for number, code in enumerate(part for part in parts if isinstance(part, Code)):
-        name = f"<x{number}/>"
+        tag = f"<x{number}/>"
         if code.kind == "open":
             opened.append(number)
-            name = f"<g{number}>"
+            tag = f"<g{number}>"
         elif code.kind == "close":
-            name = f"</g{opened.pop()}>"
+            tag = f"</g{opened.pop()}>"
         elif code.kind == "break":
-            name = "\n"
+            tag = "\n"
         elif code.kind == "word" and _WORD.fullmatch(f"`{code.text}`"):
-            name = f"`{code.text}`"
-        yield id(code), name
+            tag = f"`{code.text}`"
+        found[id(code)] = tag
+    return found
 
 
 def _unescaped(text: str) -> str:

@@ -36,8 +36,9 @@ RULES: dict[str, Any] = {
     "image": rules_inline.image, "autolink": rules_inline.autolink,
     "html_inline": rules_inline.html_inline,
 }  # fmt: skip
+# Letters of a mark before and behind its token's place.
 EMPHASIS = {"strong_open": (1, 1), "strong_close": (0, 2), "em_open": (0, 1), "em_close": (0, 1),
-            "s_open": (0, 2), "s_close": (0, 2)}  # letters before and behind a token's place
+            "s_open": (0, 2), "s_close": (0, 2)}  # fmt: skip
 
 
 @dataclass(frozen=True)

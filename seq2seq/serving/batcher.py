@@ -1,6 +1,6 @@
 """A batcher: texts that wait, from whichever connection, are translated together.
 
-A translation does not depend on its batch, so what is joined changes nothing but the time it takes.
+A translation does not depend on its batch, so joining texts changes nothing but the time they take.
 All state belongs to the event loop; only `run` is called in other threads.
 """
 
@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 from seq2seq.inference.translation import Translation
@@ -24,13 +25,13 @@ Run = Callable[[Sequence[str], Settings, Progress], list[Translation]]
 Kind = tuple[str, int]  # texts of one kind may share a batch: their settings, and how long they are
 
 SHORT = 1024  # characters of a text that any other short one may join
-SHARE = 0.05  # of the time of a batch that may pass while it fills
+SHARE = 0.1  # of the time of a batch that may pass while the next one fills
 OVERHEAD = 20  # characters that an empty text counts in the queue
 LONGEST_PAUSE = 60  # seconds that a client is told to stay away, at most
 
 
 class _Abandoned(Exception):
-    """Whoever asked for the texts of a batch has gone."""
+    """All clients of a batch have gone."""
 
 
 @dataclass(eq=False)
@@ -38,9 +39,9 @@ class Job:
     """A text that waits."""
 
     client: str
+    kind: Kind
     text: str
     settings: Settings
-    kind: Kind
     answer: asyncio.Future[Translation]
 
     @property
@@ -55,7 +56,7 @@ class Batcher:
         run: translates texts with some settings; calls its last argument now and then.
         workers: batches that run at the same time, each in a thread.
         batch: texts of a batch.
-        wait: seconds that an idle worker waits for further texts, again as long as they come.
+        wait: seconds that a worker waits for further texts; see `_wait_for_others`.
         queue: characters that may wait.
     """
 
@@ -64,10 +65,10 @@ class Batcher:
         self.waiting = 0  # characters
         self._run, self._batch, self._wait, self._room = run, batch, wait, queue
         self._speed = 500.0  # characters in a second, before any was measured
-        self._took = 0.0  # seconds of a batch
-        # Of each client the jobs of each kind; clients and kinds in the order of their turns.
-        self._queues: dict[str, dict[Kind, OrderedDict[Job, None]]] = {}
-        self._jobs = 0
+        self._took, self._expected = 0.0, 1  # seconds of a batch; texts that waited for the last
+        # The jobs of each client and kind, in the order of their turns. A dict finds a job that
+        # leaves at once.
+        self._queues: OrderedDict[tuple[str, Kind], dict[Job, None]] = OrderedDict()
         self._arrived = asyncio.Event()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="translate")
         self._workers = [asyncio.create_task(self._work()) for _ in range(workers)]
@@ -81,27 +82,23 @@ class Batcher:
             Refused: they do not fit into the queue.
         """
         key, new = json.dumps(settings), asyncio.get_running_loop().create_future
-        jobs = [Job(client, text, settings, (key, (len(text) // SHORT).bit_length()), new())
+        jobs = [Job(client, (key, (len(text) // SHORT).bit_length()), text, settings, new())
                 for text in texts]  # fmt: skip
         size = sum(job.size for job in jobs)
         if self.waiting and self.waiting + size > self._room:
             raise Refused(503, "The server is busy, as too many texts wait: try again later",
                           min(self.waiting / self._speed, LONGEST_PAUSE))  # fmt: skip
         for job in jobs:
-            kinds = self._queues.setdefault(client, {})
-            kinds.setdefault(job.kind, OrderedDict())[job] = None
+            self._queues.setdefault((client, job.kind), {})[job] = None
             job.answer.add_done_callback(lambda _, job=job: self._leave(job))  # type: ignore[misc]
-        self.waiting += size
-        self._jobs += len(jobs)
-        if jobs:
             self._arrived.set()
+        self.waiting += size
         return [job.answer for job in jobs]
 
     async def close(self) -> None:
         """End the workers; what waits or runs is cancelled."""
-        for kinds in list(self._queues.values()):
-            for job in [job for jobs in kinds.values() for job in jobs]:
-                job.answer.cancel()
+        for job in list(chain.from_iterable(self._queues.values())):
+            job.answer.cancel()
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -109,37 +106,32 @@ class Batcher:
 
     def _leave(self, job: Job) -> None:
         """Take a job out of the queue, if it is still there."""
-        kinds = self._queues.get(job.client, {})
-        jobs = kinds.get(job.kind)
-        if not jobs or job not in jobs:
-            return
-        del jobs[job]
-        self._jobs -= 1
-        self.waiting -= job.size
-        if not jobs:
-            del kinds[job.kind]
-        if not kinds:
-            del self._queues[job.client]
+        place = job.client, job.kind
+        jobs = self._queues.get(place, {})
+        if job in jobs:
+            del jobs[job]
+            self.waiting -= job.size
+            if not jobs:
+                del self._queues[place]
         if not self._queues:
             self._arrived.clear()
 
     def _take(self) -> list[Job]:
         """A batch of the kind whose turn it is, none if nobody waits any more."""
-        batch: list[Job] = []
         if not self._queues:
-            return batch
-        first, kinds = next(iter(self._queues.items()))
-        kind = next(iter(kinds))
-        while clients := [one for one, kinds in self._queues.items() if kind in kinds]:
-            for client in clients[: self._batch - len(batch)]:
-                batch.append(next(iter(self._queues[client][kind])))
-                self._leave(batch[-1])
-            if len(batch) == self._batch:
-                break
-        if first in self._queues:  # others come first now, and other kinds
-            self._queues[first] = self._queues.pop(first)
-            if kind in kinds:
-                kinds[kind] = kinds.pop(kind)
+            return []
+        self._expected = self._count()
+        client, kind = first = next(iter(self._queues))
+        sharing = [jobs for (_, other), jobs in self._queues.items() if other == kind]
+        in_turn = (job for turn in zip_longest(*sharing) for job in turn if job is not None)
+        batch = list(islice(in_turn, self._batch))
+        for job in batch:
+            self._leave(job)
+        # Other clients come first now, then other kinds of this client.
+        others = [place for place in self._queues if place[0] == client and place != first]
+        for place in [*others, first]:
+            if place in self._queues:
+                self._queues.move_to_end(place)
         return batch
 
     async def _work(self) -> None:
@@ -150,18 +142,20 @@ class Batcher:
                 await self._answer(batch)
 
     async def _wait_for_others(self) -> None:
-        """Wait until a batch is full or no more texts come, for a share of a batch's time at most.
+        """Wait until as many texts are there as at the last batch, or for a share of its time.
 
         Who was just answered asks again. Without them every other batch would be half full, and a
         token of a small batch costs more.
         """
-        end, quiet = time.monotonic() + SHARE * self._took, 0
-        while self._jobs < self._batch and quiet < 2:  # while answers are sent, nothing is received
-            before = self._jobs
+        end = time.monotonic() + SHARE * self._took
+        while self._count() < self._batch:
             await asyncio.sleep(self._wait)
-            quiet = 0 if self._jobs > before else quiet + 1
-            if time.monotonic() > end:
+            if self._count() >= self._expected or time.monotonic() > end:
                 break
+
+    def _count(self) -> int:
+        """Texts that wait."""
+        return sum(map(len, self._queues.values()))
 
     async def _answer(self, batch: Sequence[Job]) -> None:
         def check(_: int) -> None:

@@ -68,9 +68,9 @@ class Glossaries:
         """Those of a client, the oldest first."""
         return [one for one in self._all.values() if one.owner == owner]
 
-    def add(self, owner: str, name: str, pair: tuple[str, str], entries: dict[str, str]) -> (
-        Glossary | None
-    ):
+    def add(
+        self, owner: str, name: str, pair: tuple[str, str], entries: dict[str, str]
+    ) -> Glossary | None:
         """A new glossary; None if there is no room for it."""
         made = datetime.now(UTC).isoformat()
         one = Glossary(str(uuid.uuid4()), owner, name, *pair, made, entries)

@@ -145,4 +145,4 @@ ROUTES = [
     Route("GET", "/languages", "The languages", languages, None, list[dict[str, Any]], open=True),
     Route("GET", "/frontend/settings", "Limits", settings, None, dict[str, Any], open=True),
     Route("GET", "/health", "Whether the server runs", health, None, dict[str, str], open=True),
-]
+]  # fmt: skip

@@ -112,6 +112,14 @@ def test_what_would_be_markup_in_a_translation_is_escaped():
     assert read(made, ".md").texts == ["&gt; &lt;b&gt; &amp;amp;"]
 
 
+def test_if_a_translation_has_lost_its_tags_each_code_still_encloses_words():
+    text = b"See [the page](x) or `make all` and **stop now** here.\n"
+    made = translated(text, ".md", lambda _: "voir la page ou et puis ici").decode()
+    assert re.sub(r"\w+( \w+)*", "w", made) == "[w](w) w `w` w **w** w\n"
+    words = re.findall(r"\w+", made.replace("(x)", "").replace("`make all`", ""))
+    assert " ".join(words) == "voir la page ou et puis ici"
+
+
 # Gettext and XLIFF, which hold both languages
 
 PO = """# A comment
@@ -314,8 +322,10 @@ def seen(data: bytes) -> list[object]:
 def test_a_word_document_keeps_its_looks_links_fields_and_parts():
     data = word(full)
     asked = read(data, ".docx")
-    assert asked.texts[2].endswith(
-        "<g2>red</g2> car.\n<g5>next</g5>\n<g8>line</g8><g10>a link</g10><x12/> end")
+    [text] = [one for one in asked.texts if "neighbor" in one]
+    assert re.sub("[0-9]", "", text).endswith(
+        "<g>red</g> car.\n<g>next</g>\n<g>line</g><g>a link</g><x/> end"
+    )
     assert seen(translated(data, ".docx", str)) == seen(data)
     made = translated(data, ".docx")
     text = repr(seen(made))
@@ -372,9 +382,7 @@ EMPTY = io.BytesIO()
 with zipfile.ZipFile(EMPTY, "w") as packed:
     packed.writestr("[Content_Types].xml", "<Types/>")
 LAUGHS = "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 10}'>" for n in range(1, 9))
-MAIN = "a.wordprocessingml.document.main+xml"
 ENTITY = "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"
-TYPES = f'<Types><Override PartName="/d.xml" ContentType="{MAIN}"/></Types>'
 
 
 def packed(files: dict[str, Any], how: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -412,8 +420,8 @@ BROKEN = [
     (".docx", word(full).replace(b"PK\x03\x04", b"PK\x03\x05"), "damaged, encrypted, or no .docx"),
     (".docx", BOMB.getvalue(), "bytes unpacked"),
     (".docx", EMPTY.getvalue(), "no text of Word"),
-    (".docx", packed({"[Content_Types].xml": TYPES, "d.xml": "<w:document"}), "XML cannot be read"),
-    (".docx", packed({"[Content_Types].xml": TYPES, "d.xml": ENTITY}), "DOCTYPE"),
+    (".docx", packed({"word/document.xml": "<w:document"}), "XML cannot be read"),
+    (".docx", packed({"word/document.xml": ENTITY}), "DOCTYPE"),
     (".pdf", b"%PDF", ".pdf is no document that is read: "),
     ("", b"", "a name without an end"),
 ]
