@@ -196,17 +196,21 @@ def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
 
 def _require_same_shapes(config: BundleConfig, found: Mapping[str, tuple[int, ...]]) -> None:
     """Raise DamagedBundle unless the tensors of a file are those of the model of a config."""
-    expected: dict[str, Any] = {}
-    # A model has more tensors than layers, and it takes hours to describe a million of them.
     layers = max(getattr(config.model, f"{side}_layers", 0) for side in ("encoder", "decoder"))
-    if layers <= len(found):
+    if layers > len(found):  # to describe a million of them takes hours
+        faults = [f"{layers} layers, and the file has {len(found)} tensors"]
+    else:
         with torch.device("meta"), Uninitialised():
             model = build_model(config.model, *config.vocab_sizes)
         expected = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
-    for name in (*expected, *found):
-        there, wanted = found.get(name, "missing"), expected.get(name, "missing")
-        if there != wanted:
-            raise DamagedBundle(
-                f"the weights do not fit the sizes in config.json: {name} is {there} in the file, "
-                f"and {wanted} by these sizes. Use the config.json that was saved with them"
-            )
+        faults = [
+            f"{name} is {found.get(name, 'missing')} in the file, and "
+            f"{expected.get(name, 'missing')} by these sizes"
+            for name in (*expected, *found)
+            if found.get(name) != expected.get(name)
+        ]
+    if faults:
+        raise DamagedBundle(
+            f"the weights do not fit the sizes in config.json: {faults[0]}. Use the config.json "
+            "that was saved with them"
+        )
