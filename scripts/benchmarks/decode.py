@@ -17,6 +17,7 @@ from benchmarks.settings import DecodeBenchmarkConfig
 from seq2seq.config import DecodeConfig
 from seq2seq.cores import keep_freed_memory
 from seq2seq.data.tokenizer import EOS
+from seq2seq.decoding.cuda_graph import graph_step
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
@@ -40,7 +41,8 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     precision = choose_precision(config.precision, device)
     torch.manual_seed(config.seed)
     model = build_model(config.model, config.vocab_size).to(device).eval()
-    step = ModelStep(prepared(model, precision))
+    make_step = graph_step if config.cuda_graphs else ModelStep
+    step = make_step(prepared(model, precision))
     rng = np.random.default_rng(config.seed)
     sentences, seconds = config.batch * config.workers, []
     for _ in range(config.warmup_calls + config.calls):
@@ -67,6 +69,7 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
         "beam": config.beam,
         "batch": config.batch,
         "workers": config.workers,
+        "cuda_graphs": config.cuda_graphs,
         "threads_per_worker": 1 if config.workers > 1 else torch.get_num_threads(),
         "output_tokens": config.length,
         "sentences_per_second": round(per_second, 2),

@@ -44,6 +44,7 @@ class DecodeBenchmarkConfig(Checked):
     beam: int = setting(5, "hypotheses of a sentence; 1 = greedy", at_least=1)
     batch: int = setting(64, "sentences decoded together", at_least=1)
     workers: int = setting(1, "batches at once, a thread each", at_least=1)
+    cuda_graphs: bool = setting(False, "replay captured steps, on a GPU")
     length: int = setting(20, "tokens of each output", at_least=1)
     warmup_calls: int = setting(2, "calls that do not count", at_least=0)
     calls: int = setting(10, "calls that count", at_least=1)

@@ -99,7 +99,7 @@ class TranslateModelOptions(ModelOptions):
         "asked", choices=tuple(PRECISIONS),
     )  # fmt: skip
     batch_tokens: int | None = option_of(DecodeConfig, "batch_tokens", "N", ": memory")
-    cuda_graphs: bool = option(False, "does nothing any more")
+    cuda_graphs: bool = option(False, "on a GPU: faster for small batches")
 
 
 class SearchOptions(Checked, section="option"):

@@ -37,8 +37,15 @@ class ModelStep:
         return self.model.start(source_BS, source_BS != PAD)
 
     def step(self, tokens_R: Tensor, state: Any) -> Tensor:
-        hidden_RTD = self.model.decode_step(tokens_R[:, None], state)  # T = 1
-        logits_RV = self.model.project(hidden_RTD[:, 0])
+        return self.log_probs(self.hidden(tokens_R, state))
+
+    def hidden(self, tokens_R: Tensor, state: Any) -> Tensor:
+        """Append a token to each hypothesis; what the decoder makes of it (R, D)."""
+        return self.model.decode_step(tokens_R[:, None], state)[:, -1]
+
+    def log_probs(self, hidden_RD: Tensor) -> Tensor:
+        """Log probabilities (R, V) of the next token."""
+        logits_RV = self.model.project(hidden_RD)
         # Padding and start marks are inputs, never outputs; leaving their little probability in
         # the sum keeps scores equal to those of training.
         return torch.log_softmax(logits_RV.float(), dim=-1)

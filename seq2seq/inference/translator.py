@@ -124,7 +124,8 @@ class Translator:
                 ctranslate2 where that is installed and can run the model on this device.
             precision: of the arithmetic, see `engines/torch.py`; for the engine ctranslate2 by the
                 names of `CTranslate2Engine`.
-            cuda_graphs: does nothing any more but warn.
+            cuda_graphs: steps of the search are replayed as CUDA graphs (`cuda_graph.py`): on a
+                GPU, faster for small batches once the first of each size has been recorded.
 
         Raises:
             BundleError: nothing usable is there, or the vocabularies of several differ.

@@ -29,9 +29,8 @@ class LayerCache(NamedTuple):
     number: int  # of the layer
 
     @property
-    def position(self) -> int:
-        """Where the next token stands."""
-        return self.cache.length
+    def position(self) -> int | Tensor:
+        return self.cache.position
 
     def append(self, k_RKTE: Tensor, v_RKTE: Tensor) -> KeysValues:
         return self.cache.append(self.number, k_RKTE, v_RKTE)
@@ -61,6 +60,16 @@ class KVCache:
     def layer(self, index: int) -> LayerCache:
         """The part that one layer's self-attention is given."""
         return LayerCache(self, index)
+
+    @property
+    def position(self) -> int | Tensor:
+        """Where the next token stands, as positions take it."""
+        return self.length
+
+    @property
+    def allowed(self) -> Tensor | None:
+        """What the next token may see of what `append` returns; None = all, in causal order."""
+        return None
 
     @property
     def bytes(self) -> int:
@@ -113,6 +122,54 @@ class KVCache:
         self.storage, self._spare = new, old if old.shape == shape else None
 
 
+class FixedKVCache(KVCache):
+    """A cache whose shape and place in memory never change, as CUDA graphs want them.
+
+    Each step stores one position. Where it stands is a tensor, too, and a mask hides the places
+    that are still free.
+
+    Args:
+        storage: (R, 2 * L, K, P, E) of finite numbers.
+    """
+
+    def __init__(self, storage: Tensor):
+        _, parts, _, places, _ = storage.shape
+        super().__init__(parts // 2, places)
+        self.storage: Tensor = storage
+        self._parts = storage.unbind(1)
+        self._place = storage.new_zeros(1, dtype=torch.long)  # of the next token
+
+    def go_to(self, length: int) -> None:
+        """So many positions are stored: the next token stands behind them. A step that was made
+        changes nothing of this by itself, since a graph is replayed without Python.
+        """
+        self.length = length
+        self._place.fill_(length)
+
+    @property
+    def position(self) -> Tensor:
+        return self._place[None]  # (1, 1): the same for all hypotheses
+
+    @property
+    def allowed(self) -> Tensor:
+        places_P = torch.arange(self.storage.size(3), device=self._place.device)
+        return (places_P <= self._place)[None, None, None]  # (1, 1, 1, P)
+
+    def append(self, layer: int, k_RK1E: Tensor, v_RK1E: Tensor) -> KeysValues:
+        k, v = self._parts[2 * layer : 2 * layer + 2]  # (R, K, P, E)
+        k.index_copy_(2, self._place, k_RK1E)
+        v.index_copy_(2, self._place, v_RK1E)
+        return KeysValues(k, v)
+
+    def reorder(self, rows: Tensor) -> None:
+        self.copy_rows(self.storage, rows, self.length)
+
+    def copy_rows(self, storage: Tensor, rows: Tensor, length: int) -> None:
+        """Copy so many positions of these hypotheses from another storage, or from this one."""
+        used = storage[..., :length, :]
+        self.storage[: len(rows), ..., :length, :] = used.index_select(0, rows)
+
+
 class TransformerState:
     """A source that was read, and what was decoded of its translations so far.
 
@@ -124,6 +181,11 @@ class TransformerState:
 
     def __init__(self, source: list[KeysValues], source_allowed: Tensor | None, cache: KVCache):
         self.source, self.source_allowed, self.cache = source, source_allowed, cache
+
+    @property
+    def length(self) -> int:
+        """Target positions decoded so far."""
+        return self.cache.length
 
     @property
     def bytes(self) -> int:

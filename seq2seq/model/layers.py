@@ -119,6 +119,7 @@ class DecoderLayer(nn.Module):
         source_allowed: Tensor | None,
         rotary: RotaryPositions | None = None,
         cache: LayerCache | None = None,
+        target_allowed: Tensor | None = None,
     ) -> Tensor:
         """One layer of `Transformer.decode`, (R, T, D).
 
@@ -128,10 +129,17 @@ class DecoderLayer(nn.Module):
             source_allowed: mask over the source, (B, 1, 1, S).
             rotary: positions, if they act inside attention.
             cache: keys and values of the tokens before x, to which those of x are appended.
+            target_allowed: all that a target position may see, in place of plain causality.
         """
 
         def over_target(x_RTD: Tensor) -> Tensor:
-            attended: Tensor = self.self_attention(x_RTD, causal=True, rotary=rotary, cache=cache)
+            attended: Tensor = self.self_attention(
+                x_RTD,
+                allowed=target_allowed,
+                causal=target_allowed is None,
+                rotary=rotary,
+                cache=cache,
+            )
             return attended
 
         def over_source(x_RTD: Tensor) -> Tensor:

@@ -24,12 +24,22 @@ def sinusoidal_table(length: int, width: int, halves: bool = False) -> Tensor:
     return table.float()
 
 
-def lookup(table: Tensor, start: int, length: int) -> Tensor:
-    """The rows (length, W) of a table (limit, W) from position `start` on.
+def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
+    """The rows of a table (limit, W) that belong to positions.
+
+    Args:
+        table: one row for each position.
+        start: position of the first of `length` tokens in a row; or that of each token, (B, L).
+
+    Returns:
+        (L, W), or (B, L, W).
 
     Raises:
-        ValueError: a position lies past the limit.
+        ValueError: a position lies past the limit. Positions in a tensor are not read, as that
+            would stop a GPU.
     """
+    if isinstance(start, Tensor):
+        return table[start]
     if start + length > table.size(0):
         raise ValueError(
             f"position {start + length - 1} lies past the model's limit of {table.size(0)} tokens "
@@ -48,7 +58,7 @@ class SinusoidalPositions(nn.Module):
         table = sinusoidal_table(max_length, d_model, halves)
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x_BLD: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
         return x_BLD + lookup(self.table, start, x_BLD.size(1)).to(x_BLD.dtype)
 
 
@@ -59,7 +69,7 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(max_length, d_model)
 
-    def forward(self, x_BLD: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
         return x_BLD + lookup(self.embedding.weight, start, x_BLD.size(1))
 
 
@@ -87,9 +97,11 @@ class RotaryPositions(nn.Module):
             setattr(self, name, moved if moved.dtype == table.dtype else table.to(moved.device))
         return self
 
-    def forward(self, x_BHLE: Tensor, start: int = 0) -> Tensor:
-        """Turn (B, H, L, E), whose first token stands at position `start`."""
+    def forward(self, x_BHLE: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Turn (B, H, L, E); `start` is the first position, or that of each token (B, L)."""
         cos, sin = (lookup(table, start, x_BHLE.size(2)) for table in (self.cos, self.sin))
+        if cos.dim() == 3:  # positions of each sentence, the same for all heads
+            cos, sin = cos[:, None], sin[:, None]
         first, second = x_BHLE[..., 0::2], x_BHLE[..., 1::2]
         # A number in half precision times one in float32 is float32.
         turned = (first * cos - second * sin, first * sin + second * cos)

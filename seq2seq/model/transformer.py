@@ -47,9 +47,9 @@ class Embedding(nn.Module):
             self.positions = LearnedPositions(config.max_length, config.d_model)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, ids_BL: Tensor, start: int = 0) -> Tensor:
+    def forward(self, ids_BL: Tensor, start: int | Tensor = 0) -> Tensor:
         x_BLD = self.tokens(ids_BL) * self.scale
-        if self.zero_start and start == 0:
+        if self.zero_start and isinstance(start, int) and start == 0:  # a tensor is never there
             x_BLD[:, :1] = 0
         if self.positions is not None:
             x_BLD = self.positions(x_BLD, start)
@@ -124,10 +124,11 @@ class Transformer(TranslationModel):
             cache: what stands before these tokens; they are appended to it.
         """
         of_layers = memory if isinstance(memory, list) else [memory] * len(self.decoder)
-        x_RTD = self.target_embedding(target_RT, 0 if cache is None else cache.length)
+        start, target_allowed = (0, None) if cache is None else (cache.position, cache.allowed)
+        x_RTD = self.target_embedding(target_RT, start)
         for i, layer in enumerate(self.decoder):
             past = None if cache is None else cache.layer(i)
-            x_RTD = layer(x_RTD, of_layers[i], source_allowed, self.rotary, past)
+            x_RTD = layer(x_RTD, of_layers[i], source_allowed, self.rotary, past, target_allowed)
         hidden: Tensor = self.decoder_norm(x_RTD)
         return hidden
 

@@ -1,18 +1,20 @@
-"""The model on a GPU: which kernels run, and that they give what a CPU gives.
+"""The model on a GPU: which kernels run, and steps as CUDA graphs.
 
-Each test takes its device, so that its code also runs on the CPU, where other kernels are chosen.
+Each test takes its device, so that its code also runs on the CPU, where no graph is recorded and
+other kernels are chosen.
 """
-
-import copy
 
 import pytest
 import torch
 from naive_attention import attention_by_loops
 from step_walk import EVEN, PADDED, assert_same_walk
-from tiny import normal, real_positions, tiny_attention, tiny_transformer
+from tiny import normal, random_ids, real_positions, tiny_attention, tiny_transformer
 from torch.testing import assert_close
 
-from seq2seq.config import KERNELS
+from seq2seq.config import KERNELS, DecodeConfig
+from seq2seq.decoding.cuda_graph import GraphStep
+from seq2seq.decoding.request import Request
+from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
 from seq2seq.model import masks
 from seq2seq.model.attention import attend
@@ -112,10 +114,28 @@ class StateOnDevice:
 @torch.inference_mode()
 @pytest.mark.parametrize("source_BS", [PADDED, EVEN], ids=["padded", "even"])
 @KINDS
-def test_steps_are_those_of_the_cpu_after_any_reordering(kind, source_BS, device):
-    model = tiny_transformer(**kind)
-    there = copy.deepcopy(model).to(device)
-    assert_same_walk(OnDevice(ModelStep(there), device), ModelStep(model), source_BS)
+def test_graph_steps_are_eager_steps_after_any_reordering(kind, source_BS, device):
+    model = tiny_transformer(**kind).to(device)
+    steps = [OnDevice(step(model), device) for step in (ModelStep, GraphStep)]
+    assert_same_walk(*steps, source_BS)
+
+
+@DEVICES
+@pytest.mark.parametrize("beam", [1, 3])
+def test_searches_over_graphs_find_the_same(beam, device):
+    model = tiny_transformer().to(device)
+    with torch.no_grad():
+        model.output.weight *= 3  # so that outputs differ
+    requests = [Request(random_ids(i, 1 + i % 6).tolist()) for i in range(8)]
+    config = DecodeConfig(beam=beam, n_best=beam, min_length=3)
+    found, expected = (
+        search(step, requests, config, max_length=24, device=device)
+        for step in (GraphStep(model), ModelStep(model))
+    )
+    for own, others in zip(found, expected, strict=True):
+        assert [one.tokens for one in own] == [one.tokens for one in others]
+        for one, other in zip(own, others, strict=True):
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-4)
 
 
 @DEVICES

@@ -47,8 +47,6 @@ GONE: dict[tuple[str, str], str] = {
     **{("yaml of benchmark_decode", name): f"a call for each, with {now}"
        for name, now in {"precisions": "precision=", "beams": "beam=", "batches": "batch=",
                          "repeats": "scripts/benchmarks/compare.py"}.items()},
-    ("yaml of benchmark_decode", "cuda_graphs"): "they are gone; CTranslate2 is for small batches",
-    ("json of benchmark.py decode", "[].cuda_graphs"): "they are gone",
     ("files of a run", "profile/operators.txt"): "profile/trace.json, at https://ui.perfetto.dev",
     ("json of benchmark.py data", "[].by"): "docs/how-to/prepare.md has those of usual tools",
     **{

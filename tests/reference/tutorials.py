@@ -6,7 +6,6 @@ Shapes as in `seq2seq.model.attention`; M memory entries.
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +14,6 @@ from torch import Tensor, nn
 from seq2seq.model import masks
 from seq2seq.model.attention import MultiHeadAttention, attend
 from seq2seq.model.kv_cache import KeysValues, KVCache, LayerCache, TransformerState
-from seq2seq.model.positions import LearnedPositions, SinusoidalPositions
 from seq2seq.model.transformer import Transformer
 
 
@@ -122,35 +120,19 @@ class PaddedPrefixes:
         new, length = real_RT.size(1), real_RL.size(1)
         positions_RT = (real_RL.cumsum(dim=1)[:, -new:] - 1).clamp(min=0)
         allowed = masks.combine(masks.padding(real_RL), masks.causal(new, length))
-        x_RTD = self._embed(target_RT, positions_RT)
+        x_RTD = self.model.target_embedding(target_RT, positions_RT)
         for i, layer in enumerate(self.model.decoder):
-            past = self.state.cache.layer(i)
-            attend_to_target = partial(  # what counts is the distance, so it may count padding
-                layer.self_attention, allowed=allowed, rotary=self.model.rotary, cache=past
+            x_RTD = layer(
+                x_RTD,
+                self.state.source[i],
+                self.state.source_allowed,
+                self.model.rotary,  # what counts is the distance, so it may count padding
+                self.state.cache.layer(i),
+                allowed,
             )
-            attend_to_source = partial(
-                layer.cross_attention,
-                memory=self.state.source[i],
-                allowed=self.state.source_allowed,
-            )
-            x_RTD = layer.self_residual(x_RTD, attend_to_target)
-            sentences = len(self.state.source[i].k)
-            x_BQD = x_RTD.reshape(sentences, -1, x_RTD.size(-1))
-            x_RTD = layer.cross_residual(x_BQD, attend_to_source).view_as(x_RTD)
-            x_RTD = layer.feed_forward_residual(x_RTD, layer.feed_forward)
         self.real_RL = real_RL
         hidden: Tensor = self.model.decoder_norm(x_RTD)
         return hidden
-
-    def _embed(self, target_RT: Tensor, positions_RT: Tensor) -> Tensor:
-        """Tokens with positions of their own."""
-        embedding = self.model.target_embedding
-        x_RTD: Tensor = embedding.tokens(target_RT) * embedding.scale
-        if isinstance(embedding.positions, SinusoidalPositions):
-            x_RTD = x_RTD + embedding.positions.table[positions_RT]
-        elif isinstance(embedding.positions, LearnedPositions):
-            x_RTD = x_RTD + embedding.positions.embedding(positions_RT)
-        return x_RTD
 
     def keep(self, sentences: Tensor, rows: Tensor) -> None:
         """Drop all sentences and hypotheses but these."""

@@ -5,7 +5,6 @@ Training has an arithmetic of its own, see `training/hardware.py`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from seq2seq.bundle.bundle import load_bundle, require_same_language
 from seq2seq.config import DecodeConfig
 from seq2seq.decoding.attention_head import AttentionHead
+from seq2seq.decoding.cuda_graph import graph_step
 from seq2seq.decoding.forced import forced_attention, forced_log_probs
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import IdPair, Request
@@ -25,8 +25,6 @@ from seq2seq.errors import UserError, nearest
 from seq2seq.inference.engines import PRECISIONS, Loaded, Progress, device_number
 from seq2seq.model.optimize import optimize_for_inference
 from seq2seq.model.translation_model import TranslationModel
-
-log = logging.getLogger(__name__)
 
 # What a CPU needs for each; torch has no public question.
 INSTRUCTIONS = {
@@ -42,7 +40,10 @@ class TorchEngine:
         models: in evaluation mode, on one device, over one vocabulary.
         length_ratio: target tokens per source token, as in the training corpus.
         heads: for each model what aligns best; none = the defaults of `AttentionHead`.
-        cuda_graphs: does nothing any more but warn.
+        cuda_graphs: the decoder is replayed as CUDA graphs, faster where batches are small.
+
+    Raises:
+        UserError: CUDA graphs are not for these models.
     """
 
     def __init__(
@@ -55,9 +56,7 @@ class TorchEngine:
         self.models, self.length_ratio = list(models), length_ratio
         self.heads = list(heads) or [AttentionHead() for _ in models]
         self.max_length = min(model.config.max_length for model in models)
-        if cuda_graphs:
-            log.warning("CUDA graphs are gone; --engine ctranslate2 is for small batches on a GPU")
-        steps = [ModelStep(model) for model in models]
+        steps = [graph_step(model) if cuda_graphs else ModelStep(model) for model in models]
         self._step: Searchable[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
         self._device = next(models[0].parameters()).device
         # Asked for once: while a search runs in several threads, each has but one.

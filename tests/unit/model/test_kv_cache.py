@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from tutorials import PaddedPrefixes, started_again
 
 from seq2seq.config import KERNELS
-from seq2seq.model.kv_cache import BLOCK, KeysValues, KVCache, TransformerState
+from seq2seq.model.kv_cache import BLOCK, FixedKVCache, KeysValues, KVCache, TransformerState
 
 
 def new_positions(rows: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -177,6 +177,25 @@ def test_hypotheses_of_a_sentence_share_its_keys_and_values():
     assert [part.data_ptr() for layer in state.source for part in layer] == before
 
 
+def test_a_fixed_cache_stores_in_place_and_shows_what_is_stored():
+    grown, fixed = KVCache(2), FixedKVCache(torch.zeros(3, 4, 2, 6, 5))
+    place = fixed.storage.data_ptr()
+    for length in range(4):
+        fixed.go_to(length)
+        assert fixed.position.tolist() == [[length]]
+        assert fixed.allowed.flatten().tolist() == [p <= length for p in range(6)]
+        for layer in (0, 1):
+            new = new_positions(3, 1)
+            expected, found = grown.append(layer, *new), fixed.append(layer, *new)
+            assert torch.equal(found.k[:, :, : length + 1], expected.k)
+            assert torch.equal(found.v[:, :, : length + 1], expected.v)
+        fixed.go_to(length + 1)
+        rows = torch.tensor([2, 0, 0])
+        grown.reorder(rows)
+        fixed.reorder(rows)
+    assert fixed.storage.data_ptr() == place
+
+
 # What the tutorials add: a target begun again, and prefixes that are aligned at their ends
 
 
@@ -186,7 +205,7 @@ def test_a_source_begins_again_with_any_number_of_hypotheses():
     state = model.start(source, real)
     model.decode_step(random_ids(2, 4, 3), state)
     again = started_again(state)
-    assert (again.cache.length, again.cache.bytes) == (0, 0)
+    assert (again.length, again.cache.bytes) == (0, 0)
     target = random_ids(3, 2, 4)
     assert_close(model.decode_step(target, again), model(source, real, target))
 

@@ -116,3 +116,24 @@ def test_positions_keep_half_precision(kind):
     x = torch.randn(1, 2, 3, 4) if kind is RotaryPositions else torch.randn(2, 3, 4)
     positions = kind(8, 4).to(torch.bfloat16)
     assert positions(x.to(torch.bfloat16)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", [*ADDED, RotaryPositions])
+@settings(max_examples=20, deadline=None)
+@given(places=st.lists(st.lists(st.integers(0, 7), min_size=3, max_size=3), min_size=2, max_size=2))
+def test_each_token_may_stand_at_a_place_of_its_own(kind, places):
+    positions = kind(8, 4)
+    x = torch.randn(2, 2, 3, 4) if kind is RotaryPositions else torch.randn(2, 3, 4)
+    together = positions(x, torch.tensor(places))
+    for b, row in enumerate(places):
+        for t, place in enumerate(row):
+            alone = positions(x[b : b + 1, ..., t : t + 1, :], start=place)
+            assert_close(together[b : b + 1, ..., t : t + 1, :], alone)
+
+
+def test_rotary_positions_of_tokens_turn_all_heads_alike():
+    rotary, x = RotaryPositions(8, 4), torch.randn(2, 1, 3, 4)
+    places = torch.tensor([[0, 1, 2], [5, 6, 7]])
+    turned = rotary(x.expand(-1, 3, -1, -1), places)
+    assert_close(turned[:, 0], turned[:, 2])
+    assert_close(turned[1:], rotary(x[1:].expand(-1, 3, -1, -1), start=5))

@@ -137,7 +137,7 @@ def test_cached_steps_are_the_full_decoding(kind, chunks):
     state = model.start(SOURCE, SOURCE_REAL)
     stepwise = decode_in_chunks(model, TARGET, state, chunks)
     assert_close(stepwise, model.decode(TARGET, memory, SOURCE_ALLOWED), **CLOSE)
-    assert state.cache.length == 7
+    assert state.length == 7
 
 
 @settings(max_examples=15, deadline=None)
