@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from seq2seq.bundle.config import read_config
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.errors import BundleError, RunError, command_line
 from seq2seq.files import replace_text, restored
@@ -18,6 +19,8 @@ PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for 
 GENERAL = "general"  # the one that is taken where none is named
 HUB_NAME = re.compile(r"(hf:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # hf:OWNER/NAME@REVISION
 PARTS = ("config.json", "config.yaml", "bundle")  # one of them is in each bundle and run
+LEARNT = 1.0  # BLEU below which a run has learnt nothing
+FEW = 16  # validation pairs, of which no BLEU says anything
 
 NO_MODEL = """no model found: none was named or chosen, SEQ2SEQ_MODEL is not set, and the model of
 this package is not in {pretrained}. To get one:
@@ -77,12 +80,19 @@ def choose_model(name: str) -> Path:
     """Have `find_model` take this model where none is named; returns its folder.
 
     Raises:
-        BundleError: it is none.
+        BundleError: it is none, was made by a `debug=` run, or has learnt nothing.
         RunError: the choice cannot be written.
     """
     folder = model_folder(name)
-    if not is_exported(folder):
-        bundle_folder(folder)
+    bundle = bundle_folder(folder) if not is_exported(folder) else folder
+    made = read_config(bundle / "config.json").training
+    trainer, bleu = (made.get("config") or {}).get("trainer") or {}, made["scores"].get("BLEU")
+    debugged = trainer.get("val_on_train") or (trainer.get("val_pairs") or FEW) < FEW
+    if debugged or (bleu is not None and bleu < LEARNT):
+        why = "was made by a run for debugging (debug=)" if debugged else "has learnt nothing"
+        raise BundleError(
+            f"{name} {why}, BLEU {bleu}: it can be named (--model {name}), but not chosen"
+        )
     memory = _memory()
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)

@@ -88,6 +88,21 @@ def test_why_a_chosen_model_cannot_be_used_is_told(general, monkeypatch):
         find_model(None)
 
 
+@pytest.mark.parametrize(
+    ("bleu", "trainer", "why"),
+    [
+        (0.4, {}, r"has learnt nothing, BLEU 0\.4"),
+        (30.0, {"val_pairs": 8}, "for debugging"),
+        (100.0, {"val_on_train": True}, "for debugging"),
+    ],
+)
+def test_runs_that_nobody_wants_are_not_chosen(general, bleu, trainer, why):
+    make_run(Path("runs/mine"), bleu, **trainer)
+    with pytest.raises(BundleError, match=f"runs/mine .*{why}.*can be named"):
+        choose_model("runs/mine")
+    assert find_model(None) == (general, "general, shipped with seq2seq")
+
+
 def test_then_the_shipped_one_whatever_was_trained_here(general):
     make_run(Path("runs/mine"), 31.44)
     assert find_model(None) == (general, "general, shipped with seq2seq")
