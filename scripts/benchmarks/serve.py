@@ -19,8 +19,6 @@ from typing import Any
 
 import httpx
 
-SETTINGS: list[dict[str, Any]] = [{}, {"beam": 1}, {"n_best": 3}, {"length_penalty": 0.5}]
-
 
 class Load:
     """Requests to one server, each of one text."""
@@ -29,10 +27,10 @@ class Load:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         self._client = httpx.AsyncClient(base_url=address, timeout=300, limits=limits)
 
-    async def ask(self, text: str, decode: dict[str, Any]) -> tuple[int, float, Any]:
+    async def ask(self, text: str) -> tuple[int, float, Any]:
         """Status, seconds and answer."""
         started = time.perf_counter()
-        body = {"text": text, "source": "en", "decode": decode}
+        body = {"text": text, "source": "en"}
         answer = await self._client.post("/v1/translate", json=body)
         return answer.status_code, time.perf_counter() - started, answer.json()
 
@@ -50,7 +48,7 @@ class Load:
         async def one(number: int) -> None:
             draw = random.Random(number)
             while time.perf_counter() < started + seconds:
-                found.append(await self.ask(draw.choice(texts), {}))
+                found.append(await self.ask(draw.choice(texts)))
 
         await asyncio.gather(*map(one, range(count)))
         took = time.perf_counter() - started
@@ -61,7 +59,7 @@ class Load:
         draw, before, tasks = random.Random(1), await self.figures(), []
         started = time.perf_counter()
         while time.perf_counter() < started + seconds:
-            tasks.append(asyncio.create_task(self.ask(draw.choice(texts), {})))
+            tasks.append(asyncio.create_task(self.ask(draw.choice(texts))))
             await asyncio.sleep(draw.expovariate(rate))
         found = await asyncio.gather(*tasks)
         took = time.perf_counter() - started
@@ -81,27 +79,6 @@ class Load:
             "cpu_ms_per_token": 1000 * cpu / max(1, tokens),
             "memory_mib": after["resident_memory_bytes"] / 2**20,
         }  # fmt: skip
-
-    async def different(self, texts: Sequence[str], count: int, at_once: int, engine: str) -> int:
-        """Of so many answers under load those that differ from the translator's own, alone."""
-        from seq2seq.inference.translator import Translator
-
-        draw, gate = random.Random(2), asyncio.Semaphore(at_once)
-        asked = [(draw.choice(texts), draw.choice(SETTINGS)) for _ in range(count)]
-
-        async def one(text: str, decode: dict[str, Any]) -> str:
-            async with gate:
-                status, _, answer = await self.ask(text, decode)
-                return str(answer["translations"][0]["text"]) if status == 200 else str(status)
-
-        found = await asyncio.gather(*(one(*each) for each in asked))
-        translator = Translator.load(engine=engine)
-        alone: dict[str, str] = {}
-        for text, decode in asked:
-            key = json.dumps([text, decode])
-            if key not in alone:
-                alone[key] = translator.translate([text], **decode)[0].text
-        return sum(one != alone[json.dumps(each)] for one, each in zip(found, asked, strict=True))
 
 
 def batched(texts: Sequence[str], engine: str) -> dict[str, Any]:
@@ -126,9 +103,6 @@ async def measure(options: argparse.Namespace) -> None:
     print(json.dumps(await load.arrivals(many["per_second"] / 2, texts, options.seconds)))
     print(json.dumps(await load.clients(options.clients * 10, texts, options.seconds)), flush=True)
     print(json.dumps(batched(texts[:1000], options.engine)), flush=True)
-    if options.compare:
-        count = await load.different(texts, options.compare, options.clients, options.engine)
-        print(json.dumps({"compared": options.compare, "different": count}))
 
 
 if __name__ == "__main__":
@@ -137,6 +111,5 @@ if __name__ == "__main__":
     parser.add_argument("--texts", required=True, help="a sentence in each line")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--compare", type=int, default=0, help="answers that are compared")
     parser.add_argument("--engine", default="auto", help="of the server")
     asyncio.run(measure(parser.parse_args()))

@@ -3,9 +3,9 @@
 python scripts/benchmarks/text_steps.py FILE.parquet... [--model DIR] [--lines N] [--made N]
     [--terms N] [--engine ctranslate2]
 
-Files have columns `en` and `fr`. Printed are, for each file and step, BLEU without it, the lines
-that it changes and their chrF, and the seconds of those that it may change; then, for lines that
-are made of the files' own, what survives with all steps and without the one that is for it.
+Files have columns `en` and `fr`. Printed are, for each file and step, BLEU without it, and the
+lines that it changes with their chrF; then, for lines made of these, what survives with all steps
+and without the one that is for it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,17 @@ from __future__ import annotations
 import argparse
 import random
 import re
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
 from seq2seq.data.word_links import WordLinks
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.text import NAMES
-from seq2seq.inference.text.language import foreign
 from seq2seq.inference.text.placeholders import find_items, lost
 from seq2seq.inference.text.tags import find_markup
-from seq2seq.inference.text.typography import plain
-from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 
 EMOJI = ["👍", "🎉🎉", "❤️", "👩‍🚀", "→", "★"]
@@ -56,65 +52,30 @@ def read(path: Path, limit: int | None) -> list[Pair]:
     return [Pair(*row) for row in zip(columns["en"], columns["fr"], strict=True)][:limit]
 
 
-def translated(
-    translator: Translator, texts: Sequence[str], **options: Any
-) -> tuple[list[str], float]:
-    """Translations, and the seconds that they took."""
-    started = time.perf_counter()
-    found = [one.text for one in translator.translate(texts, **options)]
-    return found, time.perf_counter() - started
+def translated(translator: Translator, texts: Sequence[str], without: Sequence[str]) -> list[str]:
+    return [one.text for one in translator.translate(texts, without=without)]
 
 
 def score(kind: str, outputs: Sequence[str], references: Sequence[str]) -> float:
     return corpus_scores(outputs, references, [kind])[0].value if outputs else 0.0
 
 
-def touched(step: str, text: str, found: Translation) -> bool:
-    """Whether a line might be another without a step."""
-    marked = {
-        "language": foreign(text) != "",
-        "segmentation": len(found.parts) > 1,
-        "casing": re.search("[A-Z]{2}", text) is not None,
-        "typography": plain(text) != text,
-        "markup": bool(find_markup(text)) or "&" in text,
-        "quotation": '"' in plain(text),
-        "placeholders": bool(find_items(text)),
-        "terminology": False,
-        "degeneration": bool(found.notes),
-        "fallback": bool(found.notes or find_items(text)),
-    }
-    return marked[step]
-
-
 def compare_steps(translator: Translator, name: str, pairs: Sequence[Pair]) -> None:
     """Print a row for each step: the whole pipeline beside the one without it."""
     texts, references = [pair.en for pair in pairs], [pair.fr for pair in pairs]
-    translator.translate(texts[:64])  # the first call is slower
-    started = time.perf_counter()
-    found = translator.translate(texts)
-    seconds = time.perf_counter() - started
-    full = [one.text for one in found]
-    bleu = score("BLEU", full, references)
-    print(f"\n{name}, {len(pairs)} lines: BLEU {bleu:.2f}, {seconds:.1f} s")
-    print("| without | BLEU | lines it may change | changes | chrF with | without | seconds with "
-          "| without |")  # fmt: skip
-    print("| --- |" + " ---: |" * 7)
+    full = translated(translator, texts, ())
+    print(f"\n{name}, {len(pairs)} lines: BLEU {score('BLEU', full, references):.2f}")
+    print("| without | BLEU | lines that it changes | chrF with | without |")
+    print("| --- |" + " ---: |" * 4)
     for step in NAMES:
-        rows = [i for i, one in enumerate(found) if touched(step, texts[i], one)]
-        some = [texts[i] for i in rows]
-        _, with_it = translated(translator, some)
-        outputs, without = translated(translator, some, without=[step])
-        off = list(full)
-        for i, output in zip(rows, outputs, strict=True):
-            off[i] = output
-        rows = [i for i in rows if full[i] != off[i]]
-        chrf = [
-            score("chrF2", [every[i] for i in rows], [references[i] for i in rows])
-            for every in (full, off)
-        ]
-        print(f"| {step} | {score('BLEU', off, references):.2f} | {len(some)} | {len(rows)} | "
-              f"{chrf[0]:.1f} | {chrf[1]:.1f} | {with_it:.1f} | {without:.1f} |",
-              flush=True)  # fmt: skip
+        off = translated(translator, texts, [step])
+        changed = [i for i in range(len(texts)) if full[i] != off[i]]
+        with_it, without = (
+            score("chrF2", [outputs[i] for i in changed], [references[i] for i in changed])
+            for outputs in (full, off)
+        )
+        print(f"| {step} | {score('BLEU', off, references):.2f} | {len(changed)} | {with_it:.1f} | "
+              f"{without:.1f} |", flush=True)  # fmt: skip
 
 
 def made_lines(pairs: Sequence[Pair], count: int) -> dict[str, tuple[str, list[Made]]]:
@@ -178,7 +139,7 @@ def compare_made(translator: Translator, pairs: Sequence[Pair], count: int) -> N
     for kind, (step, lines) in made_lines(pairs, count).items():
         cells = []
         for out in ((), (step,)):
-            outputs, _ = translated(translator, [line.text for line in lines], without=out)
+            outputs = translated(translator, [line.text for line in lines], out)
             kept = sum(line.kept(one) for line, one in zip(lines, outputs, strict=True))
             bare = [_without_markup(one) for one in outputs]
             cells.append((kept, score("chrF2", bare, [line.fr for line in lines])))

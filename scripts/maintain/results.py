@@ -54,19 +54,18 @@ def read_published(results: Path) -> list[Published]:
     return [Published(**line) for line in yaml.safe_load(text)]
 
 
-def keep(run: Path, folder: Path, *, replace: bool = False) -> None:
-    """Copy the small files of a run to a folder that is new, or of this very run.
+def keep(run: Path, folder: Path) -> None:
+    """Copy the small files of a run to a folder, in the place of those of an earlier run.
 
     Where the run, its corpus and the like lie on this machine is nobody's business: of absolute
     paths only the last part is kept, as in `PATH/corpus`.
 
     Args:
         run: its folder.
-        folder: for what is kept.
-        replace: another run that is kept there makes room; what is written by hand stays.
+        folder: for what is kept; what is written by hand there stays.
 
     Raises:
-        RunError: it is no run, or was not evaluated; the folder holds another run.
+        RunError: it is no run, or was not evaluated.
     """
     found = read_run(run, run.name)
     if not found.evaluations:
@@ -79,9 +78,6 @@ def keep(run: Path, folder: Path, *, replace: bool = False) -> None:
         text = file.read_text(encoding="utf-8")
         hides = file.suffix in (".json", ".yaml")
         texts[file.relative_to(run)] = without_places(text, run, folder.name) if hides else text
-    for own_file in map(Path, ("config.yaml", "origin.json")):
-        if folder.exists() and not (replace or _holds(folder / own_file, texts.get(own_file))):
-            raise RunError(f"{folder} holds another run: give another name, or remove it")
     for file in chain.from_iterable(map(folder.glob, KEPT)):  # those of an earlier keeping
         file.unlink()
     for name, text in texts.items():
@@ -96,11 +92,6 @@ def without_places(text: str, run: Path, name: str) -> str:
     """
     text = re.sub(rf"{re.escape(str(run.resolve()))}(?![\w.-])", f"runs/{name}", text)
     return re.sub(r"(?<![\w./:<])/(?:[\w.@+-]+/)+([\w.@+-]+)", r"PATH/\1", text)
-
-
-def _holds(file: Path, text: str | None) -> bool:
-    """Whether a file has this text, or both are missing."""
-    return (file.read_text(encoding="utf-8") if file.is_file() else None) == text
 
 
 def kept_runs(results: Path) -> list[Run]:
@@ -172,15 +163,9 @@ def write_table(root: Path) -> str:
 
 
 def with_table(page: str, table: str) -> str:
-    """A page whose part between the marks is this table.
-
-    Raises:
-        RunError: it has no marks.
-    """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise RunError(f"the page has no place for results: write {BEGIN} and {END} into it")
+    """A page whose part between the marks is this table."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 

@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
@@ -48,7 +47,7 @@ ROUNDED = (
 
 
 def ship(run: Path, folder: Path, results: Path) -> int:
-    """Make the bundle of a run the shipped one; returns its size in bytes.
+    """Make the bundle of a run the shipped one; returns the bytes of its weights.
 
     The small files of the run are kept in `results`, where `notes.md` is the part of the card that
     is written by hand. Where things lie on this machine is told by neither.
@@ -69,15 +68,15 @@ def ship(run: Path, folder: Path, results: Path) -> int:
     training = json.dumps(bundle.training, ensure_ascii=False)
     bundle = replace(bundle, training=json.loads(without_places(training, run, results.name)))
     card = shipped_card(found, bundle, notes)
-    size = _size(bundle, card)
+    size = WEIGHTS.itemsize * sum(weight.numel() for weight in bundle.model.parameters())
     if size > LIMIT:
         raise RunError(
-            f"the bundle of {run} has {size / 2**20:.1f} MiB in 16 bits, and at most "
+            f"the weights of {run} have {size / 2**20:.1f} MiB in 16 bits, and at most "
             f"{LIMIT / 2**20:g} MiB are shipped, since git keeps them for ever: train a smaller "
             "model (model.d_model=, model.encoder_layers=, tokenizer.vocab_size=)"
         )
     bundle.save(folder, dtype=WEIGHTS, card=card)
-    keep(run, results, replace=True)
+    keep(run, results)
     return size
 
 
@@ -97,14 +96,6 @@ def _require_scored(run: Run) -> None:
                 f"{place} has scores of other weights than those of the bundle: evaluate again "
                 f"({evaluate}), and remove that folder"
             )
-
-
-def _size(bundle: Bundle, card: str) -> int:
-    """Bytes of the shipped bundle, found by writing it elsewhere."""
-    with TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "bundle"
-        bundle.save(folder, dtype=WEIGHTS, card=card)
-        return sum(file.stat().st_size for file in folder.iterdir())
 
 
 def read_notes(path: Path) -> str:

@@ -82,36 +82,30 @@ def choose(snapshots: Sequence[Snapshot], count: int, by: str) -> list[Snapshot]
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of each tensor over safetensors files, summed in 64 bits, one tensor at a time.
+    """The mean of each tensor over safetensors files, summed in 64 bits, one file at a time.
 
     Means of 16-bit weights are 32-bit: they fall between the values of 16 bits.
 
     Raises:
         BundleError: a file is damaged, or holds other tensors than the first.
     """
-    files: list[Any] = []
+    sums: dict[str, Tensor] = {}
     for path in paths:
         with reading(path):
-            files.append(safe_open(path, "pt"))
-        if sorted(files[-1].keys()) != sorted(files[0].keys()):
+            weights = safetensors.torch.load_file(path)
+        if sums and weights.keys() != sums.keys():
             raise BundleError(f"{path} and {paths[0]} hold weights of different models")
-    found = {}
-    for name in list(files[0].keys()):
-        tensors = []
-        for path, file in zip(paths, files, strict=True):
-            with reading(path):
-                tensors.append(file.get_tensor(name))
-        total = sum(tensor.double() for tensor in tensors)
-        found[name] = (total / len(files)).to(torch.promote_types(tensors[0].dtype, torch.float32))
-    return found
+        for name, weight in weights.items():
+            sums[name] = sums.get(name, 0) + weight.double()
+    kinds = {name: torch.promote_types(w.dtype, torch.float32) for name, w in weights.items()}
+    return {name: (total / len(paths)).to(kinds[name]) for name, total in sums.items()}
 
 
 @torch.no_grad()
 def fill(model: TranslationModel, weights: dict[str, Tensor]) -> None:
-    """Give a model these weights, in place; tied ones stand there once."""
-    own = model.state_dict()
-    for name, value in weights.items():
-        own[name].copy_(value)
+    """Give a model these weights, in place."""
+    for name, weight in model.named_parameters():
+        weight.copy_(weights[name])
 
 
 def require_same_model(folders: list[Path]) -> None:

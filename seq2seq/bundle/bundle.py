@@ -71,12 +71,9 @@ class Bundle(Trained):
             card: the README.md; None = `model_card`. Checksums of the files stand below it.
 
         Raises:
-            RunError: the disk is full, or the folder cannot be written; a weight is too large
-                for the type.
+            RunError: the disk is full, or the folder cannot be written.
         """
-        weights = unique_weights(self.model)
-        if dtype is not None:
-            weights = {name: _rounded(name, value, dtype) for name, value in weights.items()}
+        weights = {name: w.to(dtype or w.dtype) for name, w in unique_weights(self.model).items()}
         try:
             with atomic_folder(folder) as partial:
                 self._write(partial, weights, model_card(self) if card is None else card)
@@ -109,22 +106,8 @@ class Bundle(Trained):
 
 
 def unique_weights(model: TranslationModel) -> dict[str, torch.Tensor]:
-    """The weights by name, tied ones once, under their first name: the same file each time."""
-    weights: dict[int, tuple[str, torch.Tensor]] = {}
-    for name, value in model.state_dict().items():
-        weights.setdefault(value.data_ptr(), (name, value.contiguous()))
-    return dict(weights.values())
-
-
-def _rounded(name: str, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A weight in another type; RunError if it is too large for it."""
-    rounded = value.to(dtype)
-    if rounded.isinf().any() and not value.isinf().any():
-        raise RunError(
-            f"the weight {name} has values up to {value.abs().max():.3g}, which {dtype} cannot "
-            "hold: save it as torch.bfloat16 or in 32 bits"
-        )
-    return rounded
+    """The weights by name; tied ones once, under their first name."""
+    return {name: weight.detach().contiguous() for name, weight in model.named_parameters()}
 
 
 def load_bundle(folder: str | Path, device: torch.device | str = "cpu") -> Bundle:
@@ -188,50 +171,46 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
 
 
+@torch.no_grad()
 def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
     """The model of a config with the weights of a file.
 
     Its sizes are compared with those of the file before any memory is taken.
     """
-    try:
-        with reading(path), safe_open(path, "pt") as file:
-            names = list(file.keys())
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-            for name in ("encoder_layers", "decoder_layers"):  # a million of them take hours
-                if (layers := getattr(config.model, name, 0)) > len(shapes):
-                    raise ValueError(f"{name}={layers}, and the file has {len(shapes)} tensors")
-            with torch.device("meta"), Uninitialised():
-                _require_same_tensors(build_model(config.model, *config.vocab_sizes), shapes)
-            with Uninitialised():
-                model = build_model(config.model, *config.vocab_sizes)
-            own = model.state_dict()
-            for name in shapes:
-                value = file.get_tensor(name)
-                if not value.isfinite().all():
-                    raise DamagedBundle(
-                        f"the weights {path} have values that are no finite numbers (in {name}): "
-                        "the model was saved after its training had failed, or the file is "
-                        "damaged; take another bundle"
-                    )
-                own[name].copy_(value)
-    except ValueError as error:
-        raise DamagedBundle(
-            f"the weights {path} do not fit the sizes in config.json: {error}. Use the "
-            "config.json that was saved with them"
-        ) from error
+    with reading(path), safe_open(path, "pt") as file:
+        names: list[str] = list(file.keys())
+        _require_same_shapes(config, {n: tuple(file.get_slice(n).get_shape()) for n in names})
+        with Uninitialised():
+            model = build_model(config.model, *config.vocab_sizes)
+        for name, weight in model.named_parameters():
+            value = file.get_tensor(name)
+            if not value.isfinite().all():
+                raise DamagedBundle(
+                    f"the weights {path} have values that are no finite numbers (in {name}): the "
+                    "model was saved after its training had failed, or the file is damaged; take "
+                    "another bundle"
+                )
+            weight.copy_(value)
     return model
 
 
-def _require_same_tensors(model: TranslationModel, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError unless a file has the tensors of a model; of tied ones it has one."""
-    own = model.state_dict(keep_vars=True)
-    there = {id(own[name]) for name in shapes if name in own}
-    faults = [
-        *(f"unexpected {name}" for name in shapes if name not in own),
-        *(f"missing {name}" for name, value in own.items() if id(value) not in there),
-        *(f"{name} is {shapes[name]} there and {tuple(value.shape)} by its sizes"
-          for name, value in own.items() if shapes.get(name, value.shape) != tuple(value.shape)),
-    ]  # fmt: skip
+def _require_same_shapes(config: BundleConfig, found: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise DamagedBundle unless the tensors of a file are those of the model of a config."""
+    layers = max(getattr(config.model, f"{side}_layers", 0) for side in ("encoder", "decoder"))
+    if layers > len(found):  # to describe a million of them takes hours
+        faults = [f"{layers} layers, and the file has {len(found)} tensors"]
+    else:
+        with torch.device("meta"), Uninitialised():
+            model = build_model(config.model, *config.vocab_sizes)
+        expected = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
+        faults = [
+            f"{name} is {found.get(name, 'missing')} in the file, and "
+            f"{expected.get(name, 'missing')} by these sizes"
+            for name in (*expected, *found)
+            if found.get(name) != expected.get(name)
+        ]
     if faults:
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise ValueError(faults[0] + more)
+        raise DamagedBundle(
+            f"the weights do not fit the sizes in config.json: {faults[0]}. Use the config.json "
+            "that was saved with them"
+        )

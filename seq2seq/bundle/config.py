@@ -96,6 +96,9 @@ def read_config(path: Path) -> BundleConfig:
     """
     config = migrated(_of_our_format(path))
     try:
+        training = dict(config["training"])
+        if isinstance(settings := training.get("config"), dict):
+            training["config"] = migrated(settings)
         sizes = dict(config["model"])
         sizes.pop("word_dropout", None)  # of training alone, and gone
         # Bundles of before there was a choice do not name it.
@@ -109,7 +112,7 @@ def read_config(path: Path) -> BundleConfig:
             model=schema(**_typed(schema, "model", sizes)),
             vocab_sizes=(int(source), int(target)),
             decode=_decode(path, dict(config["decode"])),
-            training=_training(dict(config["training"])),
+            training=training,
             # Bundles of before there was a choice read texts as they are.
             normalise=CleaningConfig(normalise=list(config.get("normalise", []))).normalise,
             # Before one was chosen on validation data, there was the default.
@@ -143,12 +146,6 @@ def _decode(path: Path, stored: dict[str, Any]) -> DecodeConfig:
         said = ", ".join(f"decode.{name}={value}" for name, value in gone.items())
         log.warning("%s asks for %s, which is gone: a plain beam searches instead", path, said)
     return DecodeConfig(**_typed(DecodeConfig, "decode", kept))
-
-
-def _training(stored: dict[str, Any]) -> dict[str, Any]:
-    """How a bundle was trained, its settings by the names of today."""
-    settings = stored.get("config")
-    return stored | {"config": migrated(settings)} if isinstance(settings, dict) else stored
 
 
 def _of_our_format(path: Path) -> dict[str, Any]:

@@ -89,10 +89,7 @@ def exported(path: Path) -> Path:
 
         try:
             export(folder, output)
-        except RunError as error:
+        except RunError:
             if not is_exported(output):  # else somebody was faster
-                raise RunError(
-                    f"{error}; or name another cache with SEQ2SEQ_CACHE, or give a model that "
-                    f"{command_line('export', 'ctranslate2')} wrote elsewhere"
-                ) from error
+                raise
     return output

@@ -149,12 +149,11 @@ def model_folder(name: str | Path) -> Path:
         from seq2seq.bundle.hub import hub_bundle  # loads torch
 
         return hub_bundle(*named)
-    known = ", ".join(sorted(file.parent.name for file in PRETRAINED.glob("*/config.json")))
-    absent = "" if known or str(name) != GENERAL else f"; the shipped model is not in {PRETRAINED}"
+    shipped_names = sorted(file.parent.name for file in PRETRAINED.glob("*/config.json"))
     raise BundleError(
-        f"no model folder {name}: give the folder of a run (runs/...) or of a bundle, or a model "
-        "of the Hugging Face hub (hf:OWNER/NAME)"
-        + (f", or the name of a shipped model ({known})" if known else absent)
+        f"no model folder {name}: give the folder of a run (runs/...) or of a bundle, a model of "
+        f"the Hugging Face hub (hf:OWNER/NAME), or a shipped model (in {PRETRAINED}: "
+        f"{', '.join(shipped_names) or 'none'})"
     )
 
 

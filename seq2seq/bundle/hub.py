@@ -6,20 +6,14 @@ A model of the hub is downloaded once, made into a bundle, and kept.
 from __future__ import annotations
 
 import logging
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 from huggingface_hub import EvalResult
-from huggingface_hub.errors import (  # type: ignore[attr-defined]  # of HTTPError
-    GatedRepoError,
-    HFValidationError,
-    HTTPError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub.errors import HFValidationError, HTTPError  # type: ignore[attr-defined]
 
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.bundle.card import model_card
@@ -43,7 +37,8 @@ THERE = """\
     model = AutoModelForSeq2SeqLM.from_pretrained(THIS_FOLDER)
     inputs = tokenizer(["hello world"], return_tensors="pt", padding=True)
     print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))"""
-PATIENCE = 10.0  # seconds that the hub has to say what a model consists of
+TIMEOUT = 10.0  # seconds that the hub has to answer
+ERRORS = (OSError, HTTPError, HFValidationError)  # of the network, the hub, the disk; a wrong name
 
 
 def hub_bundle(name: str, revision: str | None = None) -> Path:
@@ -101,55 +96,40 @@ def _kept(name: str, revision: str | None) -> Path:
 
 
 def _download(name: str, revision: str | None) -> Path:
-    """The folder of all files of a model, in the cache of the hub's library."""
-    said = f"{name}@{revision}" if revision else name
+    """The folder of a model's files in the cache of the hub's library; offline, an earlier copy."""
+    said, unreachable = f"{name}@{revision}" if revision else name, ""
+    try:  # `snapshot_download` asks the same, but may wait for ever
+        huggingface_hub.HfApi().model_info(name, revision=revision, timeout=TIMEOUT)
+    except ERRORS as error:
+        unreachable = _reason(error)
     try:
-        about = huggingface_hub.HfApi().model_info(name, revision=revision, timeout=PATIENCE)
-        there = {file.rfilename for file in about.siblings or ()}
-        weights = next((file for file in WEIGHTS if file in there), None)
-        if weights is None:
-            raise BundleError(
-                f"{said} holds none of {' and '.join(WEIGHTS)}: choose a model of PyTorch, such as "
-                "Helsinki-NLP/opus-mt-en-fr"
+        for weights in WEIGHTS:
+            found = huggingface_hub.snapshot_download(
+                name,
+                revision=revision,
+                allow_patterns=[*FILES, weights],
+                local_files_only=bool(unreachable),
             )
-        wanted = [*FILES, weights]
-        found = huggingface_hub.snapshot_download(name, revision=revision, allow_patterns=wanted)
-    except GatedRepoError as error:
+            if (Path(found) / weights).is_file():
+                if unreachable:
+                    log.warning("taking the copy of %s that is here: %s", said, unreachable)
+                return Path(found)
+    except ERRORS as error:
         raise BundleError(
-            f"{said} is gated: accept its terms at https://huggingface.co/{name} and log in "
-            "(hf auth login, or the variable HF_TOKEN)"
+            f"the model {said} cannot be downloaded: {unreachable or _reason(error)}. Correct its "
+            "name (OWNER/NAME or OWNER/NAME@REVISION), log in if it is not public (hf auth login, "
+            "or the variable HF_TOKEN), or copy its files by hand and name their folder: "
+            "seq2seq import FOLDER"
         ) from error
-    except RevisionNotFoundError as error:
-        said = f"{name} has no revision {revision}: leave it out, or correct it"
-        raise BundleError(said) from error
-    except (RepositoryNotFoundError, HFValidationError) as error:
-        raise BundleError(
-            f"{said} is no model of the Hugging Face hub, or a private one, and no folder here: "
-            "correct it (OWNER/NAME), or log in (hf auth login, or the variable HF_TOKEN)"
-        ) from error
-    except (OSError, HTTPError) as error:  # of the network, or of the disk
-        return _copy(said, name, revision, error)
-    return Path(found)
+    raise BundleError(
+        f"{said} holds none of {' and '.join(WEIGHTS)}: choose a model of PyTorch, such as "
+        "Helsinki-NLP/opus-mt-en-fr"
+    )
 
 
-def _copy(said: str, name: str, revision: str | None, reason: Exception) -> Path:
-    """What was downloaded before, since the hub cannot be used."""
-    offline = isinstance(reason, OfflineModeIsEnabled)
-    why = "HF_HUB_OFFLINE is set" if offline else f"{type(reason).__name__}: {reason}"
-    try:
-        found = Path(
-            huggingface_hub.snapshot_download(name, revision=revision, local_files_only=True)
-        )
-        if not any((found / weights).is_file() for weights in WEIGHTS):
-            raise FileNotFoundError("the download broke off")
-    except (OSError, HTTPError) as error:
-        raise BundleError(
-            f"the hub cannot be used ({why.splitlines()[0]}), and {said} was not downloaded as a "
-            "whole before, which would be used: connect this machine and try again, or copy the "
-            "model's files by hand and name their folder: seq2seq import FOLDER"
-        ) from error
-    log.warning("The hub cannot be used (%s): taking the copy that was downloaded before", why)
-    return found
+def _reason(error: Exception) -> str:
+    """What a library says, in one line."""
+    return textwrap.shorten(f"{type(error).__name__}: {error}", 300).rstrip(".")
 
 
 def export_huggingface(
@@ -214,9 +194,7 @@ def eval_results(
     ]
 
 
-def hub_card(
-    bundle: Bundle, license: str | None = None, results: Sequence[EvalResult] = ()
-) -> str:
+def hub_card(bundle: Bundle, license: str | None = None, results: Sequence[EvalResult] = ()) -> str:
     """The card of a bundle with what the hub reads: languages, licence, scores.
 
     Args:
@@ -254,10 +232,9 @@ def push(folder: Path, name: str, private: bool = True) -> str:
     try:
         api.create_repo(name, private=private, exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=folder, commit_message="Model of seq2seq")
-    except (OSError, HTTPError, HFValidationError) as error:
-        why = str(error).splitlines()[0].rstrip(".")
+    except ERRORS as error:
         raise UserError(
-            f"{name} was not sent: {why}. Log in with a token that may "
+            f"{name} was not sent: {_reason(error)}. Log in with a token that may "
             "write (hf auth login, or the variable HF_TOKEN), and see that OWNER is yours"
         ) from error
     return f"https://huggingface.co/{name}"

@@ -20,7 +20,7 @@ from torch import Tensor
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.constraints import Constraint, apply_constraints
-from seq2seq.decoding.history import History, assembled, places
+from seq2seq.decoding.history import History, collect_hypotheses, indices_of
 from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
 from seq2seq.decoding.step import Searchable, State
 
@@ -52,14 +52,14 @@ def beam_search(
         results_BN, done_B = rule.judge(ended_BN, best_B, history.length)
 
         if results_BN.any():
-            finished.append(end_candidates.extend(before).at(places(results_BN, device)))
+            finished.append(end_candidates.extend(before).select(indices_of(results_BN, device)))
         if done_B.any():  # the first hypothesis, too, in case none ended
-            finished.append(history.at(history.width * places(done_B, device)))
+            finished.append(history.select(history.width * indices_of(done_B, device)))
             if done_B.all():
-                return [_best_first(own) for own in assembled(finished, len(limits), config)]
+                return [*map(_best_first, collect_hypotheses(finished, len(limits), config))]
             rule.keep(~done_B)
             kept_B, kept_R = history.rows_of(~done_B)
-            history, totals_BM, rows_R = history.at(kept_R), totals_BM[kept_B], rows_R[kept_R]
+            history, totals_BM, rows_R = history.select(kept_R), totals_BM[kept_B], rows_R[kept_R]
             state.keep(kept_B, rows_R)
         elif rows_changed:
             state.reorder(rows_R)
@@ -81,12 +81,12 @@ class _Extensions(NamedTuple):
     log_probs: Tensor
     totals: Tensor
 
-    def at(self, places_BN: Tensor) -> _Extensions:
-        return _Extensions(*(column.gather(1, places_BN) for column in self))
+    def select(self, indices_BN: Tensor) -> _Extensions:
+        return _Extensions(*(column.gather(1, indices_BN) for column in self))
 
     def extend(self, history: History) -> History:
         """The hypotheses with their new tokens, one a row."""
-        parents = history.at(self.rows.flatten(), self.rows.size(1))
+        parents = history.select(self.rows.flatten(), self.rows.size(1))
         return parents.append(self.tokens.flatten(), self.log_probs.flatten())
 
 
@@ -113,14 +113,14 @@ def _step(
     # (B, C) -> (B, 2N). Ties go to the first beam and token, as they stand, lest they depend on
     # the batch.
     order_BC = (-extensions.totals).argsort(dim=1, stable=True)
-    best = extensions.at(order_BC[:, : 2 * config.beam])
+    best = extensions.select(order_BC[:, : 2 * config.beam])
     end_candidates = _Extensions(*(column[:, : config.beam] for column in best))
 
     # Without the end marks, of which each beam has one at most: (B, 2N) -> (B, N), or fewer if the
     # vocabulary is so small.
     ends_last = (best.tokens == EOS).int().argsort(dim=1, stable=True)
     number = min(config.beam, max(1, best.tokens.size(1) - history.width))
-    return best.at(ends_last[:, :number]), end_candidates
+    return best.select(ends_last[:, :number]), end_candidates
 
 
 def largest(x_RV: Tensor, count: int) -> Tensor:

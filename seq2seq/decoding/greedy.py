@@ -14,7 +14,7 @@ from torch import Tensor
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.constraints import Constraint, apply_constraints
-from seq2seq.decoding.history import History, assembled
+from seq2seq.decoding.history import History, collect_hypotheses
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.step import Searchable, State
 
@@ -60,7 +60,7 @@ def extend(
         log_probs_RV = model.step(last_R, state)
         if not history.length and count > 1:  # until now there was one empty output for each
             rows_R = history.sentence_R.repeat_interleave(count)
-            history, log_probs_RV = history.at(rows_R, count), log_probs_RV[rows_R]
+            history, log_probs_RV = history.select(rows_R, count), log_probs_RV[rows_R]
             state.reorder(rows_R)
         last_R = choose(apply_constraints(log_probs_RV, constraints, history), history)
         chosen_R = log_probs_RV.gather(1, last_R[:, None])[:, 0].double()
@@ -72,9 +72,9 @@ def extend(
 
         if going_B.all():
             continue
-        finished.append(history.at(history.rows_of(~going_B)[1]))
+        finished.append(history.select(history.rows_of(~going_B)[1]))
         if not going_B.any():
-            return assembled(finished, len(limits), config)
+            return collect_hypotheses(finished, len(limits), config)
         kept_B, kept_R = history.rows_of(going_B)
-        history, open_R, last_R = history.at(kept_R), open_R[kept_R], last_R[kept_R]
+        history, open_R, last_R = history.select(kept_R), open_R[kept_R], last_R[kept_R]
         state.keep(kept_B, kept_R)

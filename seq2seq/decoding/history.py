@@ -47,7 +47,7 @@ class History(NamedTuple):
         log_probs_RL = torch.cat([self.log_probs_RL, log_probs_R[:, None]], dim=1)
         return self._replace(tokens_RL=tokens_RL, log_probs_RL=log_probs_RL)
 
-    def at(self, rows_R: Tensor, width: int | None = None) -> History:
+    def select(self, rows_R: Tensor, width: int | None = None) -> History:
         """Copies of some rows."""
         parts = (self.tokens_RL, self.log_probs_RL, self.sentence_R)
         tokens_RL, log_probs_RL, sentence_R = (part.index_select(0, rows_R) for part in parts)
@@ -56,15 +56,15 @@ class History(NamedTuple):
     def rows_of(self, which_B: np.ndarray) -> tuple[Tensor, Tensor]:
         """Places of these sentences among those that are left, and of their hypotheses."""
         device = self.tokens_RL.device
-        return places(which_B, device), places(which_B.repeat(self.width), device)
+        return indices_of(which_B, device), indices_of(which_B.repeat(self.width), device)
 
 
-def places(which: np.ndarray, device: torch.device) -> Tensor:
-    """Where an array is true: indices into its flattened form, on a device."""
+def indices_of(which: np.ndarray, device: torch.device) -> Tensor:
+    """Indices of what is true in an array, as if it were flat, on a device."""
     return torch.from_numpy(np.flatnonzero(which)).to(device, non_blocking=True)
 
 
-def assembled(
+def collect_hypotheses(
     parts: Sequence[History], sentences: int, config: DecodeConfig
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, in the order of the parts, which are all read from here."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from seq2seq.config import DecodeConfig
-from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.errors import RequestError
 
 IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
@@ -78,12 +77,6 @@ def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
 def _contradiction(request: Request) -> str | None:
     """Why no output can be as it is asked for; None if one can."""
     prefix, banned = tuple(request.prefix), [*map(tuple, request.banned)]
-    for name, tokens in (("its prefix", prefix), *(("a banned sequence", out) for out in banned)):
-        if not {PAD, BOS, EOS}.isdisjoint(tokens):  # no constraint can put one into an output
-            return (
-                f"{name} holds a mark (padding, start or end): {list(tokens)}. Give tokens of "
-                "text alone"
-            )
     if () in banned:
         return "a banned sequence is empty, and so every output would hold it"
     for out in banned:

@@ -51,14 +51,14 @@ def sample_search(
         uniforms_R2 = on_device_BnL2[history.sentence_R, number_R, history.length]
         # So no temperature overflows.
         below_RV = adjusted_RV - adjusted_RV.amax(dim=1, keepdim=True)
-        probs_RV = truncated(torch.softmax(below_RV / config.temperature, dim=1), config)
-        return drawn(probs_RV, uniforms_R2.to(probs_RV))
+        probs_RV = truncate(torch.softmax(below_RV / config.temperature, dim=1), config)
+        return draw_tokens(probs_RV, uniforms_R2.to(probs_RV))
 
     found = extend(model, source_BS, limits, config, constraints, choose, count)
     return [sorted(samples, key=lambda sample: -sample.score) for samples in found]
 
 
-def truncated(probs_RV: Tensor, config: DecodeConfig) -> Tensor:
+def truncate(probs_RV: Tensor, config: DecodeConfig) -> Tensor:
     """Probabilities (R, V) without the tokens that are not to be drawn; rows sum to at most 1.
 
     One after another: those below `min_p` times the largest (Nguyen et al. 2024), those behind
@@ -95,7 +95,7 @@ def _least_of_nucleus(probs_RV: Tensor, top_p: float, count: int = 64) -> Tensor
     return least_R1
 
 
-def drawn(probs_RV: Tensor, uniforms_R2: Tensor) -> Tensor:
+def draw_tokens(probs_RV: Tensor, uniforms_R2: Tensor) -> Tensor:
     """The token of each row that two numbers from [0, 1) choose: a block of ids, then one of it.
 
     With a single sum over all tokens, the rounding of the likely ones, which differs between

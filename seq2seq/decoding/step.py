@@ -59,8 +59,6 @@ class Ensemble:
     """
 
     def __init__(self, members: Sequence[Searchable[Any]]):
-        if not members:
-            raise ValueError("an ensemble needs at least one model")
         self.members = members
 
     def start(self, source_BS: Tensor) -> EnsembleState:

@@ -107,12 +107,12 @@ def read_huggingface(folder: Path, name: str = "") -> HubModel:
     theirs = read_theirs(folder / "config.json")
     words = read_vocabulary(folder, theirs)
     config = _model_config(folder, theirs, name or folder.name, words.starts)
-    weights = read_weights(folder, config, words.rows)
+    with Uninitialised():
+        model = Transformer(config, *words.vocabularies.sizes)
+    weights = read_weights(folder, config, model.state_dict(), words.rows)
     if words.starts:
         weights["output.bias"][BOS] = NEVER
     try:
-        with Uninitialised():
-            model = Transformer(config, *words.vocabularies.sizes)
         model.load_state_dict(weights)
     except RuntimeError as error:
         raise BundleError(f"the weights in {folder} do not fit its config.json: {error}") from error

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 import torch
+from tokenizers import decoders, normalizers, processors
 from torch import Tensor
 
 from seq2seq.data.sentencepiece import UNKNOWN, SentencePieceTokenizer
@@ -130,9 +132,7 @@ def write_vocabulary(
     else:
         assert isinstance(target, SentencePieceTokenizer)
         separate = source.names() != target.names()
-        for side, own, order in zip(
-            ("source", "target"), (source, target), orders, strict=True
-        ):
+        for side, own, order in zip(("source", "target"), (source, target), orders, strict=True):
             (folder / f"{side}.spm").write_bytes(own.model)
             if side == "source" or separate:
                 name = "vocab.json" if side == "source" else "target_vocab.json"
@@ -148,30 +148,14 @@ def _with_marks(tokenizer: Tokenizer) -> str:
 
     Decoding takes the space away again.
     """
-    content = json.loads(tokenizer.to_json())
-    end = {"SpecialToken": {"id": SPECIAL_TOKENS[EOS], "type_id": 0}}
-    text = {"Sequence": {"id": "A", "type_id": 0}}
-    mark = {"id": SPECIAL_TOKENS[EOS], "ids": [EOS], "tokens": [SPECIAL_TOKENS[EOS]]}
-    content["normalizer"] = {"type": "Prepend", "prepend": " "}
-    content["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": [text, end],
-        "pair": [text, {"Sequence": {"id": "B", "type_id": 0}}, end],
-        "special_tokens": {SPECIAL_TOKENS[EOS]: mark},
-    }
-    content["decoder"] = {
-        "type": "Sequence",
-        "decoders": [
-            {
-                "type": "ByteLevel",
-                "add_prefix_space": True,
-                "trim_offsets": True,
-                "use_regex": True,
-            },
-            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
-        ],
-    }
-    return json.dumps(content, ensure_ascii=False)
+    theirs = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    end = SPECIAL_TOKENS[EOS]
+    theirs.normalizer = normalizers.Prepend(" ")
+    theirs.post_processor = processors.TemplateProcessing(
+        single=f"$A {end}", pair=f"$A $B {end}", special_tokens=[(end, EOS)]
+    )
+    theirs.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    return str(theirs.to_str())
 
 
 # JSON

@@ -7,10 +7,10 @@ width: on the way out, each weight that reads or writes the width has its column
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import NamedTuple
 
 import safetensors.torch
 import torch
@@ -21,92 +21,55 @@ from seq2seq.config import TransformerConfig
 from seq2seq.errors import BundleError
 from seq2seq.model.translation_model import TranslationModel
 
-# Ours: theirs, of a layer.
-ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
-NORMS = {
-    "self_residual": "self_attn_layer_norm",
-    "cross_residual": "encoder_attn_layer_norm",
-    "feed_forward_residual": "final_layer_norm",
-}
 SOURCE, TARGET = 0, 1  # whose tokens are the rows of a weight
 SHARED = "model.shared.weight"
+# Ours, whose rows are tokens: theirs, and the tokens.
 TABLES = {
-    "source": "model.encoder.embed_tokens.weight",
-    "target": "model.decoder.embed_tokens.weight",
-    "output": "lm_head.weight",
+    "source_embedding.tokens.weight": ("model.encoder.embed_tokens.weight", SOURCE),
+    "target_embedding.tokens.weight": ("model.decoder.embed_tokens.weight", TARGET),
+    "output.weight": ("lm_head.weight", TARGET),
+    "output.bias": ("final_logits_bias", TARGET),
 }
+THEIRS = {name: theirs for name, (theirs, _) in TABLES.items()}
+OF_SOURCE, OF_TARGET, OF_OUTPUT, BIAS = THEIRS.values()
+# Patterns of our other names, and what is written in their place.
+RENAMED = {
+    r"^(encoder|decoder)\.(\d+)": r"model.\1.layers.\2",
+    r"^(encoder|decoder)_norm": r"model.\1.layer_norm",
+    "self_attention": "self_attn",
+    "cross_attention": "encoder_attn",
+    r"self_residual\.norm": "self_attn_layer_norm",
+    r"cross_residual\.norm": "encoder_attn_layer_norm",
+    r"feed_forward_residual\.norm": "final_layer_norm",
+    r"feed_forward\.inner": "fc1",
+    r"feed_forward\.outer": "fc2",
+}
+READERS = ("tokens", "output", "q_proj", "k_proj", "v_proj", "inner")  # of vectors of the width
 
 
-class Weight(NamedTuple):
-    """A weight of both models.
-
-    Attributes:
-        ours, theirs: its names.
-        wide: which of its dimensions are as wide as the model.
-        tokens: SOURCE or TARGET if its rows are tokens.
-    """
-
-    ours: str
-    theirs: str
-    wide: tuple[int, ...] = ()
-    tokens: int | None = None
-
-    def renumbered(self, weight: Tensor, rows: Sequence[Tensor]) -> Tensor:
-        """With its tokens in another order."""
-        return weight if self.tokens is None else weight.index_select(0, rows[self.tokens])
+def their_name(ours: str) -> str:
+    """What they call a weight of ours."""
+    if ours in THEIRS:
+        return THEIRS[ours]
+    for pattern, theirs in RENAMED.items():
+        ours = re.sub(pattern, theirs, ours)
+    return ours
 
 
-def all_weights(config: TransformerConfig) -> Iterator[Weight]:
-    """Each weight of a model of these sizes."""
-    yield Weight("source_embedding.tokens.weight", TABLES["source"], (1,), SOURCE)
-    yield Weight("target_embedding.tokens.weight", TABLES["target"], (1,), TARGET)
-    yield Weight("output.weight", TABLES["output"], (1,), TARGET)
-    yield Weight("output.bias", "final_logits_bias", (), TARGET)
-    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
-        for i in range(layers):
-            yield from _layer_weights(side, f"{side}.{i}", f"model.{side}.layers.{i}")
-        if config.norm == "pre":
-            yield from _norm(f"{side}_norm", f"model.{side}.layer_norm")
-
-
-def _layer_weights(side: str, ours: str, theirs: str) -> Iterator[Weight]:
-    for own, their in ATTENTIONS.items():
-        if own != "cross_attention" or side == "decoder":
-            for part in "qkv":
-                yield from _reads(f"{ours}.{own}.{part}_proj", f"{theirs}.{their}.{part}_proj")
-            yield from _writes(f"{ours}.{own}.out_proj", f"{theirs}.{their}.out_proj")
-    yield from _reads(f"{ours}.feed_forward.inner", f"{theirs}.fc1")
-    yield from _writes(f"{ours}.feed_forward.outer", f"{theirs}.fc2")
-    for own, their in NORMS.items():
-        if own != "cross_residual" or side == "decoder":
-            yield from _norm(f"{ours}.{own}.norm", f"{theirs}.{their}")
-
-
-def _reads(ours: str, theirs: str) -> Iterator[Weight]:
-    """A linear layer whose inputs are as wide as the model."""
-    yield Weight(f"{ours}.weight", f"{theirs}.weight", (1,))
-    yield Weight(f"{ours}.bias", f"{theirs}.bias")
-
-
-def _writes(ours: str, theirs: str) -> Iterator[Weight]:
-    """A linear layer whose outputs are."""
-    yield Weight(f"{ours}.weight", f"{theirs}.weight", (0,))
-    yield Weight(f"{ours}.bias", f"{theirs}.bias", (0,))
-
-
-def _norm(ours: str, theirs: str) -> Iterator[Weight]:
-    for name in ("weight", "bias"):
-        yield Weight(f"{ours}.{name}", f"{theirs}.{name}", (0,))
+def renumbered(ours: str, weight: Tensor, rows: Sequence[Tensor]) -> Tensor:
+    """A weight with its tokens in another order, if its rows are tokens."""
+    return weight.index_select(0, rows[TABLES[ours][1]]) if ours in TABLES else weight
 
 
 def read_weights(
-    folder: Path, config: TransformerConfig, rows: Sequence[Tensor]
+    folder: Path, config: TransformerConfig, names: Iterable[str], rows: Sequence[Tensor]
 ) -> dict[str, Tensor]:
     """Their weights by our names, with our numbers of tokens, in float32.
 
     Args:
         folder: of their model.
         config: what its `config.json` says.
+        names: of our weights.
         rows: which of their tokens is each of ours, of source and target.
 
     Raises:
@@ -116,20 +79,16 @@ def read_weights(
     try:
         # Tied ones stand in a file once, under one name or another.
         if SHARED in theirs:
-            theirs = dict.fromkeys((TABLES["source"], TABLES["target"]), theirs[SHARED]) | theirs
+            theirs = dict.fromkeys((OF_SOURCE, OF_TARGET), theirs[SHARED]) | theirs
         if config.tie_embeddings != "none":
-            theirs[TABLES["output"]] = theirs[TABLES["target"]]
-        theirs["final_logits_bias"] = theirs["final_logits_bias"].flatten()
-        found = {
-            one.ours: one.renumbered(theirs[one.theirs].float(), rows)
-            for one in all_weights(config)
-        }
+            theirs[OF_OUTPUT] = theirs[OF_TARGET]
+        theirs[BIAS] = theirs[BIAS].flatten()
+        return {name: renumbered(name, theirs[their_name(name)].float(), rows) for name in names}
     except (KeyError, AttributeError, IndexError, RuntimeError) as error:
         raise BundleError(
             f"the weights in {folder} are not those of its config.json and vocabulary ({error!r}): "
             "download the model again"
         ) from error
-    return found
 
 
 def _load(folder: Path) -> Mapping[str, Tensor]:
@@ -172,18 +131,21 @@ def their_weights(
     places = torch.arange(config.d_model)
     order_D = torch.cat([places[0::2], places[1::2]]) if alternate else places
     found = {}
-    for one in all_weights(config):
-        weight = one.renumbered(ours[one.ours], orders)
-        for dim in one.wide:
-            weight = weight.index_select(dim, order_D)
-        found[one.theirs] = weight.contiguous()
-    found["final_logits_bias"] = found["final_logits_bias"][None]
+    for name, weight in ours.items():
+        block, kind = name.split(".")[-2:]
+        renamed = renumbered(name, weight, orders)
+        if block not in READERS:  # it writes the width, or is a norm
+            renamed = renamed.index_select(0, order_D)
+        elif kind == "weight":
+            renamed = renamed.index_select(1, order_D)
+        found[their_name(name)] = renamed.contiguous()
+    found[BIAS] = found[BIAS][None]
     if config.zero_start:  # outputs start from the last token, padding
-        for name in (TABLES["source"], TABLES["target"]):
-            found[name][-1] = 0.0
+        for table in (OF_SOURCE, OF_TARGET):
+            found[table][-1] = 0.0
     if config.tie_embeddings != "none":
-        del found[TABLES["output"]]
+        del found[OF_OUTPUT]
     if config.tie_embeddings == "all":
-        del found[TABLES["target"]]
-        found[SHARED] = found.pop(TABLES["source"])
+        del found[OF_TARGET]
+        found[SHARED] = found.pop(OF_SOURCE)
     return found

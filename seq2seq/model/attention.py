@@ -186,8 +186,9 @@ class MultiHeadAttention(nn.Module):
         q_BHTE, k_BKSE, v_BKSE = self._project(x_BTD, memory, causal, rotary, cache)
         dropout = self.dropout if self.training else 0.0
         context_BHTE = attend(q_BHTE, k_BKSE, v_BKSE, allowed, dropout, self.kernel, causal=causal)
-        joined_BTD: Tensor = self.out_proj(context_BHTE.transpose(1, 2).flatten(-2))
-        return joined_BTD
+        joined_BTP = context_BHTE.transpose(1, 2).flatten(-2)  # P = H * E
+        out_BTD: Tensor = self.out_proj(joined_BTP)
+        return out_BTD
 
     def weights(
         self,
@@ -226,17 +227,18 @@ class MultiHeadAttention(nn.Module):
                     "causal, rotary and cache belong to self-attention: the places of a query and "
                     "of a memory do not compare; leave out either them or the memory"
                 )
-            k, v = memory if isinstance(memory, KeysValues) else self.keys_values(memory)
-            return self.queries(x_BTD), k, v
-        q, k, v = self._project_self(x_BTD)
-        q, k = self._split(q, self.q_norm), self._split(k, self.k_norm)
-        v = self._split(v)  # (B, K, T, E)
+            k_BKSE, v_BKSE = memory if isinstance(memory, KeysValues) else self.keys_values(memory)
+            return self.queries(x_BTD), k_BKSE, v_BKSE
+        q_BTP, k_BTP, v_BTP = self._project_self(x_BTD)  # P = heads * E
+        q_BHTE = self._split(q_BTP, self.q_norm)
+        k_BKTE, v_BKTE = self._split(k_BTP, self.k_norm), self._split(v_BTP)
         if rotary is not None:
             start = 0 if cache is None else cache.position
-            q, k = rotary(q, start), rotary(k, start)
-        if cache is not None:
-            k, v = cache.append(k, v)  # (B, K, S, E)
-        return q, k, v
+            q_BHTE, k_BKTE = rotary(q_BHTE, start), rotary(k_BKTE, start)
+        if cache is None:
+            return q_BHTE, k_BKTE, v_BKTE
+        k_BKSE, v_BKSE = cache.append(k_BKTE, v_BKTE)
+        return q_BHTE, k_BKSE, v_BKSE
 
     def _project_self(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
         """Queries (B, T, H * E), keys and values (B, T, K * E) of x itself."""

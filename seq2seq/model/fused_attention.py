@@ -37,17 +37,9 @@ def fused_attention(
         # There the fused kernel's backward pass takes ten times as long in half precision.
         for name in ("query", "key", "value"):
             arguments[name] = arguments[name].float()
-    surroundings = _surroundings(q_BHTE, arguments["attn_mask"])
-    if surroundings is None:
+    with _surroundings(q_BHTE, arguments["attn_mask"]):
         context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
-    else:
-        with surroundings:
-            context = F.scaled_dot_product_attention(**arguments, dropout_p=dropout)
-    if context.dtype != q_BHTE.dtype:
-        context = context.to(q_BHTE.dtype)
-    if context.size(1) != q_BHTE.size(1):
-        context = context.reshape(*q_BHTE.shape[:3], v_BKSF.size(3))
-    return context
+    return context.to(q_BHTE.dtype).reshape(*q_BHTE.shape[:3], v_BKSF.size(3))
 
 
 def fused_arguments(
@@ -86,7 +78,7 @@ def fused_arguments(
     }
 
 
-def _surroundings(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[Any] | None:
+def _surroundings(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[Any]:
     """What the kernel must run in: on a CPU no autocast; on a GPU no cuDNN beside a mask.
 
     cuDNN's gradients are NaN there for some lengths on H100 and H200 (pytorch issue 196678).
@@ -97,7 +89,7 @@ def _surroundings(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[A
         )
     if not q.is_cuda and torch.is_autocast_enabled("cpu"):
         return torch.autocast("cpu", enabled=False)
-    return None
+    return nullcontext()
 
 
 def fused_backend(
@@ -111,6 +103,6 @@ def fused_backend(
 ) -> str:
     """The kernel of torch that `attend` would run: flash, efficient, cudnn, or the slow math."""
     arguments = fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
-    with _surroundings(q_BHTE, arguments["attn_mask"]) or nullcontext():
+    with _surroundings(q_BHTE, arguments["attn_mask"]):
         chosen = torch._fused_sdp_choice(**arguments, dropout_p=dropout)
     return SDPBackend(chosen).name.removesuffix("_ATTENTION").lower()

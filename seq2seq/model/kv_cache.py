@@ -56,9 +56,6 @@ class KVCache:
         # (R, 2 * L, K, P, E): the keys, then the values, of each layer; None = nothing yet.
         self.storage: Tensor | None = None
         self._spare: Tensor | None = None  # what a reordering copies to, in turns with the storage
-        # Views of the storage for the step that is under way, for keys and values of each layer:
-        self._so_far: tuple[Tensor, ...] = ()  # (R, K, length + T, E), what attention reads
-        self._new: tuple[Tensor, ...] = ()  # (R, K, T, E), what each layer writes
 
     def layer(self, index: int) -> LayerCache:
         """The part that one layer's self-attention is given."""
@@ -85,33 +82,32 @@ class KVCache:
         Raises:
             ValueError: no room.
         """
+        start, end = self.length, self.length + k_RKTE.size(2)
         if layer == 0:
-            self._begin_step(k_RKTE)
-        for part, new in ((2 * layer, k_RKTE), (2 * layer + 1, v_RKTE)):
-            self._new[part].copy_(new.detach() if new.requires_grad else new)
-        k, v = self._so_far[2 * layer : 2 * layer + 2]
+            self._make_room(k_RKTE, end)
+        assert self.storage is not None
+        k_RKPE, v_RKPE = self.storage[:, 2 * layer], self.storage[:, 2 * layer + 1]
+        k_RKPE[:, :, start:end] = k_RKTE.detach()
+        v_RKPE[:, :, start:end] = v_RKTE.detach()
         if layer == self.layers - 1:
-            self.length += k_RKTE.size(2)
-        return KeysValues(k, v)
+            self.length = end
+        return KeysValues(k_RKPE[:, :, :end], v_RKPE[:, :, :end])
 
-    def _begin_step(self, k_RKTE: Tensor) -> None:
-        """Make room for the new positions of all layers."""
-        rows, heads, added, width = k_RKTE.shape
-        start, end = self.length, self.length + added
+    def _make_room(self, k_RKTE: Tensor, end: int) -> None:
+        """Make room for so many positions of all layers."""
         if self.capacity is not None and end > self.capacity:
             raise ValueError(
-                f"the cache has room for {self.capacity} positions and holds {start}: {added} "
-                "more do not fit; decode shorter outputs or allow longer ones"
+                f"the cache has room for {self.capacity} positions and holds {self.length}: "
+                f"{end - self.length} more do not fit; decode shorter outputs or allow longer ones"
             )
         storage = self.storage
-        if storage is None or not start:
+        if storage is None or not self.length:
+            rows, heads, _, width = k_RKTE.shape
             storage = k_RKTE.new_empty(rows, 2 * self.layers, heads, 0, width)
         if end > storage.size(3):
             blocks = -(-end // BLOCK)
             storage = F.pad(storage, (0, 0, 0, blocks * BLOCK - storage.size(3)))
         self.storage = storage
-        self._so_far = storage[..., :end, :].unbind(1)
-        self._new = storage[..., start:end, :].unbind(1)
 
     def reorder(self, rows: Tensor) -> None:
         """Make hypothesis i a copy of the old hypothesis rows[i]; their number may change."""

@@ -146,7 +146,8 @@ class DecoderLayer(nn.Module):
             # The N hypotheses of a sentence read the same source, so they go in as N * T queries
             # of one row instead of N copies of the source.
             sentences = (memory.k if isinstance(memory, KeysValues) else memory).size(0)
-            x_BQD = x_RTD.reshape(sentences, -1, x_RTD.size(-1))
+            rows, length, width = x_RTD.shape
+            x_BQD = x_RTD.reshape(sentences, rows // sentences * length, width)
             attended: Tensor = self.cross_attention(x_BQD, memory, source_allowed)
             return attended.view_as(x_RTD)
 

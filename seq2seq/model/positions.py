@@ -27,9 +27,6 @@ def sinusoidal_table(length: int, width: int, halves: bool = False) -> Tensor:
 def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
     """The rows of a table (limit, W) that belong to positions.
 
-    Positions in a tensor are checked on a CPU only: reading them would stop a GPU at every layer,
-    and break a compiled graph. The decoder's cache bounds them before.
-
     Args:
         table: one row for each position.
         start: position of the first of `length` tokens in a row; or that of each token, (B, L).
@@ -38,20 +35,17 @@ def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
         (L, W), or (B, L, W).
 
     Raises:
-        ValueError: a position lies past the limit.
+        ValueError: a position lies past the limit. Positions in a tensor are not read, as that
+            would stop a GPU.
     """
-    rows: slice | Tensor = start if isinstance(start, Tensor) else slice(start, start + length)
-    if isinstance(start, int):
-        last = start + length - 1
-    else:
-        unread = start.is_cuda or torch.compiler.is_compiling() or not start.numel()
-        last = 0 if unread else int(start.max())
-    if last >= table.size(0):
+    if isinstance(start, Tensor):
+        return table[start]
+    if start + length > table.size(0):
         raise ValueError(
-            f"position {last} lies past the model's limit of {table.size(0)} tokens "
+            f"position {start + length - 1} lies past the model's limit of {table.size(0)} tokens "
             "(model.max_length): split the text or train with a larger limit"
         )
-    return table[rows]
+    return table[start : start + length]
 
 
 class SinusoidalPositions(nn.Module):
@@ -91,21 +85,16 @@ class RotaryPositions(nn.Module):
 
     def __init__(self, max_length: int, head_dim: int):
         super().__init__()
-        self.max_length, self.head_dim = max_length, head_dim
-        self._make_tables(torch.empty(0).device)
-
-    def _make_tables(self, device: torch.device) -> None:
-        with torch.device("cpu"):
-            places_L = torch.arange(self.max_length, dtype=torch.float64)
-            angles_LW = places_L[:, None] * frequencies(self.head_dim)  # W = E / 2
-        self.register_buffer("cos", angles_LW.cos().float().to(device), persistent=False)
-        self.register_buffer("sin", angles_LW.sin().float().to(device), persistent=False)
+        places_L = torch.arange(max_length, dtype=torch.float64)
+        angles_LW = places_L[:, None] * frequencies(head_dim)  # W = E / 2
+        self.register_buffer("cos", angles_LW.cos().float(), persistent=False)
+        self.register_buffer("sin", angles_LW.sin().float(), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RotaryPositions:
         """Follow the model to another device, but not to another precision."""
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self.cos.dtype != torch.float32:
-            self._make_tables(self.cos.device)
+        for name, table in list(self.named_buffers()):
+            moved = fn(table)
+            setattr(self, name, moved if moved.dtype == table.dtype else table.to(moved.device))
         return self
 
     def forward(self, x_BHLE: Tensor, start: int | Tensor = 0) -> Tensor:

@@ -20,8 +20,6 @@ from seq2seq.model.attention import masked_softmax
 from seq2seq.model.dropout import Dropout
 from seq2seq.model.translation_model import (
     TranslationModel,
-    check_rows,
-    check_source,
     initialise,
     make_embeddings,
 )
@@ -131,7 +129,6 @@ class RecurrentModel(TranslationModel):
 
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> RecurrentState:
         """Read B sources, whose padding stands at their ends, in both directions."""
-        check_source(source_BS, source_real_BS)
         real = source_real_BS.to(torch.bool).cpu()
         if (real[:, 1:] & ~real[:, :-1]).any():
             raise ValueError("a recurrent model reads sources whose padding stands at their ends")
@@ -156,7 +153,6 @@ class RecurrentModel(TranslationModel):
 
     def decode_step(self, target_RT: Tensor, state: RecurrentState) -> Tensor:
         """Hidden states (R, T, D) of T further tokens, one after another."""
-        check_rows(target_RT.size(0), state.annotations_BSD.size(0))
         embedded_RTD = self._embed(self.target_tokens, target_RT)
         read = []
         for embedded_RD in embedded_RTD.unbind(dim=1):

@@ -21,8 +21,6 @@ from seq2seq.model.positions import LearnedPositions, RotaryPositions, Sinusoida
 from seq2seq.model.translation_model import (
     BiasedOutput,
     TranslationModel,
-    check_rows,
-    check_source,
     initialise,
     make_embeddings,
 )
@@ -99,7 +97,6 @@ class Transformer(TranslationModel):
         Returns:
             Memory (B, S, D).
         """
-        check_source(source_BS, source_real_BS)
         allowed = masks.padding(source_real_BS)
         x_BSD = self.source_embedding(source_BS)
         for layer in self.encoder:
@@ -127,8 +124,6 @@ class Transformer(TranslationModel):
             cache: what stands before these tokens; they are appended to it.
         """
         of_layers = memory if isinstance(memory, list) else [memory] * len(self.decoder)
-        first = of_layers[0]
-        check_rows(len(target_RT), len(first.k if isinstance(first, KeysValues) else first))
         start, target_allowed = (0, None) if cache is None else (cache.position, cache.allowed)
         x_RTD = self.target_embedding(target_RT, start)
         for i, layer in enumerate(self.decoder):

@@ -83,24 +83,6 @@ class BiasedOutput(nn.Linear):
         return F.linear(x, self.weight) + self.bias
 
 
-def check_rows(rows: int, sentences: int) -> None:
-    """Raise ValueError unless each sentence has the same number of hypotheses."""
-    if not sentences or rows % sentences:
-        raise ValueError(
-            f"{rows} targets cannot share {sentences} sources equally: give one target for each "
-            "source, or the same number of beams"
-        )
-
-
-def check_source(source_BS: Tensor, source_real_BS: Tensor) -> None:
-    """Raise ValueError unless the mask has one answer for each source token."""
-    if source_real_BS.shape != source_BS.shape:
-        raise ValueError(
-            f"the mask of real source tokens is {tuple(source_real_BS.shape)}, the tokens are "
-            f"{tuple(source_BS.shape)}: give one answer for each token"
-        )
-
-
 def make_embeddings(
     config: ModelConfig, vocab_sizes: tuple[int, int]
 ) -> tuple[nn.Embedding, nn.Embedding]:

@@ -11,7 +11,6 @@ import safetensors.numpy
 import torch
 from tiny import tiny_transformer
 
-from seq2seq.bundle import averaging
 from seq2seq.bundle.averaging import save_snapshot
 from seq2seq.bundle.bundle import Bundle, load_bundle
 from seq2seq.cli.average import average
@@ -143,24 +142,6 @@ def test_a_run_with_too_few_snapshots_says_how_to_get_more(tmp_path, kept, text)
     assert text in str(error.value)
     assert "with checkpoint.average=5, which keeps the weights of so many" in str(error.value)
     assert not (tmp_path / "out").exists()
-
-
-def test_the_file_that_fails_while_it_is_read_is_named(monkeypatch):
-    class File:
-        def __init__(self, path, _):
-            self.path = path
-
-        def keys(self):
-            return ["weight"]
-
-        def get_tensor(self, _):
-            if self.path == Path("first"):
-                raise OSError("the disk fails")
-            return torch.zeros(1)
-
-    monkeypatch.setattr(averaging, "safe_open", File)
-    with pytest.raises(BundleError, match=r"cannot read the weights first: the disk fails"):
-        averaging.average_weights([Path("first"), Path("second")])
 
 
 def test_damaged_weights_are_named(tmp_path):

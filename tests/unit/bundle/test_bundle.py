@@ -204,17 +204,6 @@ def test_weights_in_16_bits_are_half_as_large_and_read_as_32(dtype, bits, vocabu
     assert same_weights(saved.model, load_bundle(tmp_path / "whole").model)
 
 
-def test_weights_that_16_bits_cannot_hold_are_refused_and_nothing_is_lost(vocabularies, folder):
-    large = make(vocabularies, seed=1)
-    with torch.no_grad():
-        large.model.output.weight[3, 3] = -70000
-    with pytest.raises(RunError, match=r"values up to 7e\+04, which torch\.float16 cannot hold: "):
-        large.save(folder, dtype=torch.float16)
-    assert same_weights(load_bundle(folder).model, make(vocabularies).model)
-    assert [f.name for f in folder.parent.iterdir()] == ["bundle"]
-    large.save(folder, dtype=torch.bfloat16)
-
-
 def test_a_card_may_be_given(vocabularies, folder):
     make(vocabularies).save(folder, card="# Mine\n")
     assert (folder / "README.md").read_text().startswith("# Mine\n\n## Files\n")
@@ -323,18 +312,20 @@ def test_weights_of_another_shape_are_refused(vocabularies, folder, tmp_path):
     make(vocabularies, d_model=32).save(tmp_path / "wide")
     shutil.copy(tmp_path / "wide" / "model.safetensors", folder)
     with pytest.raises(
-        BundleError, match=r"do not fit the sizes in config\.json: source_.* is \(280, 32\)"
+        BundleError, match=r"do not fit the sizes .*: source_.* is \(280, 32\) in the file"
     ):
         load_bundle(folder)
 
 
-@pytest.mark.parametrize(("layers", "fault"), [(1, "unexpected encoder"), (3, "missing encoder")])
+@pytest.mark.parametrize(
+    ("layers", "fault"), [(1, "and missing by these sizes"), (3, "is missing in the file")]
+)
 def test_weights_of_more_or_fewer_layers_are_refused(layers, fault, vocabularies, folder, tmp_path):
     make(vocabularies, encoder_layers=2).save(tmp_path / "two")
     target = tmp_path / "other"
     make(vocabularies, encoder_layers=layers).save(target)
     shutil.copy(tmp_path / "two" / "model.safetensors", target)
-    with pytest.raises(BundleError, match=rf"do not fit the sizes in config\.json: {fault}"):
+    with pytest.raises(BundleError, match=rf"do not fit the sizes .*: encoder.*{fault}"):
         load_bundle(target)
 
 

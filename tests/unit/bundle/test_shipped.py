@@ -56,7 +56,7 @@ def test_a_program_gets_it_by_name_or_without_whatever_lies_near(general):
 
 def test_without_it_a_program_is_told_so(general):
     shutil.rmtree(general)
-    with pytest.raises(BundleError, match=f"the shipped model is not in {general.parent}$"):
+    with pytest.raises(BundleError, match=rf"a shipped model \(in {general.parent}: none\)$"):
         Translator.load()
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 import pytest
 from conftest import ROOT
 
-from seq2seq.errors import DataError
 from seq2seq.lines import lines_of
 
 SPEC = importlib.util.spec_from_file_location(
@@ -105,16 +104,10 @@ def test_a_sheet_hides_which_is_which_and_the_key_tells(tmp_path):
     arguments += ["--sheet", str(tmp_path / "sheet"), "--key", str(tmp_path / "key")]
     options = frozen.parser().parse_args(arguments)
     options.run(options)
-    judged = frozen.table(tmp_path / "sheet", frozen.SHEET)
-    key = frozen.table(tmp_path / "key", ("line", "first", "second"))
+    judged = frozen.table(tmp_path / "sheet")
+    key = frozen.table(tmp_path / "key")
     assert judged[0][5:7] == ["texte 0", "="]
     for (number, *_, first, second, _, _), (line, *names) in zip(judged[1:], key[1:], strict=True):
         assert number == line
         assert [first.split()[0], second.split()[0]] == names
     assert {names[1] for names in key} == {"old", "new"}
-
-
-def test_tables_of_other_columns_are_refused(tmp_path):
-    (tmp_path / "table").write_text("a\tb\n", encoding="utf-8")
-    with pytest.raises(DataError, match="first line"):
-        frozen.table(tmp_path / "table", ("kind", "en", "fr"))

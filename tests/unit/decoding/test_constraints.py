@@ -259,8 +259,6 @@ def test_only_the_rules_that_a_batch_needs_are_made():
         ({"prefix": [3, 4, 5], "banned": [[4, 5]]},
          r"banned tokens \[4, 5\] stand in its prefix \[3, 4, 5\]: leave one"),
         ({"prefix": [3] * 7}, r"its prefix has 7 tokens, and its output may have 6.*max_extra"),
-        ({"prefix": [EOS]}, r"its prefix holds a mark"),
-        ({"banned": [[3, PAD]]}, r"a banned sequence holds a mark"),
         ({"banned": [[]]}, r"a banned sequence is empty"),
     ],
 )  # fmt: skip

@@ -129,8 +129,3 @@ def test_an_ensemble_of_one_model_twice_is_that_model():
         for step in (ModelStep(model), Ensemble([ModelStep(model), ModelStep(model)]))
     )
     assert [[h.tokens for h in own] for own in one] == [[h.tokens for h in own] for own in two]
-
-
-def test_an_ensemble_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="an ensemble needs at least one model"):
-        Ensemble([])

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from seq2seq.config import DecodeConfig
 from seq2seq.data.tokenizer import EOS
 from seq2seq.decoding.request import Request
-from seq2seq.decoding.sampling import _least_of_nucleus, drawn, truncated
+from seq2seq.decoding.sampling import _least_of_nucleus, draw_tokens, truncate
 from seq2seq.decoding.search import search
 
 aten = torch.ops.aten
@@ -132,7 +132,7 @@ def cut_by_hand(row, min_p, top_k, top_p):
 def test_cuts_are_those_of_loops(weights, min_p, top_k, top_p):
     row = [weight / sum(weights) for weight in weights]
     config = DecodeConfig(min_p=min_p, top_k=top_k, top_p=top_p)
-    found = truncated(torch.tensor([row, row[::-1]], dtype=torch.double), config)
+    found = truncate(torch.tensor([row, row[::-1]], dtype=torch.double), config)
     expected = cut_by_hand(row, min_p, top_k, top_p)
     assert found[0].tolist() == pytest.approx(expected)
     assert found[1].tolist() == pytest.approx(expected[::-1])
@@ -142,7 +142,7 @@ def test_cuts_are_those_of_loops(weights, min_p, top_k, top_p):
 def test_cuts_of_a_large_vocabulary_are_those_of_loops():
     flat, steep = (torch.softmax(torch.randn(3000) * scale, 0) for scale in (0.3, 3.0))
     for rows in ([steep, steep], [flat, steep]):  # few tokens are enough, and most of them
-        found = truncated(torch.stack(rows).double(), DecodeConfig(top_p=0.9))
+        found = truncate(torch.stack(rows).double(), DecodeConfig(top_p=0.9))
         for row, one in zip(rows, found, strict=True):
             assert one.tolist() == pytest.approx(cut_by_hand(row.tolist(), 0, 0, 0.9))
 
@@ -153,7 +153,7 @@ def test_cuts_of_a_large_vocabulary_are_those_of_loops():
 )
 def test_a_draw_is_where_the_sum_passes_it(weights, uniform):
     row = torch.tensor([weights], dtype=torch.double)
-    token = drawn(row, torch.tensor([[0.5, uniform]], dtype=torch.double)).item()
+    token = draw_tokens(row, torch.tensor([[0.5, uniform]], dtype=torch.double)).item()
     assert weights[token] > 0
     assert sum(weights[:token]) <= uniform * sum(weights) + 1e-9
     assert uniform * sum(weights) <= sum(weights[: token + 1]) + 1e-9
@@ -166,7 +166,7 @@ def test_draws_from_many_tokens_are_as_frequent_as_they_are_likely(size):
     row = np.where(row * 5000 < 5, 0, row)
     row /= row.sum()
     uniforms = torch.from_numpy(draw.random((5000, 2)))
-    tokens = drawn(torch.from_numpy(row).float().expand(5000, -1), uniforms)
+    tokens = draw_tokens(torch.from_numpy(row).float().expand(5000, -1), uniforms)
     assert fits(np.bincount(tokens.numpy(), minlength=size), row)
     assert set(tokens.tolist()) == set(np.flatnonzero(row).tolist())
 
@@ -176,7 +176,7 @@ def test_the_largest_numbers_draw_possible_tokens():
     for last in (0, 63, 64, 99):
         row = torch.zeros(1, 130)
         row[0, : last + 1] = 1e-3
-        assert drawn(row, almost_one).item() == last
+        assert draw_tokens(row, almost_one).item() == last
 
 
 # What samples depend on

@@ -148,18 +148,18 @@ def test_a_model_is_downloaded_once_and_found_again_without_the_hub(hub):
     end()
     assert tried("Own/opus", **environment) == ["BUNDLE Own--opus"]
     warning, importing, again = tried("again:Own/opus", **environment, HF_HUB_OFFLINE="1")
-    assert warning.startswith("LOG The hub cannot be used (HF_HUB_OFFLINE is set)")
+    assert warning.startswith("LOG taking the copy of Own/opus that is here: OfflineModeIsEnabled")
     assert importing == f"LOG importing   Own/opus, commit {COMMITS['main']}"
     assert again == "BUNDLE Own--opus"
 
 
 def test_what_the_hub_refuses_is_explained(hub):
-    missing, gated, revision, empty = tried(
-        "Own/nothing", "Own/gated", "Own/opus@v9", "Own/empty", **hub[0]
-    )
-    assert "Own/nothing is no model of the Hugging Face hub, or a private one" in missing
-    assert "Own/gated is gated: accept its terms" in gated
-    assert "Own/opus has no revision v9" in revision
+    said = tried("Own/nothing", "Own/gated", "Own/opus@v9", "Own/empty", **hub[0])
+    missing, gated, revision, empty = (line for line in said if line.startswith("ERROR"))
+    assert "model Own/nothing cannot be downloaded: RepositoryNotFoundError" in missing
+    assert "Own/gated cannot be downloaded: GatedRepoError" in gated
+    assert "Own/opus@v9 cannot be downloaded: RevisionNotFoundError" in revision
+    assert "seq2seq import FOLDER" in revision
     assert "Own/empty holds none of model.safetensors and pytorch_model.bin" in empty
 
 
@@ -167,8 +167,7 @@ def test_a_download_that_breaks_off_is_told_and_made_whole_the_next_time(hub, mo
     environment, _ = hub
     monkeypatch.setattr(Hub, "broken", True)
     said = tried("Own/opus", **environment)
-    assert said[-1].startswith("ERROR the hub cannot be used (")
-    assert "Own/opus was not downloaded as a whole before" in said[-1]
+    assert said[-1].startswith("ERROR the model Own/opus cannot be downloaded: ")
     assert not any("importing" in line for line in said)
     monkeypatch.setattr(Hub, "broken", False)
     assert tried("Own/opus", **environment)[-1] == "BUNDLE Own--opus"
@@ -176,9 +175,9 @@ def test_a_download_that_breaks_off_is_told_and_made_whole_the_next_time(hub, mo
 
 def test_without_a_hub_and_a_copy_the_way_out_is_named(tmp_path):
     [offline] = tried("Own/opus", **variables(tmp_path, "http://127.0.0.1:9"), HF_HUB_OFFLINE="1")
-    assert "the hub cannot be used (HF_HUB_OFFLINE is set), and Own/opus was not down" in offline
+    assert "Own/opus cannot be downloaded: OfflineModeIsEnabled" in offline
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     [refused] = tried("Own/opus", **variables(tmp_path, f"http://127.0.0.1:{port}"))
-    assert "the hub cannot be used (ConnectError" in refused
+    assert "Own/opus cannot be downloaded: ConnectError" in refused
     assert "seq2seq import FOLDER" in refused

@@ -77,24 +77,3 @@ def test_memory_and_cache_go_together(kernel, chunks, masked):
     allowed = None if real is None else masks.padding(real)
     assert_close(outputs, reading(x, allowed=allowed, causal=True), **EXACT)
     assert cache.length == length
-
-
-@pytest.mark.parametrize("shape", [(2, 3, 5), (1, 3, 4), (4, 3, 4), (1, 2, 3, 4), (3, 4)])
-def test_memory_of_another_shape_is_refused(shape):
-    entries = KeysValues(torch.zeros(shape).double(), torch.zeros(shape).double())
-    with pytest.raises(ValueError, match=r"entries are keys and values.*\(2, M, 4\), got \("):
-        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries)
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3), (2, 1, 1, 2), (2, 1, 1, 6), (3, 1, 1, 3)])
-def test_a_mask_that_does_not_fit_is_refused_beside_memory_too(shape):
-    entries = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 3, 4))
-    allowed = torch.ones(shape, dtype=torch.bool)
-    with pytest.raises(ValueError, match="does not broadcast to"):
-        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries, allowed)
-
-
-def test_memory_with_fewer_values_than_keys_is_refused():
-    entries = KeysValues(normal(1, 2, 3, 4), normal(1, 2, 2, 4))
-    with pytest.raises(ValueError, match=r"got \(2, 2, 4\)"):
-        with_entries(module(16, 4, 2), normal(1, 2, 3, 16), entries)

@@ -18,6 +18,9 @@ from seq2seq.model.optimize import (
 )
 
 pytestmark = pytest.mark.skipif(not can_pack(), reason="this torch has no packed products")
+BF16 = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this processor has no bfloat16"
+)
 SOURCE, REAL, TARGET = random_ids(1, 3, 6), real_positions([6, 2, 4]), random_ids(2, 3, 5)
 KINDS = [
     {"positions": positions, "norm": norm, **other}
@@ -55,6 +58,7 @@ def test_an_optimised_model_has_no_layer_left_that_is_slow():
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
+@BF16
 @torch.inference_mode()
 @pytest.mark.parametrize("optimised", [False, True])
 def test_the_bias_of_outputs_is_added_to_products_that_are_rounded(optimised):
@@ -89,6 +93,7 @@ def test_joined_layers_give_their_outputs_side_by_side(bias):
     assert_close(together, torch.cat([part(x) for part in parts], -1), atol=1e-6, rtol=1e-6)
 
 
+@BF16
 @torch.inference_mode()
 def test_bfloat16():
     linear, x = nn.Linear(64, 32).bfloat16(), torch.randn(3, 64).bfloat16()

@@ -131,15 +131,6 @@ def test_each_token_may_stand_at_a_place_of_its_own(kind, places):
             assert_close(together[b : b + 1, ..., t : t + 1, :], alone)
 
 
-@pytest.mark.parametrize("kind", [*ADDED, RotaryPositions])
-def test_one_token_too_far_in_any_sentence_is_refused(kind):
-    positions = kind(8, 4)
-    x = torch.randn(2, 2, 3, 4) if kind is RotaryPositions else torch.randn(2, 3, 4)
-    positions(x, torch.tensor([[0, 1, 2], [7, 0, 1]]))
-    with pytest.raises(ValueError, match=r"position 8 lies past .* limit of 8 tokens"):
-        positions(x, torch.tensor([[0, 1, 2], [8, 0, 1]]))
-
-
 def test_rotary_positions_of_tokens_turn_all_heads_alike():
     rotary, x = RotaryPositions(8, 4), torch.randn(2, 1, 3, 4)
     places = torch.tensor([[0, 1, 2], [5, 6, 7]])

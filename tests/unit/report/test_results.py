@@ -147,12 +147,6 @@ def test_translations_are_kept_as_they_are(tmp_path):
     assert (folder / "hypotheses.txt").read_text() == "un\ndeux\ntrois\n"
 
 
-def test_another_run_is_not_overwritten(tmp_path):
-    keep(evaluated(tmp_path / "one"), tmp_path / "kept")
-    with pytest.raises(RunError, match="holds another run: give another name"):
-        keep(evaluated(tmp_path / "two"), tmp_path / "kept")
-
-
 def test_evaluations_that_a_run_no_longer_has_are_not_kept(tmp_path):
     run = evaluated(tmp_path / "run")
     keep(run, tmp_path / "kept")
@@ -167,11 +161,6 @@ def test_a_run_without_evaluation_is_no_result(tmp_path):
     (run / "evaluation/toy-test/evaluation.json").unlink()
     with pytest.raises(RunError, match=r"was not evaluated: python scripts/evaluate\.py bundle="):
         keep(run, tmp_path / "kept")
-
-
-def test_a_page_without_marks_is_refused():
-    with pytest.raises(RunError, match="has no place for results"):
-        with_table("# A page", "| a |")
 
 
 REPRODUCE = ROOT / "scripts" / "reproduce_multi30k.sh"

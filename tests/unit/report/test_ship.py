@@ -225,7 +225,7 @@ def test_a_bundle_that_is_too_large_is_refused_with_its_size(run, clone, ship, m
     before = texts_of(clone)
     monkeypatch.setattr(shipping, "LIMIT", 2**14)
     code, _, err = ship(run)
-    size = float(re.search(r"best has ([\d.]+) MiB in 16 bits, and at most 0\.015625 MiB", err)[1])
+    size = float(re.search(r"best have ([\d.]+) MiB in 16 bits, and at most 0\.015625 MiB", err)[1])
     assert code == 1
     assert "train a smaller model (model.d_model=" in err
     assert texts_of(clone) == before
