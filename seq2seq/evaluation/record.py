@@ -162,55 +162,30 @@ class Evaluation(Figures):
         Raises:
             RunError: it is missing or damaged; OtherVersion: it is of another version.
         """
+        remedy = "evaluate again, or delete it"
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise RunError(
-                f"cannot read {path} ({error}): evaluate again, or delete it"
-            ) from error
-        version = values.get("format") if isinstance(values, dict) else None
+            raise RunError(f"cannot read {path} ({error}): {remedy}") from error
+        version = values.pop("format", None) if isinstance(values, dict) else None
         if version != FORMAT:
             files = ("hypothesis=FILE", "reference=FILE", "output=OTHER.json")
             raise OtherVersion(
                 f"{path} is no record of this version of seq2seq (its format is "
                 f"{version or 'not named'}, and {FORMAT} is read): evaluate again, or score its "
-                "texts into another file: "
-                f"{command_line('evaluate', *files)}"
+                f"texts into another file: {command_line('evaluate', *files)}"
             )
         try:
-            return cls._of(values)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise RunError(
-                f"{path} is damaged ({error!r}): evaluate again, or delete it"
-            ) from error
-
-    @classmethod
-    def _of(cls, values: dict[str, Any]) -> Evaluation:
-        parts = {
-            "scores": [Score(**score) for score in values["scores"]],
-            "breakdowns": [
+            values["scores"] = [Score(**score) for score in values["scores"]]
+            values["breakdowns"] = [
                 Breakdown(one["by"], [Group(**group) for group in one["groups"]])
                 for one in values["breakdowns"]
-            ],
-            "files": {role: TextFile(**file) for role, file in values["files"].items()},
-        }
-        found = cls(**{key: value for key, value in (values | parts).items() if key != "format"})
-        for score in found.scores:
-            _require(score.value, (int, float), score.name)
-        for role in ("hypotheses", "references", *found.files):
-            _require(found.files[role].path, str, f"the path of the {role}")
-            _require(found.files[role].fingerprint, str, f"the fingerprint of the {role}")
-        for key in ("name", "split", "language", "fingerprint"):
-            _require(found.data[key], str, f"data.{key}")
-        if found.model is not None:
-            for key in ("sha256", "precision"):
-                _require(found.model[key], str, f"model.{key}")
-        for key in () if "unknown" in found.overlap else ("sources", "pairs"):
-            _require(found.overlap[key], int, f"overlap.{key}")
-        for library, version in found.versions.items():
-            _require(version, str, f"versions.{library}")
-        if found.intervals is not None:
-            int(found.intervals["seed"])
+            ]
+            values["files"] = {role: TextFile(**file) for role, file in values["files"].items()}
+            found = cls(**values)
+            _ = found.identity, found.label, found.data["language"], found.files["references"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{path} is damaged ({error!r}): {remedy}") from error
         return found
 
     def lines(self, role: str, folder: Path) -> list[str]:
@@ -231,14 +206,8 @@ def identity_of(
         model, decode: as in the record.
         hypotheses: fingerprint of translations that were given.
     """
-    weights = model and [model["sha256"], model["precision"]]
+    weights = None if model is None else [model["sha256"], model["precision"]]
     return fingerprint([weights, decode, test_set, hypotheses])[:8]
-
-
-def _require(value: object, kinds: type | tuple[type, ...], name: str) -> None:
-    """Raise TypeError if a value of a record is of another type."""
-    if not isinstance(value, kinds):
-        raise TypeError(f"{name} is {value!r}")
 
 
 def records_of(run: Path) -> dict[Path, Evaluation]:

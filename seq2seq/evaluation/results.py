@@ -1,33 +1,20 @@
-"""Where evaluations are kept, and how they are shown."""
+"""Where the record of an evaluation and its texts are written, and how it is shown."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.errors import RunError
-from seq2seq.evaluation.record import NAME, Breakdown, Evaluation, TextFile
-from seq2seq.evaluation.scores import Texts, group_lines
+from seq2seq.evaluation.record import NAME, Evaluation, TextFile
 from seq2seq.files import replace_text
 
-OPTIONAL = ("groups", "comet")  # files that an evaluation writes or not, whatever it is of
+OPTIONAL = ("groups", "comet")  # texts that some evaluations have, whatever they are of
 ROLES = ("hypotheses", "references", "sources", *OPTIONAL)
-
-
-def texts_by_role(texts: Texts, comet: Sequence[float] | None) -> dict[str, list[str]]:
-    """The lines of all files that belong to an evaluation."""
-    lines = {
-        "hypotheses": texts.hypotheses,
-        "references": texts.references,
-        "sources": texts.sources,
-        "groups": group_lines(texts.groups) if texts.groups else None,
-        "comet": None if comet is None else [repr(value) for value in comet],
-    }
-    return {role: own for role, own in lines.items() if own is not None}
 
 
 def name_files(
@@ -40,10 +27,10 @@ def name_files(
         given: those that are there, and stay where they are.
         path: of the record; None if it is not written.
     """
-    folder, name = (Path(), NAME) if path is None else (path.parent, path.name)
+    path = path or Path(NAME)
     return {
         role: TextFile(
-            os.path.relpath(given[role], folder) if role in given else _file_name(role, Path(name)),
+            os.path.relpath(given[role], path.parent) if role in given else _file_name(role, path),
             text_fingerprint(lines),
         )
         for role, lines in contents.items()
@@ -57,22 +44,18 @@ def _file_name(role: str, record: Path) -> str:
 
 
 def write(record: Evaluation, contents: Mapping[str, Sequence[str]], path: Path) -> None:
-    """Write a record and its files; then remove those of the record before that it has no more.
+    """Write a record and its texts; an earlier record may have had more texts, which go.
 
     Raises:
         RunError: they cannot be written.
     """
-    before: Mapping[str, TextFile] = {}
-    with suppress(RunError):  # there is none, or it is damaged
-        before = Evaluation.read(path).files
     with _writing(path):
         for role, lines in contents.items():
             text = "".join(f"{line}\n" for line in lines)
             replace_text(path.parent / record.files[role].path, text)
         record.write(path)
-        for role in OPTIONAL:
-            if role in before and role not in record.files:
-                (path.parent / _file_name(role, path)).unlink(missing_ok=True)
+        for role in set(OPTIONAL) - record.files.keys():
+            (path.parent / _file_name(role, path)).unlink(missing_ok=True)
 
 
 def require_place(path: Path, identity: str, roles: Sequence[str]) -> None:
@@ -114,37 +97,26 @@ def _writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def table(record: Evaluation) -> str:
-    """A record in words, but for its notes."""
-    return "\n".join(_lines(record))
-
-
-def _lines(record: Evaluation) -> Iterator[str]:
+def in_words(record: Evaluation) -> Iterator[str]:
+    """Lines that say what a record has, but for its notes."""
     for score in record.scores:
         limits = "" if score.low is None else f"{score.low:.2f} to {score.high:.2f}"
         yield f"{score.name:>10}  {score.value:6.2f}  {limits:14}  {score.signature}"
+    faults = ""
+    if record.degenerate:
+        kinds = [f"{name} {n}" for name, n in record.degenerate.items() if name != "any" and n]
+        faults = f"; {record.degenerate['any']} degenerate" + f" ({', '.join(kinds)})" * bool(kinds)
     yield (
         f"{record.sentences} sentences; lengths {record.length_ratio:.3f} of the references'; "
-        f"{record.exact_matches} exact matches{_faults(record.degenerate)}"
+        f"{record.exact_matches} exact matches{faults}"
     )
     for breakdown in record.breakdowns:
-        yield from _groups(breakdown)
+        yield f"by {breakdown.by}:"
+        for group in breakdown.groups:
+            scores = "  ".join(f"{name} {value:6.2f}" for name, value in group.scores.items())
+            yield f"{group.name:>10}  {scores}  {group.sentences} sentences"
     if "unknown" in record.overlap:
         yield f"not compared with training text: {record.overlap['unknown']}"
     if record.seconds is not None:
         rate = record.sentences / max(record.seconds, 1e-9)
         yield f"translated in {record.seconds:.1f} s ({rate:.1f} sentences per second)"
-
-
-def _faults(degenerate: Mapping[str, int]) -> str:
-    if not degenerate:
-        return ""
-    kinds = [f"{name} {n}" for name, n in degenerate.items() if name != "any" and n]
-    return f"; {degenerate['any']} degenerate" + (f" ({', '.join(kinds)})" if kinds else "")
-
-
-def _groups(breakdown: Breakdown) -> Iterator[str]:
-    yield f"by {breakdown.by}:"
-    for group in breakdown.groups:
-        scores = "  ".join(f"{name} {value:6.2f}" for name, value in group.scores.items())
-        yield f"{group.name:>10}  {scores}  {group.sentences} sentences"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.evaluation.metrics import corpus_scores, length_ratio
 from seq2seq.evaluation.record import Breakdown, Evaluation, Figures, Group
-from seq2seq.evaluation.resampling import bootstrap_settings
+from seq2seq.evaluation.significance import bootstrap_settings
 from seq2seq.inference.text.fallback import degenerate
 
 FAULTS = ("empty", "repetition", "copy", "too long", "too short")
@@ -44,6 +44,17 @@ class Texts:
         """Of the test set: sources, if they are known, and references."""
         return text_fingerprint([*(self.sources or ()), *self.references])
 
+    def by_role(self) -> dict[str, list[str]]:
+        """The lines of each file of an evaluation, as far as it has them.
+
+        Groups are a table: the properties, then for each sentence its group by each of them.
+        """
+        rows = zip(*self.groups.values(), strict=True)
+        table = ["\t".join(self.groups), *("\t".join(row) for row in rows)]
+        lines = {"hypotheses": self.hypotheses, "references": self.references}
+        lines |= {"sources": self.sources} if self.sources is not None else {}
+        return lines | ({"groups": table} if self.groups else {})
+
 
 def one_line(text: str) -> str:
     """A text that is a line of a file wherever it is read; it scores the same."""
@@ -56,44 +67,39 @@ def score_texts(texts: Texts, language: str) -> Figures:
     Raises:
         DataError: there are none, or not as many as references.
     """
-    hypotheses, references = texts.hypotheses, texts.references
+    hypotheses, references, sources = texts.hypotheses, texts.references, texts.sources
+    wrong: dict[str, int] = {}
+    if sources is not None:
+        found = [degenerate(*pair) for pair in zip(sources, hypotheses, strict=True)]
+        counts = Counter(fault for own in found for fault in own)
+        wrong = {"any": sum(map(bool, found)), **{name: counts[name] for name in FAULTS}}
     return Figures(
         scores=corpus_scores(hypotheses, references, language=language, intervals=True),
         intervals=bootstrap_settings(),
         sentences=len(references),
         length_ratio=length_ratio(hypotheses, references),
         exact_matches=sum(map(str.__eq__, hypotheses, references)),
-        degenerate=_degenerate(texts.sources, hypotheses) if texts.sources is not None else {},
+        degenerate=wrong,
         breakdowns=[_breakdown(by, groups, texts) for by, groups in texts.groups.items()],
     )
 
 
-def _degenerate(sources: Sequence[str], hypotheses: Sequence[str]) -> dict[str, int]:
-    """How many translations have each fault; one may have several."""
-    found = [degenerate(*pair) for pair in zip(sources, hypotheses, strict=True)]
-    counts = Counter(fault for own in found for fault in own)
-    return {"any": sum(map(bool, found)), **{name: counts[name] for name in FAULTS}}
-
-
 def _breakdown(by: str, groups: Sequence[str], texts: Texts) -> Breakdown:
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(groups):
-        rows.setdefault(name, []).append(row)
-    return Breakdown(by, [_group(name, rows[name], texts) for name in sorted(rows, key=_first)])
+    found = []
+    for name in sorted(dict.fromkeys(groups), key=_first):
+        rows = [row for row, own in enumerate(groups) if own == name]
+        hypotheses, references = (
+            [lines[row] for row in rows] for lines in (texts.hypotheses, texts.references)
+        )
+        scores = corpus_scores(hypotheses, references, OF_GROUPS)
+        found.append(Group(name, len(rows), {score.name: score.value for score in scores}))
+    return Breakdown(by, found)
 
 
 def _first(group: str) -> tuple[bool, int]:
     """Groups of numbers by their first one; others after them, as they came."""
     number = re.match(r"\d+", group)
     return (False, int(number[0])) if number else (True, 0)
-
-
-def _group(name: str, rows: Sequence[int], texts: Texts) -> Group:
-    hypotheses, references = (
-        [lines[row] for row in rows] for lines in (texts.hypotheses, texts.references)
-    )
-    scores = corpus_scores(hypotheses, references, OF_GROUPS)
-    return Group(name, len(rows), {score.name: score.value for score in scores})
 
 
 def by_length(sources: Sequence[str]) -> list[str]:
@@ -116,37 +122,19 @@ def _range(value: int, firsts: Sequence[int]) -> str:
 
 
 def stored_texts(record: Evaluation, folder: Path) -> Texts:
-    """The texts that a record was made of.
-
-    Args:
-        record: of an evaluation.
-        folder: that it stands in.
+    """The texts that a record in this folder was made of.
 
     Raises:
         UserError: a file is missing, or was changed.
     """
-    files = record.files
-    return Texts(
-        record.lines("hypotheses", folder),
-        record.lines("references", folder),
-        record.lines("sources", folder) if "sources" in files else None,
-        read_groups(record.lines("groups", folder)) if "groups" in files else {},
-    )
+    lines = {role: record.lines(role, folder) for role in record.files if role != "comet"}
+    names, *rows = [line.split("\t") for line in lines.get("groups", [""])]
+    columns = map(list, zip(*rows, strict=True))
+    groups = dict(zip(names, columns, strict=True)) if "groups" in lines else {}
+    return Texts(lines["hypotheses"], lines["references"], lines.get("sources"), groups)
 
 
-def group_lines(groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """A table of tabs: the properties, then for each sentence its group by each of them."""
-    rows = zip(*groups.values(), strict=True)
-    return ["\t".join(groups), *("\t".join(row) for row in rows)]
-
-
-def read_groups(lines: Sequence[str]) -> dict[str, list[str]]:
-    """From the lines of `group_lines`."""
-    names, *rows = [line.split("\t") for line in lines]
-    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-
-
-def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> list[str]:
+def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> Iterator[str]:
     """Everything that is remarkable, in words.
 
     Args:
@@ -154,55 +142,36 @@ def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> list
         figures: what follows from them.
         overlap: with the training text, as `Shared.record` gives it.
     """
-    return [
-        *_on_empty(texts.references),
-        *_on_tokens("translations", "Detokenise them", texts.hypotheses),
-        *_on_tokens("references", "Take the plain text of the test set", texts.references),
-        *_on_typography(figures),
-        *_on_overlap(overlap, figures.sentences),
-    ]
-
-
-def _on_empty(references: Sequence[str]) -> list[str]:
-    empty = [number for number, line in enumerate(references, 1) if not line]
-    if not empty:
-        return []
-    more = ", ..." if len(empty) > SHOWN else ""
-    lines = f"line{'s' * (len(empty) > 1)} {', '.join(map(str, empty[:SHOWN]))}{more}"
-    return [
-        f"{len(empty)} of {len(references)} references are empty ({lines}): whatever is "
-        "translated there counts as wrong. Take these lines out of all files"
-    ]
-
-
-def _on_tokens(what: str, remedy: str, lines: Sequence[str]) -> list[str]:
-    count = sum(TOKENISED.search(line) is not None for line in lines)
-    if count <= SHARE * len(lines):
-        return []
-    return [
-        f"{count} of {len(lines)} {what} look tokenised (' .' at the end, ' , ', &apos; or "
-        "@@), and BLEU is that of plain text: its value says nothing beside that of "
-        f"other papers and tools. {remedy}"
-    ]
-
-
-def _on_typography(figures: Figures) -> list[str]:
+    empty = [str(number) for number, line in enumerate(texts.references, 1) if not line]
+    if empty:
+        more = ", ..." if len(empty) > SHOWN else ""
+        yield (
+            f"{len(empty)} of {len(texts.references)} references are empty "
+            f"(line{'s' * (len(empty) > 1)} {', '.join(empty[:SHOWN])}{more}): whatever is "
+            "translated there counts as wrong. Take these lines out of all files"
+        )
+    for what, lines, remedy in (
+        ("translations", texts.hypotheses, "Detokenise them"),
+        ("references", texts.references, "Take the plain text of the test set"),
+    ):
+        count = sum(TOKENISED.search(line) is not None for line in lines)
+        if count > SHARE * len(lines):
+            yield (
+                f"{count} of {len(lines)} {what} look tokenised (' .' at the end, ' , ', &apos; or "
+                "@@), and BLEU is that of plain text: its value says nothing beside that of "
+                f"other papers and tools. {remedy}"
+            )
     values = {score.name: score.value for score in figures.scores}
     gap = values["BLEU-punct"] - values["BLEU"]
-    if gap <= GAP:
-        return []
-    return [
-        f"BLEU is {gap:.1f} higher when the punctuation of both sides is normalised (BLEU-punct): "
-        "apostrophes, quotation marks or spaces differ from those of the references, no words. "
-        "See cleaning.normalise, and translate --typography"
-    ]
-
-
-def _on_overlap(overlap: Mapping[str, Any], sentences: int) -> list[str]:
-    if not overlap.get("sources"):
-        return []
-    return [
-        f"{overlap['sources']} of {sentences} sources stand in the training text "
-        f"({overlap['pairs']} of them with the same translation): their scores say nothing of "
-        "text that is new to the model. See the breakdown by `in training`"
-    ]
+    if gap > GAP:
+        yield (
+            f"BLEU is {gap:.1f} higher when the punctuation of both sides is normalised "
+            "(BLEU-punct): apostrophes, quotation marks or spaces differ from those of the "
+            "references, no words. See cleaning.normalise, and translate --typography"
+        )
+    if overlap.get("sources"):
+        yield (
+            f"{overlap['sources']} of {figures.sentences} sources stand in the training text "
+            f"({overlap['pairs']} of them with the same translation): their scores say nothing of "
+            "text that is new to the model. See the breakdown by `in training`"
+        )

@@ -220,7 +220,6 @@ def test_evaluations_of_other_versions_are_left_out_and_named(own_dir, caplog, v
     assert "evaluate again" in caplog.text
 
 
-
 def test_doubtful_tokens_are_marked_by_their_probability(text):
     found = marked(sentence(1))["pieces"]
     assert "".join(piece for piece, _ in found) == "un homme lit"
@@ -329,13 +328,13 @@ def test_the_viewer_has_the_weights_of_the_model():
     assert one["source"][-1] == "(end)"
 
 
-def test_the_caption_says_which_weights_read_which_translation(own_dir):
-    run = read_runs([own_dir])
-    assert "translation at step 40, read by the weights of step 1." in attention(run)[0]["caption"]
+def test_the_caption_says_which_weights_read_which_translation(own_dir, page):
+    assert "translation at step 40, read by the weights of step 1." in page.text
     bundle = tiny_bundle()
     bundle.training |= {"step": 4000, "averaged": ["step 3000", "step 4000"]}
     bundle.save(own_dir / "bundle")
-    assert "read by an average of weights up to step 4,000." in attention(run)[0]["caption"]
+    text = Page(report_page(read_runs([own_dir]))).text
+    assert "read by an average of weights up to step 4,000." in text
 
 
 def test_the_weights_of_a_page_are_bounded():
@@ -351,16 +350,10 @@ def test_differences_of_settings():
         {"model": {"d": 1, "same": [1, 2]}, "seed": 1, "run_dir": "a"},
         {"model": {"d": 2, "same": [1, 2], "heads": 4}, "seed": 1, "run_dir": "b"},
     ]
-    runs = [Run(Path(one["run_dir"]), one["run_dir"], one) for one in settings]
+    runs = [Run(one, folder=Path("x"), name=one["run_dir"]) for one in settings]
     assert settings_table(runs) == [
         ["", "a", "b"], ["model.d", "1", "2"], ["model.heads", "–", "4"]
     ]  # fmt: skip
-
-
-def test_differences_stand_on_the_page_of_several_runs(both, page):
-    assert re.search(r"optim\.lr\s*0\.1\s*0\.2", Page(both).text)
-    assert not re.search(r"seed\s*1\b", Page(both).text)
-    assert "Settings that differ" not in page.text
 
 
 def test_how_to_make_it_again(page):
@@ -539,16 +532,6 @@ def test_the_command_needs_no_display_and_says_where_the_page_is(run_dir, tmp_pa
     size = output.stat().st_size
     assert result.stdout == f"{output} ({size / 1000:,.0f} kB): open it in a browser\n"
     Page(output.read_text(encoding="utf-8"))
-
-
-def test_a_mistake_on_the_command_line_is_one_line(tmp_path):
-    result = subprocess.run(
-        [sys.executable, "scripts/report.py", tmp_path / "none"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: there is no run ")
-    assert len(result.stderr.splitlines()) == 1
 
 
 def test_the_page_stays_small_whatever_the_run_is(own_dir):
