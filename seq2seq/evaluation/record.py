@@ -1,4 +1,4 @@
-"""What an evaluation found, as it stands in `evaluation.json` (docs/reference/files.md).
+"""What an evaluation found: `evaluation.json`, whose entries docs/reference/files.md lists.
 
 The record names the files that its numbers come from, relative to its own folder, with their
 fingerprints, so that the numbers can be computed again.
@@ -78,18 +78,7 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Figures:
-    """What follows from the texts alone, so that it can be computed again from them.
-
-    Attributes:
-        scores: of the whole corpus, BLEU first.
-        intervals: resamples and seed of the bootstrap; None if it was left out.
-        sentences: how many there are.
-        length_ratio: length of the translations, relative to the references, in BLEU's tokens.
-        exact_matches: translations that equal their reference.
-        degenerate: how many translations have which fault (`inference/text/fallback.py`), and
-            `any`; empty without sources.
-        breakdowns: BLEU and chrF2 by source length, rare words, data source; as far as known.
-    """
+    """What follows from the texts alone, so that it can be computed again from them."""
 
     scores: list[Score]
     intervals: dict[str, Any] | None
@@ -102,18 +91,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Evaluation(Figures):
-    """All of `evaluation.json`.
-
-    Attributes:
-        overlap: what the test set shares with the training text, or why nobody knows.
-        notes: what a reader of the numbers should know, in words.
-        data: name, split, target language, fingerprint of sources and references, settings.
-        model: folder, sha256 of the weights, step; None if given translations were scored.
-        decode: settings of the search; None likewise.
-        seconds: that translating took; None likewise.
-        versions: of this project and the libraries that the numbers depend on.
-        files: hypotheses, references, sources, groups (of each sentence).
-    """
+    """All of `evaluation.json`."""
 
     overlap: dict[str, Any]
     notes: list[str]
