@@ -20,8 +20,8 @@ from sacrebleu.significance import estimate_ci
 
 from seq2seq.errors import RunError
 from seq2seq.evaluation.record import Score
-from seq2seq.evaluation.scores import Texts
 from seq2seq.evaluation.significance import resamples
+from seq2seq.evaluation.texts import Texts
 
 LINES = 15  # of what the command printed last that an error shows
 

@@ -12,7 +12,6 @@ import numpy as np
 from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.metrics import chrf_scores, statistics
 from seq2seq.evaluation.record import NAME, Evaluation, records_of
-from seq2seq.evaluation.scores import Texts, stored_texts
 from seq2seq.evaluation.significance import (
     Array,
     Scorer,
@@ -20,6 +19,7 @@ from seq2seq.evaluation.significance import (
     bootstrap_p,
     randomisation_p,
 )
+from seq2seq.evaluation.texts import Texts, stored_texts
 from seq2seq.text import markdown_table
 
 SIGNIFICANT = 0.05

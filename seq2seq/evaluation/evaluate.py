@@ -21,11 +21,21 @@ from seq2seq.cores import keep_freed_memory
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
-from seq2seq.evaluation import comet, results
+from seq2seq.evaluation import comet
 from seq2seq.evaluation.metrics import require_language
-from seq2seq.evaluation.record import NAME, Evaluation, Figures, identity_of, read_lines
-from seq2seq.evaluation.scores import Texts, by_count, by_length, notes_on, one_line, score_texts
+from seq2seq.evaluation.record import (
+    NAME,
+    OPTIONAL,
+    ROLES,
+    Evaluation,
+    Figures,
+    identity_of,
+    name_files,
+    read_lines,
+    require_place,
+)
 from seq2seq.evaluation.significance import bootstrap_settings
+from seq2seq.evaluation.texts import Texts, by_count, by_length, notes_on, one_line, score_texts
 from seq2seq.evaluation.training_text import MANY, TrainingText, compare, given_text, text_of
 from seq2seq.files import checksum
 from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
@@ -84,7 +94,7 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
         score = comet.comet_score(values, f"model:{model.name}|sha256:{checksum(model)}")
         figures = replace(figures, scores=[*figures.scores, score])
         record = _write(job, figures, {"comet": [repr(value) for value in values]})
-    log.info("\n".join(results.in_words(record)))
+    log.info("\n".join(record.in_words()))
     for note in record.notes:
         log.warning("note: %s", note)
     if job.path is not None:
@@ -101,11 +111,11 @@ def _write(job: Job, figures: Figures, more: Mapping[str, list[str]] | None = No
         **job.about,
         notes=list(notes_on(job.texts, figures, job.about["overlap"])),
         versions={"python": platform.python_version(), "seq2seq": __version__, **libraries},
-        files=results.name_files(contents, job.given, job.path),
+        files=name_files(contents, job.given, job.path),
     )
     if job.path is not None:
         own = {role: lines for role, lines in contents.items() if role not in job.given}
-        results.write(record, own, job.path)
+        record.write(job.path, own)
     return record
 
 
@@ -241,13 +251,13 @@ def _place(config: EvaluateConfig, identity: str) -> Path | None:
     """
     if config.output is not None:
         path = Path(config.output) / NAME if config.bundle else Path(config.output)
-        results.require_place(path, identity, results.ROLES if config.bundle else results.OPTIONAL)
-    elif config.bundle is not None:
-        bundle = bundle_folder(str(config.bundle))
-        run = bundle.parent if bundle.name == "bundle" else bundle
-        run = Path("runs", "pretrained", bundle.name) if is_shipped(bundle) else run
-        path = run / "evaluation" / f"{_name(config)}-{config.split}-{identity}" / NAME
-    else:
+        require_place(path, identity, ROLES if config.bundle else OPTIONAL)
+        return path
+    if config.bundle is None:
         return None
-    results.require_writable(path)
+    bundle = bundle_folder(str(config.bundle))
+    run = bundle.parent if bundle.name == "bundle" else bundle
+    run = Path("runs", "pretrained", bundle.name) if is_shipped(bundle) else run
+    path = run / "evaluation" / f"{_name(config)}-{config.split}-{identity}" / NAME
+    require_place(path, None, ROLES)
     return path

@@ -22,7 +22,7 @@ from seq2seq.evaluation.significance import Array, Scorer, bootstrap
 
 Metric: TypeAlias = BLEU | CHRF | TER
 
-# `force`: what looks tokenised is told by `scores.py`, not by sacrebleu.
+# `force`: what looks tokenised is told by `texts.py`, not by sacrebleu.
 METRICS: dict[str, Callable[[], Metric]] = {
     "BLEU": lambda: BLEU(force=True),
     "chrF2": CHRF,

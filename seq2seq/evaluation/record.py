@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,8 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 NAME = "evaluation.json"
+OPTIONAL = ("groups", "comet")  # texts that some evaluations have, whatever they are of
+ROLES = ("hypotheses", "references", "sources", *OPTIONAL)
 
 
 class OtherVersion(RunError):
@@ -124,14 +129,20 @@ class Evaluation(Figures):
         strategy = str(decode.get("strategy", ""))
         return f"beam {decode['beam']}" if strategy == "beam" else strategy
 
-    def write(self, path: Path) -> None:
-        """Write the record, whole or not at all.
+    def write(self, path: Path, contents: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Write the record, and before it the lines of its files by role, each file whole.
 
         Raises:
-            OSError: it cannot be written.
+            RunError: they cannot be written.
         """
         values = {"format": FORMAT, **asdict(self)}
-        replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+        with _writing(path):
+            for role, lines in (contents or {}).items():
+                text = "".join(f"{line}\n" for line in lines)
+                replace_text(path.parent / self.files[role].path, text)
+            replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+            for role in set(OPTIONAL) - self.files.keys():  # of an earlier record that stood here
+                (path.parent / _file_name(role, path)).unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> Evaluation:
@@ -161,10 +172,37 @@ class Evaluation(Figures):
             ]
             values["files"] = {role: TextFile(**file) for role, file in values["files"].items()}
             found = cls(**values)
-            _ = found.identity, found.label, found.data["language"], found.files["references"]
+            _ = found.identity, found.label, found.data["language"]
+            _ = found.files["hypotheses"], found.files["references"]
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{path} is damaged ({error!r}): {remedy}") from error
         return found
+
+    def in_words(self) -> Iterator[str]:
+        """Lines that say what a record has, but for its notes."""
+        for score in self.scores:
+            limits = "" if score.low is None else f"{score.low:.2f} to {score.high:.2f}"
+            yield f"{score.name:>10}  {score.value:6.2f}  {limits:14}  {score.signature}"
+        faults = ""
+        if self.degenerate:
+            kinds = [f"{name} {n}" for name, n in self.degenerate.items() if name != "any" and n]
+            faults = f"; {self.degenerate['any']} degenerate" + f" ({', '.join(kinds)})" * bool(
+                kinds
+            )
+        yield (
+            f"{self.sentences} sentences; lengths {self.length_ratio:.3f} of the references'; "
+            f"{self.exact_matches} exact matches{faults}"
+        )
+        for breakdown in self.breakdowns:
+            yield f"by {breakdown.by}:"
+            for group in breakdown.groups:
+                scores = "  ".join(f"{name} {value:6.2f}" for name, value in group.scores.items())
+                yield f"{group.name:>10}  {scores}  {group.sentences} sentences"
+        if "unknown" in self.overlap:
+            yield f"not compared with training text: {self.overlap['unknown']}"
+        if self.seconds is not None:
+            rate = self.sentences / max(self.seconds, 1e-9)
+            yield f"translated in {self.seconds:.1f} s ({rate:.1f} sentences per second)"
 
     def lines(self, role: str, folder: Path) -> list[str]:
         """The lines of one of its files; see `read_lines`."""
@@ -221,3 +259,66 @@ def read_lines(path: Path, expected: str | None = None) -> list[str]:
             "evaluate again, or restore it"
         )
     return lines
+
+
+def name_files(
+    contents: Mapping[str, Sequence[str]], given: Mapping[str, Path], path: Path | None
+) -> dict[str, TextFile]:
+    """Names and fingerprints of the files of a record.
+
+    Args:
+        contents: their lines.
+        given: those that are there, and stay where they are.
+        path: of the record; None if it is not written.
+    """
+    path = path or Path(NAME)
+    return {
+        role: TextFile(
+            os.path.relpath(given[role], path.parent) if role in given else _file_name(role, path),
+            text_fingerprint(lines),
+        )
+        for role, lines in contents.items()
+    }
+
+
+def _file_name(role: str, record: Path) -> str:
+    """Of a text that is written beside its record."""
+    suffix = "tsv" if role == "groups" else "txt"
+    return f"{role}.{suffix}" if record.name == NAME else f"{record.stem}.{role}.{suffix}"
+
+
+def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> None:
+    """Make the folder of a record, or say why it cannot stand there.
+
+    Args:
+        path: of the record.
+        identity: of the evaluation; None if whatever stands there is of this one.
+        roles: of the files that are written beside it.
+
+    Raises:
+        RunError: another evaluation would be overwritten, or nothing can be written.
+    """
+    free = identity is None or not any(
+        one.exists() for one in (path, *(path.parent / _file_name(role, path) for role in roles))
+    )
+    if not free and path.exists():
+        with suppress(RunError):  # whatever it is, it is not ours to replace
+            free = Evaluation.read(path).identity == identity
+    if not free:
+        raise RunError(
+            f"{path} or files beside it are of another evaluation, or damaged, and would be "
+            "overwritten: name another place, output="
+        )
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot write the results to {path}: {error}. Name another place: output="
+        ) from error

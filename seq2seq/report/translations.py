@@ -10,7 +10,7 @@ from typing import Any
 
 from seq2seq.errors import UserError
 from seq2seq.evaluation.metrics import chrf_scores
-from seq2seq.evaluation.scores import Texts, stored_texts
+from seq2seq.evaluation.texts import Texts, stored_texts
 from seq2seq.report.run import Run
 from seq2seq.report.samples import Sample
 from seq2seq.text import evenly

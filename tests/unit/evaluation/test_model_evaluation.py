@@ -23,7 +23,7 @@ from seq2seq.data.pipeline import prepare
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation.evaluate import evaluate
 from seq2seq.evaluation.record import Evaluation, read_lines, records_of
-from seq2seq.evaluation.scores import score_texts, stored_texts
+from seq2seq.evaluation.texts import score_texts, stored_texts
 from seq2seq.inference.engines.torch import cpu_has
 
 PAIRS = ["the big house is here\tla grande maison est ici", "a man reads\tun homme lit",

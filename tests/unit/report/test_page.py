@@ -81,23 +81,18 @@ def both(run_dir, tmp_path_factory) -> str:
 
 
 @pytest.mark.parametrize("which", ["text", "both"])
-def test_nothing_is_fetched(which, request):
+def test_nothing_is_fetched_and_links_lead_to_one_place(which, request):
     text = request.getfixturevalue(which)
     page = Page(text)
     assert page.tags["link"] == page.tags["img"] == page.tags["iframe"] == 0
     assert not page.values("src")
-    assert all(link.startswith("#") for link in page.values("href") + page.values("xlink:href"))
-    used = set(re.findall(r"url\(#([^)]+)\)", text))  # parts of drawings
-    assert used <= set(page.values("id"))
+    ids, links = page.values("id"), page.values("href") + page.values("xlink:href")
+    assert len(ids) == len(set(ids))
+    links += [f"#{part}" for part in re.findall(r"url\(#([^)]+)\)", text)]  # of drawings
+    assert set(links) <= {f"#{one}" for one in ids}
     assert not re.search(r"url\([^#]|@import|fetch\(", text)
     assert not [at for at in re.findall(r"https?:[^\"' <]*", text) if "www.w3.org" not in at]
     assert len(text.encode()) < 400_000
-
-
-def test_links_lead_to_sections_and_ids_are_unique(page):
-    ids = page.values("id")
-    assert len(ids) == len(set(ids))
-    assert {link[1:] for link in page.values("href") + page.values("xlink:href")} <= set(ids)
 
 
 def test_texts_cannot_become_code(text, page):
@@ -403,16 +398,6 @@ def test_a_run_that_has_just_begun_has_a_page(tmp_path):
     assert facts(read_runs([tmp_path])[0]) == {}
 
 
-def test_rows_of_curves_that_were_torn_are_left_out(own_dir):
-    file = own_dir / "metrics/version_0/metrics.csv"
-    before = read_runs([own_dir])[0].curves
-    with file.open("ab") as table:
-        table.write(b"\xff\0\0,5\n0,x,1\n0,49,3")
-    assert read_runs([own_dir])[0].curves == before
-    file.write_text("step,train/nll\n4")
-    assert "No curves: " in report_page(read_runs([own_dir]))
-
-
 def test_a_line_of_samples_that_was_torn_is_left_out(own_dir):
     with (own_dir / "samples.jsonl").open("a") as file:
         file.write(json.dumps(validation(50))[:40])
@@ -423,14 +408,11 @@ def test_a_line_of_samples_that_was_torn_is_left_out(own_dir):
     ("name", "content"),
     [
         ("config.yaml", "model: ["),
-        ("config.yaml", "just text"),
         ("config.yaml", "model: {}"),
         ("summary.json", "{"),
-        ("summary.json", "[1]"),
         ("data_report.json", "{}"),
         ("origin.json", '{"starts": [{}]}'),
         ("evaluation/starter-test/evaluation.json", "{"),
-        ("evaluation/starter-test/evaluation.json", '{"format": 1}'),
     ],
 )
 def test_what_is_damaged_is_one_message_with_the_file(own_dir, name, content):
@@ -446,10 +428,7 @@ def test_what_is_damaged_is_one_message_with_the_file(own_dir, name, content):
     ("name", "content"),
     [
         ("summary.json", '{"steps": null}'),
-        ("summary.json", '{"steps": 1, "best_step": "x"}'),
         ("data_report.json", json.dumps(asdict(data_report()) | {"read": "x"})),
-        ("data_report.json", json.dumps(asdict(data_report()) | {"dropped": []})),
-        ("data_report.json", json.dumps(asdict(data_report()) | {"words": [1]})),
         ("data_report.json", json.dumps(asdict(data_report()) | {"vocabulary": [{"name": "x"}]})),
         ("samples.jsonl", '{"step": 1, "bleu": 1, "sentences": [{}], "worst": []}\n'),
     ],
