@@ -139,7 +139,9 @@ def open_tracker(
 ) -> Tracker | None:
     """A run of W&B, offline if nothing can be sent; None if it is disabled or cannot be had."""
     wanted = _choose_mode()
-    for mode in dict.fromkeys((wanted, "offline")) if wanted != "disabled" else ():
+    if wanted == "disabled":
+        return None
+    for mode in dict.fromkeys((wanted, "offline")):
         try:
             run = _start(config, run_dir, mode)
         except Exception as error:
