@@ -1,7 +1,7 @@
 """Do findings name planted faults, and stay silent on healthy runs?
 
     python scripts/benchmarks/findings.py --output FOLDER [--seeds 3] [--healthy 10]
-    python scripts/benchmarks/findings.py --output FOLDER --cases frozen_block leaked --seeds 1
+    python scripts/benchmarks/findings.py --output FOLDER --cases "frozen layer" --seeds 1
     python scripts/benchmarks/findings.py --output FOLDER --corpus FOLDER --set model.d_model=96
 
 Each run is a small model that trains for some ten seconds on one core (twenty for a healthy run,

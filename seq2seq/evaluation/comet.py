@@ -20,8 +20,8 @@ from sacrebleu.significance import estimate_ci
 
 from seq2seq.errors import RunError
 from seq2seq.evaluation.record import Score
-from seq2seq.evaluation.resampling import resamples
-from seq2seq.evaluation.scores import Texts
+from seq2seq.evaluation.significance import resamples
+from seq2seq.evaluation.texts import Texts
 
 LINES = 15  # of what the command printed last that an error shows
 
@@ -49,39 +49,32 @@ def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
     """
     assert texts.sources is not None
     with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "scores.json"
+        arguments = ["--model", model, "--to_json", str(output), "--quiet"]
         files = {"-s": texts.sources, "-t": texts.hypotheses, "-r": texts.references}
-        arguments = []
         for option, lines in files.items():
             path = Path(folder) / f"text{option}"
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             arguments += [option, str(path)]
-        output = Path(folder) / "scores.json"
-        ended, said = "was not started", ""
         try:
-            result = subprocess.run(
-                [command, *arguments, "--model", model, "--to_json", str(output), "--quiet"],
-                capture_output=True, text=True, errors="replace", check=False,
+            subprocess.run(
+                [command, *arguments], check=True, text=True, errors="replace",
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 env={**os.environ, "HF_HUB_OFFLINE": "1"},  # what it needs is here, or it says so
             )  # fmt: skip
-            ended, said = f"ended with {result.returncode}", f"{result.stdout}{result.stderr}"
-            values = _scores_in(output)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            printed = "\n".join(said.splitlines()[-LINES:])
+            (rows,) = json.loads(output.read_text(encoding="utf-8")).values()
+            values = [float(row["COMET"]) for row in rows]
+            if len(values) != len(texts.hypotheses) or not all(map(math.isfinite, values)):
+                raise ValueError("there is not one finite score for each sentence")
+        except (
+            *(OSError, subprocess.CalledProcessError),
+            *(ValueError, KeyError, TypeError, AttributeError),  # of what it wrote
+        ) as error:
+            printed = (getattr(error, "stdout", None) or "").splitlines()[-LINES:]
             raise RunError(
-                f"{command} gave no scores (it {ended}); leave comet= out, or mend what it says:\n"
-                f"{printed or repr(error)}"
+                f"{command} gave no scores ({error!r}); leave comet= out, or mend what it says:\n"
+                + "\n".join(printed)
             ) from error
-    if len(values) != len(texts.hypotheses):
-        raise RunError(f"{command} gave {len(values)} scores for {len(texts.hypotheses)} sentences")
-    return values
-
-
-def _scores_in(output: Path) -> list[float]:
-    """The scores in the file that the command wrote; raises whatever if they are not there."""
-    (rows,) = json.loads(output.read_text(encoding="utf-8")).values()
-    values = [float(row["COMET"]) for row in rows]
-    if not all(map(math.isfinite, values)):  # JSON has no such numbers
-        raise ValueError("a score is not finite")
     return values
 
 

@@ -1,4 +1,4 @@
-"""`scripts/compare.py`: which of several evaluations of one test set is better, and by chance?"""
+"""`seq2seq compare`: which of several evaluations of one test set is better, and by chance?"""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 
 from seq2seq.errors import RunError, command_line
-from seq2seq.evaluation.metrics import KINDS, chrf_scores, form_of, scorer, statistics
+from seq2seq.evaluation.metrics import chrf_scores, statistics
 from seq2seq.evaluation.record import NAME, Evaluation, records_of
-from seq2seq.evaluation.resampling import Array, Scorer, bootstrap, bootstrap_p, randomisation_p
-from seq2seq.evaluation.scores import Texts, stored_texts
+from seq2seq.evaluation.significance import (
+    Array,
+    Scorer,
+    bootstrap,
+    bootstrap_p,
+    randomisation_p,
+)
+from seq2seq.evaluation.texts import Texts, stored_texts
 from seq2seq.text import markdown_table
 
 SIGNIFICANT = 0.05
@@ -103,13 +109,13 @@ def compare(
     Args:
         places: runs, folders of evaluations, or records; the first is what others are tested
             against.
-        scores: names in `metrics.KINDS`, or COMET, if all were evaluated with it.
+        scores: names in `metrics.METRICS`, or COMET, if all were evaluated with it.
         shown: how many sentences are shown.
 
     Raises:
         UserError: there is nothing to compare, or it cannot be compared; says why.
     """
-    systems = _named(places, _choose([_records(Path(place)) for place in places], places))
+    systems = _choose(places)
     _require_comparable(systems, scores)
     texts = [system.texts for system in systems]
     chrf_SN = np.array([chrf_scores(own.hypotheses, own.references)[1] for own in texts])
@@ -138,10 +144,9 @@ def compare(
 
 def _records(place: Path) -> dict[Path, Evaluation]:
     """All evaluations of a run, or the one that is named."""
-    if place.is_file():
-        return {place: Evaluation.read(place)}
-    if (place / NAME).is_file():
-        return {place / NAME: Evaluation.read(place / NAME)}
+    for path in (place, place / NAME):
+        if path.is_file():
+            return {path: Evaluation.read(path)}
     run = place if (place / "evaluation").is_dir() else place.parent  # of a bundle
     found = records_of(run) if place.is_dir() else {}
     if not found:
@@ -153,14 +158,12 @@ def _records(place: Path) -> dict[Path, Evaluation]:
     return found
 
 
-def _choose(
-    found: Sequence[dict[Path, Evaluation]], places: Sequence[str]
-) -> list[tuple[Path, Evaluation]]:
-    """Of each place the evaluation of the test set that all have."""
+def _choose(places: Sequence[str]) -> list[System]:
+    """Of each place the evaluation of the test set that all have, by a short name."""
     if len(places) < 2:
         raise RunError("one evaluation has nothing to be compared with: name two runs, or more")
-    keys = [[record.files["references"].fingerprint for record in own.values()] for own in found]
-    common = [key for key in dict.fromkeys(keys[0]) if all(key in own for own in keys)]
+    found = [_records(Path(place)) for place in places]
+    common = set.intersection(*({_test_set(record) for record in own.values()} for own in found))
     if not common:
         lines = "".join(
             f"\n  {place}: {', '.join(dict.fromkeys(record.label for record in own.values()))}"
@@ -171,31 +174,23 @@ def _choose(
             f"of them:{lines}\nEvaluate them on one: "
             f"{command_line('evaluate', 'bundle=RUN', 'data=NAME')}"
         )
-    chosen = []
-    for place, own in zip(places, found, strict=True):
-        fitting = [
-            (path, record)
-            for path, record in own.items()
-            if record.files["references"].fingerprint in common
-        ]
+    short = [Path(place).resolve().name.removesuffix(".json") for place in places]
+    names = short if len(set(short)) == len(short) else places
+    systems = []
+    for name, place, own in zip(names, places, found, strict=True):
+        fitting = [path for path, record in own.items() if _test_set(record) in common]
         if len(fitting) > 1:
-            folders = ", ".join(str(path.parent) for path, _ in fitting)
+            folders = ", ".join(str(path.parent) for path in fitting)
             raise RunError(f"{place} has several evaluations that fit: name one of {folders}")
-        chosen += fitting
-    return chosen
-
-
-def _named(places: Sequence[str], chosen: Sequence[tuple[Path, Evaluation]]) -> list[System]:
-    """Systems by short names, if these tell them apart."""
-    short = [Path(place).stem if Path(place).suffix == ".json" else Path(place).resolve().name
-             for place in places]  # fmt: skip
-    names = short if len(set(short)) == len(short) else list(places)
-    if len({path.resolve() for path, _ in chosen}) < len(chosen):
+        [path] = fitting
+        systems.append(System(name, path, own[path], stored_texts(own[path], path.parent)))
+    if len({system.path.resolve() for system in systems}) < len(systems):
         raise RunError(f"{' '.join(places)} names one of them twice: leave it out")
-    return [
-        System(name, path, record, stored_texts(record, path.parent))
-        for name, (path, record) in zip(names, chosen, strict=True)
-    ]
+    return systems
+
+
+def _test_set(record: Evaluation) -> str:
+    return record.files["references"].fingerprint
 
 
 def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> None:
@@ -208,13 +203,13 @@ def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> Non
                 "references and other sources, so one had another text to translate"
             )
     first, *others = systems
-    for other in others:
-        for name in scores:
-            signatures = [_signature(system, name) for system in (first, other)]
-            if signatures[0] != signatures[1]:
+    for name in scores:
+        signatures = [_signature(system, name) for system in systems]
+        for other, signature in zip(others, signatures[1:], strict=True):
+            if signature != signatures[0]:
                 raise RunError(
                     f"{first.name} and {other.name} are not comparable: their {name} was computed "
-                    f"in other ways, {signatures[0]} and {signatures[1]}. Evaluate both with one "
+                    f"in other ways, {signatures[0]} and {signature}. Evaluate both with one "
                     "version"
                 )
 
@@ -249,11 +244,12 @@ def _statistics(systems: Sequence[System], name: str) -> tuple[Scorer, Array]:
         lines = [system.record.lines("comet", system.path.parent) for system in systems]
         return lambda sums: sums[0] / sums[1], np.array([[(float(x), 1) for x in own]
                                                          for own in lines])  # fmt: skip
-    form, _ = form_of(name, systems[0].record.data["language"])
-    metric, references = KINDS[name].make(), [form(line) for line in systems[0].texts.references]
-    hypotheses = [[form(line) for line in system.texts.hypotheses] for system in systems]
-    stats_SNK = np.stack([statistics(metric, own, references) for own in hypotheses])
-    return scorer(metric), stats_SNK
+    language = systems[0].record.data["language"]
+    found = [
+        statistics(name, system.texts.hypotheses, system.texts.references, language)
+        for system in systems
+    ]
+    return found[0].score, np.stack([own.stats_NK for own in found])
 
 
 def in_words(found: Comparison) -> str:

@@ -1,4 +1,4 @@
-"""`scripts/evaluate.py`: translate a test set and score it, or score given translations."""
+"""`seq2seq evaluate`: translate a test set and score it, or score given translations."""
 
 from __future__ import annotations
 
@@ -22,27 +22,21 @@ from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
-from seq2seq.evaluation.moses import require_language
-from seq2seq.evaluation.record import NAME, Evaluation, Figures, identity_of, read_lines
-from seq2seq.evaluation.resampling import bootstrap_settings
-from seq2seq.evaluation.results import (
+from seq2seq.evaluation.metrics import require_language
+from seq2seq.evaluation.record import (
+    NAME,
     OPTIONAL,
     ROLES,
+    Evaluation,
+    Figures,
+    identity_of,
     name_files,
+    read_lines,
     require_place,
-    require_writable,
-    table,
-    texts_by_role,
-    write,
 )
-from seq2seq.evaluation.scores import Texts, by_count, by_length, notes_on, one_line, score_texts
-from seq2seq.evaluation.training_text import (
-    MANY,
-    TrainingText,
-    compare,
-    given_text,
-    text_of,
-)
+from seq2seq.evaluation.significance import bootstrap_settings
+from seq2seq.evaluation.texts import Texts, by_count, by_length, notes_on, one_line, score_texts
+from seq2seq.evaluation.training_text import MANY, TrainingText, compare, given_text, text_of
 from seq2seq.files import checksum
 from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
 from seq2seq.inference.translator import Translator
@@ -52,12 +46,12 @@ log = logging.getLogger(__name__)
 LIBRARIES = ("sacrebleu", "sacremoses", "torch")
 
 
-@dataclass
-class _Made:
-    """An evaluation on its way.
+@dataclass(frozen=True)
+class Job:
+    """What is to be scored.
 
     Attributes:
-        texts: what is scored.
+        texts: with their groups.
         language: of the translations.
         path: of the record; None if it is not written.
         given: files of texts that are there, by role, and are not to be written.
@@ -72,7 +66,7 @@ class _Made:
 
 
 def evaluate(config: EvaluateConfig) -> Evaluation:
-    """Run `scripts/evaluate.py`: score, write, log a table, return what was written.
+    """Score, write, log a table; returns what was written.
 
     For a model, `evaluation.json` and the texts go to a folder in `<model>/evaluation`, or
     to `config.output`; `<model>` is `runs/pretrained/<name>` for a shipped one. Given
@@ -87,10 +81,45 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
         require_language(config.language)
     if config.comet is not None:
         comet.require(config.comet, config.comet_command)
-    return _finish(config, _translate(config) if config.bundle else _score_files(config))
+    job = _translate(config) if config.bundle else _read_translations(config)
+    figures = score_texts(job.texts, job.language)
+    record = _write(job, figures)
+    if config.comet is not None:  # its command may fail, so everything else is written by now
+        try:
+            values = comet.comet_scores(job.texts, config.comet, config.comet_command)
+        except RunError as error:
+            kept = "" if job.path is None else f"\nEverything but COMET is kept in {job.path}"
+            raise RunError(f"{error}{kept}") from error
+        model = Path(config.comet)
+        score = comet.comet_score(values, f"model:{model.name}|sha256:{checksum(model)}")
+        figures = replace(figures, scores=[*figures.scores, score])
+        record = _write(job, figures, {"comet": [repr(value) for value in values]})
+    log.info("\n".join(record.in_words()))
+    for note in record.notes:
+        log.warning("note: %s", note)
+    if job.path is not None:
+        log.info("results in  %s", job.path)
+    return record
 
 
-def _score_files(config: EvaluateConfig) -> _Made:
+def _write(job: Job, figures: Figures, more: Mapping[str, list[str]] | None = None) -> Evaluation:
+    """The record of a job, written if it has a place; `more` are further texts by role."""
+    contents = {**job.texts.by_role(), **(more or {})}
+    libraries = {name: version(name) for name in LIBRARIES}
+    record = Evaluation(
+        **vars(figures),
+        **job.about,
+        notes=list(notes_on(job.texts, figures, job.about["overlap"])),
+        versions={"python": platform.python_version(), "seq2seq": __version__, **libraries},
+        files=name_files(contents, job.given, job.path),
+    )
+    if job.path is not None:
+        own = {role: lines for role, lines in contents.items() if role not in job.given}
+        record.write(job.path, own)
+    return record
+
+
+def _read_translations(config: EvaluateConfig) -> Job:
     """Translations that are there, and what they are compared with."""
     names = {"hypotheses": config.hypothesis, "references": config.reference,
              "sources": config.source}  # fmt: skip
@@ -105,18 +134,19 @@ def _score_files(config: EvaluateConfig) -> _Made:
             )
     texts = Texts(lines["hypotheses"], lines["references"], lines.get("sources"), {})
     _require_text(texts.references, str(files["references"]))
-    columns = (config.data.source_column, config.data.target_column)
-    spec = config.training_text
-    training = "no training_text= was given" if _is_word(spec) else given_text(spec, columns)
-    texts, overlap = _with_groups(texts, {}, training)
-    data = {"name": files["references"].name, "split": "", "settings": None}
-    about = {"data": data, "overlap": overlap, "model": None, "decode": None, "seconds": None}
+    texts, overlap = _compare_training(texts, _training_text(config))
+    language = config.language or "fr"
+    about = {
+        "data": {"name": files["references"].name, "split": "", "settings": None,
+                 "language": language, "fingerprint": texts.fingerprint},
+        "overlap": overlap, "model": None, "decode": None, "seconds": None,
+    }  # fmt: skip
     own = text_fingerprint(texts.hypotheses)
     path = _place(config, identity_of(texts.fingerprint, hypotheses=own))
-    return _Made(texts, config.language or "fr", path, files, about)
+    return Job(texts, language, path, files, about)
 
 
-def _translate(config: EvaluateConfig) -> _Made:
+def _translate(config: EvaluateConfig) -> Job:
     """Translations of a test set by a model."""
     keep_freed_memory()
     bundle = load_bundle(str(config.bundle), choose_device(config.device))
@@ -129,29 +159,27 @@ def _translate(config: EvaluateConfig) -> _Made:
         "step": bundle.training.get("step"),
         "precision": config.precision or "float32",
     }
-    texts = Texts([], references, sources, {})
+    groups = {"corpus": corpora} if len(set(corpora)) > 1 else {}
+    texts = Texts([], references, sources, groups)
     # Before anything is translated.
     path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
-    training = _training_text(config)
-    groups = {"corpus": corpora} if len(set(corpora)) > 1 else {}
-    texts, overlap = _with_groups(texts, groups, training)
+    texts, overlap = _compare_training(texts, _training_text(config))
     weights = prepared(bundle.model, config.precision) if config.precision else bundle.model
     engine = TorchEngine([weights], bundle.length_ratio)
     translator = Translator(engine, bundle.vocabularies, decode, bundle.normalise)
     started = time.perf_counter()
     with tqdm(total=len(sources), desc="translating", unit="sentence", disable=None) as bar:
         found = translator.translate_corpus(sources, progress=bar.update)
-    about = {
-        "data": {"name": _name(config), "split": config.split, "settings": asdict(config.data)},
-        "overlap": overlap,
-        "model": model,
-        "decode": asdict(decode),
-        "seconds": round(time.perf_counter() - started, 2),
-    }
+    seconds = round(time.perf_counter() - started, 2)
     texts = replace(texts, hypotheses=[one_line(str(translation)) for translation in found])
     languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
     language = config.language or languages[1]
-    return _Made(texts, language, path, {}, about)
+    about = {
+        "data": {"name": _name(config), "split": config.split, "settings": asdict(config.data),
+                 "language": language, "fingerprint": texts.fingerprint},
+        "overlap": overlap, "model": model, "decode": asdict(decode), "seconds": seconds,
+    }  # fmt: skip
+    return Job(texts, language, path, {}, about)
 
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
@@ -181,33 +209,28 @@ def _name(config: EvaluateConfig) -> str:
     return name.replace("/", "-")
 
 
-def _is_word(spec: Any) -> bool:
-    """Whether a setting of the training text names no files."""
-    return spec in ("auto", "all", "none")
-
-
 def _training_text(config: EvaluateConfig) -> TrainingText | str:
     """The text that the model was trained on; or why it is not read, in words."""
-    columns = (config.data.source_column, config.data.target_column)
-    if not _is_word(config.training_text):
-        return given_text(config.training_text, columns)
-    if config.training_text == "none":
+    spec = config.training_text
+    if spec not in ("auto", "all", "none"):  # it names files
+        return given_text(spec, (config.data.source_column, config.data.target_column))
+    if not config.bundle:
+        return "no training_text= was given"
+    if spec == "none":
         return "training_text=none"
     found = text_of(bundle_folder(str(config.bundle)).parent, config.data.cache)
     if isinstance(found, str):
         return f"{found}; name its files: training_text=FILES"
-    if config.training_text == "auto" and (found.pairs or 0) > MANY:
+    if spec == "auto" and (found.pairs or 0) > MANY:
         return f"it has {found.pairs:,} pairs; training_text=all reads them"
     return found
 
 
-def _with_groups(
-    texts: Texts, groups: dict[str, list[str]], training: TrainingText | str
-) -> tuple[Texts, dict[str, Any]]:
-    """The texts with the groups of their sentences, and what they share with training text."""
+def _compare_training(texts: Texts, training: TrainingText | str) -> tuple[Texts, dict[str, Any]]:
+    """The texts with all groups of their sentences, and what they share with training text."""
     if texts.sources is None:
         return texts, {"unknown": "no sources were given"}
-    groups = {"source words": by_length(texts.sources), **groups}
+    groups = {"source words": by_length(texts.sources), **texts.groups}
     if isinstance(training, str):
         return replace(texts, groups=groups), {"unknown": training}
     shared = compare(training.read(), texts.sources, texts.references)
@@ -221,7 +244,7 @@ def _place(config: EvaluateConfig, identity: str) -> Path | None:
     """Where the record goes; None if nobody wants it.
 
     By default the folder has the identity in its name, so that only the same evaluation stands
-    there.
+    there. That of a shipped model stands among the runs.
 
     Raises:
         RunError: something else is there, or nothing can be written.
@@ -229,55 +252,12 @@ def _place(config: EvaluateConfig, identity: str) -> Path | None:
     if config.output is not None:
         path = Path(config.output) / NAME if config.bundle else Path(config.output)
         require_place(path, identity, ROLES if config.bundle else OPTIONAL)
-    elif config.bundle is not None:
-        path = _folder(config) / f"{_name(config)}-{config.split}-{identity}" / NAME
-    else:
+        return path
+    if config.bundle is None:
         return None
-    require_writable(path)
-    return path
-
-
-def _folder(config: EvaluateConfig) -> Path:
-    """The evaluations of the run; those of a shipped model stand among the runs."""
     bundle = bundle_folder(str(config.bundle))
-    if is_shipped(bundle):
-        return Path("runs", "pretrained", bundle.name, "evaluation")
-    return (bundle.parent if bundle.name == "bundle" else bundle) / "evaluation"
-
-
-def _finish(config: EvaluateConfig, made: _Made) -> Evaluation:
-    """Score, write and show; what COMET adds is written last, since its command may fail."""
-    figures = score_texts(made.texts, made.language)
-    record = _write(made, figures)
-    if config.comet is not None:
-        try:
-            values = comet.comet_scores(made.texts, config.comet, config.comet_command)
-        except RunError as error:
-            kept = "" if made.path is None else f"\nEverything but COMET is kept in {made.path}"
-            raise RunError(f"{error}{kept}") from error
-        model = Path(config.comet)
-        score = comet.comet_score(values, f"model:{model.name}|sha256:{checksum(model)}")
-        record = _write(made, replace(figures, scores=[*figures.scores, score]), values)
-    log.info(table(record))
-    for note in record.notes:
-        log.warning("note: %s", note)
-    if made.path is not None:
-        log.info("results in  %s", made.path)
-    return record
-
-
-def _write(made: _Made, figures: Figures, comet_values: list[float] | None = None) -> Evaluation:
-    """The record, written if it has a place."""
-    contents = texts_by_role(made.texts, comet_values)
-    own = {"language": made.language, "fingerprint": made.texts.fingerprint}
-    record = Evaluation(
-        **vars(figures),
-        **made.about | {"data": made.about["data"] | own},
-        notes=notes_on(made.texts, figures, made.about["overlap"]),
-        versions={"python": platform.python_version(), "seq2seq": __version__,
-                  **{name: version(name) for name in LIBRARIES}},
-        files=name_files(contents, made.given, made.path),
-    )  # fmt: skip
-    if made.path is not None:
-        write(record, {role: contents[role] for role in contents.keys() - made.given}, made.path)
-    return record
+    run = bundle.parent if bundle.name == "bundle" else bundle
+    run = Path("runs", "pretrained", bundle.name) if is_shipped(bundle) else run
+    path = run / "evaluation" / f"{_name(config)}-{config.split}-{identity}" / NAME
+    require_place(path, None, ROLES)
+    return path

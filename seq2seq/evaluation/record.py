@@ -1,4 +1,4 @@
-"""What an evaluation found, as it stands in `evaluation.json` (docs/reference/files.md).
+"""What an evaluation found: `evaluation.json`, whose entries docs/reference/files.md lists.
 
 The record names the files that its numbers come from, relative to its own folder, with their
 fingerprints, so that the numbers can be computed again.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,8 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 NAME = "evaluation.json"
+OPTIONAL = ("groups", "comet")  # texts that some evaluations have, whatever they are of
+ROLES = ("hypotheses", "references", "sources", *OPTIONAL)
 
 
 class OtherVersion(RunError):
@@ -78,18 +83,7 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Figures:
-    """What follows from the texts alone, so that it can be computed again from them.
-
-    Attributes:
-        scores: of the whole corpus, BLEU first.
-        intervals: resamples and seed of the bootstrap; None if it was left out.
-        sentences: how many there are.
-        length_ratio: length of the translations, relative to the references, in BLEU's tokens.
-        exact_matches: translations that equal their reference.
-        degenerate: how many translations have which fault (`inference/text/fallback.py`), and
-            `any`; empty without sources.
-        breakdowns: BLEU and chrF2 by source length, rare words, data source; as far as known.
-    """
+    """What follows from the texts alone, so that it can be computed again from them."""
 
     scores: list[Score]
     intervals: dict[str, Any] | None
@@ -102,18 +96,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Evaluation(Figures):
-    """All of `evaluation.json`.
-
-    Attributes:
-        overlap: what the test set shares with the training text, or why nobody knows.
-        notes: what a reader of the numbers should know, in words.
-        data: name, split, target language, fingerprint of sources and references, settings.
-        model: folder, sha256 of the weights, step; None if given translations were scored.
-        decode: settings of the search; None likewise.
-        seconds: that translating took; None likewise.
-        versions: of this project and the libraries that the numbers depend on.
-        files: hypotheses, references, sources, groups (of each sentence).
-    """
+    """All of `evaluation.json`."""
 
     overlap: dict[str, Any]
     notes: list[str]
@@ -146,14 +129,20 @@ class Evaluation(Figures):
         strategy = str(decode.get("strategy", ""))
         return f"beam {decode['beam']}" if strategy == "beam" else strategy
 
-    def write(self, path: Path) -> None:
-        """Write the record, whole or not at all.
+    def write(self, path: Path, contents: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Write the record, and before it the lines of its files by role, each file whole.
 
         Raises:
-            OSError: it cannot be written.
+            RunError: they cannot be written.
         """
         values = {"format": FORMAT, **asdict(self)}
-        replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+        with _writing(path):
+            for role, lines in (contents or {}).items():
+                text = "".join(f"{line}\n" for line in lines)
+                replace_text(path.parent / self.files[role].path, text)
+            replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+            for role in set(OPTIONAL) - self.files.keys():  # of an earlier record that stood here
+                (path.parent / _file_name(role, path)).unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> Evaluation:
@@ -162,56 +151,58 @@ class Evaluation(Figures):
         Raises:
             RunError: it is missing or damaged; OtherVersion: it is of another version.
         """
+        remedy = "evaluate again, or delete it"
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise RunError(
-                f"cannot read {path} ({error}): evaluate again, or delete it"
-            ) from error
-        version = values.get("format") if isinstance(values, dict) else None
+            raise RunError(f"cannot read {path} ({error}): {remedy}") from error
+        version = values.pop("format", None) if isinstance(values, dict) else None
         if version != FORMAT:
             files = ("hypothesis=FILE", "reference=FILE", "output=OTHER.json")
             raise OtherVersion(
                 f"{path} is no record of this version of seq2seq (its format is "
                 f"{version or 'not named'}, and {FORMAT} is read): evaluate again, or score its "
-                "texts into another file: "
-                f"{command_line('evaluate', *files)}"
+                f"texts into another file: {command_line('evaluate', *files)}"
             )
         try:
-            return cls._of(values)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise RunError(
-                f"{path} is damaged ({error!r}): evaluate again, or delete it"
-            ) from error
-
-    @classmethod
-    def _of(cls, values: dict[str, Any]) -> Evaluation:
-        parts = {
-            "scores": [Score(**score) for score in values["scores"]],
-            "breakdowns": [
+            values["scores"] = [Score(**score) for score in values["scores"]]
+            values["breakdowns"] = [
                 Breakdown(one["by"], [Group(**group) for group in one["groups"]])
                 for one in values["breakdowns"]
-            ],
-            "files": {role: TextFile(**file) for role, file in values["files"].items()},
-        }
-        found = cls(**{key: value for key, value in (values | parts).items() if key != "format"})
-        for score in found.scores:
-            _require(score.value, (int, float), score.name)
-        for role in ("hypotheses", "references", *found.files):
-            _require(found.files[role].path, str, f"the path of the {role}")
-            _require(found.files[role].fingerprint, str, f"the fingerprint of the {role}")
-        for key in ("name", "split", "language", "fingerprint"):
-            _require(found.data[key], str, f"data.{key}")
-        if found.model is not None:
-            for key in ("sha256", "precision"):
-                _require(found.model[key], str, f"model.{key}")
-        for key in () if "unknown" in found.overlap else ("sources", "pairs"):
-            _require(found.overlap[key], int, f"overlap.{key}")
-        for library, version in found.versions.items():
-            _require(version, str, f"versions.{library}")
-        if found.intervals is not None:
-            int(found.intervals["seed"])
+            ]
+            values["files"] = {role: TextFile(**file) for role, file in values["files"].items()}
+            found = cls(**values)
+            _ = found.identity, found.label, found.data["language"]
+            _ = found.files["hypotheses"], found.files["references"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{path} is damaged ({error!r}): {remedy}") from error
         return found
+
+    def in_words(self) -> Iterator[str]:
+        """Lines that say what a record has, but for its notes."""
+        for score in self.scores:
+            limits = "" if score.low is None else f"{score.low:.2f} to {score.high:.2f}"
+            yield f"{score.name:>10}  {score.value:6.2f}  {limits:14}  {score.signature}"
+        faults = ""
+        if self.degenerate:
+            kinds = [f"{name} {n}" for name, n in self.degenerate.items() if name != "any" and n]
+            faults = f"; {self.degenerate['any']} degenerate" + f" ({', '.join(kinds)})" * bool(
+                kinds
+            )
+        yield (
+            f"{self.sentences} sentences; lengths {self.length_ratio:.3f} of the references'; "
+            f"{self.exact_matches} exact matches{faults}"
+        )
+        for breakdown in self.breakdowns:
+            yield f"by {breakdown.by}:"
+            for group in breakdown.groups:
+                scores = "  ".join(f"{name} {value:6.2f}" for name, value in group.scores.items())
+                yield f"{group.name:>10}  {scores}  {group.sentences} sentences"
+        if "unknown" in self.overlap:
+            yield f"not compared with training text: {self.overlap['unknown']}"
+        if self.seconds is not None:
+            rate = self.sentences / max(self.seconds, 1e-9)
+            yield f"translated in {self.seconds:.1f} s ({rate:.1f} sentences per second)"
 
     def lines(self, role: str, folder: Path) -> list[str]:
         """The lines of one of its files; see `read_lines`."""
@@ -231,14 +222,8 @@ def identity_of(
         model, decode: as in the record.
         hypotheses: fingerprint of translations that were given.
     """
-    weights = model and [model["sha256"], model["precision"]]
+    weights = None if model is None else [model["sha256"], model["precision"]]
     return fingerprint([weights, decode, test_set, hypotheses])[:8]
-
-
-def _require(value: object, kinds: type | tuple[type, ...], name: str) -> None:
-    """Raise TypeError if a value of a record is of another type."""
-    if not isinstance(value, kinds):
-        raise TypeError(f"{name} is {value!r}")
 
 
 def records_of(run: Path) -> dict[Path, Evaluation]:
@@ -274,3 +259,66 @@ def read_lines(path: Path, expected: str | None = None) -> list[str]:
             "evaluate again, or restore it"
         )
     return lines
+
+
+def name_files(
+    contents: Mapping[str, Sequence[str]], given: Mapping[str, Path], path: Path | None
+) -> dict[str, TextFile]:
+    """Names and fingerprints of the files of a record.
+
+    Args:
+        contents: their lines.
+        given: those that are there, and stay where they are.
+        path: of the record; None if it is not written.
+    """
+    path = path or Path(NAME)
+    return {
+        role: TextFile(
+            os.path.relpath(given[role], path.parent) if role in given else _file_name(role, path),
+            text_fingerprint(lines),
+        )
+        for role, lines in contents.items()
+    }
+
+
+def _file_name(role: str, record: Path) -> str:
+    """Of a text that is written beside its record."""
+    suffix = "tsv" if role == "groups" else "txt"
+    return f"{role}.{suffix}" if record.name == NAME else f"{record.stem}.{role}.{suffix}"
+
+
+def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> None:
+    """Make the folder of a record, or say why it cannot stand there.
+
+    Args:
+        path: of the record.
+        identity: of the evaluation; None if whatever stands there is of this one.
+        roles: of the files that are written beside it.
+
+    Raises:
+        RunError: another evaluation would be overwritten, or nothing can be written.
+    """
+    free = identity is None or not any(
+        one.exists() for one in (path, *(path.parent / _file_name(role, path) for role in roles))
+    )
+    if not free and path.exists():
+        with suppress(RunError):  # whatever it is, it is not ours to replace
+            free = Evaluation.read(path).identity == identity
+    if not free:
+        raise RunError(
+            f"{path} or files beside it are of another evaluation, or damaged, and would be "
+            "overwritten: name another place, output="
+        )
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot write the results to {path}: {error}. Name another place: output="
+        ) from error

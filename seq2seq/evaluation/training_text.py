@@ -3,8 +3,6 @@ often it has the words of the test set."""
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,8 +17,7 @@ from seq2seq.data.corpus import Pair, find_files, read_pairs
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.data.prepared import prepared_pairs
 from seq2seq.errors import DataError
-
-log = logging.getLogger(__name__)
+from seq2seq.files import read_json
 
 MANY = 2_000_000  # pairs that are read without being asked for, in some 20 s
 SHOWN = 5  # examples
@@ -130,20 +127,15 @@ def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:
 
 def text_of(run: Path, cache: str | None) -> TrainingText | str:
     """The prepared text that a run was trained on; or why it cannot be had, in words."""
-    prepared = cache_folder(cache) / "corpora"
     try:
-        said = json.loads((run / "data_report.json").read_text(encoding="utf-8"))
-        text, _, ids = said["fingerprint"].partition("-")
-        corpus = prepared / f"{said['name']}-{text}"
+        report = read_json(run / "data_report.json")
+        text, _, ids = report["fingerprint"].partition("-")
+        corpus, pairs = f"{report['name']}-{text}", report["kept"]
     except FileNotFoundError:
         return "the model stands alone, without the run that made it"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         return f"data_report.json of the run is damaged ({error!r})"
-    report = corpus / f"ids-{ids}" / "report.json"
-    if not report.exists():
+    folder = cache_folder(cache) / "corpora" / corpus / f"ids-{ids}"
+    if not folder.exists():
         return "it is not in the cache (data.cache, or $SEQ2SEQ_CACHE)"  # no path: records travel
-    try:
-        pairs = int(json.loads(report.read_text(encoding="utf-8"))["kept"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return f"it is damaged in the cache ({report.relative_to(prepared)})"
-    return TrainingText(corpus.name, pairs, partial(prepared_pairs, report.parent))
+    return TrainingText(corpus, pairs, partial(prepared_pairs, folder))

@@ -2,7 +2,7 @@
 
 Each check is a function of what a run recorded, so that the same checks run before training, after
 each validation, at the end, and in a report of old runs. A new check is a function of `before.py`
-or `curves.py` that is named in `CHECKS`; `scripts/benchmarks/findings.py` measures whether it names
+or `curves.py` that stands in `CHECKS`; `scripts/benchmarks/findings.py` measures whether it names
 a planted fault, and stays silent on healthy runs.
 """
 
@@ -28,10 +28,7 @@ CHECKS = (  # the gravest first
 
 
 def findings(record: Record) -> list[Finding]:
-    """All that looks wrong; the kind of a finding is the name of its check.
-
-    A check that fails is named in the log: no diagnostic ends a run.
-    """
+    """All that looks wrong. A check that fails is named in the log: no diagnostic ends a run."""
     found = []
     for check in CHECKS:
         try:
@@ -40,5 +37,5 @@ def findings(record: Record) -> list[Finding]:
             log.warning("the check %s failed, which the run survives: %r", check.__name__, error)
             continue
         if one is not None:
-            found.append(Finding(check.__name__, *one))
+            found.append(one)
     return found

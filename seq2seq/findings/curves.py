@@ -9,13 +9,13 @@ import numpy as np
 
 from seq2seq.data.report import Report
 from seq2seq.findings.before import warmup_long
-from seq2seq.findings.record import Found, Record
+from seq2seq.findings.record import Found, Record, check
 
 LITTLE = 3.0  # seconds of validation that nobody minds
 
 
+@check("Training diverged")
 def diverged(run: Record) -> Found:
-    """The loss rises far above what it was."""
     losses = run.values("train/nll")
     if len(losses) < 8:
         return None
@@ -25,11 +25,7 @@ def diverged(run: Record) -> Found:
     if last < lowest + max(0.5, 0.25 * lowest):
         return None
     at = run.curves["train/nll"][smooth.index(lowest)][0]
-    return (
-        "Training diverged",
-        f"the loss rose from {lowest:.2f} at step {at:,.0f} to {last:.2f}",
-        _gentler(run),
-    )
+    return f"the loss rose from {lowest:.2f} at step {at:,.0f} to {last:.2f}", _gentler(run)
 
 
 def _gentler(run: Record) -> str:
@@ -38,19 +34,18 @@ def _gentler(run: Record) -> str:
     return f"Try {lower}, a longer optim.warmup_steps, or trainer.gradient_clip=1"
 
 
+@check("The model does not learn")
 def not_learning(run: Record) -> Found:
-    """The model does no better than guessing each token by its frequency."""
+    """It does no better than guessing each token by its frequency."""
     # A model that learns its training text by heart is another case.
     losses = [values[-1] for name in ("train/nll", "val/nll") if (values := run.values(name))]
     guess = _guessing(run.data)
-    warmup = run.setting("optim.warmup_steps")
-    if not losses or guess is None or run.steps < 100 or warmup_long(run):
+    if not losses or guess is None or min(losses) < 0.8 * guess:
         return None
-    if run.steps < 2 * (warmup if isinstance(warmup, int) else 0) or min(losses) < 0.8 * guess:
+    if run.steps < max(100, 2 * run.warmup) or warmup_long(run):
         return None
     rate = max(run.values("optim/lr"), default=math.nan)
     return (
-        "The model does not learn",
         f"after {run.steps:,.0f} steps its loss is {min(losses):.2f} nats per token, and guessing "
         f"tokens by their frequency costs {guess:.2f}; the learning rate rose to {rate:.1e}",
         f"{_gentler(run)}; if the rate is low, raise it tenfold" if rate > 3e-4
@@ -63,37 +58,36 @@ def _guessing(data: Report | None) -> float | None:
     if data is None or not data.vocabulary:
         return None
     counts = next((v for v in data.vocabulary if v["name"] == "target"), data.vocabulary[0])
-    known = [(rank, count) for rank, count in counts["counts"] if count]
+    known = np.log([(rank, count) for rank, count in counts["counts"] if count] or [(1, 1)])
     if len(known) < 2:
         return None
-    ranks = np.arange(1, known[-1][0] + 1)
-    shares = np.exp(np.interp(np.log(ranks), np.log([r for r, _ in known]),
-                              np.log([c for _, c in known])))  # fmt: skip
+    ranks = np.arange(1, round(math.exp(known[-1, 0])) + 1)
+    shares = np.exp(np.interp(np.log(ranks), known[:, 0], known[:, 1]))
     shares /= shares.sum()
     entropy = float(-(shares * np.log(shares)).sum())
     return entropy - (math.log(2) if counts["name"] == "joint" else 0.0)
 
 
+@check(
+    "Translations hardly depend on the source",
+    "See that sources and targets belong together; if they do, train longer",
+)
 def source_ignored(run: Record) -> Found:
     """Different sources get the same translation."""
-    sentences = run.samples[-1]["sentences"] if run.samples else []
-    texts = [one["hypothesis"] for one in sentences]
-    warmup = run.setting("optim.warmup_steps")
-    if len(texts) < 4 or not_learning(run) or warmup_long(run):
-        return None
+    texts = [one["hypothesis"] for one in _sentences(run)]
     starts = {" ".join(text.split()[:3]) for text in texts}
     bleu = run.values("val/bleu")
-    early = run.steps < 3 * (warmup if isinstance(warmup, int) else 0)
-    if early or _young(run) or len(starts) > len(texts) // 2 or (bleu and bleu[-1] > 5):
+    if len(texts) < 4 or len(starts) > len(texts) // 2 or (bleu and bleu[-1] > 5):
+        return None
+    if run.steps < 3 * run.warmup or _young(run) or not_learning(run) or warmup_long(run):
         return None
     return (
-        "Translations hardly depend on the source",
         f"{len(texts)} different sources get translations of {len(starts)} beginnings, such as "
-        f"“{texts[0][:60]}”",
-        "See that sources and targets belong together; if they do, train longer",
+        f"“{texts[0][:60]}”"
     )
 
 
+@check("The model overfits", "Add text, raise model.dropout, or set trainer.patience=5")
 def overfitting(run: Record) -> Found:
     """The training loss falls far, and the validation loss rises, or stays where it was."""
     points, train = run.curves.get("val/nll", ()), run.values("train/nll", late=True)
@@ -107,54 +101,43 @@ def overfitting(run: Record) -> Found:
     if since > points[-3][0] or not (rises or parts):
         return None
     return (
-        f"The model overfits since step {since:,.0f}",
-        f"its validation loss was {dict(points)[since]:.3f} then and is {points[-1][1]:.3f}, while "
-        f"the training loss fell to {fmean(train[-3:]):.3f}",
-        "Add text, raise model.dropout, or set trainer.patience=5",
+        f"its validation loss was {dict(points)[since]:.3f} at step {since:,.0f} and is "
+        f"{points[-1][1]:.3f}, while the training loss fell to {fmean(train[-3:]):.3f}"
     )
 
 
+@check("Training waits for data", "Raise data.num_workers, or prepare the corpus on a local disk")
 def data_bound(run: Record) -> Found:
-    """Training waits for its data."""
-    shares = run.values("perf/data_wait_share", late=True)
-    if not shares or median(shares) < 0.2:
-        return None
-    return (
-        "Training waits for data",
-        f"{median(shares):.0%} of the time goes by until a batch is there",
-        "Raise data.num_workers, or prepare the corpus on a local disk",
-    )
+    share = median(run.values("perf/data_wait_share", late=True) or [0])
+    return f"{share:.0%} of the time goes by until a batch is there" if share >= 0.2 else None
 
 
+@check(
+    "Batches hold much padding",
+    "Sentences of very different lengths share batches: raise data.max_tokens, or the pool that "
+    "batches are cut from",
+)
 def padding_high(run: Record) -> Found:
-    """Much of what is computed is padding."""
-    shares = run.values("perf/padding_share", late=True)
-    if not shares or median(shares) < 0.3:
-        return None
-    return (
-        "Batches hold much padding",
-        f"{median(shares):.0%} of all positions have no token",
-        "Sentences of very different lengths share batches: raise data.max_tokens, or the pool "
-        "that batches are cut from",
-    )
+    share = median(run.values("perf/padding_share", late=True) or [0])
+    return f"{share:.0%} of all positions have no token" if share >= 0.3 else None
 
 
+@check(
+    "Validation takes longer than training",
+    "Raise trainer.val_every_n_steps, or set trainer.val_pairs=500",
+)
 def validation_costly(run: Record) -> Found:
-    """Validation takes longer than training."""
     spent = sum(run.values("perf/validation_seconds"))
     points = [(0.0, 0.0), *run.curves.get("perf/step_seconds", ())]
     train = sum(v * (step - points[i][0]) for i, (step, v) in enumerate(points[1:]))
     if not train or spent < max(train, LITTLE):
         return None
-    return (
-        "Validation takes longer than training",
-        f"{spent:,.0f} s of validation, {train:,.0f} s of training",
-        "Raise trainer.val_every_n_steps, or set trainer.val_pairs=500",
-    )
+    return f"{spent:,.0f} s of validation, {train:,.0f} s of training"
 
 
+@check("Gradients spike")
 def gradient_spikes(run: Record) -> Found:
-    """Gradients are sometimes far larger than usual."""
+    """Some are far larger than usual."""
     norms = run.values("optim/grad_norm", late=True)
     if len(norms) < 8:
         return None
@@ -163,44 +146,39 @@ def gradient_spikes(run: Record) -> Found:
     if len(spikes) < 2 and max(norms) < 100 * usual:
         return None
     return (
-        "Gradients spike",
         f"{len(spikes)} of {len(norms)} norms are more than 10 times the usual {usual:.2g}, the "
         f"largest is {max(norms):.2g}",
         _gentler(run),
     )
 
 
+@check(
+    "Evaluation text stands in the training text",
+    "Scores say nothing of new text: add leakage to cleaning.filters",
+)
 def leaked(run: Record) -> Found:
-    """Evaluation text stands in the training text, and no filter takes it out."""
     names = {"validation": "val", "test": "test"}
     shares = {split: values[-1] for split, short in names.items()
               if (values := run.values(f"data/{short}_in_training_share"))}  # fmt: skip
     if max(shares.values(), default=0) < 0.02 or run.setting("trainer.val_on_train"):
         return None
-    return (
-        "Evaluation text stands in the training text",
-        f"{' and '.join(f'{share:.0%} of the {n} pairs' for n, share in shares.items())} are "
-        "trained on",
-        "Scores say nothing of new text: add leakage to cleaning.filters",
-    )
+    each = (f"{share:.0%} of the {split} pairs" for split, share in shares.items())
+    return f"{' and '.join(each)} are trained on"
 
 
+@check(
+    "A part of the model does not train",
+    "See that its parameters require gradients, and are used",
+)
 def frozen_block(run: Record) -> Found:
-    """A block of the model gets no gradient."""
     prefix = "optim/grad_norm/"
     late = {name.removeprefix(prefix): run.values(name, late=True)
             for name in run.curves if name.startswith(prefix)}  # fmt: skip
-    if not late:
-        return None
-    usual = median(map(fmean, late.values()))
+    usual = median(map(fmean, late.values())) if late else 0
     frozen = [name for name, norms in late.items() if max(norms) < 1e-5 * usual]
     if not frozen:
         return None
-    return (
-        "A part of the model does not train",
-        f"{', '.join(frozen)} has no gradient, where others have about {usual:.2g}",
-        "See that its parameters require gradients, and are used",
-    )
+    return f"{', '.join(frozen)} has no gradient, where others have about {usual:.2g}"
 
 
 def _young(run: Record) -> bool:
@@ -210,50 +188,48 @@ def _young(run: Record) -> bool:
     return run.steps < 300 or not earlier or points[-1][1] < 0.97 * earlier[-1]
 
 
+@check(
+    "Many translations cannot be right",
+    "Look at the samples, and at the loss: a model that has not learnt enough does so",
+)
 def output_degenerate(run: Record) -> Found:
-    """Many translations repeat themselves, are empty or copies."""
-    shares = run.values("decode/degenerate_share")
-    if _young(run) or not shares or shares[-1] < 0.2:
+    share = (run.values("decode/degenerate_share") or [0])[-1]
+    if share < 0.2 or _young(run):
         return None
-    return (
-        "Many translations cannot be right",
-        f"{shares[-1]:.0%} repeat themselves, are empty, copied or of an impossible length",
-        "Look at the samples, and at the loss: a model that has not learnt enough does so",
-    )
+    return f"{share:.0%} repeat themselves, are empty, copied or of an impossible length"
 
 
+@check(
+    "Many translations are cut off",
+    "Train longer; if targets are that long, raise decode.max_extra or model.max_length",
+)
 def output_cut_off(run: Record) -> Found:
-    """Many translations end at the limit."""
-    shares = run.values("decode/unfinished_share")
-    if _young(run) or not shares or shares[-1] < 0.2:
-        return None
-    return (
-        "Many translations are cut off",
-        f"{shares[-1]:.0%} reach the limit of the output",
-        "Train longer; if targets are that long, raise decode.max_extra or model.max_length",
-    )
+    share = (run.values("decode/unfinished_share") or [0])[-1]
+    return None if share < 0.2 or _young(run) else f"{share:.0%} reach the limit of the output"
 
 
+@check(
+    "Sources are copied",
+    "See that targets are translations, and add identical to cleaning.filters",
+)
 def source_copied(run: Record) -> Found:
     """The model copies, or its training text teaches it to."""
-    remedy = "See that targets are translations, and add identical to cleaning.filters"
     same = max(run.values("data/identical_share"), default=0.0)
     if same >= 0.3:
-        return (
-            "Sources are copied",
-            f"{same:.0%} of the training pairs have the same text on both sides",
-            remedy,
-        )
-    sentences = run.samples[-1]["sentences"] if run.samples else []
+        return f"{same:.0%} of the training pairs have the same text on both sides"
+    sentences = _sentences(run)
     copied = [one for one in sentences if _is_copy(one["source"], one["hypothesis"])]
     if len(sentences) < 4 or len(copied) < 0.3 * len(sentences):
         return None
     return (
-        "Sources are copied",
         f"{len(copied)} of {len(sentences)} translations have the words of their source, such as "
-        f"“{copied[0]['hypothesis'][:60]}”",
-        remedy,
+        f"“{copied[0]['hypothesis'][:60]}”"
     )
+
+
+def _sentences(run: Record) -> list[dict[str, str]]:
+    """Those of the last validation."""
+    return run.samples[-1]["sentences"] if run.samples else []
 
 
 def _is_copy(source: str, hypothesis: str) -> bool:

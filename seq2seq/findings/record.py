@@ -1,9 +1,10 @@
-"""What is known of a run, and what a finding says."""
+"""What is known of a run, what a finding says, and how a check is written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 from seq2seq.data.report import Report
@@ -61,9 +62,33 @@ class Record:
         return (self.settings.get(section) or {}).get(key)
 
     @property
+    def warmup(self) -> int:
+        """Steps of the warm-up; 0 if they are none, or not given as steps."""
+        steps = self.setting("optim.warmup_steps")
+        return steps if isinstance(steps, int) else 0
+
+    @property
     def steps(self) -> float:
         """Updates that were made, as the curves say."""
         return max((points[-1][0] for points in self.curves.values() if points), default=0)
 
 
-Found = tuple[str, str, str] | None  # title, evidence, remedy
+Found = str | tuple[str, str] | None  # the evidence; the evidence and a remedy; nothing is wrong
+Check = Callable[[Record], Finding | None]
+
+
+def check(title: str, remedy: str = "") -> Callable[[Callable[[Record], Found]], Check]:
+    """Make a check of a function that looks for evidence; its name is the kind of the finding."""
+
+    def made(find: Callable[[Record], Found]) -> Check:
+        @wraps(find)
+        def checked(run: Record) -> Finding | None:
+            found = find(run)
+            if found is None:
+                return None
+            evidence, own_remedy = (found, remedy) if isinstance(found, str) else found
+            return Finding(find.__name__, title, evidence, own_remedy)
+
+        return checked
+
+    return made

@@ -22,13 +22,6 @@ from seq2seq.text import evenly, normaliser
 SENTENCES, WORDS = 6, 30  # of a run; of the longest of them
 BYTES = 500_000  # of weights on a page, before they are written in base64
 
-CAPTION = (
-    "Rows: tokens of the translation{step}, read by {weights}. Columns: tokens of the source. "
-    "The stronger the colour, the more was looked at; each row sums to 1. A dot stands before "
-    "tokens that go on with a word. Choose a layer and a head among the small pictures (dashed: "
-    "where alignments are taken from), and point at the large one."
-)
-
 
 def attention(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What the viewer of each run shows, or why there is none."""
@@ -42,40 +35,23 @@ def attention(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _viewer(run: Run, limit: int) -> dict[str, Any]:
-    pairs, step = sentences(run)
-    if not pairs:
+    """What a viewer shows, of which step, and the weights that read it, older or newer."""
+    if not run.samples:
         raise UserError(
             "samples.jsonl of this run holds no translations (logger.samples=0 keeps none)"
         )
+    last = run.samples[-1]
+    pairs = [(one["source"], one["hypothesis"]) for one in last["sentences"]]
+    fitting = [pair for pair in pairs if all(0 < len(text.split()) <= WORDS for text in pair)]
+    fitting.sort(key=lambda pair: len(pair[0].split()))
     bundle = load_bundle(run.folder)
-    data = attention_data(bundle, pairs, limit)
+    data = attention_data(bundle, evenly(fitting, SENTENCES), limit)
     if not data["sentences"]:
-        raise UserError(f"the weights of one sentence take more than {limit:,} bytes")
-    return {"caption": _caption(bundle, step), "data": data}
-
-
-def _caption(bundle: Bundle, step: Any) -> str:
-    """Which weights read what: the translation may be older or newer than they are."""
+        raise UserError(f"no translation is short enough: its weights take {limit:,} bytes at most")
     of = "an average of weights up to" if "averaged" in bundle.training else "the weights of"
     made = bundle.training.get("step")
-    return CAPTION.format(
-        step=f" at step {step:,}" if isinstance(step, int) else "",
-        weights=f"{of} step {made:,}" if isinstance(made, int) else "the weights of the bundle",
-    )
-
-
-def sentences(run: Run) -> tuple[list[tuple[str, str]], Any]:
-    """A few sources and their translations, from short to long, and their step if it is known."""
-    if not run.samples:
-        return [], None
-    last = run.samples[-1]
-    found = [(one["source"], one["hypothesis"]) for one in last["sentences"]]
-    fitting = sorted(
-        (pair for pair in found
-         if pair[0].strip() and pair[1].strip() and max(len(s.split()) for s in pair) <= WORDS),
-        key=lambda pair: len(pair[0].split()),
-    )  # fmt: skip
-    return evenly(fitting, SENTENCES), last["step"]
+    read_by = f"{of} step {made:,}" if isinstance(made, int) else "the weights of the bundle"
+    return {"step": last["step"], "read_by": read_by, "data": data}
 
 
 def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int) -> dict[str, Any]:

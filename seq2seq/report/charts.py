@@ -47,6 +47,7 @@ STYLE: Any = {
     "ytick.major.size": 0,
     "text.color": INK,
 }
+NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its fonts
 
@@ -79,14 +80,23 @@ class Line:
         return DASHES[self.look % len(DASHES)]
 
     @property
-    def themed(self) -> str:
-        """The colour as the page has it."""
-        return _themed(self.colour)
+    def variable(self) -> str:
+        """The variable of `page.css` that is its colour."""
+        return VARIABLES[self.colour]
 
     @property
     def last(self) -> str:
         """The value at its end; that of a histogram says nothing."""
         return "" if self.kind == "stairs" else number(self.points[-1][1])
+
+    @property
+    def spoken(self) -> str:
+        """The line in words, for those who cannot see it."""
+        if self.kind == "stairs":
+            at, most = max(self.points, key=lambda point: point[1])
+            return f"{self.name}: most, {number(most)}, at {number(at)}"
+        ends = (f"{number(y)} at {number(x)}" for x, y in (self.points[0], self.points[-1]))
+        return f"{self.name}: {', '.join(ends)}"
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,7 @@ def line_chart(
         zero: y begins at 0.
     """
     log = log and min(y for line in lines for _, y in line.points) > 0
-    spoken = f"{title}, by {x_name}. " + "; ".join(map(_spoken, lines))
+    spoken = f"{title}, by {x_name}. " + "; ".join(line.spoken for line in lines)
     note = "; ".join(filter(None, (note, "logarithmic" * log)))
 
     def draw(axes: Axes) -> None:
@@ -136,26 +146,24 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bo
         if line.kind == "stairs":
             axes.stairs(ys[:-1], xs, linewidth=1.5, **look)
             axes.stairs(ys[:-1], xs, fill=True, alpha=0.12, color=line.colour)
-        else:
-            faint = line.kind == "faint"
-            dots = "o" if line.kind == "dots" or len(xs) == 1 else None
-            axes.plot(xs, ys, marker=dots, markersize=3.5, linewidth=1.0 if faint else 1.6,
-                      alpha=0.6 if faint else 1.0, **look)  # fmt: skip
-    lowest = min(y for line in lines for _, y in line.points)
-    highest = max(y for line in lines for _, y in line.points)
+            continue
+        width, alpha = (1.0, 0.6) if line.kind == "faint" else (1.6, 1.0)
+        dots = "o" if line.kind == "dots" or len(xs) == 1 else None
+        axes.plot(xs, ys, marker=dots, markersize=3.5, linewidth=width, alpha=alpha, **look)
     if log:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
+        values = [y for line in lines for _, y in line.points]
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
-        if zero or highest == 0:
-            axes.set_ylim(0, 1.05 * highest or 1)
-        elif lowest >= 0:
+        if zero or max(values) == 0:
+            axes.set_ylim(0, 1.05 * max(values) or 1)
+        elif min(values) >= 0:
             axes.set_ylim(bottom=max(0, axes.get_ylim()[0]))
-    axes.yaxis.set_major_formatter(short)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(short)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(short)
 
 
 def svg(draw: Callable[[Axes], None], label: str) -> Markup:
@@ -169,19 +177,15 @@ def svg(draw: Callable[[Axes], None], label: str) -> Markup:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=SIZE)
         draw(figure.add_axes(BOX))
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(file, format="svg", transparent=True, metadata=NO_METADATA)
     text = file.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda found: _themed(found[0]), text)
+    text = text[text.index("<svg") :]
+    for colour, variable in VARIABLES.items():
+        text = text.replace(f": {colour}", f": var({variable})")
     own = zlib.crc32(text.encode())
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>c{own:x}-", text)
     head = f'<svg role="img" aria-label="{escape(visible(label))}"'
     return Markup(text.replace("<svg", head, 1))
-
-
-def _themed(colour: str) -> str:
-    """A colour as the page has it, light or dark; black and white are those of every page."""
-    return f"var({VARIABLES[colour]})" if colour in VARIABLES else colour
 
 
 def thinned(points: Points, most: int) -> Points:
@@ -195,14 +199,6 @@ def thinned(points: Points, most: int) -> Points:
         part = inner[start : start + size]
         kept += sorted({min(part, key=lambda p: p[1]), max(part, key=lambda p: p[1])})
     return [*kept, points[-1]]
-
-
-def _spoken(line: Line) -> str:
-    (first_x, first), (last_x, last) = line.points[0], line.points[-1]
-    if line.kind == "stairs":
-        top_x, top = max(line.points, key=lambda point: point[1])
-        return f"{line.name}: most, {number(top)}, at {number(top_x)}"
-    return f"{line.name}: {number(first)} at {number(first_x)}, {number(last)} at {number(last_x)}"
 
 
 _thousands = EngFormatter(sep="")

@@ -8,7 +8,7 @@ import yaml
 
 from seq2seq.config import flat
 from seq2seq.report.curves import hours, tokens
-from seq2seq.report.facts import facts, main_score
+from seq2seq.report.facts import best_of_validation, main_score
 from seq2seq.report.run import Run
 from seq2seq.text import markdown_table
 
@@ -23,29 +23,26 @@ def trade_off(runs: Sequence[Run]) -> Rows:
     Quality is BLEU of the test set that all runs were scored on, else the best of validation.
     """
     scores = [main_score(run) for run in runs]
-    sets = {found[0].data["fingerprint"] for found in scores if found}
-    of_test = all(scores) and len(sets) == 1
+    of_test = all(scores) and len({found[0].data["fingerprint"] for found in scores if found}) == 1
     quality = [
-        found[1].value if of_test and found
-        else max((bleu for _, bleu in run.curves.get("val/bleu", ())), default=None)
+        found[1].value if of_test and found else best_of_validation(run)
         for run, found in zip(runs, scores, strict=True)
-    ]  # fmt: skip
+    ]
     time = [spent[-1][1] if (spent := hours(run)) else None for run in runs]
+    known = [(b, t) for b, t in zip(quality, time, strict=True) if b is not None and t is not None]
     rows = [["", "test BLEU" if of_test else "validation BLEU", "hours of updates",
              "million target tokens", "parameters", "best trade-off"]]  # fmt: skip
     for run, bleu, taken in zip(runs, quality, time, strict=True):
         beaten = bleu is None or taken is None or any(
-            other is not None and its is not None
-            and other >= bleu and its <= taken and (other, its) != (bleu, taken)
-            for other, its in zip(quality, time, strict=True)
+            b >= bleu and t <= taken and (b, t) != (bleu, taken) for b, t in known
         )  # fmt: skip
         read = tokens(run)
         rows.append([
             run.name,
-            "–" if bleu is None else f"{bleu:.2f}",
-            "–" if taken is None else f"{taken:.3g}",
-            f"{read[-1][1]:.3g}" if read else "–",
-            facts(run).get("parameters", ("–", ""))[0],
+            LACKING if bleu is None else f"{bleu:.2f}",
+            LACKING if taken is None else f"{taken:.3g}",
+            f"{read[-1][1]:.3g}" if read else LACKING,
+            f"{run.origin.parameters:,}" if run.origin else LACKING,
             "" if beaten else "*",
         ])  # fmt: skip
     return rows
@@ -69,17 +66,16 @@ def _short(value: object) -> str:
     return text.removesuffix("...\n").strip()
 
 
-def _of_all(runs: Sequence[Run]) -> Rows:
-    """Settings that differ, without those that some runs lack: these are of other kinds."""
-    head, *rows = settings_table(runs)
-    kept = [row for row in rows if LACKING not in row]
-    others = len(rows) - len(kept)
-    return [head, *kept, *([[f"and {others} that some lack", *[""] * len(runs)]] if others else [])]
-
-
 def in_words(runs: Sequence[Run]) -> str:
-    """Both tables as Markdown that also reads well on a terminal."""
+    """Both tables as Markdown that also reads well on a terminal.
+
+    Settings that some runs lack are counted only: these runs are of other kinds.
+    """
+    settings = settings_table(runs)
+    kept = [row for row in settings if LACKING not in row]
+    if others := len(settings) - len(kept):
+        kept.append([f"and {others} that some lack", *[""] * len(runs)])
     lines = ["", "## Quality and time", "", *markdown_table(trade_off(runs)),
              "", "\\* = no other run is both better and faster", "", "## Settings that differ", "",
-             *markdown_table(_of_all(runs))]  # fmt: skip
+             *markdown_table(kept)]  # fmt: skip
     return "\n".join(lines) + "\n"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import pairwise
 
 import numpy as np
 
-from seq2seq.report.charts import Chart, Line, line_chart, thinned
+from seq2seq.report.charts import Chart, Line, Points, line_chart, thinned
 from seq2seq.report.run import Run
-from seq2seq.trackers.csv import Points
 
 POINTS, FEWEST = 600, 20  # of a curve: shared by all runs, and at least
 MORE = 80  # charts of names that the project has no chart for, shared by all runs, and at least
@@ -67,8 +66,8 @@ def curves(runs: Sequence[Run]) -> Curves:
         main[2:2] = [
             chart
             for shown in CHARTS[:2]
-            for x_name in ("million target tokens", "hours")
-            if (chart := _chart([_over(run, x_name) for run in runs], shown, POINTS, x_name))
+            for x_name, spent in (("million target tokens", tokens), ("hours", hours))
+            for chart in _charts(runs, [shown], POINTS, x_name, spent)
         ]
     names = sorted({name for run in runs for name in run.curves} - KNOWN - {"epoch"})
     room = max(LEAST, MORE // len(runs))
@@ -76,52 +75,52 @@ def curves(runs: Sequence[Run]) -> Curves:
     return Curves(main, more, max(0, len(names) - room))
 
 
-def _charts(runs: Sequence[Run], charts: Sequence[Shown], points: int) -> Iterator[Chart]:
-    """Those charts that any run has a curve for, of at most so many points each."""
-    every = [(run.name, run.curves) for run in runs]
-    return filter(None, (_chart(every, shown, points) for shown in charts))
+def _charts(
+    runs: Sequence[Run],
+    charts: Sequence[Shown],
+    points: int,
+    x_name: str = "step",
+    spent: Callable[[Run], Points] | None = None,
+) -> Iterator[Chart]:
+    """Those charts that any run has a curve for.
 
-
-def _chart(
-    runs: Sequence[tuple[str, dict[str, Points]]], shown: Shown, points: int, x_name: str = "step"
-) -> Chart | None:
+    Args:
+        runs: in one chart.
+        charts: to be drawn.
+        points: of the curves with the same name, together.
+        x_name: what x counts.
+        spent: (step, x) of a run; by default x is the step.
+    """
     most = max(FEWEST, points // len(runs))
-    lines = [
-        Line(_label(run, name, shown, len(runs)), kept, max(of, which), _kind(name, kept))
-        for of, (run, found) in enumerate(runs)
-        # All curves of a run look alike if there are others.
-        for which, name in zip(range(9) if len(runs) == 1 else repeat(0), shown.names, strict=False)
-        if (kept := thinned(found.get(name, []), most))
-    ]
-    if not lines:
-        return None
-    return line_chart(
-        shown.title, shown.note, lines, x_name=x_name, log=shown.log, zero=shown.zero
-    )
+    for shown in charts:
+        lines = []
+        for number, run in enumerate(runs):
+            for which, name in enumerate(shown.names):
+                if kept := thinned(_curve(run, name, spent), most):
+                    what = "average" if name.endswith("_of_average") else name.partition("/")[0]
+                    label = [run.name] * (len(runs) > 1) + [what] * (len(shown.names) > 1)
+                    # All curves of a run look alike if there are others.
+                    look = number if len(runs) > 1 else which
+                    lines.append(Line(" ".join(label), kept, look, _kind(name, kept)))
+        if lines:
+            yield line_chart(
+                shown.title, shown.note, lines, x_name=x_name, log=shown.log, zero=shown.zero
+            )
 
 
-def _label(run: str, name: str, shown: Shown, runs: int) -> str:
-    """What tells a line from the others of its chart; nothing if it is the only one."""
-    what = "average" if name.endswith("_of_average") else name.partition("/")[0]
-    return " ".join([run] * (runs > 1) + [what] * (len(shown.names) > 1))
+def _curve(run: Run, name: str, spent: Callable[[Run], Points] | None) -> Points:
+    """A curve over steps, or over what it took to get there; empty if nobody knows."""
+    points = run.curves.get(name, [])
+    if spent is None:
+        return points
+    steps, sums = zip((0.0, 0.0), *(found := spent(run)), strict=True)
+    return [(float(np.interp(step, steps, sums)), y) for step, y in points] if found else []
 
 
-def _kind(name: str, points: Sequence[tuple[float, float]]) -> str:
+def _kind(name: str, points: Points) -> str:
     if name.startswith("train/"):
         return "faint"
     return "dots" if name.startswith("val/") and len(points) <= 40 else "line"
-
-
-def _over(run: Run, x_name: str) -> tuple[str, dict[str, Points]]:
-    """The curves of a run over what it took to get there; empty if nobody knows."""
-    spent = hours(run) if x_name == "hours" else tokens(run)
-    if not spent:
-        return run.name, {}
-    steps, sums = zip((0.0, 0.0), *spent, strict=True)
-    return run.name, {
-        name: [(float(np.interp(step, steps, sums)), y) for step, y in points]
-        for name, points in run.curves.items()
-    }
 
 
 def hours(run: Run) -> Points:

@@ -52,34 +52,45 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60:,} h {minutes % 60:02} min"
 
 
-def sides_table(report: Report) -> Table:
+def kept_table(report: Report) -> Table:
     """How much text was kept, and how it was cut into tokens."""
-
-    def quotient(name: str, above: list[int], below: list[int]) -> list[str]:
-        pairs = zip(above, below, strict=True)
-        return [name, *(f"{a / b:.2f}" if b else "-" for a, b in pairs)]
-
-    def length(name: str, share: float) -> list[str]:
-        found = [report.length(side, share) for side in (0, 1)]
-        ends = [len(histogram) - 1 for histogram in report.lengths]
-        # The last bin of a histogram also holds what is longer.
-        return [name, *(f"{n:,}{'+' * (n == end > 0)}" for n, end in zip(found, ends, strict=True))]
-
-    rows = [
-        ["", "source", "target"],
-        ["words", *(f"{n:,}" for n in report.words)],
-        ["characters", *(f"{n:,}" for n in report.characters)],
-        ["tokens", *(f"{n:,}" for n in report.tokens)],
-        quotient("tokens per word", report.tokens, report.words),
-        quotient("characters per token", report.characters, report.tokens),
-        length("sentence length: median", 0.5),
-        length("sentence length: 95% up to", 0.95),
-        length("sentence length: longest", 1.0),
-    ]
+    rows = [["", "source", "target"]]
+    for name in ("words", "characters", "tokens"):
+        rows.append([name, *(f"{n:,}" for n in getattr(report, name))])
+    for above, below in (("tokens", "words"), ("characters", "tokens")):
+        pairs = zip(getattr(report, above), getattr(report, below), strict=True)
+        quotients = (f"{a / b:.2f}" if b else "-" for a, b in pairs)
+        rows.append([f"{above} per {below.removesuffix('s')}", *quotients])
+    for name, share in (("median", 0.5), ("95% up to", 0.95), ("longest", 1.0)):
+        row = [f"sentence length: {name}"]
+        for side, histogram in enumerate(report.lengths):
+            length = report.length(side, share)
+            or_more = length == len(histogram) - 1 > 0  # the last bin also holds what is longer
+            row.append(f"{length:,}{'+' * or_more}")
+        rows.append(row)
     note = (
         "Words stand between spaces, tokens are subwords. Lengths are in tokens; + means: or more."
     )
     return Table("Kept text", rows, note)
+
+
+def vocabulary_table(report: Report) -> Table:
+    rows = [["", "tokens", "used", "share", "rare", "share"]]
+    for each in report.vocabulary:
+        used, rare = (_counted(each[name], each["size"]) for name in ("used", "rare"))
+        rows.append([each["name"], f"{each['size']:,}", *used, *rare])
+    note = (
+        "Used tokens occur in the kept text. Rare ones occur in it fewer than "
+        f"{RARE} times, or never: a model learns little about them. Where many are rare, take a "
+        "smaller vocabulary."
+    )
+    return Table("Vocabulary", rows, note)
+
+
+def dropped_table(report: Report) -> Table:
+    counts = [*report.dropped.items(), ("all", report.read - report.kept)]
+    rows = [[reason, *_counted(count, report.read)] for reason, count in counts]
+    return Table("Dropped", [["", "pairs", "of all read"], *rows])
 
 
 def _counted(part: int, whole: int) -> list[str]:
@@ -87,65 +98,36 @@ def _counted(part: int, whole: int) -> list[str]:
     return [f"{part:,}", percent(part, whole)]
 
 
-def vocabulary_table(report: Report) -> Table:
-    rows = [
-        [each["name"], f"{each['size']:,}", *_counted(each["used"], each["size"]),
-         *_counted(each["rare"], each["size"])]
-        for each in report.vocabulary
-    ]  # fmt: skip
-    note = (
-        "Used tokens occur in the kept text. Rare ones occur in it fewer than "
-        f"{RARE} times, or never: a model learns little about them. Where many are rare, take a "
-        "smaller vocabulary."
-    )
-    return Table("Vocabulary", [["", "tokens", "used", "share", "rare", "share"], *rows], note)
-
-
-def overlap_table(report: Report) -> Table:
-    rows = [
-        [each["split"], f"{each['pairs']:,}", *_counted(each["in_training"], each["pairs"])]
-        for each in report.overlap
-    ]
-    note = (
-        "Pairs with a side that stood in the training text. The leakage filter dropped those "
-        "training pairs."
-    )
-    return Table(
-        "Evaluation text found in training", [["", "pairs", "found", "share"], *rows], note
-    )
-
-
-def mixture_table(report: Report) -> Table:
-    rows = [
-        [each["member"], f"{each['pairs']:,}", f"{each['weight']:.3g}", percent(each["share"], 1)]
-        for each in report.mixture
-    ]
-    note = "The weight says how often each pair is seen in an epoch."
-    return Table("Mixture", [["", "pairs", "weight", "share of an epoch"], *rows], note)
+def figures(report: Report) -> Iterator[Table]:
+    """All that is counted, but for what each filter dropped and for times."""
+    yield kept_table(report)
+    yield vocabulary_table(report)
+    if report.overlap:
+        rows = [
+            [each["split"], f"{each['pairs']:,}", *_counted(each["in_training"], each["pairs"])]
+            for each in report.overlap
+        ]
+        note = (
+            "Pairs with a side that stood in the training text. The leakage filter dropped those "
+            "training pairs."
+        )
+        head = ["", "pairs", "found", "share"]
+        yield Table("Evaluation text found in training", [head, *rows], note)
+    if len(report.mixture) > 1:
+        rows = [
+            [each["member"], f"{each['pairs']:,}", f"{each['weight']:.3g}",
+             percent(each["share"], 1)]
+            for each in report.mixture
+        ]  # fmt: skip
+        note = "The weight says how often each pair is seen in an epoch."
+        yield Table("Mixture", [["", "pairs", "weight", "share of an epoch"], *rows], note)
 
 
 def time_table(report: Report) -> Table:
-    rows = [[name, duration(time)] for name, time in report.seconds.items()]
-    total = ["all", duration(sum(report.seconds.values()))]
+    times = {**report.seconds, "all": sum(report.seconds.values())}
+    rows = [[name, duration(seconds)] for name, seconds in times.items()]
     note = f"{report.pairs_per_second:,.0f} pairs read per second."
-    return Table("Time", [["", "wall time"], *rows, total], note)
-
-
-def figures(report: Report) -> Iterator[Table]:
-    """All that is counted, but for what each filter dropped and for times."""
-    yield sides_table(report)
-    yield vocabulary_table(report)
-    if report.overlap:
-        yield overlap_table(report)
-    if len(report.mixture) > 1:
-        yield mixture_table(report)
-
-
-def dropped_table(report: Report) -> Table:
-    lost = report.read - report.kept
-    counts = [*report.dropped.items(), ("all", lost)]
-    rows = [[reason, f"{count:,}", percent(count, report.read)] for reason, count in counts]
-    return Table("Dropped", [["", "pairs", "of all read"], *rows])
+    return Table("Time", [["", "wall time"], *rows], note)
 
 
 def in_words(report: Report) -> str:
@@ -174,52 +156,38 @@ def write_page(folder: Path) -> Path:
 
 def report_page(report: Report) -> str:
     """The page of a prepared corpus."""
+    several = len({each["member"] for each in report.files}) > 1
+    files = [
+        [f"{each['member']}: {each['file']}" if several else each["file"], f"{each['pairs']:,}"]
+        for each in report.files[:FILES]
+    ]
+    more = len(report.files) - FILES
+    note = f"And {more:,} more, which report.json lists." if more > 0 else ""
     return render(
         "data.html",
         title=f"{report.name}: prepared data",
-        **_shown(report),
+        report=report,
+        charts=[length_chart(report), ratio_chart(report)],
         percent=percent,
         meanings=MEANINGS,
         tables=list(figures(report)),
-        last_tables=[time_table(report), _files(report)],
+        last_tables=[time_table(report), Table("Files", [["", "pairs read"], *files], note)],
         settings=yaml.safe_dump(report.settings, sort_keys=False, allow_unicode=True),
     )
 
 
 def corpora(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What the page of runs shows of each prepared corpus, whichever runs it was used by."""
-    found: dict[str, tuple[Report, list[str]]] = {}
-    for run in runs:
-        if run.data:
-            found.setdefault(run.data.fingerprint, (run.data, []))[1].append(run.name)
+    reports = {run.data.fingerprint: run.data for run in runs if run.data}
     return [
         {
-            **_shown(report),
-            "used_by": names,
-            "tables": [sides_table(report), vocabulary_table(report), dropped_table(report)],
+            "report": report,
+            "used_by": [run.name for run in runs if run.data and run.data.fingerprint == own],
+            "charts": [length_chart(report), ratio_chart(report)],
+            "tables": [kept_table(report), vocabulary_table(report), dropped_table(report)],
         }
-        for report, names in found.values()
+        for own, report in reports.items()
     ]
-
-
-def _shown(report: Report) -> dict[str, Any]:
-    """What both pages have of a corpus."""
-    return {
-        "report": report,
-        "share": percent(report.kept, report.read),
-        "charts": [length_chart(report), ratio_chart(report)],
-    }
-
-
-def _files(report: Report) -> Table:
-    several = len({each["member"] for each in report.files}) > 1
-    rows = [
-        [f"{each['member']}: {each['file']}" if several else each["file"], f"{each['pairs']:,}"]
-        for each in report.files[:FILES]
-    ]
-    more = len(report.files) - FILES
-    note = f"And {more:,} more, which report.json lists." if more > 0 else ""
-    return Table("Files", [["", "pairs read"], *rows], note)
 
 
 def length_chart(report: Report) -> Chart:
@@ -238,7 +206,7 @@ def ratio_chart(report: Report) -> Chart:
     """Histogram of target tokens per source token; bins of the report, from -2.05 by 0.1."""
     counts = [*enumerate(report.ratios), (len(report.ratios), 0)]
     bars = Line("pairs", [((i - 20.5) / 10, count) for i, count in counts], 2, "stairs")
-    most = max(counts, key=lambda each: each[1])
+    bin_of_most, most = max(counts, key=lambda each: each[1])
 
     def draw(axes: Axes) -> None:
         draw_lines(axes, [bars], zero=True)
@@ -246,6 +214,6 @@ def ratio_chart(report: Report) -> Chart:
         axes.set_xticks([-2, -1, 0, 1, 2], ["≤ ¼", "½", "1", "2", "≥ 4"])
         axes.set_xlabel("target tokens for each source token")
 
-    label = f"Length ratios: most pairs, {most[1]:,}, at {2 ** ((most[0] - 20) / 10):.2f}"
+    label = f"Length ratios: most pairs, {most:,}, at {2 ** ((bin_of_most - 20) / 10):.2f}"
     note = "pairs by target tokens for each source token; the outer bars hold what is beyond"
     return Chart("Length ratios", note, svg(draw, label))

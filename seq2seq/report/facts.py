@@ -14,65 +14,43 @@ Fact = tuple[str, str]  # a number, and what else there is to say of it
 
 def facts(run: Run) -> dict[str, Fact]:
     """By name, as far as they are known."""
-    found: dict[str, Fact | None] = {
-        "BLEU": _bleu(run),
-        "chrF2": _chrf(run),
-        "parameters": (f"{run.origin.parameters:,}", "") if run.origin else None,
-        "updates": _updates(run),
-        "time of updates": _time(run),
-        "speed": _speed(run),
-        "hardware": _hardware(run),
-    }
-    return {name: fact for name, fact in found.items() if fact}
-
-
-def _bleu(run: Run) -> Fact | None:
-    if main := main_score(run):
+    found: dict[str, Fact] = {}
+    main, validated = main_score(run), best_of_validation(run)
+    if main:
         evaluation, score = main
-        ends = interval(score)
-        return f"{score.value:.1f}", f"{evaluation.label}" + (f", 95 %: {ends}" if ends else "")
-    best = max((value for _, value in run.curves.get("val/bleu", ())), default=None)
-    if best is not None:
-        return f"{best:.1f}", "validation, best"
-    return None
-
-
-def _chrf(run: Run) -> Fact | None:
-    main = main_score(run)
-    if main and (score := main[0].score("chrF2")):
-        return f"{score.value:.1f}", interval(score) and f"95 %: {interval(score)}"
-    if points := run.curves.get("val/chrf"):
-        return f"{points[-1][1]:.1f}", "validation, last"
-    return None
-
-
-def _updates(run: Run) -> Fact | None:
+        ends = f", 95 %: {interval(score)}" if interval(score) else ""
+        found["BLEU"] = f"{score.value:.1f}", f"{evaluation.label}{ends}"
+    elif validated is not None:
+        found["BLEU"] = f"{validated:.1f}", "validation, best"
+    if main and (score_of_chrf := main[0].score("chrF2")):
+        ends = interval(score_of_chrf)
+        found["chrF2"] = f"{score_of_chrf.value:.1f}", ends and f"95 %: {ends}"
+    elif points := run.curves.get("val/chrf"):
+        found["chrF2"] = f"{points[-1][1]:.1f}", "validation, last"
+    if run.origin:
+        found["parameters"] = f"{run.origin.parameters:,}", ""
     steps = int(max((points[-1][0] for points in run.curves.values()), default=0))
-    if not run.summary:
-        return (f"{steps:,}", "not finished") if steps else None
-    early = "stopped early" if run.summary.get("stopped_early") else ""
-    best = run.summary.get("best_step")
-    return f"{run.summary.get('steps', steps):,}", early or (f"best at {best:,}" if best else "")
+    if run.summary:
+        best = run.summary.get("best_step")
+        how = "stopped early" if run.summary.get("stopped_early") else best and f"best at {best:,}"
+        found["updates"] = f"{run.summary.get('steps', steps):,}", how or ""
+    elif steps:
+        found["updates"] = f"{steps:,}", "not finished"
+    if spent := hours(run):  # over all starts of the run; what was made twice counts once
+        found["time of updates"] = duration(3600 * spent[-1][1]), "without validation"
+    if speeds := [value for _, value in run.curves.get("perf/target_tokens_per_second", ())]:
+        found["speed"] = f"{median(speeds):,.0f}", "target tokens/s, median"
+    if run.origin and run.origin.starts:
+        start = run.origin.starts[-1]
+        device, _, precision = start.device.partition(", ")
+        several = f"{start.processes} × " if start.processes > 1 else ""
+        found["hardware"] = several + device, precision.partition(";")[0].partition(" (")[0]
+    return found
 
 
-def _time(run: Run) -> Fact | None:
-    """Time of all updates, over all starts of the run; what was made twice counts once."""
-    spent = hours(run)
-    return (duration(3600 * spent[-1][1]), "without validation") if spent else None
-
-
-def _speed(run: Run) -> Fact | None:
-    speeds = [value for _, value in run.curves.get("perf/target_tokens_per_second", ())]
-    return (f"{median(speeds):,.0f}", "target tokens/s, median") if speeds else None
-
-
-def _hardware(run: Run) -> Fact | None:
-    if not run.origin or not run.origin.starts:
-        return None
-    start = run.origin.starts[-1]
-    device, _, precision = start.device.partition(", ")
-    several = f"{start.processes} × " if start.processes > 1 else ""
-    return several + device, precision.partition(";")[0].partition(" (")[0]
+def best_of_validation(run: Run) -> float | None:
+    """The highest BLEU of a validation."""
+    return max((bleu for _, bleu in run.curves.get("val/bleu", ())), default=None)
 
 
 def main_score(run: Run) -> tuple[Evaluation, Score] | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,42 +20,33 @@ from seq2seq.evaluation.record import Evaluation, records_of
 from seq2seq.findings import Finding, Record, findings
 from seq2seq.provenance import DATA_REPORT, Provenance
 from seq2seq.report.samples import read_samples
-from seq2seq.trackers.csv import METRICS, Points, read_curves
+from seq2seq.trackers.csv import METRICS, read_curves
 
 REMEDY = "restore it, or delete it to do without"
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(Record):
     """A run, finished or not.
 
     Attributes:
         folder: of the run.
         name: that no other run of the page has.
-        settings: as in `config.yaml`.
         summary: as in `summary.json`; empty while the run is not finished.
-        curves: by name, (updates made, value) in the order of the updates.
         evaluations: of its test sets, by the folder of the record; none of other versions.
-        samples: lines of `samples.jsonl`, the first validation first.
-        data: the report of its data; None if there is none.
         origin: command, code and machine; None if unknown.
     """
 
     folder: Path
     name: str
-    settings: dict[str, Any]
     summary: dict[str, Any] = field(default_factory=dict)
-    curves: dict[str, Points] = field(default_factory=dict)
     evaluations: dict[Path, Evaluation] = field(default_factory=dict)
-    samples: list[dict[str, Any]] = field(default_factory=list)
-    data: Report | None = None
     origin: Provenance | None = None
 
-    @property
+    @cached_property
     def findings(self) -> list[Finding]:
         """What looks wrong with it."""
-        device = self.origin.starts[-1].device if self.origin and self.origin.starts else ""
-        return findings(Record(self.settings, self.curves, self.samples, self.data, device))
+        return findings(self)
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
@@ -96,16 +88,18 @@ def read_run(folder: Path, name: str) -> Run:
     for part in ("model", "data", "trainer"):
         if not isinstance(settings.get(part), dict):
             raise RunError(f"{folder / 'config.yaml'} is damaged, it has no {part}: restore it")
+    origin = Provenance.read(folder)
     return Run(
         folder=folder,
         name=name,
         settings=settings,
         summary=_read(folder / "summary.json", json.loads, dict) or {},
-        curves=_curves(folder / METRICS),
+        curves=read_curves(folder / METRICS),
         evaluations={path.parent: one for path, one in records_of(folder).items()},
         samples=read_samples(folder),
         data=_read(folder / DATA_REPORT, lambda text: Report(**json.loads(text)), Report),
-        origin=Provenance.read(folder),
+        device=origin.starts[-1].device if origin and origin.starts else "",
+        origin=origin,
     )
 
 
@@ -117,17 +111,10 @@ def _read(path: Path, parse: Any, kind: type) -> Any:
             raise TypeError(f"it holds a {type(found).__name__}")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())[:200]
         raise RunError(f"{path} is damaged ({why}): {REMEDY}") from error
     return found
-
-
-def _curves(path: Path) -> dict[str, Points]:
-    try:
-        return read_curves(path)
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from error
 
 
 @contextmanager
@@ -139,7 +126,7 @@ def damage_named(folders: Sequence[Path]) -> Iterator[None]:
     """
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, TemplateError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, TemplateError) as error:
         raise RunError(
             f"a file of {' or '.join(map(str, folders))} is damaged ({error!r}): {REMEDY}"
         ) from error

@@ -1,18 +1,8 @@
-"""What validation translated: some sentences of each, in `<run>/samples.jsonl`.
+"""What validation translated, in `<run>/samples.jsonl`: docs/reference/files.md has each entry.
 
-A line of the file for each validation:
-
-    {"step": 500, "bleu": 23.1, "sentences": [...], "worst": [...]}
-
-`sentences` are the same through the whole run, from short to long; `worst` have the lowest chrF2
-of that validation, the worst first. Each sentence has
-
-    index            its place in the validation set, from 0
-    source, reference, hypothesis
-    score            log probability of the hypothesis, divided by a function of its length
-    chrf             chrF2 of the sentence
-    tokens           subwords of the hypothesis, without marks
-    token_log_probs  log probability of each, then of the end mark if it was written
+A line for each validation: `sentences` are the same through the whole run, from short to long;
+`worst` have the lowest chrF2 of that validation. `token_log_probs` has one number more than
+`tokens` if the end mark was written.
 """
 
 from __future__ import annotations

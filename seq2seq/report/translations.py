@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
-from pathlib import Path
 from typing import Any
 
 from seq2seq.errors import UserError
 from seq2seq.evaluation.metrics import chrf_scores
-from seq2seq.evaluation.record import Evaluation
-from seq2seq.evaluation.scores import Texts, stored_texts
+from seq2seq.evaluation.texts import Texts, stored_texts
 from seq2seq.report.run import Run
 from seq2seq.report.samples import Sample
 from seq2seq.text import evenly
@@ -27,21 +26,13 @@ Words = list[tuple[str, bool]]  # words, and whether the other text lacks them
 
 def evaluated(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Of each evaluation whose texts are there, some sentences with the differences marked."""
-    found = [
-        (f"{run.name}: {one.label}" if len(runs) > 1 else one.label, texts)
-        for run in runs
-        for folder, one in run.evaluations.items()
-        if (texts := _scored_texts(one, folder)) is not None
-    ]
+    found = []
+    for run in runs:
+        for folder, one in run.evaluations.items():
+            title = f"{run.name}: {one.label}" if len(runs) > 1 else one.label
+            with suppress(UserError):  # the texts are not kept, or are others by now
+                found.append((title, stored_texts(one, folder)))
     return [_sentences(title, texts, max(4, SENTENCES // len(found))) for title, texts in found]
-
-
-def _scored_texts(record: Evaluation, folder: Path) -> Texts | None:
-    """What was scored; None if it is not kept, or is another text by now."""
-    try:
-        return stored_texts(record, folder)
-    except (UserError, KeyError):
-        return None
 
 
 def _sentences(title: str, texts: Texts, most: int) -> dict[str, Any]:
@@ -84,32 +75,30 @@ def samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _samples(run: Run, runs: int) -> dict[str, Any]:
-    sizes = [sum(len(each.get("tokens") or []) for each in _all(one)) for one in run.samples]
-    room = TOKENS // runs // max(1, *sizes)
+    longest = max(
+        sum(len(each.get("tokens") or []) for each in (*one["sentences"], *one["worst"]))
+        for one in run.samples
+    )
+    room = min(VALIDATIONS // runs, TOKENS // runs // max(1, longest))
     *earlier, latest = run.samples
-    shown = [*evenly(earlier, min(room, VALIDATIONS // runs) - 1), latest]
-    last = latest["sentences"]
-    steps = [f"{one['step']:,}" for one in shown]
+    shown = [*evenly(earlier, room - 1), latest]
+    fixed = []
+    for index, sentence in enumerate(latest["sentences"]):
+        found = [
+            (at, f"{one['step']:,}", marked(one["sentences"][index]))
+            for at, one in enumerate(shown)
+            # A run may have gone on with other sentences.
+            if index < len(one["sentences"])
+            and one["sentences"][index]["source"] == sentence["source"]
+        ]
+        fixed.append({**sentence, "found": found})
     return {
         "name": run.name,
-        "labels": [f"{s} (BLEU {one['bleu']:.1f})" for s, one in zip(steps, shown, strict=True)],
+        "labels": [f"{one['step']:,} (BLEU {one['bleu']:.1f})" for one in shown],
         "left_out": len(run.samples) - len(shown),
-        "fixed": [
-            sentence | {"found": [
-                (at, steps[at], marked(one["sentences"][index]))
-                for at, one in enumerate(shown)
-                # A run may have gone on with other sentences.
-                if index < len(one["sentences"])
-                and one["sentences"][index]["source"] == sentence["source"]
-            ]}
-            for index, sentence in enumerate(last)
-        ],
+        "fixed": fixed,
         "worst": [[marked(sentence) for sentence in one["worst"]] for one in shown],
-    }  # fmt: skip
-
-
-def _all(validation: Sample) -> list[Sample]:
-    return [*validation["sentences"], *validation["worst"]]
+    }
 
 
 def marked(one: Sample) -> Sample:

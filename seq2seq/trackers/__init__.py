@@ -91,15 +91,6 @@ class Tracker:
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Take how the run ended: `<run>/summary.json`."""
 
-    def attempt(self, what: str, work: Callable[[], object]) -> None:
-        """Do some work; whatever is wrong with it is said once, and training goes on."""
-        try:
-            work()
-        except Exception as error:
-            if what not in self.__dict__.setdefault("_warned", set()):
-                log.warning("%s did not get all %s: %r (said once)", self.name, what, error)
-            self.__dict__["_warned"].add(what)
-
 
 # What media are given to trackers, and the `logger.share` that lets them leave this machine.
 CONTENTS = {
@@ -117,33 +108,48 @@ SHARES = {  # what each value of `logger.share` lets leave, in words
 }
 
 
-class Limited(Tracker):
-    """Passes on to a tracker of another machine what `logger.share` lets leave this one.
+class Guarded(Tracker):
+    """Passes on to a tracker of another program what may leave this machine, and outlives it.
 
-    Each table, picture and page that is kept back has a note in its place, which says so.
+    Each table, picture and page that is kept back has a note in its place, which says so. Whatever
+    is wrong with the tracker is said once for each part, and training goes on.
+
+    Args:
+        inner: the tracker.
+        share: as `logger.share`.
     """
 
     def __init__(self, inner: Tracker, share: str):
-        self.inner, self.share = inner, share
+        self.inner = inner
+        self.share = share if inner.where else "all"
         self._noted = False
+        self._warned: set[str] = set()
 
     def log(self, row: Mapping[str, float], step: int) -> None:
-        self.inner.log(row, step)
+        self._attempt("curves", lambda: self.inner.log(row, step))
 
     def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
-        if self.share != "curves" or CONTENTS[what] == "curves":
-            self.inner.log_media(what, make, step)
-        elif not self._noted:
-            self._noted = True
-            self.inner.log_media(what, _notes, step)
+        if self.share == "curves" and CONTENTS[what] == "text":
+            if self._noted:
+                return
+            self._noted, make = True, _notes
+        self._attempt(what, lambda: self.inner.log_media(what, make, step))
 
     def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
         leaves = self.share in ("all", FOLDERS[kind])
-        facts = lambda: make()._replace(folder=None)  # noqa: E731
-        self.inner.log_artifact(kind, make if leaves else facts, used)
+        facts = make if leaves else lambda: make()._replace(folder=None)
+        self._attempt(f"files of the {kind}", lambda: self.inner.log_artifact(kind, facts, used))
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        self.inner.finish(summary)
+        self._attempt("results", lambda: self.inner.finish(summary))
+
+    def _attempt(self, what: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as error:
+            if what not in self._warned:
+                log.warning("%s did not get all %s: %r (said once)", self.inner.name, what, error)
+            self._warned.add(what)
 
 
 def _notes() -> dict[str, Media]:
@@ -177,20 +183,16 @@ def make_trackers(
     """
     from seq2seq.trackers.csv import METRICS, CsvTracker
 
-    trackers: list[Tracker] = [CsvTracker(run_dir / METRICS, step, validated)]
-    if config.kind not in ("csv", "none"):
-        chosen = open_chosen(config, run_dir, settings, step)
-        trackers += [] if chosen is None else [chosen]
-    return trackers
+    chosen = open_chosen(config, run_dir, settings, step)
+    return [CsvTracker(run_dir / METRICS, step, validated), *([chosen] if chosen else [])]
 
 
 def open_chosen(
     config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int = 0
 ) -> Tracker | None:
-    """The tracker that `logger.kind` names, which gets what `logger.share` lets it have.
-
-    None if it does not start.
-    """
+    """The tracker that `logger.kind` names; None if there is none, or it does not start."""
+    if config.kind in ("csv", "none"):
+        return None
     module = import_module(f"seq2seq.trackers.{config.kind}")
     try:
         tracker: Tracker | None = module.open_tracker(config, run_dir, settings, step)
@@ -200,7 +202,7 @@ def open_chosen(
     if tracker is None:
         return None
     log.info("shared      %s", shared(tracker, config.share))
-    return Limited(tracker, config.share) if tracker.where else tracker
+    return Guarded(tracker, config.share)
 
 
 def shared(tracker: Tracker, share: str) -> str:
@@ -215,8 +217,7 @@ def require_package(config: LoggerConfig) -> None:
 
     W&B is not among them: a run does without it, since it is the default.
     """
-    package = {"tensorboard": "tensorboard", "trackio": "trackio", "mlflow": "mlflow"}
-    if config.kind in package and find_spec(package[config.kind]) is None:
+    if config.kind in ("tensorboard", "trackio", "mlflow") and find_spec(config.kind) is None:
         raise RunError(
             f"logger={config.kind} needs a package that is not there: {install(config.kind)}"
         )

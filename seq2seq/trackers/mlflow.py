@@ -40,34 +40,25 @@ class MlflowTracker(Tracker):
 
         now = round(1000 * time.time())
         found = [Metric(name, value, now, step) for name, value in row.items()]
-        self.attempt("curves", lambda: self.client.log_batch(self.run_id, metrics=found))
+        self.client.log_batch(self.run_id, metrics=found)
 
     def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
-        def work() -> None:
-            for name, media in make().items():
-                for file, value in _files(f"{name}/{step:08}", media):
-                    if isinstance(value, str):
-                        self.client.log_text(self.run_id, value, file)
-                    else:
-                        self.client.log_image(self.run_id, value, file)
-
-        self.attempt(what, work)
+        for name, media in make().items():
+            for file, value in _files(f"{name}/{step:08}", media):
+                if isinstance(value, str):
+                    self.client.log_text(self.run_id, value, file)
+                else:
+                    self.client.log_image(self.run_id, value, file)
 
     def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
-        def work() -> None:
-            _, facts, folder = make()
-            self.client.log_dict(self.run_id, dict(facts), f"{kind}.json")
-            if folder is not None:
-                self.client.log_artifacts(self.run_id, str(folder), folder.name)
-
-        self.attempt(f"files of the {kind}", work)
+        _, facts, folder = make()
+        self.client.log_dict(self.run_id, dict(facts), f"{kind}.json")
+        if folder is not None:
+            self.client.log_artifacts(self.run_id, str(folder), folder.name)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        def work() -> None:
-            self.client.log_dict(self.run_id, dict(summary), "summary.json")
-            self.client.set_terminated(self.run_id)
-
-        self.attempt("results", work)
+        self.client.log_dict(self.run_id, dict(summary), "summary.json")
+        self.client.set_terminated(self.run_id)
 
 
 def _files(name: str, media: Media) -> Iterator[tuple[str, Any]]:
@@ -93,25 +84,20 @@ def open_tracker(
     from mlflow.entities import RunTag
     from mlflow.tracking import MlflowClient
 
-    folder = (run_dir / "mlflow").absolute()
-    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    uri, files = os.environ.get("MLFLOW_TRACKING_URI"), None
     if uri is None:
+        folder = (run_dir / "mlflow").absolute()
         folder.mkdir(exist_ok=True)
-        uri = f"sqlite:///{folder}/mlflow.db"
+        uri, files = f"sqlite:///{folder}/mlflow.db", (folder / "files").as_uri()
     client = MlflowClient(tracking_uri=uri)
     known = client.get_experiment_by_name(config.project)
-    place = None if "MLFLOW_TRACKING_URI" in os.environ else (folder / "files").as_uri()
-    experiment = (
-        known.experiment_id if known else client.create_experiment(config.project, place)
-    )
+    experiment = known.experiment_id if known else client.create_experiment(config.project, files)
     own = own_id(run_dir, "mlflow")
     runs = client.search_runs([experiment], f"tags.`{NAME}` = '{own}'")
-    run_id = (
-        runs[0].info.run_id
-        if runs
-        else client.create_run(experiment, run_name=run_dir.name, tags={NAME: own}).info.run_id
-    )
-    client.update_run(run_id, "RUNNING")
+    run = runs[0] if runs else client.create_run(
+        experiment, run_name=run_dir.name, tags={NAME: own}
+    )  # fmt: skip
+    client.update_run(run.info.run_id, "RUNNING")
     tags = [RunTag(name, str(value)[:LONGEST]) for name, value in flat(settings).items()]
-    client.log_batch(run_id, tags=tags)
-    return MlflowTracker(client, run_id)
+    client.log_batch(run.info.run_id, tags=tags)
+    return MlflowTracker(client, run.info.run_id)

@@ -30,26 +30,18 @@ class TrackioTracker(Tracker):
         self.where = os.environ.get("TRACKIO_SERVER_URL") or os.environ.get("TRACKIO_SPACE_ID")
 
     def log(self, row: Mapping[str, float], step: int) -> None:
-        self.attempt("curves", lambda: self.run.log(dict(row), step=step))
+        self.run.log(dict(row), step=step)
 
     def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
-        def work() -> None:
-            shown = {name: _as_trackio(media) for name, media in make().items()}
-            self.run.log(shown, step=step)
-
-        self.attempt(what, work)
+        self.run.log({name: _as_trackio(media) for name, media in make().items()}, step=step)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
+        import trackio
+
         numbers = {f"result/{n}": v for n, v in summary.items() if isinstance(v, int | float)}
-
-        def work() -> None:
-            import trackio
-
-            self.run.log(numbers)
-            with redirect_stdout(io.StringIO()):
-                trackio.finish()  # type: ignore[no-untyped-call]  # else it would say so again when the process ends
-
-        self.attempt("results", work)
+        self.run.log(numbers)
+        with redirect_stdout(io.StringIO()):
+            trackio.finish()  # type: ignore[no-untyped-call]  # else it would say so again when the process ends
 
 
 def _as_trackio(media: Media) -> Any:

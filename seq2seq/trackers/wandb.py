@@ -7,7 +7,8 @@ import logging
 import netrc
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import ParseResult, urlparse
@@ -25,10 +26,11 @@ START_TIMEOUT = 20  # seconds to wait for W&B before going offline
 FINISH_TIMEOUT = 600  # seconds that uploading may take at the end
 OFF = ("offline", "disabled")  # values of WANDB_MODE; the third is `online`
 DEFAULT_URL = "https://api.wandb.ai"
+PORTS = {"https": 443, "http": 80}
 
 
 class WandbTracker(Tracker):
-    """What goes wrong is said once for each part of what is logged, and the run goes on.
+    """Takes everything.
 
     Args:
         run: an open run of W&B.
@@ -40,35 +42,29 @@ class WandbTracker(Tracker):
 
     def __init__(self, run: Any, run_dir: Path, settings: Mapping[str, Any]):
         self.run, self.run_dir = run, run_dir
-        self.where = None if run.offline or run.disabled else server().netloc
-        self.attempt("settings", lambda: run.config.update(settings, allow_val_change=True))
+        self.where = None if run.offline else server().netloc
+        run.config.update(settings, allow_val_change=True)
 
     def log(self, row: Mapping[str, float], step: int) -> None:
-        self.attempt("curves", lambda: self.run.log({**row, STEP: step}))
+        self.run.log({**row, STEP: step})
 
     def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
-        def work() -> None:
+        with _staged(self.run_dir):
             shown = {name: _as_wandb(media) for name, media in make().items()}
             self.run.log({**shown, STEP: step})
 
-        self.attempt(what, work)
-
     def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
         """W&B makes no new version of an artifact whose files it has."""
-
-        def work() -> None:
+        with _staged(self.run_dir):
             artifact = _as_artifact(kind, make())
             if used:  # as by `use_artifact`, which an offline run does not have
                 self.run._log_artifact(artifact, is_user_created=True, use_after_commit=True)
             else:
                 self.run.log_artifact(artifact, aliases=["best"])
 
-        self.attempt(f"files of the {kind}", work)
-
     def finish(self, summary: Mapping[str, Any]) -> None:
-        results = {f"result/{name}": value for name, value in summary.items()}
-        self.attempt("results", lambda: self.run.summary.update(results))
         try:
+            self.run.summary.update({f"result/{name}": value for name, value in summary.items()})
             self.run.finish()
         except Exception as error:  # such as a time-out: the server has gone
             log.warning(
@@ -77,18 +73,18 @@ class WandbTracker(Tracker):
                 *(error, self.run_dir),
             )
 
-    def attempt(self, what: str, work: Callable[[], object]) -> None:
-        if self.run.disabled:
-            return
-        # What W&B copies until it is uploaded waits here, and not in the user's home.
-        staged = "WANDB_DATA_DIR" not in os.environ  # else the user knows a better place
-        if staged:
-            os.environ["WANDB_DATA_DIR"] = str((self.run_dir / "wandb").absolute())
-        try:
-            super().attempt(what, work)
-        finally:
-            if staged:
-                del os.environ["WANDB_DATA_DIR"]
+
+@contextmanager
+def _staged(run_dir: Path) -> Iterator[None]:
+    """Have W&B keep what it copies for uploading with the run, and not in the user's home."""
+    ours = "WANDB_DATA_DIR" not in os.environ  # else the user knows a better place
+    if ours:
+        os.environ["WANDB_DATA_DIR"] = str((run_dir / "wandb").absolute())
+    try:
+        yield
+    finally:
+        if ours:
+            del os.environ["WANDB_DATA_DIR"]
 
 
 def _as_artifact(kind: str, artifact: Artifact) -> Any:
@@ -141,8 +137,11 @@ def _images(pictures: Sequence[Picture]) -> list[Any]:
 def open_tracker(
     config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int
 ) -> Tracker | None:
-    """A run of W&B, offline if nothing can be sent; None if it cannot be had at all."""
-    for mode in dict.fromkeys((_choose_mode(), "offline")):
+    """A run of W&B, offline if nothing can be sent; None if it is disabled or cannot be had."""
+    wanted = _choose_mode()
+    if wanted == "disabled":
+        return None
+    for mode in dict.fromkeys((wanted, "offline")):
         try:
             run = _start(config, run_dir, mode)
         except Exception as error:
@@ -196,7 +195,7 @@ def _choose_mode() -> str:
         return "online"
     if wanted == "online" or has_key():  # else nobody asked for W&B
         log.warning("%s: this run is logged offline", why)
-    if address() is None:
+    if _address() is None:
         os.environ.pop("WANDB_BASE_URL", None)  # W&B would stumble over it, offline too
     return "offline"
 
@@ -206,7 +205,7 @@ def unavailable() -> str | None:
     mode = os.environ.get("WANDB_MODE")
     if mode in OFF:
         return f"WANDB_MODE={mode} keeps all from being sent"
-    if (place := address()) is None:
+    if (place := _address()) is None:
         url = server().geturl()
         return f"WANDB_BASE_URL={url} is no address (https://HOST or http://HOST:PORT)"
     if not has_key():
@@ -220,28 +219,26 @@ def unavailable() -> str | None:
     return None
 
 
-def address() -> tuple[str, int] | None:
+def _address() -> tuple[str, int] | None:
     """Host and port of the server; None if its address is none."""
     url = server()
-    try:
-        usual = {"https": 443, "http": 80}[url.scheme]
-        port = usual if url.port is None else url.port
-    except (KeyError, ValueError):  # another scheme; a port that cannot be
-        return None
-    return (url.hostname, port) if url.hostname and port else None
+    with suppress(KeyError, ValueError):  # another scheme; a port that cannot be
+        usual, port = PORTS[url.scheme], url.port
+        return (url.hostname, port or usual) if url.hostname else None
+    return None
 
 
 def server() -> ParseResult:
     """Where runs go: as WANDB_BASE_URL says, the settings of `wandb login --host`, or W&B."""
     url = os.environ.get("WANDB_BASE_URL")
-    if url:
-        return urlparse(url)
-    try:
-        import wandb  # loads slowly
+    if not url:
+        try:
+            import wandb  # loads slowly
 
-        return urlparse(wandb.setup().settings.base_url)
-    except Exception:  # of settings that it does not understand, too: `wandb.init` will say so
-        return urlparse(DEFAULT_URL)
+            url = wandb.setup().settings.base_url
+        except Exception:  # of settings that it does not understand, too: `wandb.init` will say so
+            url = DEFAULT_URL
+    return urlparse(url)
 
 
 def has_key() -> bool:
@@ -249,15 +246,11 @@ def has_key() -> bool:
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True
     url = server()
-    hosts = [url.netloc, url.hostname or ""]
+    hosts = {url.netloc, url.hostname}
     if (url.hostname or "").endswith("coreweave.com"):  # the same server by its new name
-        hosts.append(urlparse(DEFAULT_URL).netloc)
-    files = (os.environ.get("NETRC"), "~/.netrc", "~/_netrc")
-    for file in (Path(name).expanduser() for name in files if name):
-        try:
-            known = netrc.netrc(file)
-        except (OSError, netrc.NetrcParseError):
-            continue
-        if any(known.authenticators(host) for host in hosts if host):
-            return True
+        hosts.add(urlparse(DEFAULT_URL).netloc)
+    for file in filter(None, (os.environ.get("NETRC"), "~/.netrc", "~/_netrc")):
+        with suppress(OSError, netrc.NetrcParseError):
+            if hosts & netrc.netrc(Path(file).expanduser()).hosts.keys():
+                return True
     return False

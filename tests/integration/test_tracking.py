@@ -1,4 +1,4 @@
-"""What runs record: offline files of W&B, read as they stand on the disk; CSV; TensorBoard."""
+"""What runs record: offline files of W&B, read as they stand on the disk, and CSV."""
 
 from __future__ import annotations
 
@@ -264,25 +264,6 @@ def test_all_rows_and_files_of_offline_runs_reach_a_server(resumed, tmp_path):
 
 
 # Other loggers, sweeps, processes
-
-
-def test_tensorboard_has_the_curves_of_the_csv_file(script, toy_corpus, tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    run_dir = tmp_path / "run"
-    result = script("train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}",
-                    "logger=tensorboard", "decode=greedy", "trainer.max_steps=10",
-                    "trainer.val_every_n_steps=5")
-    assert result.returncode == 0, result.stderr
-    board = EventAccumulator(str(run_dir / "tensorboard" / "version_0"))
-    board.Reload()
-    rows = curves(run_dir)
-    keys = {key for row in rows for key in row} - {"step"}
-    assert keys == {*TRAINING, *VALIDATION, *OVERLAP, "epoch"} == set(board.Tags()["scalars"])
-    for key in keys:
-        found = {event.step: event.value for event in board.Scalars(key)}
-        theirs = {int(row["step"]): float(row[key]) for row in rows if key in row}
-        assert found == {step: pytest.approx(v, rel=1e-5) for step, v in theirs.items()}, key
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ NUMBERS = {  # that were planted, or follow from it
     "precision_slow": "CPU (1 thread), 32-true (slower than bf16 here)",
     "frozen_block": "encoder.1 has no gradient, where others have about 0.2",
     "source_ignored": "6 different sources get translations of 1 beginnings",
-    "overfitting": "was 1.800 then and is 2.100",
+    "overfitting": "was 1.800 at step 400 and is 2.100",
     "tiny_data": "they are 300 and were seen 5 times each",
     "few_kept": "20% of 50,000 pairs are kept; empty dropped 40,000",
     "source_copied": "4 of 4 translations",
@@ -232,11 +232,6 @@ def test_a_validation_loss_that_stays_while_the_training_loss_vanishes_is_overfi
     [found] = findings(record(curves=stays))
     assert found.kind == "overfitting"
     assert "fell to 0.02" in found.evidence
-
-
-def test_the_first_step_of_overfitting_is_that_of_the_best_loss():
-    [found] = findings(PLANTED["overfitting"])
-    assert found.title == "The model overfits since step 400"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -113,14 +113,6 @@ def test_wins_and_differences_are_by_chrf(compared):
     )  # fmt: skip
 
 
-def test_a_system_does_not_differ_from_itself(runs, tmp_path):
-    tiny_evaluation(tmp_path / "again", GOOD, REFERENCES, SOURCES)
-    found = compare([runs[0], str(tmp_path / "again")], ["BLEU"])
-    assert [test.difference for test in found.tests] == [None, 0.0]
-    assert (found.tests[1].p_bootstrap, found.tests[1].p_randomisation) == (1, 1)
-    assert found.differences == []
-
-
 def test_the_answer_is_written_as_text_and_json(runs, tmp_path, capsys, monkeypatch):
     argv = ["compare", *runs, "--scores", "BLEU", "--output"]
     monkeypatch.setattr(sys, "argv", [*argv, str(tmp_path / "c.json")])

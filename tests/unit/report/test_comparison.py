@@ -20,7 +20,7 @@ def run_of(name: str, bleu: float | None, hours: float) -> Run:
     curves = {"perf/step_seconds": [(1.0, 3600 * hours)]}
     if bleu is not None:
         curves["val/bleu"] = [(1.0, bleu)]
-    return Run(Path(name), name, {"model": {}, "data": {}, "trainer": {}}, curves=curves)
+    return Run({"model": {}, "data": {}, "trainer": {}}, curves, folder=Path(name), name=name)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from seq2seq.config import LoggerConfig
-from seq2seq.trackers import Artifact, Limited, Picture, Table, Tracker, open_chosen
+from seq2seq.trackers import Artifact, Guarded, Picture, Table, Tracker, open_chosen
 from seq2seq.trackers.csv import CsvTracker
 
 KINDS = ("csv", "tensorboard", "trackio", "mlflow", "wandb")
@@ -60,8 +60,9 @@ def use_all(folder: Path) -> None:
             place.mkdir(parents=True)
             config = LoggerConfig(kind=kind, project=f"of-{share}")
             tracker = (CsvTracker(place / "metrics.csv") if kind == "csv" else
-                       open_chosen(config, place, {"seed": "planted-setting"}))  # fmt: skip
-            use(tracker if share == "here" else Limited(tracker, share), bundle)
+                       open_chosen(config, place, {"seed": "planted-setting"}).inner)  # fmt: skip
+            tracker.where = None if share == "here" else "another machine"
+            use(Guarded(tracker, "all" if share == "here" else share), bundle)
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 from sacrebleu.significance import PairedTest, Result, estimate_ci
 
 from seq2seq.errors import UserError
-from seq2seq.evaluation.metrics import KINDS, scorer, statistics
-from seq2seq.evaluation.resampling import (
+from seq2seq.evaluation.metrics import METRICS, statistics
+from seq2seq.evaluation.significance import (
     bootstrap,
     bootstrap_p,
     bootstrap_settings,
@@ -40,18 +40,17 @@ def of_sacrebleu(metric, kind: str) -> list[Result]:
 
 @pytest.mark.parametrize("name", ["BLEU", "chrF2", "TER"])
 def test_the_tests_are_those_of_sacrebleu(name, monkeypatch):
-    monkeypatch.setattr("seq2seq.evaluation.resampling.TRIALS", 1010)  # no multiple of 32
+    monkeypatch.setattr("seq2seq.evaluation.significance.TRIALS", 1010)  # no multiple of 32
     monkeypatch.setitem(PairedTest._DEFAULT_SAMPLES, "ar", 1010)
-    metric = KINDS[name].make()
-    stats_SNK = np.stack([statistics(metric, own, REFERENCES) for own in SYSTEMS])
-    score = scorer(metric)
+    found = [statistics(name, own, REFERENCES) for own in SYSTEMS]
+    score, stats_SNK = found[0].score, np.stack([own.stats_NK for own in found])
     values = [score(sums) for sums in stats_SNK.sum(axis=1)]
     resampled = bootstrap(score, stats_SNK)
-    theirs = of_sacrebleu(metric, "bs")
+    theirs = of_sacrebleu(METRICS[name](), "bs")
     assert values == [one.score for one in theirs]
     assert [estimate_ci(own) for own in resampled] == [(one.mean, one.ci) for one in theirs]
     assert bootstrap_p(resampled, values[1] - values[0]) == theirs[1].p_value
-    theirs = of_sacrebleu(metric, "ar")
+    theirs = of_sacrebleu(METRICS[name](), "ar")
     assert 0.01 < theirs[1].p_value < 0.9
     if name == "TER":  # whole numbers, so many differences are as large, and they leave these out
         assert randomisation_p(score, stats_SNK) > theirs[1].p_value
@@ -74,12 +73,11 @@ def exact_p(score, stats_2NK) -> float:
 @pytest.mark.parametrize("name", ["BLEU", "chrF2", "TER"])
 @pytest.mark.parametrize("differing", [1, 2, 7])
 def test_the_randomisation_is_that_of_all_swaps(name, differing, monkeypatch):
-    monkeypatch.setattr("seq2seq.evaluation.resampling.TRIALS", 2000)
+    monkeypatch.setattr("seq2seq.evaluation.significance.TRIALS", 2000)
     others = [*system(REFERENCES[:differing], 0.4, 3), *SYSTEMS[0][differing:]]
-    metric = KINDS[name].make()
-    stats_2NK = np.stack([statistics(metric, own, REFERENCES) for own in (others, SYSTEMS[0])])
-    expected = exact_p(scorer(metric), stats_2NK)
-    found = randomisation_p(scorer(metric), stats_2NK)
+    both = [statistics(name, own, REFERENCES) for own in (others, SYSTEMS[0])]
+    score, stats_2NK = both[0].score, np.stack([own.stats_NK for own in both])
+    expected, found = exact_p(score, stats_2NK), randomisation_p(score, stats_2NK)
     assert found == pytest.approx(expected, abs=4 * (expected * (1 - expected) / 2000) ** 0.5)
     assert expected >= 2 / 2**differing  # all stay, and all change: never the 0.0001 of few trials
 

@@ -1,4 +1,4 @@
-"""Drawing test sets again: the resamples of sacrebleu's bootstrap, and paired tests of two systems.
+"""Significance: the resamples of sacrebleu's bootstrap, and paired tests of two systems.
 
 Scores are functions of sums over sentences, so that a resample is a sum of what each sentence has.
 sacrebleu's own functions hold all resamples in memory, which forbids large sets; these hold a few.
@@ -26,7 +26,7 @@ ROUNDING = 1e-9  # differences of scores that differ by less are equal
 
 
 def bootstrap_settings() -> dict[str, Any]:
-    """Resamples and seed of the intervals; the seed is sacrebleu's.
+    """Resamples and seed of the intervals; sacrebleu has the same.
 
     Raises:
         RunError: it is no number. With sacrebleu's `none`, no interval could be computed again.

@@ -1,0 +1,177 @@
+"""What translations are worth, and what a reader should know of it: all that follows from texts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2seq.data.fingerprint import text_fingerprint
+from seq2seq.evaluation.metrics import corpus_scores, length_ratio
+from seq2seq.evaluation.record import Breakdown, Evaluation, Figures, Group
+from seq2seq.evaluation.significance import bootstrap_settings
+from seq2seq.inference.text.fallback import degenerate
+
+FAULTS = ("empty", "repetition", "copy", "too long", "too short")
+OF_GROUPS = ("BLEU", "chrF2")
+
+# Traces of tokenisers in a line that nobody types: a space before its full stop or a comma,
+# escapes, marks of subwords and of hyphens.
+TOKENISED = re.compile(r" \.$| , |&(?:apos|quot|amp|#91|#93|#124);|@@ |@-@|▁")
+SHARE = 0.1  # of lines with such traces from which on they are no accident
+GAP = 1.0  # BLEU that normalised punctuation may bring before it is worth a note
+SHOWN = 5  # lines that are named
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The lines that are scored; line n of each belongs together.
+
+    Attributes:
+        groups: for each property the group of each sentence.
+    """
+
+    hypotheses: list[str]
+    references: list[str]
+    sources: list[str] | None
+    groups: Mapping[str, list[str]]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the test set: sources, if they are known, and references."""
+        return text_fingerprint([*(self.sources or ()), *self.references])
+
+    def by_role(self) -> dict[str, list[str]]:
+        """The lines of each file of an evaluation, as far as it has them.
+
+        Groups are a table: the properties, then for each sentence its group by each of them.
+        """
+        rows = zip(*self.groups.values(), strict=True)
+        table = ["\t".join(self.groups), *("\t".join(row) for row in rows)]
+        lines = {"hypotheses": self.hypotheses, "references": self.references}
+        lines |= {"sources": self.sources} if self.sources is not None else {}
+        return lines | ({"groups": table} if self.groups else {})
+
+
+def one_line(text: str) -> str:
+    """A text that is a line of a file wherever it is read; it scores the same."""
+    return " ".join(text.splitlines()).rstrip()
+
+
+def score_texts(texts: Texts, language: str) -> Figures:
+    """Score translations into a language.
+
+    Raises:
+        DataError: there are none, or not as many as references.
+    """
+    hypotheses, references, sources = texts.hypotheses, texts.references, texts.sources
+    wrong: dict[str, int] = {}
+    if sources is not None:
+        found = [degenerate(*pair) for pair in zip(sources, hypotheses, strict=True)]
+        counts = Counter(fault for own in found for fault in own)
+        wrong = {"any": sum(map(bool, found)), **{name: counts[name] for name in FAULTS}}
+    return Figures(
+        scores=corpus_scores(hypotheses, references, language=language, intervals=True),
+        intervals=bootstrap_settings(),
+        sentences=len(references),
+        length_ratio=length_ratio(hypotheses, references),
+        exact_matches=sum(map(str.__eq__, hypotheses, references)),
+        degenerate=wrong,
+        breakdowns=[_breakdown(by, groups, texts) for by, groups in texts.groups.items()],
+    )
+
+
+def _breakdown(by: str, groups: Sequence[str], texts: Texts) -> Breakdown:
+    found = []
+    for name in sorted(dict.fromkeys(groups), key=_first):
+        rows = [row for row, own in enumerate(groups) if own == name]
+        hypotheses, references = (
+            [lines[row] for row in rows] for lines in (texts.hypotheses, texts.references)
+        )
+        scores = corpus_scores(hypotheses, references, OF_GROUPS)
+        found.append(Group(name, len(rows), {score.name: score.value for score in scores}))
+    return Breakdown(by, found)
+
+
+def _first(group: str) -> tuple[bool, int]:
+    """Groups of numbers by their first one; others after them, as they came."""
+    number = re.match(r"\d+", group)
+    return (False, int(number[0])) if number else (True, 0)
+
+
+def by_length(sources: Sequence[str]) -> list[str]:
+    """The group of each source by its words, which are what spaces separate."""
+    return [_range(len(source.split()), (0, 6, 11, 16, 21, 31, 51)) for source in sources]
+
+
+def by_count(counts: Sequence[int]) -> list[str]:
+    """The group of each sentence by how often its rarest word stood in the training text."""
+    return [_range(count, (0, 1, 10, 100)) for count in counts]
+
+
+def _range(value: int, firsts: Sequence[int]) -> str:
+    """The range that a value falls into, as `6-10`; the last one is open, as `51+`."""
+    first = max(start for start in firsts if start <= value)
+    following = next((start for start in firsts if start > value), None)
+    if following is None:
+        return f"{first}+"
+    return f"{first}" if following == first + 1 else f"{first}-{following - 1}"
+
+
+def stored_texts(record: Evaluation, folder: Path) -> Texts:
+    """The texts that a record in this folder was made of.
+
+    Raises:
+        UserError: a file is missing, or was changed.
+    """
+    lines = {role: record.lines(role, folder) for role in record.files if role != "comet"}
+    names, *rows = [line.split("\t") for line in lines.get("groups", [""])]
+    columns = map(list, zip(*rows, strict=True))
+    groups = dict(zip(names, columns, strict=True)) if "groups" in lines else {}
+    return Texts(lines["hypotheses"], lines["references"], lines.get("sources"), groups)
+
+
+def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> Iterator[str]:
+    """Everything that is remarkable, in words.
+
+    Args:
+        texts: that were scored.
+        figures: what follows from them.
+        overlap: with the training text, as `Shared.record` gives it.
+    """
+    empty = [str(number) for number, line in enumerate(texts.references, 1) if not line]
+    if empty:
+        more = ", ..." if len(empty) > SHOWN else ""
+        yield (
+            f"{len(empty)} of {len(texts.references)} references are empty "
+            f"(line{'s' * (len(empty) > 1)} {', '.join(empty[:SHOWN])}{more}): whatever is "
+            "translated there counts as wrong. Take these lines out of all files"
+        )
+    for what, lines, remedy in (
+        ("translations", texts.hypotheses, "Detokenise them"),
+        ("references", texts.references, "Take the plain text of the test set"),
+    ):
+        count = sum(TOKENISED.search(line) is not None for line in lines)
+        if count > SHARE * len(lines):
+            yield (
+                f"{count} of {len(lines)} {what} look tokenised (' .' at the end, ' , ', &apos; or "
+                "@@), and BLEU is that of plain text: its value says nothing beside that of "
+                f"other papers and tools. {remedy}"
+            )
+    values = {score.name: score.value for score in figures.scores}
+    gap = values["BLEU-punct"] - values["BLEU"]
+    if gap > GAP:
+        yield (
+            f"BLEU is {gap:.1f} higher when the punctuation of both sides is normalised "
+            "(BLEU-punct): apostrophes, quotation marks or spaces differ from those of the "
+            "references, no words. See cleaning.normalise, and translate --typography"
+        )
+    if overlap.get("sources"):
+        yield (
+            f"{overlap['sources']} of {figures.sentences} sources stand in the training text "
+            f"({overlap['pairs']} of them with the same translation): their scores say nothing of "
+            "text that is new to the model. See the breakdown by `in training`"
+        )
