@@ -96,13 +96,8 @@ def as_hydra_reads(
     """An argument in Hydra's grammar, for people who do not know it.
 
     Text is quoted where Hydra would refuse it or take it apart, such as a path with `=`, `,`, `(`
-    or `é`; a plus is left out where there is nothing to add, and put where there is.
-
-    Args:
-        argument: as typed.
-        schema: the settings of the command.
-        presets: groups that presets are chosen for.
-        several: a comma stands between several values, which are not one text.
+    or `é`, but not if a comma stands between `several` values. A plus is left out where there is
+    nothing to add, and put where there is.
     """
     key, _, value = argument.partition("=")
     name, settings = key.lstrip("+"), settings_of(schema)

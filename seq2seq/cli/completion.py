@@ -23,13 +23,7 @@ _seq2seq() { _shtab_seq2seq "$@"; [[ ${COMPREPLY[*]} != *= ]] || compopt -o nosp
 
 
 def completion(shell: str, commands: Mapping[str, str], module_of: Callable[[str], str]) -> str:
-    """What `shell`, bash or zsh, is to run.
-
-    Args:
-        shell: its name.
-        commands: of `seq2seq`, and what each does.
-        module_of: the module of each.
-    """
+    """What `shell`, bash or zsh, is to run, for these commands of `seq2seq` and what each does."""
     whole = argparse.ArgumentParser("seq2seq", description="English-French transformers")
     whole.add_argument("--version", action="store_true", help="which version this is")
     add = whole.add_subparsers(title="commands").add_parser

@@ -65,13 +65,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def progress_bar(shown: bool, total: int | None = None, done: int = 0) -> tqdm[NoReturn]:
-    """A bar on standard error: lines, speed and time left.
-
-    Args:
-        shown: else nothing is printed.
-        total: lines, if that is known.
-        done: lines that an earlier run translated.
-    """
+    """A bar on standard error: lines, speed, and time left if `total` is known."""
     from tqdm import tqdm  # takes a while: --help and mistakes shall not wait for it
 
     return tqdm(total=total, initial=done, unit=" lines", disable=not shown, dynamic_ncols=True)

@@ -23,13 +23,7 @@ EXTRAS = ("optuna", "submitit")  # optional packages that are plugins of Hydra
 
 
 def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> str:
-    """Why settings cannot be composed, in one line.
-
-    Args:
-        error: of Hydra, OmegaConf or PyYAML.
-        schema: the settings of the command.
-        groups: names that presets are chosen by.
-    """
+    """Why Hydra, OmegaConf or YAML cannot compose settings, in one line; `groups` have presets."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, MissingConfigException) and error.options:

@@ -25,7 +25,7 @@ ACROSS = {
 def help_text(
     config_name: str, about: str, schema: type[Any], values: Mapping[str, Any], topic: str = ""
 ) -> str:
-    """The help of a command, or of one group of its settings.
+    """The help of a command, `all` of it, or that of one group of its settings.
 
     Args:
         config_name: name of its main YAML file.
@@ -37,8 +37,10 @@ def help_text(
     groups, presets = groups_of(schema), presets_of(config_name)
     own = {field.name: values[field.name] for field in fields(schema) if field.name not in groups}
     alone = topic not in ("", "all")
+    command, _, part_name = config_name.partition("_")
+    typed = f"benchmark.py {part_name}" if command == "benchmark" else f"seq2seq {command}"
     page = argparse.ArgumentParser(
-        usage=f"seq2seq {config_name.partition('_')[0]} [NAME=VALUE ...]",
+        usage=f"{typed} [NAME=VALUE ...]",
         description=None if alone else about.strip(),
         epilog=EXITS,
         formatter_class=LAYOUT,

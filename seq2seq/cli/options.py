@@ -30,13 +30,7 @@ Settings = TypeVar("Settings", bound=Checked)
 
 
 def option(
-    default: Any,
-    meaning: str,
-    value: str = "",
-    *,
-    flag: str = "",
-    positional: bool = False,
-    **checks: Any,
+    default: Any, meaning: str, value: str = "", *, positional: bool = False, **checks: Any
 ) -> Any:
     """A field that is an option of a command.
 
@@ -45,12 +39,11 @@ def option(
         meaning: as `--help` tells it.
         value: what stands for its value in the help, such as N; "N..." for one and more values,
             "A B" for two.
-        flag: the option, if that is not the name of the field.
         positional: it is given without a name, as `value` is.
         checks: the values that it may have, as in `Checks`.
     """
     made: Any = setting(default, meaning)
-    known = {"value": value, "flag": flag, "positional": positional, "checks": Checks(**checks)}
+    known = {"value": value, "positional": positional, "checks": Checks(**checks)}
     made.metadata = {**made.metadata, **known}
     return made
 
@@ -142,8 +135,8 @@ def options_of(schema: type[Checked]) -> list[Option]:
             [kind] = set(get_args(kind)) - {NoneType}
         default = one.default if one.default_factory is MISSING else one.default_factory()
         name = ("no-" if default is True else "") + one.name.replace("_", "-")
-        known = {"value": "", "flag": "", "positional": False, **one.metadata}
-        flag = known["value"] if known["positional"] else known["flag"] or f"--{name}"
+        known = {"value": "", "positional": False, **one.metadata}
+        flag = known["value"] if known["positional"] else f"--{name}"
         found.append(Option(one.name, flag, kind, many, default, known))
     return found
 
@@ -183,7 +176,6 @@ class Command(Generic[Settings]):
         examples: three and more command lines.
         docs: page to read on.
         notes: what else is worth knowing.
-        flags: options that stand for settings of other names, for messages.
     """
 
     name: str
@@ -191,7 +183,6 @@ class Command(Generic[Settings]):
     examples: str
     docs: str
     notes: str = ""
-    flags: tuple[tuple[str, str], ...] = ()
 
     def fill(self, parser: argparse.ArgumentParser) -> list[tuple[Option, argparse.Action]]:
         """Add all options to a parser; returns which became what."""
@@ -210,7 +201,7 @@ class Command(Generic[Settings]):
         """
         parser = self._parser()
         options = [one for one, _ in self.fill(parser)]
-        flags = {one.key: one.flag for one in options} | dict(self.flags)
+        flags = {one.key: one.flag for one in options}
         arguments, texts = sys.argv[1:], list[str]()
         if "--" in arguments:  # what follows is no option, which argparse gets wrong
             place = arguments.index("--")

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.cli.translate_options import AnswerOptions
 from seq2seq.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,27 +37,10 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is told of a translation besides its text.
-
-    Attributes:
-        n_best: translations of each text.
-        scores: of each translation.
-        token_scores: its tokens and their log probabilities too, where there is room for them.
-        alignments: which word translates which.
-    """
-
-    n_best: int = 1
-    scores: bool = False
-    token_scores: bool = False
-    alignments: bool = False
-
-
-@dataclass(frozen=True)
 class Lines:
     """Lines of text. Scores stand before a translation and alignments behind, parted by tabs."""
 
-    wanted: Wanted
+    wanted: AnswerOptions
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
         """One record for each line."""
@@ -67,7 +51,7 @@ class Lines:
         found = [translation, *translation.alternatives]
         lines = [self._line(each, bool(record.line.strip())) for each in found]
         # Some texts have fewer translations that differ: the next text still begins n lines on.
-        return "\n".join(lines + [""] * (self.wanted.n_best - len(lines)))
+        return "\n".join(lines + [""] * ((self.wanted.n_best or 1) - len(lines)))
 
     def _line(self, translation: Translation, searched: bool) -> str:
         score = [_score(translation)] if self.wanted.scores and searched else []
@@ -97,7 +81,7 @@ class Objects:
     name: str
     column: str
     into: str
-    wanted: Wanted
+    wanted: AnswerOptions
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
         for number, line in enumerate(lines, 1):
@@ -135,7 +119,7 @@ class Rows:
             without names: a further column.
     """
 
-    def __init__(self, name: str, column: str, into: str | None, wanted: Wanted):
+    def __init__(self, name: str, column: str, into: str | None, wanted: AnswerOptions):
         self.name, self.column, self.into, self.wanted = name, column, into, wanted
         self._width = self._place = 0  # known from the first line on
 
@@ -203,12 +187,14 @@ def _links(translation: Translation) -> str:
     return " ".join(f"{source}-{target}" for source, target in translation.alignment)
 
 
-def _described(translation: Translation, name: str, wanted: Wanted) -> dict[str, Any]:
+def _described(
+    translation: Translation, name: str, wanted: AnswerOptions, best: bool = True
+) -> dict[str, Any]:
     """A translation as fields of an object, those of its alternatives inside."""
     fields: dict[str, Any] = {name: translation.text}
-    if wanted.scores:
+    if wanted.scores or wanted.json:
         fields["score"] = translation.score
-    if wanted.token_scores:
+    if wanted.scores:
         # None where the engine does not tell them, or nothing was translated.
         scores = translation.token_scores or None
         fields |= {"tokens": translation.tokens, "token_scores": scores}
@@ -216,10 +202,9 @@ def _described(translation: Translation, name: str, wanted: Wanted) -> dict[str,
         fields["alignment"] = translation.alignment
     if translation.notes:
         fields["notes"] = translation.notes
-    if wanted.n_best > 1:
-        alone = replace(wanted, n_best=1)
+    if best and (wanted.n_best or 1) > 1:
         others = translation.alternatives
-        fields["alternatives"] = [_described(each, name, alone) for each in others]
+        fields["alternatives"] = [_described(each, name, wanted, False) for each in others]
     return fields
 
 

@@ -134,15 +134,10 @@ def _to_settings(config: DictConfig, overrides: Sequence[str], schema: type[Sett
 
 
 def build(schema: type[Settings], values: dict[str, Any], given: Sequence[str] = ()) -> Settings:
-    """Make a settings object from nested dicts, reporting the problems of all parts together.
-
-    Args:
-        schema: its class.
-        values: the settings.
-        given: those that the command line names, as typed.
+    """Make a settings object from nested dicts; `given` are those that were typed, as typed.
 
     Raises:
-        ConfigError: some values are impossible.
+        ConfigError: some values are impossible; the problems of all parts together.
     """
     groups = groups_of(schema)
     if "model" in groups:

@@ -8,14 +8,13 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.bundle.find import GENERAL, choose_model, find_model
 from seq2seq.cli.exits import prepare_streams, progress_bar, run_command
 from seq2seq.cli.output_file import Output, PartialFile, check_output, made_with
-from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
+from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows
 from seq2seq.cli.translate_options import COMMAND, TranslateOptions, keywords, only_torch
 from seq2seq.cores import keep_freed_memory, set_up_libraries
 from seq2seq.documents import KINDS, LARGEST, Document, read
@@ -135,15 +134,14 @@ def _translate_lines(
 
 def _form(options: TranslateOptions) -> Form:
     """The form of what is read and written."""
-    files, asked = options.files, options.answers
+    files, wanted = options.files, options.answers
     name, column = str(files.file), files.column or ""  # tables have one, as their rules say
-    wanted = Wanted(asked.n_best or 1, asked.scores, asked.scores, asked.alignments)
     if files.form == "tsv":
         into = files.into or (None if column.isdecimal() else "translation")
         return Rows(name, column, into, wanted)
     if files.form == "jsonl":
         return Objects(name, column, files.into or "translation", wanted)
-    return JsonLines(replace(wanted, scores=True)) if asked.json else Lines(wanted)
+    return JsonLines(wanted) if wanted.json else Lines(wanted)
 
 
 def _lines(options: TranslateOptions) -> tuple[Iterable[str], Callable[[], bool]]:

@@ -19,7 +19,7 @@ from seq2seq.lines import PACKED
 
 DECODE = {one.name for one in fields(DecodeConfig)}
 # Of `Translator.translate`.
-TEXT = ("split", "protect", "rescue", "typography", "prefix", "source_language")
+TEXT = ("split", "protect", "rescue", "prefix", "source_language")
 FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
 
 # Options that do nothing alone, and those of which they need one.
@@ -112,8 +112,8 @@ class TextOptions(Checked, section="option"):
 
     prefix: str = option("", "each translation begins so", "TEXT")
     terms: Path | None = option(None, "lines of phrase, tab, its translation", "FILE")
-    banned: list[str] = option([], "not in any translation; again for more", "TEXT", flag="--ban")
-    typography: bool = option(False, "marks as French prints them", flag="--french-typography")
+    ban: list[str] = option([], "not in any translation; again for more", "TEXT")
+    french_typography: bool = option(False, "marks and spaces as French prints them")
     split: bool = option(True, "translate each text at once, and not sentence by sentence")
     protect: bool = option(True, "do not look after tags, numbers, links, placeholders, markers")
     rescue: bool = option(True, "leave degenerate translations as they are")
@@ -215,8 +215,6 @@ COMMAND = Command(
   translate --use runs/a                             from now on""",
     notes="Which model it was is said on standard error.",
     docs="docs/how-to/translate.md",
-    # Settings of a search that options of other names ask for.
-    flags=(("max_extra", "--max-length"), ("strategy", "--sample")),
 )
 
 
@@ -245,7 +243,8 @@ def keywords(options: TranslateOptions) -> dict[str, Any]:
     return {
         **{name: getattr(options.text, name) for name in TEXT},
         "terms": load_terms(options.text.terms) if options.text.terms else None,
-        "banned": options.text.banned or (),
+        "typography": options.text.french_typography,
+        "banned": options.text.ban or (),
         "without": options.text.without or (),
         "align": options.answers.alignments,
         **decode_settings(options),
