@@ -117,17 +117,14 @@ class Output:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
 
-    def finish(self) -> None:
-        """After the last block."""
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *failure: Any) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
 
 class PartialFile(Output):
-    """An output that is being written, block by block; a context that ends with its closing.
+    """An output that is being written, block by block; it is whole when its context ends well.
 
     Whatever ends the program, the file and its description agree on some whole number of blocks:
     a block counts when the description of it has replaced the one before.
@@ -226,10 +223,11 @@ class PartialFile(Output):
 
     def _count_in(self, records: Iterable[Record]) -> int:
         """Add records to the digest of the input; returns how many."""
-        lines = [record.line for record in records]
-        for line in lines:
-            self._digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
-        return len(lines)
+        number = 0
+        for record in records:  # of a resumed file, perhaps millions
+            self._digest.update(record.line.encode("utf-8", "surrogatepass") + b"\n")
+            number += 1
+        return number
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
         data = self._pack("".join(f"{line}\n" for line in lines).encode())
@@ -242,27 +240,19 @@ class PartialFile(Output):
             self._size += len(data)
             self._describe()
 
-    def finish(self) -> None:
-        """Give the file its name."""
-        with self._reported():
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._held, self._reported():
             self._file.close()  # Windows renames no file that is open
-            os.replace(self.path, self.output)
-            self._description.unlink(missing_ok=True)
-            sync(self.output.parent)
-
-    def __exit__(self, *failure: Any) -> None:
-        kind, *_ = failure
-        self._file.close()
-        if kind is not None and not self.records:
-            _remove(self.path)
-            _remove(self._description)
-        elif kind is not None and issubclass(kind, KeyboardInterrupt):
-            print(
-                f"{self.path} holds the translation of {self.records:,} lines: go on with the "
-                "same command and --resume",
-                file=sys.stderr,
-            )
-        self._held.close()
+            if kind is None:
+                os.replace(self.path, self.output)
+                self._description.unlink(missing_ok=True)
+                sync(self.output.parent)
+            elif not self.records:
+                _remove(self.path)
+                _remove(self._description)
+            elif issubclass(kind, KeyboardInterrupt):
+                done = f"{self.path} holds the translation of {self.records:,} lines"
+                print(f"{done}: go on with the same command and --resume", file=sys.stderr)
 
 
 def _remove(path: Path) -> None:

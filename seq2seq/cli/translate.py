@@ -125,7 +125,6 @@ def _translate_lines(
                 found = _translate(translator, block, asked)
                 output.write(block, _answers(form, block, found))
                 bar.update(len(block))
-        output.finish()
     if figure := options.answers.attention:  # so there is one text
         from seq2seq.inference.attention_figure import draw_attention
 
