@@ -19,7 +19,7 @@ SETTINGS = {  # of the commands that are given NAME=VALUE: their YAML files and 
 }  # fmt: skip
 BASH = """\
 COMP_WORDBREAKS=${COMP_WORDBREAKS//=}  # else NAME=VALUE would be three words
-_seq2seq() { _shtab_seq2seq "$@"; [[ ${COMPREPLY[*]} != *= ]] || compopt -o nospace; }"""
+_seq2seq() { _shtab_seq2seq "$@"; [[ ${COMPREPLY[*]} != *= ]] || compopt -o nospace 2>&-; }"""
 
 
 def completion(shell: str, commands: Mapping[str, str], module_of: Callable[[str], str]) -> str:

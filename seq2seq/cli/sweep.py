@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq.cli.exits import fail, run_command
@@ -74,7 +75,11 @@ class Sweep:
 
         A mistake in its settings is noted, and the others go on; a signal stops them all.
         """
-        settings = [one for one in overrides if one not in self.command]
+        # Hydra writes values in its own way, such as 0.003 for 3e-3: names tell what is the same.
+        parsed = OverridesParser.create().parse_overrides([*self.command])
+        typed = zip(self.command, parsed, strict=True)
+        same = {_name(text) for text, one in typed if not one.is_sweep_override()}
+        settings = [one for one in overrides if _name(one) not in same]
         row: dict[str, Any] = {"run": number, "settings": settings}
         # A name that needs no quotes on any command line.
         name = re.sub(r"[^\w.+-]+", "_", "-".join([str(number), *settings]))[:100]
@@ -104,6 +109,10 @@ class Sweep:
         lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
         rows = [row for row in map(json.loads, lines) if "error" in row]
         return [f"run {row['run']} ({' '.join(row['settings'])}): {row['error']}" for row in rows]
+
+
+def _name(override: str) -> str:
+    return override.lstrip("+").partition("=")[0]
 
 
 def require_folder(folder: Path) -> None:
