@@ -78,8 +78,8 @@ class Sweep:
         # Hydra writes values in its own way, such as 0.003 for 3e-3: names tell what is the same.
         parsed = OverridesParser.create().parse_overrides([*self.command])
         typed = zip(self.command, parsed, strict=True)
-        same = {_name(text) for text, one in typed if not one.is_sweep_override()}
-        settings = [one for one in overrides if _name(one) not in same]
+        differs = {_name(text): one.is_sweep_override() for text, one in typed}  # the last counts
+        settings = [one for one in overrides if differs.get(_name(one), True)]
         row: dict[str, Any] = {"run": number, "settings": settings}
         # A name that needs no quotes on any command line.
         name = re.sub(r"[^\w.+-]+", "_", "-".join([str(number), *settings]))[:100]
