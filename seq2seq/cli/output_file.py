@@ -103,6 +103,10 @@ def _precision(options: TranslateOptions) -> str:
     return choose_precision(precision, choose_device(device))
 
 
+def _joined(records: Sequence[Record], lines: Sequence[str]) -> str:
+    return "".join(f"{line}{record.end}" for record, line in zip(records, lines, strict=True))
+
+
 class Output:
     """Where answers go: here they are printed at once, so whoever waits for one gets it."""
 
@@ -114,7 +118,7 @@ class Output:
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
         """Add the answers to a block of records."""
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.write(_joined(records, lines))
         sys.stdout.flush()
 
     def __enter__(self) -> Self:
@@ -230,7 +234,7 @@ class PartialFile(Output):
         return number
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
-        data = self._pack("".join(f"{line}\n" for line in lines).encode())
+        data = self._pack(_joined(records, lines).encode())
         rest = memoryview(data)
         with self._reported():
             while rest:

@@ -29,11 +29,13 @@ class Record:
         line: as it was read, without its end.
         text: what is to be translated; None: nothing is, and `row` is the line that answers it.
         row: whatever else is needed for the answer.
+        end: what stands behind the answer; no line break behind a part of a line.
     """
 
     line: str
     text: str | None
     row: Any = None
+    end: str = "\n"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 import time
 import zlib
@@ -15,7 +16,13 @@ from seq2seq.bundle.find import GENERAL, choose_model, find_model
 from seq2seq.cli.exits import prepare_streams, progress_bar, run_command
 from seq2seq.cli.output_file import Output, PartialFile, check_output, made_with
 from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows
-from seq2seq.cli.translate_options import COMMAND, TranslateOptions, keywords, only_torch
+from seq2seq.cli.translate_options import (
+    COMMAND,
+    AnswerOptions,
+    TranslateOptions,
+    keywords,
+    only_torch,
+)
 from seq2seq.cores import keep_freed_memory, set_up_libraries
 from seq2seq.documents import KINDS, LARGEST, Document, read
 from seq2seq.errors import DataError, RunError, UserError
@@ -32,7 +39,9 @@ LETTERS = 1 << 20  # ... and their characters
 FIRST = 8000  # characters of the first block
 LINE = 20  # characters that a line counts in any case
 SECONDS = 5.0  # that a block may take: so long is the wait for its answers, so much a kill loses
+LONG = 10_000  # characters of a line that is answered in parts
 STDIN = "standard input"
+_ENDS = re.compile(r"(?:(?<=[.!?…])|(?<=[,;:])|)\s+")
 
 
 def main() -> None:
@@ -117,7 +126,7 @@ def _translate_lines(
     form = _form(options)
     lines, pauses = _lines(options)
     with _output(folders, options, asked) as output:
-        rest = output.pass_over(form.read(lines))
+        rest = output.pass_over(in_parts(form.read(lines), form))
         translator = _load(folders, options)
         shown = _shows_bar(options)
         with progress_bar(shown, _count(options) if shown else None, output.records) as bar:
@@ -160,6 +169,27 @@ def _output(
         return Output()
     described = made_with(options, asked["terms"], folders)
     return PartialFile(options.files.output, described, options.files.resume)
+
+
+def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
+    """Cut each line of megabytes into several records, between sentences if possible.
+
+    So each part is answered as soon as it is translated. A line stays whole if its answer is more
+    than a text.
+    """
+    whole = type(form) is not Lines or form.wanted != AnswerOptions()
+    for record in records:
+        text, at = record.text or "", 0
+        while not whole and len(text) - at > LONG:
+            # The last of the best places; a cut in the first half would make ever shorter parts.
+            spaces = list(_ENDS.finditer(text, at + LONG // 2, at + LONG))
+            best = max(spaces, key=lambda one: (text[one.start() - 1] in ".!?…", one.start()),
+                       default=None)  # fmt: skip
+            start, end = best.span() if best else (at + LONG, at + LONG)
+            gap = re.sub(r"[\r\n]+", " ", text[start:end])  # of a text on the command line
+            yield Record(text[at:start], text[at:start], end=gap)
+            at = end
+        yield record if not at else Record(text[at:], text[at:])
 
 
 def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[list[Record]]:

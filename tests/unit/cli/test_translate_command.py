@@ -140,9 +140,8 @@ def test_many_lines_come_in_order_and_in_blocks(command, capitals, large):
 
 def test_a_block_of_long_lines_has_fewer(command, capitals, large):
     long = "x" * 400_000
-    assert command(stdin=f"{long}\n" * 4)[0] == 0
-    assert sum(map(len, capitals.texts)) == 4
-    assert max(map(len, capitals.texts)) <= 3
+    assert command("--json", stdin=f"{long}\n" * 4)[0] == 0
+    assert [len(block) for block in capitals.texts] == [3, 1]
 
 
 def test_a_block_takes_some_seconds_whatever_the_speed(command, capitals, monkeypatch):
@@ -162,6 +161,35 @@ def test_a_block_takes_some_seconds_whatever_the_speed(command, capitals, monkey
     assert first < 200
     assert blocks
     assert all(0.8 < 0.1 * lines / translate.SECONDS < 1.2 for lines in blocks)
+
+
+LONG_LINE = " ".join(f"Sentence number {number} ends here.  " for number in range(9000))
+
+
+def test_a_line_of_megabytes_is_answered_in_parts(command, capitals):
+    """As one line, each part as soon as it is there, none above the limit, all cut at sentences."""
+    code, out, _ = command("--quiet", stdin=f"one\n{LONG_LINE}\ntwo\n")
+    assert (code, out) == (0, f"ONE\n{LONG_LINE.upper()}\nTWO\n")
+    texts = [text for block in capitals.texts for text in block]
+    assert max(map(len, texts)) <= translate.LONG
+    assert all(text.rstrip().endswith(".") for text in texts[1:-1])
+    assert len(texts) < 3 * len(LONG_LINE) / translate.LONG
+    assert len(capitals.texts) >= 3
+
+
+@pytest.mark.parametrize("text", ["x" * 90_000, "y " * 45_000, " " * 90_000])
+def test_a_long_line_without_sentences_loses_nothing(command, text):
+    assert command("--quiet", stdin=f"{text}\n")[:2] == (0, f"{text.upper()}\n")
+
+
+def test_a_long_text_of_many_lines_stays_one_line(command):
+    text = "One line ends here.\n" * 2000
+    assert command("--quiet", text)[1].count("\n") == 1
+
+
+def test_a_long_line_with_more_than_a_text_stays_whole(command, capitals):
+    assert json.loads(command("--json", stdin=LONG_LINE)[1])["translation"] == LONG_LINE.upper()
+    assert capitals.texts == [[LONG_LINE]]
 
 
 def test_texts_are_answered_by_a_line_each(command):
