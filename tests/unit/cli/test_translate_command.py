@@ -141,7 +141,8 @@ def test_many_lines_come_in_order_and_in_blocks(command, capitals, large):
 def test_a_block_of_long_lines_has_fewer(command, capitals, large):
     long = "x" * 400_000
     assert command("--json", stdin=f"{long}\n" * 4)[0] == 0
-    assert [len(block) for block in capitals.texts] == [3, 1]
+    assert sum(map(len, capitals.texts)) == 4
+    assert max(map(len, capitals.texts)) <= 3
 
 
 def test_a_block_takes_some_seconds_whatever_the_speed(command, capitals, monkeypatch):
