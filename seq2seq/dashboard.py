@@ -101,38 +101,34 @@ def make_workspace(entity: str, project: str) -> Any:
     Raises:
         UserError: the package is missing.
     """
-    workspaces, _ = _package()
-    return workspaces.Workspace(
-        entity=entity,
-        project=project,
-        name=NAME,
-        sections=[
-            workspaces.Section(name=name, panels=list(map(_panel, panels)), is_open=True)
-            for name, panels in SECTIONS.items()
-        ],
-        settings=workspaces.WorkspaceSettings(x_axis=STEP),
-    )
-
-
-def _panel(panel: Panel) -> Any:
-    _, reports = _package()
-    if panel.kind == "table":
-        [key] = panel.keys
-        return reports.WeavePanelSummaryTable(table_name=key)
-    if panel.kind == "media":
-        return reports.MediaBrowser(title=panel.title, media_keys=list(panel.keys))
-    return reports.LinePlot(
-        title=panel.title, x=STEP, y=list(panel.keys), metric_regex=panel.pattern
-    )
-
-
-def _package() -> tuple[Any, Any]:
     try:
-        import wandb_workspaces.reports.v2 as reports
+        import wandb_workspaces.reports.v2 as package
         from wandb_workspaces import workspaces
     except ImportError as error:
         raise UserError(
             "a dashboard is built by the package wandb-workspaces, which is not there: "
             f"{install('dashboard')}"
         ) from error
-    return workspaces, reports
+
+    reports: Any = package  # its types do not tell what it has
+
+    def shown(panel: Panel) -> Any:
+        if panel.kind == "table":
+            [key] = panel.keys
+            return reports.WeavePanelSummaryTable(table_name=key)
+        if panel.kind == "media":
+            return reports.MediaBrowser(title=panel.title, media_keys=list(panel.keys))
+        return reports.LinePlot(
+            title=panel.title, x=STEP, y=list(panel.keys), metric_regex=panel.pattern
+        )
+
+    return workspaces.Workspace(
+        entity=entity,
+        project=project,
+        name=NAME,
+        sections=[
+            workspaces.Section(name=name, panels=list(map(shown, panels)), is_open=True)
+            for name, panels in SECTIONS.items()
+        ],
+        settings=workspaces.WorkspaceSettings(x_axis=STEP),
+    )

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 import difflib
 import shlex
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"  # only a clone has them
-SCRIPT_NAMES = {  # of commands
-    "prepare": "prepare_data",
-    "average": "average_checkpoints",
-    "import": "import_model",
-}
 
 
 class UserError(Exception):
@@ -74,18 +68,5 @@ def install(extra: str) -> str:
 
 
 def command_line(command: str, *arguments: object) -> str:
-    """A command as it can be pasted into a shell, such as `seq2seq train resume=runs/demo`.
-
-    A clone has scripts, `python scripts/train.py`; an installed copy has none, and who started
-    `seq2seq` goes on with it.
-
-    Args:
-        command: `train`, `evaluate`, `prepare`, `average`, ...
-        arguments: each is quoted where a shell needs that.
-    """
-    script, program = SCRIPTS / f"{SCRIPT_NAMES.get(command, command)}.py", Path(sys.argv[0])
-    words = ["seq2seq", command]
-    if script.is_file() and program.stem != "seq2seq" and program.resolve().parent.name != "cli":
-        here = Path.cwd()
-        words = ["python", str(script.relative_to(here) if script.is_relative_to(here) else script)]
-    return shlex.join([*words, *map(str, arguments)])
+    """A command as it can be pasted into a shell, such as `seq2seq train resume=runs/demo`."""
+    return shlex.join(["seq2seq", command, *map(str, arguments)])

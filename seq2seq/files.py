@@ -23,9 +23,9 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """A new file to write to, which takes its place at `path` when the block ends well.
 
-    Its `name` is a path beside it, for libraries that want a path: `NAME.RANDOM.partial`, as
-    several processes, of several machines too, may write one file, each of them whole. If the
-    block raises, or the disk fails, what stood at `path` stays.
+    Its `name` is a path beside it, for libraries that want a path. Several processes may write
+    one file, each of them whole. If the block raises, or the disk fails, what stood at `path`
+    stays.
     """
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -54,18 +54,19 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     moment: where a process was killed then, `restored` puts it back. If the block raises, or the
     disk fails, what stood at `path` stays.
     """
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    partial, old = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial"), _old(path)
     try:
         partial.mkdir(parents=True)
         yield partial
         for written in (*partial.iterdir(), partial):
             sync(written)
-        old = _set_aside(restored(path))
+        if restored(path).exists():
+            _remove(old)
+            path.rename(old)
         try:
             partial.rename(path)
-        except OSError:
-            restored(path)
-            raise
+        finally:
+            restored(path)  # if that failed
         sync(path.parent)
         _remove(old)
     finally:
@@ -74,19 +75,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 def restored(path: Path) -> Path:
     """A folder, put back if a process was killed while `atomic_folder` was replacing it."""
-    old = _old(path)
-    if old.is_dir() and not path.exists():
+    if _old(path).is_dir() and not path.exists():
         with suppress(OSError):  # another process was faster, or may write here
-            old.rename(path)
+            _old(path).rename(path)
     return path
-
-
-def _set_aside(path: Path) -> Path:
-    old = _old(path)
-    _remove(old)
-    if path.exists():
-        path.rename(old)
-    return old
 
 
 def _old(path: Path) -> Path:
@@ -132,15 +124,14 @@ def remove_leftovers(folder: Path) -> None:
 
 def sync(path: Path) -> None:
     """Force a file, or the names in a folder, from memory to the disk."""
-    if path.is_dir():
-        # A folder may be for writing only; Windows opens none and needs no such thing.
-        with suppress(PermissionError):
-            _force(os.open(path, os.O_RDONLY))
-    else:
-        _force(os.open(path, os.O_RDWR))  # Windows forces only what could be written
-
-
-def _force(descriptor: int) -> None:
+    folder = path.is_dir()
+    try:
+        # Windows forces only what could be written.
+        descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    except PermissionError:
+        if folder:  # it may be for writing only; Windows opens none and needs no such thing
+            return
+        raise
     try:
         os.fsync(descriptor)
     finally:

@@ -39,7 +39,6 @@ def _environment() -> Environment:
 
 
 def _printed(value: Any) -> Any:
-    """What a template prints of a value: of a text only what can be seen."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

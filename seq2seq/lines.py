@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import select
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
-from typing import IO, Any
+from typing import IO
 
 from seq2seq.errors import DataError
 
 PACKED = (".gz", ".zst")
-PATIENCE = 0.02  # seconds that a pipe may pause before what came from it is dealt with
-AHEAD = 1024  # lines that are read before they are asked for
+READ = 1 << 20  # bytes of a pipe that are read at once, if so many have come
 LONGEST = 1 << 26  # bytes without a line feed that are still taken for text
 
 
@@ -56,8 +55,12 @@ def bounded(file: IO[bytes], name: str) -> Iterator[bytes]:
     """
     while line := file.readline(LONGEST + 1):
         if len(line) > LONGEST:
-            raise DataError(f"{name}: {LONGEST:,} bytes and no end of a line: is this text?")
+            raise _no_lines(name)
         yield line
+
+
+def _no_lines(name: str) -> DataError:
+    return DataError(f"{name}: {LONGEST:,} bytes and no end of a line: is this text?")
 
 
 def decoded(lines: Iterable[bytes], name: str, passed: int = 0) -> Iterator[str]:
@@ -117,8 +120,7 @@ def packer(path: Path) -> Callable[[bytes], bytes]:
 class ArrivingLines:
     """Lines of a pipe as they come, with their ends cut off.
 
-    Who asks one question at a time, and waits for the answer, can be given it: `pauses` tells. A
-    thread reads ahead, since Windows cannot wait for a pipe for a limited time.
+    Who asks one question at a time, and waits for the answer, can be given it: `pauses` tells.
 
     Args:
         descriptor: what to read from; nothing else may read from it.
@@ -126,41 +128,33 @@ class ArrivingLines:
     """
 
     def __init__(self, descriptor: int, name: str):
-        self._come: Queue[bytes | DataError | None] = Queue(AHEAD)
-        self._next: list[bytes | DataError | None] = []  # taken from there, but not given yet
-        Thread(target=self._read, args=(descriptor, name), daemon=True).start()
+        self._descriptor, self._name = descriptor, name
+        self._whole = deque[bytes]()  # lines that have come and are not given yet
 
     def __iter__(self) -> Iterator[bytes]:
-        while (line := self._next.pop() if self._next else self._come.get()) is not None:
-            if isinstance(line, DataError):
-                raise line
-            yield line
+        parts: list[bytes] = []  # of the last line
+        while data := self._read():
+            parts.append(data)
+            if b"\n" in data:
+                *whole, last = b"".join(parts).split(b"\n")
+                self._whole.extend(whole)
+                parts = [last]
+            elif sum(map(len, parts)) > LONGEST:
+                raise _no_lines(self._name)
+            while self._whole:
+                yield self._whole.popleft()
+        if last := b"".join(parts):
+            yield last
 
     def pauses(self) -> bool:
         """Whether the next line would have to be waited for."""
-        try:
-            self._next = self._next or [self._come.get(timeout=PATIENCE)]
-        except Empty:
-            return True
-        return False
+        return not self._whole
 
-    def _read(self, descriptor: int, name: str) -> None:
-        """Put all lines into the queue; then None, or why there are no more."""
+    def _read(self) -> bytes:
         try:
-            with io.BufferedReader(_Pipe(descriptor, closefd=False)) as file:
-                for line in bounded(file, name):
-                    self._come.put(line.removesuffix(b"\n"))
-            self._come.put(None)
+            return os.read(self._descriptor, READ)
+        except BlockingIOError:  # whoever shares the pipe has told it not to wait
+            select.select([self._descriptor], [], [])
+            return self._read()
         except OSError as error:
-            self._come.put(DataError(f"cannot read {name}: {error}"))
-        except DataError as error:
-            self._come.put(error)
-
-
-class _Pipe(io.FileIO):
-    """A pipe that is waited for, even if whoever shares it has told it not to wait."""
-
-    def readinto(self, buffer: Any) -> int:
-        while (read := super().readinto(buffer)) is None:
-            select.select([self], [], [])
-        return read
+            raise DataError(f"cannot read {self._name}: {error}") from error

@@ -38,8 +38,7 @@ class LaunchRecord:
         versions: of Python, of this project and its libraries.
         device: on which the first process ran, with precision and attention kernels.
         processes: that trained together.
-        folder: the current one, from which the paths in the command lead; notes of older versions
-            lack it.
+        folder: the current one, from which the paths in the command lead; older notes lack it.
         data: fingerprint of the prepared data; None in older notes.
     """
 
@@ -88,16 +87,10 @@ class Provenance:
 
     def facts(self, attention: str) -> dict[str, Any]:
         """What trackers show of the last start beside the settings."""
-        start = self.starts[-1]
-        return {
-            "revision": start.revision,
-            "versions": start.versions,
-            "command": start.command,
-            "device": start.device,
-            "attention": attention,
-            "parameters": self.parameters,
-            "data_fingerprint": self.data,
-        }
+        start = asdict(self.starts[-1])
+        shown = {name: start[name] for name in ("revision", "versions", "command", "device")}
+        made = {"parameters": self.parameters, "data_fingerprint": self.data}
+        return {**shown, "attention": attention, **made}
 
 
 def note_start(
@@ -108,7 +101,11 @@ def note_start(
         time=datetime.now().isoformat(" ", "seconds"),
         command=command_line("train", *sys.argv[1:]),
         revision=code_revision(),
-        versions=library_versions(),
+        versions={
+            "python": platform.python_version(),
+            "seq2seq": __version__,
+            **{name: version(name) for name in LIBRARIES},
+        },
         device=device,
         processes=processes,
         folder=str(Path.cwd()),
@@ -124,12 +121,6 @@ def note_start(
         text = json.dumps(asdict(content), indent=1, ensure_ascii=True)
         replace_text(run_dir / name, f"{text}\n")
     return origin
-
-
-def library_versions() -> dict[str, str]:
-    """Versions of what decides a result."""
-    libraries = {name: version(name) for name in LIBRARIES}
-    return {"python": platform.python_version(), "seq2seq": __version__, **libraries}
 
 
 def code_revision() -> str | None:

@@ -68,15 +68,9 @@ def _of_run(run_dir: Path, config: AverageConfig) -> list[Snapshot]:
 
     found = read_snapshots(run_dir)
     if len(found) < config.average:
-        remedy = (
-            f"take average={len(found)}, or train"
-            if len(found) > 1
-            else "an average needs two and more. Train"
-        )
         raise RunError(
-            f"the run {run_dir} has {len(found) or 'no'} snapshot{'s' * (len(found) != 1)}, and "
-            f"average={config.average} were asked for: {remedy} with checkpoint.average="
-            f"{config.average}, which keeps the weights of so many validations; or average "
-            "bundles: inputs=[FOLDER,FOLDER]"
+            f"snapshots in the run {run_dir}: {len(found)}, and average={config.average} were "
+            "asked for. Take fewer, or train with checkpoint.average=N, which keeps the weights "
+            "of N validations; or average bundles: inputs=[FOLDER,FOLDER]"
         )
     return choose(found, config.average, config.by)

@@ -26,12 +26,8 @@ class CompareOptions(Checked, section="option"):
     scores: list[str] = option(
         ["BLEU", "chrF2", "TER"], f"which of {', '.join(SCORES)}", "SCORE...", choices=SCORES
     )
-    sentences: int = option(
-        10, "how many of those that differ most are shown", "N", at_least=0
-    )  # fmt: skip
-    output: Path | None = option(
-        None, "also write it there: .md or .json; .html is a page of runs, with curves", "FILE"
-    )
+    sentences: int = option(10, "how many of those that differ most are shown", "N", at_least=0)
+    output: Path | None = option(None, "also a file: .md, .json; .html for runs", "FILE")
 
     def rules(self) -> Iterator[str]:
         if not self.places:

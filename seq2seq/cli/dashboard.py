@@ -17,9 +17,7 @@ class DashboardOptions(Checked, section="option"):
     """Build a dashboard for the runs of a W&B project."""
 
     project: str = option("seq2seq", "as logger.project", "PROJECT")
-    entity: str | None = option(
-        None, "user or team; $WANDB_ENTITY if not given, or the key's own", "ENTITY"
-    )
+    entity: str | None = option(None, "user or team; $WANDB_ENTITY, or the key's own", "ENTITY")
     dry_run: bool = option(False, "only say what it would have")
 
     def rules(self) -> Iterator[str]:
@@ -53,8 +51,7 @@ def _run(options: DashboardOptions) -> None:
         print("\n".join(outline()))
         raise UserError(
             f"this dashboard was not made, since {why}. It belongs to runs that W&B has: "
-            "upload those that were logged offline (wandb sync RUN/wandb/offline-run-*), "
-            "then try again"
+            "upload those that were logged offline first (wandb sync RUN/wandb/offline-run-*)"
         )
     import wandb
 
@@ -64,10 +61,8 @@ def _run(options: DashboardOptions) -> None:
             made = make_workspace(entity, options.project)
             made.save()
     except Exception as error:  # of the package, of W&B's client, of the network
-        raise UserError(
-            f"W&B did not take the dashboard of project {options.project}: {error}. See that the "
-            "project is there and that the key may write to it (--entity NAME)"
-        ) from error
+        why = f"W&B did not take the dashboard of project {options.project}: {error}"
+        raise UserError(f"{why}. See that the key may write to it (--entity NAME)") from error
     if entity is None:
         raise UserError("this key stands for no user or team of its own: give --entity NAME")
     print(made.url)

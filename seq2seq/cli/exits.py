@@ -7,9 +7,12 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from seq2seq.errors import RunError, UserError
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 Result = TypeVar("Result")
 
@@ -17,14 +20,7 @@ EXITS = """\
 exit codes: 0 done; 1 something given cannot be used; 2 an option or a setting is wrong;
 128 + n stopped by signal n (130 = Ctrl-C, 141 = whoever read the output has gone)"""
 
-DISK = {  # what happened, and what to do
-    errno.ENOSPC: ("the disk is full", "make room or choose another folder"),
-    errno.EROFS: ("the disk is read-only", "choose another folder"),
-    errno.ENAMETOOLONG: ("a file name is too long", "give a shorter one"),
-    errno.EACCES: ("no permission to write or read", "choose another folder or mend this one"),
-}
-if hasattr(errno, "EDQUOT"):  # Windows has no quotas
-    DISK[errno.EDQUOT] = ("the disk quota is used up", "make room or choose another folder")
+DISK = ("ENOSPC", "EROFS", "ENAMETOOLONG", "EACCES", "EDQUOT")  # what a user can mend
 
 
 def run_command(main: Callable[[], Result]) -> Result:
@@ -43,11 +39,10 @@ def run_command(main: Callable[[], Result]) -> Result:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
-        if error.errno not in DISK:
+        if errno.errorcode.get(error.errno or 0) not in DISK:
             raise
-        happened, advice = DISK[error.errno]
         place = f" ({error.filename})" if error.filename else ""
-        fail(f"{happened}{place}: {advice}", 1)
+        fail(f"{error.strerror}{place}: make room or choose another place", 1)
 
 
 def prepare_streams() -> None:
@@ -67,3 +62,10 @@ def prepare_streams() -> None:
 def fail(message: str, code: int) -> NoReturn:
     print(f"error: {message}", file=sys.stderr, flush=True)
     sys.exit(code)
+
+
+def progress_bar(shown: bool, total: int | None = None, done: int = 0) -> tqdm[NoReturn]:
+    """A bar on standard error: lines, speed, and time left if `total` is known."""
+    from tqdm import tqdm  # takes a while: --help and mistakes shall not wait for it
+
+    return tqdm(total=total, initial=done, unit=" lines", disable=not shown, dynamic_ncols=True)

@@ -27,31 +27,21 @@ class ExportOptions(Checked, section="option"):
         None, "for which program: ctranslate2 or huggingface", "FORMAT",
         positional=True, choices=("ctranslate2", "huggingface"),
     )  # fmt: skip
-    model: Path | None = option(None, "a run or a bundle; or general", "FOLDER", positional=True)
-    output: Path | None = option(
-        None, "new folder; beside the bundle if not given (of general, in the current folder)",
-        "DIR",
-    )  # fmt: skip
+    model: str | None = option(None, "a run or a bundle; or general", "FOLDER", positional=True)
+    output: Path | None = option(None, "new folder; beside the bundle if not given", "DIR")
     quantization: str = option(
-        "float32", f"ctranslate2: how weights are stored: {', '.join(QUANTIZATIONS)}", "TYPE",
-        choices=QUANTIZATIONS,
-    )  # fmt: skip
-    force: bool = option(False, "replace an exported model")
-    license: str | None = option(
-        None, "huggingface: of the weights, for the card, such as apache-2.0", "NAME"
+        "float32", "ctranslate2: how weights are stored", choices=QUANTIZATIONS
     )
+    force: bool = option(False, "replace an exported model")
+    license: str | None = option(None, "huggingface: of the weights, for the card", "NAME")
     push: str | None = option(
-        None, "huggingface: the model of the hub that it is sent to; without --send it is only "
-        "told what would be sent", "OWNER/NAME",
-    )  # fmt: skip
+        None, "huggingface: model of the hub; says what would be sent, add --send", "OWNER/NAME"
+    )
     send: bool = option(False, "send it, to a private model if there is none yet")
 
     def rules(self) -> Iterator[str]:
         if self.model is None:
-            yield (
-                "what shall be exported? Name the format and the folder of a run or a bundle: "
-                "seq2seq export ctranslate2 runs/demo"
-            )
+            yield "name the format and a run or bundle: seq2seq export ctranslate2 runs/demo"
         if self.format == "ctranslate2":
             for name in ("license", "push"):
                 if getattr(self, name) is not None:
@@ -81,13 +71,13 @@ def main() -> None:
 
 
 def _run(options: ExportOptions) -> None:
-    assert options.model is not None
+    model = Path(str(options.model))
     if options.format == "huggingface":
-        _export_huggingface(options, options.model)
+        _export_huggingface(options, model)
         return
     from seq2seq.bundle.ctranslate2_export import export
 
-    folder = export(options.model, options.output, options.quantization, options.force)
+    folder = export(model, options.output, options.quantization, options.force)
     size = (folder / "model.bin").stat().st_size / 1e6
     print(f"exported    {folder} ({size:.1f} MB)")
     print(f'translate   translate --engine ctranslate2 --model {folder} "hello world"')
@@ -125,12 +115,11 @@ def _results(model: Path) -> list[EvalResult]:
     for one in records_of(model).values():
         if one.model and one.decode and one.model["sha256"] == weights:
             scores = {score.name: score.value for score in one.scores}
-            search = {
+            settings = {
                 name: value
                 for name, value in one.decode.items()
                 if name in ("strategy", "beam") or value != defaults.get(name)
-            }
-            settings = {**search, "precision": one.model["precision"]}
+            } | {"precision": one.model["precision"]}
             name, split, texts = (one.data[key] for key in ("name", "split", "fingerprint"))
             found += eval_results(name, split, scores, texts, settings)
     return found

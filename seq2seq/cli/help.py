@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from seq2seq.cli.exits import EXITS
-from seq2seq.cli.names import settings_of
+from seq2seq.cli.names import presets_of, resources, settings_of
 from seq2seq.config import ARCHITECTURES, ModelConfig
 from seq2seq.config.checked import groups_of
-from seq2seq.errors import ConfigError, command_line, nearest
 
-SCREEN = 40  # settings that fit on one
 LAYOUT = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=98)
 ACROSS = {
     "experiment": "Settings of several groups at once: a whole recipe",
@@ -24,51 +22,26 @@ ACROSS = {
 }
 
 
-def take_help(arguments: list[str], schema: type[Any], presets: Mapping[str, object]) -> str | None:
-    """Take `--help [GROUP]` off the command line; returns the group, "" for none, None if unasked.
-
-    Raises:
-        ConfigError: there is no such group.
-    """
-    place = next((n for n, one in enumerate(arguments) if one in ("-h", "--help")), None)
-    if place is None:
-        return None
-    del arguments[place]
-    if not arguments[place:] or re.search("^-|=", arguments[place]):
-        return ""
-    topic, topics = arguments.pop(place), {"all", *groups_of(schema), *presets}
-    if topic not in topics:
-        raise ConfigError([f"--help {topic}: there is no such group: {nearest(topic, topics)}"])
-    return topic
-
-
 def help_text(
-    about: str,
-    command: str,
-    schema: type[Any],
-    values: Mapping[str, Any],
-    presets: Mapping[str, Sequence[str]],
-    folder: Path,
-    topic: str = "",
+    config_name: str, about: str, schema: type[Any], values: Mapping[str, Any], topic: str = ""
 ) -> str:
-    """The help of a command, or of one group of its settings.
+    """The help of a command, `all` of it, or that of one group of its settings.
 
     Args:
-        about: purpose, examples and where to read on; `seq2seq NAME` stands for the command.
-        command: its name, such as `train`.
+        config_name: name of its main YAML file.
+        about: purpose, examples and where to read on.
         schema: its settings.
         values: of the settings as the command line has them, by group.
-        presets: those that can be chosen, by group.
-        folder: holds the YAML files of the presets.
         topic: the group, or `all`; "" for an overview.
     """
-    typed, groups = command_line(command), groups_of(schema)
+    groups, presets = groups_of(schema), presets_of(config_name)
     own = {field.name: values[field.name] for field in fields(schema) if field.name not in groups}
-    whole = len(own) + sum(len(values[name] or ()) for name in groups) <= SCREEN or topic == "all"
     alone = topic not in ("", "all")
+    command, _, part_name = config_name.partition("_")
+    typed = f"benchmark.py {part_name}" if command == "benchmark" else f"seq2seq {command}"
     page = argparse.ArgumentParser(
         usage=f"{typed} [NAME=VALUE ...]",
-        description=None if alone else about.strip().replace(f"seq2seq {command}", typed),
+        description=None if alone else about.strip(),
         epilog=EXITS,
         formatter_class=LAYOUT,
         add_help=False,
@@ -82,13 +55,14 @@ def help_text(
     if not alone:
         add("settings", _meanings(schema, own))
     names = [topic] if alone else dict.fromkeys([*groups, *presets])
-    if not alone and not whole:
-        purposes = {name: _purpose(name, schema, presets) for name in names}
+    if not topic and names:
+        purposes = {name: _purpose(name, schema, presets.get(name, [])) for name in names}
         add("groups of settings (--help GROUP shows one, --help all shows all)", purposes)
         return page.format_help()
     for name in names:
         if name in presets:
-            said = {one: preset_purpose(folder / name / f"{one}.yaml") for one in presets[name]}
+            folder = resources() / "configs" / name
+            said = {one: preset_purpose(folder / f"{one}.yaml") for one in presets[name]}
             add(f"presets, {name}=NAME", said)
         if values.get(name) is not None:
             part = groups[name]
@@ -107,7 +81,7 @@ def _meanings(part: type[Any], values: Mapping[str, Any], prefix: str = "") -> d
     }
 
 
-def _purpose(name: str, schema: type[Any], presets: Mapping[str, Sequence[str]]) -> str:
+def _purpose(name: str, schema: type[Any], presets: list[str]) -> str:
     """What a group is for, by the first sentence of its class's docstring; its presets."""
     text = ACROSS.get(name, "")
     if not text:
@@ -115,7 +89,7 @@ def _purpose(name: str, schema: type[Any], presets: Mapping[str, Sequence[str]])
         doc: str = field.metadata.get("meaning") or groups_of(schema)[name].__doc__ or ""
         text = " ".join(doc.split("\n\n")[0].split())
         text = re.split(r"(?<! al)\. ", text)[0].removesuffix(".")  # not after "et al."
-    return f"{text}: {name}={' | '.join(presets[name])}" if name in presets else text
+    return f"{text}: {name}={' | '.join(presets)}" if presets else text
 
 
 def preset_purpose(file: Path) -> str:

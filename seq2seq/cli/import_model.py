@@ -17,19 +17,13 @@ class ImportOptions(Checked, section="option"):
     """Take a Marian (OPUS-MT) or Pegasus model of Hugging Face's Transformers library."""
 
     model: str | None = option(
-        None, "OWNER/NAME or OWNER/NAME@REVISION of the hub, or a folder of such a model",
-        "MODEL", positional=True,
-    )  # fmt: skip
-    output: Path | None = option(
-        None, "new folder of the bundle; a model of the hub is else kept in the cache", "DIR"
+        None, "OWNER/NAME or OWNER/NAME@REVISION of the hub, or a folder", "MODEL", positional=True
     )
+    output: Path | None = option(None, "new folder; else a hub's model is cached", "DIR")
 
     def rules(self) -> Iterator[str]:
         if self.model is None:
-            yield (
-                "what shall be imported? Name a model of the hub or a folder: seq2seq import "
-                "Helsinki-NLP/opus-mt-en-fr"
-            )
+            yield "name a model of the hub or a folder: seq2seq import Helsinki-NLP/opus-mt-en-fr"
         elif self.output is None and Path(self.model).is_dir():
             yield "--output is missing: name the new folder of the bundle, --output models/mine"
 

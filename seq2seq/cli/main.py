@@ -25,7 +25,6 @@ COMMANDS = {
     "report": "write a page about a run, for a browser",
     "dashboard": "build the dashboard of a W&B project",
 }
-SHELLS = ("bash", "zsh")
 
 
 def main() -> None:
@@ -46,10 +45,8 @@ def _run() -> None:
     elif name == "--version":
         print(f"seq2seq {__version__}")
     elif name == "--print-completion":
-        shell = sys.argv[2] if len(sys.argv) > 2 else ""
-        if shell not in SHELLS:
-            given = " ".join(sys.argv[1:])
-            raise ConfigError([f"{given}: name a shell, {' or '.join(SHELLS)}"])
+        if (shell := " ".join(sys.argv[2:])) not in ("bash", "zsh"):
+            raise ConfigError([f"--print-completion {shell}: name a shell, bash or zsh"])
         from seq2seq.cli.completion import completion
 
         print(completion(shell, COMMANDS, module_of))

@@ -14,15 +14,11 @@ class ModelOptions(Checked, section="option"):
     """--model, else $SEQ2SEQ_MODEL, else what `translate --use` chose, else general"""
 
     model: list[str] = option(
-        [], "folder of a run or a bundle, or general, the model that is shipped; several times = "
-        "their ensemble", "DIR",
-    )  # fmt: skip
+        [], "a run, a bundle, or general (shipped); several times = their ensemble", "DIR"
+    )
     device: str = option("auto", "auto, cpu, cuda or cuda:1", "DEVICE")
     engine: str = option("torch", "what runs the model", choices=tuple(PRECISIONS))
-    precision: str = option(
-        "auto", "of the arithmetic: auto, float32, bfloat16, float16 or int8, as far as the device "
-        "and the engine have it", "NAME",
-    )  # fmt: skip
+    precision: str = option("auto", "auto, float32, bfloat16, float16 or int8", "NAME")
 
     def rules(self) -> Iterator[str]:
         known = PRECISIONS.get(self.engine, (self.precision,))

@@ -4,75 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from seq2seq.config import ARCHITECTURES, CorpusConfig, ModelConfig
+from seq2seq.config import ARCHITECTURES, Checked, ModelConfig
 from seq2seq.config.checked import groups_of
 from seq2seq.config.renames import refusal
-from seq2seq.errors import nearest
-
-OWN_NAMES = {  # settings that take names of the user's choice, and how one is added
-    "where": "+data.where.COLUMN=[VALUE]",
-    "variants": "+data.variants.NAME=SHARE",
-    "members": "+data@data.members.NAME=files data.members.NAME.path=FOLDER",
-    "weights": "+data.weights.NAME=NUMBER",
-    "final_weights": "+data.final_weights.NAME=NUMBER",
-}
 
 WORDS = {  # what other programs call our settings, in small letters, without _ and -
-    "model.d_model": "width dim dmodel hidden hiddensize embeddim embeddingsize",
+    "model.d_model": "width dim hidden hiddensize embeddim",
     "model.d_ff": "hidden ffndim",
-    "model.encoder_layers": "layers numlayers nlayers depth",
-    "model.decoder_layers": "layers numlayers nlayers depth",
+    "model.encoder_layers": "layers numlayers depth",
+    "model.decoder_layers": "layers numlayers depth",
     "model.n_heads": "heads numheads attentionheads",
     "model.max_length": "maxlen seqlen",
     "data": "dataset corpus",
-    "data.path": "dataset corpus",
     "data.max_tokens": "bs batch batchsize tokensperbatch",
-    "data.max_sentences": "bs batch batchsize",
     "data.num_workers": "workers",
-    "data.processes": "workers",
     "tokenizer.vocab_size": "vocab vocabsize",
     "optim.lr": "learningrate stepsize",
     "optim.weight_decay": "wd",
     "optim.warmup_steps": "warmup warmupratio",
     "optim.schedule": "scheduler lrscheduler",
-    "optim.label_smoothing": "smoothing",
-    "optim.ema": "emadecay",
-    "optim.beta1": "adambeta1",
-    "optim.beta2": "adambeta2",
     "trainer.max_steps": "steps maxupdates",
     "trainer.max_steps=20epochs": "epochs numepochs maxepochs",
     "trainer.devices": "gpus ngpus",
-    "trainer.accelerator": "device",
-    "trainer.precision": "dtype",
-    "trainer.precision=16-mixed": "fp16",
-    "trainer.precision=bf16-mixed": "bf16",
-    "trainer.precision=auto": "amp",
+    "trainer.precision": "dtype fp16 bf16 amp",
     "trainer.accumulate": "gradientaccumulation gradaccum updatefreq",
     "trainer.gradient_clip": "clip clipnorm gradclip maxgradnorm",
     "trainer.patience": "earlystopping",
-    "trainer.val_every_n_steps": "evalevery evalsteps",
-    "trainer.log_every_n_steps": "loggingsteps",
-    "checkpoint.every_n_steps": "saveevery savesteps",
-    "logger=wandb": "wandb",
-    "logger=tensorboard": "tensorboard",
     "decode.beam": "beams beamsize numbeams",
-    "decode.length_penalty": "lengthpenalty lenpen",
-    "decode.top_k": "topk",
-    "decode.top_p": "topp",
     "seed": "randomseed",
     "run_dir": "outputdir outdir savedir",
-    "output": "outputdir outdir savedir",
     "resume": "continue",
     "init_from": "pretrained finetune",
-    "bundle": "pretrained checkpoint modelpath",
-    "precision": "dtype",
+    "bundle": "model pretrained checkpoint modelpath",
 }
 
 
@@ -111,15 +80,9 @@ def settings_of(schema: type[Any], prefix: str = "") -> dict[str, dataclasses.Fi
 
 
 def choices_of(setting: dataclasses.Field[Any]) -> tuple[str, ...]:
-    """The words that a setting may have; none = they are not counted."""
+    """The words that a setting may have; empty if any value may be given."""
     checks = setting.metadata.get("checks")
     return () if checks is None else checks.choices
-
-
-def synonyms(key: str) -> tuple[str, ...]:
-    """Our names for what a key such as `optim.learning_rate` or `batch-size` means; may be none."""
-    word = key.rpartition(".")[2].lower().replace("_", "").replace("-", "")
-    return tuple(ours for ours, words in WORDS.items() if word in words.split())
 
 
 def unknown(
@@ -128,38 +91,34 @@ def unknown(
     """What to say about a name that no setting has.
 
     Args:
-        key: dotted.
+        key: the dotted name.
         schema: the settings of the command.
-        owner: the part of them, as composed, that was asked for the name.
+        owner: the class that lacks the name, if it is known; of a member of a mixture, say.
         groups: names that presets are chosen by.
     """
     if (renamed := refusal(key)) is not None:
         return renamed
     valid, (section, _, last) = settings_of(schema), key.rpartition(".")
-    if owner is ModelConfig:
-        presets = " or ".join(f"_{name}" for name in ARCHITECTURES)
-        return (
-            "this preset of model= does not say what kind of model it is: begin it with the "
-            f"lines 'defaults:' and '  - base' (another preset, or {presets})"
-        )
-    if owner is CorpusConfig:
-        return f"there is no setting {last!r} of a corpus: {nearest(last, settings_of(owner))}"
-    named = re.match(rf"(data\.(?:members\.[^.]+\.)?)({'|'.join(OWN_NAMES)})(?![^.])", key)
-    if named and "data.members" in valid:
-        example = OWN_NAMES[named[2]].replace("data.", named[1], 1)
-        return f"{named[0]} takes names of your choice; add one with a plus: {example}"
     if key in valid:
-        return f"{key} is no setting of this kind of model: leave it out, or choose another model="
-    beside = dict.fromkeys(
-        name.rpartition(".")[2] for name in (*valid, *groups) if name.rpartition(".")[0] == section
-    )
+        return (
+            f"{key} is no setting of this kind of model: leave it out, choose another model=, or "
+            "begin the preset with the lines 'defaults:' and '  - base'"
+        )
+    beside = {name.rpartition(".")[2] for name in valid if name.rpartition(".")[0] == section}
+    if isinstance(owner, type) and issubclass(owner, Checked):
+        beside |= {field.name for field in dataclasses.fields(owner)}  # type: ignore[arg-type]
+    if not section:
+        beside |= {*groups}
+    word = last.lower().replace("_", "").replace("-", "")
     meant = (
-        [one for one in synonyms(key) if one.partition("=")[0] in valid]
+        [ours for ours, words in WORDS.items()
+         if word in words.split() and ours.partition("=")[0] in valid]
         or [name for name in valid if name.rpartition(".")[2] == last]
-        or [f"{section}.{name}".lstrip(".") for name in difflib.get_close_matches(last, beside, 2)]
-        or ([] if beside else difflib.get_close_matches(key, valid, 1))
-    )
+        or [f"{section}.{name}".lstrip(".")
+            for name in difflib.get_close_matches(last, sorted(beside), 2)]
+        or difflib.get_close_matches(key, valid, 1, cutoff=0.8)
+    )  # fmt: skip
     if meant:
         return f"there is no setting {key!r}: did you mean {' or '.join(map(repr, meant))}?"
-    help_of = f"--help {section}" if beside and section else "--help"
-    return f"there is no setting {key!r}: {help_of} lists them"
+    topic = f" {section}" if section in valid else ""
+    return f"there is no setting {key!r}: --help{topic} lists them"

@@ -16,11 +16,10 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, dataclass, fields
 from types import NoneType
-from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from seq2seq import __version__
 from seq2seq.cli.exits import EXITS
@@ -31,13 +30,7 @@ Settings = TypeVar("Settings", bound=Checked)
 
 
 def option(
-    default: Any,
-    meaning: str,
-    value: str = "",
-    *,
-    flag: str = "",
-    positional: bool = False,
-    **checks: Any,
+    default: Any, meaning: str, value: str = "", *, positional: bool = False, **checks: Any
 ) -> Any:
     """A field that is an option of a command.
 
@@ -46,25 +39,24 @@ def option(
         meaning: as `--help` tells it.
         value: what stands for its value in the help, such as N; "N..." for one and more values,
             "A B" for two.
-        flag: the option, if that is not the name of the field.
         positional: it is given without a name, as `value` is.
         checks: the values that it may have, as in `Checks`.
     """
     made: Any = setting(default, meaning)
-    known = {"value": value, "flag": flag, "positional": positional, "checks": Checks(**checks)}
+    known = {"value": value, "positional": positional, "checks": Checks(**checks)}
     made.metadata = {**made.metadata, **known}
     return made
 
 
 def option_of(
-    schema: type[Checked], name: str, value: str = "", more: str = "", off: Any = None, **how: Any
+    schema: type[Checked], name: str, value: str = "", more: str = "", off: Any = None
 ) -> Any:
     """A setting of `schema` as an option: its meaning, and `more` of it; its checks.
 
     It is None where it is not given; with the value `off` it counts as not given.
     """
     [found] = [one for one in fields(schema) if one.name == name]  # type: ignore[arg-type]
-    made = option(None, found.metadata["meaning"] + more, value, **how)
+    made = option(None, found.metadata["meaning"] + more, value)
     known = {"checks": found.metadata["checks"], "usual": found.default, "off": off}
     made.metadata = {**made.metadata, **known}
     return made
@@ -95,15 +87,6 @@ class Option:
         checks: Checks = self.known["checks"]
         return checks.choices
 
-    def read(self, text: Any) -> Any:
-        """Its value; raises ValueError with what it is not."""
-        if self.kind not in (int, float):
-            return self.kind(text)
-        with suppress(ValueError):
-            if (value := self.kind(text)) == value:  # NaN is no number
-                return value
-        raise ValueError("no whole number" if self.kind is int else "no number")
-
     def add_to(self, add: Callable[..., argparse.Action]) -> argparse.Action:
         """Add it to a parser, or a group of one, by its `add_argument`."""
         said = self.known["meaning"]
@@ -113,13 +96,14 @@ class Option:
             default = " ".join(self.default) if self.many else self.default
             said += f" (default: {default})"
         how: dict[str, Any] = {"help": said.replace("%", "%%"), "default": argparse.SUPPRESS}
-        if self.known["positional"]:
-            return add(self.key, nargs="*" if self.many else "?", metavar=self.flag, **how)
-        how["dest"] = self.key
         if self.kind is bool:
-            return add(self.flag, action="store_const", const=not self.default, **how)
-        choices = "{" + ",".join(self.choices) + "}" if self.choices else "N"
-        value = self.known["value"] or choices
+            how |= {"action": "store_const", "const": not self.default}
+            return add(self.flag, dest=self.key, **how)
+        if self.known["positional"]:  # one alone is text: argparse would convert even SUPPRESS
+            kind = {"nargs": "*", "type": self.kind} if self.many else {"nargs": "?"}
+            return add(self.key, metavar=self.flag, **how, **kind)
+        how["type"] = number if self.kind is float else self.kind
+        value = self.known["value"] or ("{" + ",".join(self.choices) + "}" if self.choices else "N")
         names = tuple(value.removesuffix("...").split())
         if value.endswith("..."):
             how["nargs"] = "+"
@@ -127,7 +111,15 @@ class Option:
             how["nargs"] = len(names)
         elif self.many:  # the option several times
             how["action"] = "append"
-        return add(self.flag, metavar=names if len(names) > 1 else names[0], **how)
+        return add(self.flag, dest=self.key, metavar=names if names[1:] else names[0], **how)
+
+
+def number(text: str) -> float:
+    """A number; raises ValueError for what is none, such as `nan`."""
+    value = float(text)
+    if value != value:
+        raise ValueError(text)
+    return value
 
 
 def options_of(schema: type[Checked]) -> list[Option]:
@@ -143,8 +135,8 @@ def options_of(schema: type[Checked]) -> list[Option]:
             [kind] = set(get_args(kind)) - {NoneType}
         default = one.default if one.default_factory is MISSING else one.default_factory()
         name = ("no-" if default is True else "") + one.name.replace("_", "-")
-        known = {"value": "", "flag": "", "positional": False, **one.metadata}
-        flag = known["value"] if known["positional"] else known["flag"] or f"--{name}"
+        known = {"value": "", "positional": False, **one.metadata}
+        flag = known["value"] if known["positional"] else f"--{name}"
         found.append(Option(one.name, flag, kind, many, default, known))
     return found
 
@@ -167,8 +159,10 @@ def given(options: Checked) -> set[str]:
     return found.union(*(given(getattr(options, name)) for name in groups_of(type(options))))
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are errors of ours."""
+
+    def error(self, message: str) -> NoReturn:
         raise ConfigError([message.removeprefix("argument ")])
 
 
@@ -182,8 +176,6 @@ class Command(Generic[Settings]):
         examples: three and more command lines.
         docs: page to read on.
         notes: what else is worth knowing.
-        flags: options that stand for settings of other names, for messages.
-        gone: options that were removed, and what to do instead.
     """
 
     name: str
@@ -191,8 +183,6 @@ class Command(Generic[Settings]):
     examples: str
     docs: str
     notes: str = ""
-    flags: tuple[tuple[str, str], ...] = ()
-    gone: Mapping[str, str] = field(default_factory=dict)
 
     def fill(self, parser: argparse.ArgumentParser) -> list[tuple[Option, argparse.Action]]:
         """Add all options to a parser; returns which became what."""
@@ -207,40 +197,31 @@ class Command(Generic[Settings]):
         """The options that `sys.argv` gives.
 
         Raises:
-            ConfigError: what is wrong with them, all of it in one message.
+            ConfigError: what is wrong with them.
         """
         parser = self._parser()
-        options = {action.dest: one for one, action in self.fill(parser)}
-        flags = {name: one.flag for name, one in options.items()} | dict(self.flags)
-        switches = {one.flag for one in options.values() if one.kind is bool}
+        options = [one for one, _ in self.fill(parser)]
+        flags = {one.key: one.flag for one in options}
         arguments, texts = sys.argv[1:], list[str]()
         if "--" in arguments:  # what follows is no option, which argparse gets wrong
             place = arguments.index("--")
             arguments, texts = arguments[:place], arguments[place + 1 :]
-        valued = [text for text in arguments if "=" in text and text.partition("=")[0] in switches]
-        given, rest = parser.parse_known_intermixed_args(
-            [text for text in arguments if text not in valued]
-        )
-        several = [name for name, one in options.items() if one.known["positional"] and one.many]
-        for name in several if texts else ():
-            vars(given)[name] = [*vars(given).get(name, []), *texts]
-        values, problems = {}, [*self._unknown([*valued, *rest], {*flags.values()}, switches)]
-        for name, text in vars(given).items():
-            one = options[name]
-            try:
-                values[name] = [one.read(each) for each in text] if one.many else one.read(text)
-            except ValueError as error:
-                problems.append(f"{one.flag} {text or repr(text)} is {error}")
+        parsed, rest = parser.parse_known_intermixed_args(arguments)
+        values = vars(parsed)
+        for one in options if texts else ():
+            if one.known["positional"] and one.many:
+                values[one.key] = [*values.get(one.key, []), *texts]
         found = _built(self.schema, values)
+        problems = [*_unknown(rest, flags.values())]
         problems += [_in_flags(problem, flags) for problem in _problems(found)]
         if problems:
             raise ConfigError(problems)
         return found
 
-    def _parser(self) -> argparse.ArgumentParser:
+    def _parser(self) -> Parser:
         given = [o for o in options_of(self.schema) if o.known["positional"]]
         usage = " ".join(f"[{one.flag}{' ...' * one.many}]" for one in given)
-        return _Parser(
+        return Parser(
             prog=self.name,
             usage=f"{self.name} [options] {usage}".strip(),
             description=f"{inspect.getdoc(self.schema)}\n\nexamples:\n{self.examples}",
@@ -249,18 +230,15 @@ class Command(Generic[Settings]):
             allow_abbrev=False,
         )
 
-    def _unknown(self, rest: list[str], flags: set[str], switches: set[str]) -> Iterator[str]:
-        """What is wrong with arguments that no option takes."""
-        for text in rest:
-            name = text.partition("=")[0]
-            if name in self.gone:
-                yield f"{name} is gone: {self.gone[name]}"
-            elif name in switches:
-                yield f"{text}: {name} takes no value"
-            elif text.startswith("-") and text != "-":
-                yield f"the option {name} is not known: {nearest(name, flags)}"
-            else:
-                yield f"{text} is one argument too many: leave it out, or quote a text with spaces"
+
+def _unknown(rest: list[str], flags: Iterable[str]) -> Iterator[str]:
+    """What is wrong with arguments that no option takes."""
+    for text in rest:
+        name = text.partition("=")[0]
+        if text.startswith("-") and text != "-":
+            yield f"the option {name} is not known: {nearest(name, flags)}"
+        else:
+            yield f"{text} is one argument too many: leave it out, or quote a text with spaces"
 
 
 def _built(schema: type[Settings], values: dict[str, Any]) -> Settings:

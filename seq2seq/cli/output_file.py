@@ -1,8 +1,8 @@
-"""The output file of a translation: whether it may be written, and how it is gone on with.
+"""The output file of a translation: whether it may be written, and how it is resumed.
 
 An output is whole or not there. While it is unfinished, these stand beside it:
 
-    OUTPUT.partial        what is translated so far: whole blocks, readable as OUTPUT will be
+    OUTPUT.partial        what is translated so far, in whole blocks
     OUTPUT.partial.json   how much that is, of which input, by which model and with which settings
     OUTPUT.partial.lock   held by the process that writes it
 """
@@ -27,18 +27,9 @@ from seq2seq.errors import DataError, RunError
 from seq2seq.files import alone, read_json, replace_text, sync
 from seq2seq.lines import packer
 
-# Bytes, as most file systems allow; the longest is the description while it is written.
-LONGEST_NAME = 255 - len(".partial.json.0123abcd.partial")
-
-# What may be otherwise when one goes on: it changes nothing in the answers.
+# What may differ when a translation is resumed: it changes nothing in the answers.
 FREE = ("texts", "file", "output", "resume", "force", "model", "use", "device", "batch_tokens",
         "quiet", "verbose", "attention", "cuda_graphs")  # fmt: skip
-
-
-class Interrupted(RunError):
-    """Ctrl-C while a file was written."""
-
-    exit_code = 130
 
 
 def beside(output: Path) -> Path:
@@ -46,38 +37,16 @@ def beside(output: Path) -> Path:
     return output.with_name(output.name + ".partial")
 
 
-def resolved(output: Path) -> Path:
-    """The file that a link leads to, so that it is replaced and not the link.
-
-    Raises:
-        RunError: the link leads nowhere, or in a circle.
-    """
-    # `/dev/stdout` leads to what is no file: that is refused by the name that was given.
-    if not output.is_symlink() or (output.exists() and not output.is_file()):
-        return output
-    try:
-        return output.resolve()
-    except (OSError, RuntimeError) as error:
-        raise RunError(f"--output {output} is a link that cannot be followed: {error}") from error
-
-
 def require_place(flag: str, path: Path) -> None:
     """Raise RunError where an option names no place for a file."""
     if not path.parent.is_dir():
-        raise RunError(
-            f"the folder of {flag} {path} does not exist: make it (mkdir -p {path.parent}) or name "
-            "another"
-        )
+        raise RunError(f"the folder of {flag} {path} does not exist: make it or name another")
     if path.is_dir():
         raise RunError(f"{flag} {path} is a folder: name a file in it")
 
 
 def check_output(options: TranslateOptions) -> None:
-    """See to it that what was asked for can be written.
-
-    Raises:
-        RunError: it cannot, or shall not.
-    """
+    """Raise UserError if what was asked for cannot be written, or shall not be replaced."""
     files, output, figure = options.files, options.files.output, options.answers.attention
     if figure is not None:
         require_place("--attention", figure)
@@ -85,15 +54,10 @@ def check_output(options: TranslateOptions) -> None:
             raise RunError(f"--attention {figure} exists already: name another, or add --force")
     if output is None:
         return
-    if len(os.fsencode(output.name)) > LONGEST_NAME:
-        raise RunError(
-            f"the name of --output {output} is too long: give one of at most {LONGEST_NAME} bytes"
-        )
     require_place("--output", output)
     if output.exists() and not output.is_file():
         raise RunError(
-            f"--output {output} is no ordinary file, and only such a one can be written whole or "
-            f"not at all: leave --output out and redirect, translate ... > {output}"
+            f"--output {output} is no ordinary file: redirect instead, translate ... > {output}"
         )
     if _is_input(output, options):
         raise DataError(f"--output {output} is the input too: give it another name")
@@ -120,13 +84,14 @@ def made_with(
     options: TranslateOptions, terms: dict[str, str] | None, folders: Iterable[Path]
 ) -> dict[str, Any]:
     """What an output depends on besides the input, by name: models and options."""
-    models = " ".join(_digest(folder)[:16] for folder in folders)
+    bundles = [folder / "bundle" if (folder / "bundle").is_dir() else folder for folder in folders]
+    models = " ".join(bundle_digest(bundle)[:16] for bundle in bundles)
     given = {name: value for name, value in flat(options).items() if name not in FREE}
     return {"model": models, **given, "terms": terms, "precision": _precision(options)}
 
 
 def _precision(options: TranslateOptions) -> str:
-    """The name of the arithmetic, which with auto depends on the device."""
+    """The arithmetic, which with auto depends on the device."""
     device, precision = options.model.device, options.model.precision
     if options.model.engine != "torch":
         from seq2seq.inference.engines.ctranslate2 import choose_device as device_of
@@ -136,11 +101,6 @@ def _precision(options: TranslateOptions) -> str:
     from seq2seq.inference.engines.torch import choose_device, choose_precision
 
     return choose_precision(precision, choose_device(device))
-
-
-def _digest(folder: Path) -> str:
-    """Of a run, a bundle, or what one was converted to."""
-    return bundle_digest(folder / "bundle" if (folder / "bundle").is_dir() else folder)
 
 
 def _joined(records: Sequence[Record], lines: Sequence[str]) -> str:
@@ -161,17 +121,14 @@ class Output:
         sys.stdout.write(_joined(records, lines))
         sys.stdout.flush()
 
-    def finish(self) -> None:
-        """After the last block."""
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *failure: Any) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
 
 class PartialFile(Output):
-    """An output that is being written, block by block; a context that ends with its closing.
+    """An output that is being written, block by block; it is whole when its context ends well.
 
     Whatever ends the program, the file and its description agree on some whole number of blocks:
     a block counts when the description of it has replaced the one before.
@@ -189,26 +146,22 @@ class PartialFile(Output):
     def __init__(self, output: Path, made_with: dict[str, Any], resume: bool = False):
         self.output, self.path, self._made_with = output, beside(output), made_with
         self._description = self.path.with_name(self.path.name + ".json")
-        self._lock = self.path.with_name(self.path.name + ".lock")
+        lock = self.path.with_name(self.path.name + ".lock")
         self._pack = packer(output)
         self._digest = hashlib.sha256()
         self.records, self._size, self._expected = 0, 0, ""
-        self._held = ExitStack()
-        try:
-            with self._reported():
-                self._held.enter_context(alone(self._lock, self._refuse))
+        with ExitStack() as held, self._reported():
+            held.enter_context(alone(lock, self._refuse))
+            held.callback(_remove, lock)  # while it is held: later it may be another's
             resume = resume and self.path.exists()
             if resume:
                 self.records, self._size, self._expected = self._described()
-            with self._reported():
-                if not resume:  # before the file is emptied: they never disagree
-                    self._describe()
-                self._file = self.path.open("r+b" if resume else "wb", buffering=0)
-                self._file.truncate(self._size)
-                self._file.seek(self._size)
-        except BaseException:
-            self._held.close()
-            raise
+            else:  # before the file is emptied: they never disagree
+                self._describe()
+            self._file = self.path.open("r+b" if resume else "wb", buffering=0)
+            self._file.truncate(self._size)
+            self._file.seek(self._size)
+            self._held = held.pop_all()
 
     def _refuse(self) -> None:
         raise RunError(
@@ -225,7 +178,7 @@ class PartialFile(Output):
                 raise ValueError(f"{self.path} is shorter than it was")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
-                f"{self.path} cannot be gone on with, since its description {self._description} "
+                f"{self.path} cannot be resumed, since its description {self._description} "
                 f"is missing or damaged ({error}): begin anew with --force"
             ) from error
         differences = [
@@ -235,8 +188,8 @@ class PartialFile(Output):
         ]
         if differences:
             raise RunError(
-                f"{self.path} was begun otherwise ({'; '.join(differences)}), and one file is not "
-                "to be made in two ways: go on as it was begun, or begin anew with --force"
+                f"{self.path} was begun otherwise ({'; '.join(differences)}): go on as it was "
+                "begun, or begin anew with --force"
             )
         return records, size, str(digest)
 
@@ -260,14 +213,10 @@ class PartialFile(Output):
             ) from error
 
     def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that are still to be translated.
-
-        Raises:
-            RunError: those before are not the ones that were.
-        """
+        """The records that are still to be translated, if those before are the ones that were."""
         rest = iter(records)
         if self.records:
-            done = sum(map(self._read, islice(rest, self.records)))
+            done = self._count_in(islice(rest, self.records))
             if done < self.records or self._digest.hexdigest() != self._expected:
                 raise RunError(
                     f"{self.path} holds the translation of {self.records:,} lines that are not "
@@ -276,52 +225,40 @@ class PartialFile(Output):
                 )
         return rest
 
-    def _read(self, record: Record) -> int:
-        """Count a record as read."""
-        self._digest.update(record.line.encode("utf-8", "surrogatepass") + b"\n")
-        return 1
+    def _count_in(self, records: Iterable[Record]) -> int:
+        """Add records to the digest of the input; returns how many."""
+        number = 0
+        for record in records:  # of a resumed file, perhaps millions
+            self._digest.update(record.line.encode("utf-8", "surrogatepass") + b"\n")
+            number += 1
+        return number
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
-        """Add the answers to a block of records.
-
-        Raises:
-            RunError: the disk is full, or fails.
-        """
         data = self._pack(_joined(records, lines).encode())
         rest = memoryview(data)
         with self._reported():
             while rest:
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
-            self.records += sum(map(self._read, records))
+            self.records += self._count_in(records)
             self._size += len(data)
             self._describe()
 
-    def finish(self) -> None:
-        """Give the file its name.
-
-        Raises:
-            RunError: the disk fails.
-        """
-        with self._reported():
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._held, self._reported():
             self._file.close()  # Windows renames no file that is open
-            os.replace(self.path, self.output)
-            self._description.unlink(missing_ok=True)
-            sync(self.output.parent)
+            if kind is None:
+                os.replace(self.path, self.output)
+                self._description.unlink(missing_ok=True)
+                sync(self.output.parent)
+            elif not self.records:
+                _remove(self.path)
+                _remove(self._description)
+            elif issubclass(kind, KeyboardInterrupt):
+                done = f"{self.path} holds the translation of {self.records:,} lines"
+                print(f"{done}: go on with the same command and --resume", file=sys.stderr)
 
-    def __exit__(self, *failure: Any) -> None:
-        kind, error, _ = failure
-        if kind is not None and not self._file.closed:
-            self._file.truncate(self._size)  # what was being written when it happened
-        self._file.close()
-        if kind is not None and not self.records:  # while it is locked: later it may be another's
-            self.path.unlink(missing_ok=True)
-            self._description.unlink(missing_ok=True)
-        with suppress(OSError):  # Windows removes no file that is open
-            self._lock.unlink()
-        self._held.close()
-        if self.records and kind is not None and issubclass(kind, KeyboardInterrupt):
-            raise Interrupted(
-                f"interrupted; {self.path} holds the translation of {self.records:,} lines: go on "
-                "with the same command and --resume"
-            ) from error
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # Windows removes no file that is open
+        path.unlink()

@@ -1,9 +1,9 @@
 """What is translated, piece by piece, and the line that answers it.
 
-    lines      one text in each; a line for each translation
-    --json     the same, but an object for each text
-    .tsv       one column is translated, its row gets a further column
-    .jsonl     one text of an object is translated, the object gets a further text
+lines      one text in each; a line for each translation
+--json     the same, but an object for each text
+.tsv       one column is translated, its row gets a further column
+.jsonl     one text of an object is translated, the object gets a further text
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.cli.translate_options import AnswerOptions
 from seq2seq.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,27 +39,10 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is told of a translation besides its text.
-
-    Attributes:
-        n_best: translations of each text.
-        scores: of each translation.
-        token_scores: its tokens and their log probabilities too, where there is room for them.
-        alignments: which word translates which.
-    """
-
-    n_best: int = 1
-    scores: bool = False
-    token_scores: bool = False
-    alignments: bool = False
-
-
-@dataclass(frozen=True)
 class Lines:
     """Lines of text. Scores stand before a translation and alignments behind, parted by tabs."""
 
-    wanted: Wanted
+    wanted: AnswerOptions
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
         """One record for each line."""
@@ -69,7 +53,7 @@ class Lines:
         found = [translation, *translation.alternatives]
         lines = [self._line(each, bool(record.line.strip())) for each in found]
         # Some texts have fewer translations that differ: the next text still begins n lines on.
-        return "\n".join(lines + [""] * (self.wanted.n_best - len(lines)))
+        return "\n".join(lines + [""] * ((self.wanted.n_best or 1) - len(lines)))
 
     def _line(self, translation: Translation, searched: bool) -> str:
         score = [_score(translation)] if self.wanted.scores and searched else []
@@ -93,13 +77,13 @@ class Objects:
     Args:
         name: of the file, for messages.
         column: key of the text to translate.
-        into: key of its translation; replaces what stands there.
+        into: key of its translation; replaces what stands there. All other keys stay.
     """
 
     name: str
     column: str
     into: str
-    wanted: Wanted
+    wanted: AnswerOptions
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
         for number, line in enumerate(lines, 1):
@@ -118,19 +102,12 @@ class Objects:
                     f"{self.name}, line {number} has no text {self.column!r}; it has: "
                     f"{has or 'none'}. Name one of them: --column NAME"
                 )
-            _refuse_overwriting(f"{self.name}, line {number}", row, self._added(), self.into)
             yield Record(line, row[self.column], row)
 
-    def _added(self) -> list[str]:
-        """Keys that an answer may have besides the translation."""
-        wanted = self.wanted
-        return [
-            *["score"] * wanted.scores, *["tokens", "token_scores"] * wanted.token_scores,
-            *["alignment"] * wanted.alignments, "notes", *["alternatives"] * (wanted.n_best > 1),
-        ]  # fmt: skip
-
     def answer(self, record: Record, translation: Translation) -> str:
-        return _dumps(record.row | _described(translation, self.into, self.wanted))
+        told = _described(translation, self.into, self.wanted)
+        kept = {key: value for key, value in record.row.items() if key != self.into}
+        return _dumps(record.row | told | kept)
 
 
 class Rows:
@@ -144,84 +121,58 @@ class Rows:
             without names: a further column.
     """
 
-    def __init__(self, name: str, column: str, into: str | None, wanted: Wanted):
-        self.name, self.wanted = name, wanted
-        self._column, self._into = column, into
-        self._added = [into or "", *["score"] * wanted.scores, *["alignment"] * wanted.alignments]
+    def __init__(self, name: str, column: str, into: str | None, wanted: AnswerOptions):
+        self.name, self.column, self.into, self.wanted = name, column, into, wanted
+        self._width = self._place = 0  # known from the first line on
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
-        named = not self._column.isdecimal()
-        source, places, width = -1, [0], 0  # known from the first line on
+        source = -1
         for number, line in enumerate(lines, 1):
             fields = line.split("\t")
             if number == 1:
-                source, places = self._places(fields)
-                width = len(fields)
-                if named:
-                    yield Record(line, None, _filled(fields, places, self._added))
+                self._width = len(fields)
+                source, self._place = self._places(fields)
+                if not self.column.isdecimal():
+                    wanted = self.wanted
+                    names = ["score"] * wanted.scores + ["alignment"] * wanted.alignments
+                    yield Record(line, None, self._row(fields, self.into or "", names))
                     continue
             if not line:
                 yield Record(line, None, "")
-            elif not source < len(fields) <= width:
+            elif source < len(fields) <= self._width:
+                yield Record(line, fields[source], fields)
+            else:
                 raise DataError(
                     f"{self.name}, line {number}: {len(fields)} column(s), but the first line has "
-                    f"{width}, and column {self._column} is wanted; tabs stand between columns"
+                    f"{self._width}, and column {self.column} is wanted; tabs stand between columns"
                 )
-            else:
-                yield Record(line, fields[source], (fields, places))
 
-    def _places(self, first: list[str]) -> tuple[int, list[int]]:
-        """Places of the column to translate, and of those that are added, by the first line."""
-        new = iter(range(len(first), len(first) + len(self._added)))
-        if self._column.isdecimal():
-            if int(self._column) >= len(first):
-                raise DataError(
-                    f"{self.name} has {len(first)} column(s), so there is no --column "
-                    f"{self._column}: they are counted from 0"
-                )
-            into = [int(self._into) if self._into and int(self._into) < len(first) else next(new)]
-            return int(self._column), [*into, *(next(new) for _ in self._added[1:])]
-        if self._column not in first:
+    def _places(self, first: list[str]) -> tuple[int, int]:
+        """Places of the column to translate and of the translation, by the first line."""
+        if self.column.isdecimal():
+            names, why = [str(place) for place in range(len(first))], "they are counted from 0"
+        else:
+            names, why = first, "numbers are for a table whose first line holds no names"
+        if self.column not in names:
             raise DataError(
-                f"{self.name} has no column {self._column!r}; it has: {', '.join(first)}. Name one "
-                "of them, or give a number from 0 on if its first line holds no names: --column"
+                f"{self.name} has no column {self.column!r}; it has: {', '.join(names)}. Name one "
+                f"of them, --column; {why}"
             )
-        _refuse_overwriting(self.name, first, self._added[1:], self._into)
-        places = [first.index(name) if name in first else next(new) for name in self._added]
-        return first.index(self._column), places
+        into = self.into or ""
+        return names.index(self.column), names.index(into) if into in names else len(names)
+
+    def _row(self, fields: list[str], translation: str, others: list[str]) -> str:
+        row = fields + [""] * (self._width - len(fields))
+        row[self._place : self._place + 1] = [translation]
+        return "\t".join([*row, *others])
 
     def answer(self, record: Record, translation: Translation) -> str:
-        fields, places = record.row
-        values = [_cell(translation.text)]
-        if self.wanted.scores:
-            values.append(_score(translation))
-        if self.wanted.alignments:
-            values.append(_links(translation))
-        return _filled(fields, places, values)
+        score = [_score(translation)] if self.wanted.scores else []
+        links = [_links(translation)] if self.wanted.alignments else []
+        return self._row(record.row, _cell(translation.text), score + links)
 
 
 Form = Lines | JsonLines | Objects | Rows  # of input, with its form of output
-
-
-def _refuse_overwriting(
-    where: str, there: Iterable[str], added: Iterable[str], into: str | None
-) -> None:
-    """Raises DataError where a column that is added would take the place of one that is there."""
-    taken = set(there) - {into}
-    for name in added:
-        if name in taken:
-            raise DataError(
-                f"{where} has {name!r} already, which is what is told of a translation here too: "
-                "give it another name, or take it away"
-            )
-
-
-def _filled(fields: list[str], places: list[int], values: list[str]) -> str:
-    """A row with values put at these places, which may lie behind its end."""
-    row = fields + [""] * (max(places) + 1 - len(fields))
-    for place, value in zip(places, values, strict=True):
-        row[place] = value
-    return "\t".join(row)
 
 
 def _cell(text: str) -> str:
@@ -238,12 +189,14 @@ def _links(translation: Translation) -> str:
     return " ".join(f"{source}-{target}" for source, target in translation.alignment)
 
 
-def _described(translation: Translation, name: str, wanted: Wanted) -> dict[str, Any]:
+def _described(
+    translation: Translation, name: str, wanted: AnswerOptions, best: bool = True
+) -> dict[str, Any]:
     """A translation as fields of an object, those of its alternatives inside."""
     fields: dict[str, Any] = {name: translation.text}
-    if wanted.scores:
+    if wanted.scores or wanted.json:
         fields["score"] = translation.score
-    if wanted.token_scores:
+    if wanted.scores:
         # None where the engine does not tell them, or nothing was translated.
         scores = translation.token_scores or None
         fields |= {"tokens": translation.tokens, "token_scores": scores}
@@ -251,10 +204,9 @@ def _described(translation: Translation, name: str, wanted: Wanted) -> dict[str,
         fields["alignment"] = translation.alignment
     if translation.notes:
         fields["notes"] = translation.notes
-    if wanted.n_best > 1:
-        alone = replace(wanted, n_best=1)
+    if best and (wanted.n_best or 1) > 1:
         others = translation.alternatives
-        fields["alternatives"] = [_described(each, name, alone) for each in others]
+        fields["alternatives"] = [_described(each, name, wanted, False) for each in others]
     return fields
 
 

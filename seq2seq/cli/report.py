@@ -17,9 +17,7 @@ class ReportOptions(Checked, section="option"):
     settings, and how to make it again."""
 
     runs: list[Path] = option([], "folder of a run", "RUN", positional=True)
-    output: Path | None = option(
-        None, "where to; RUN/report.html if not given", "FILE"
-    )
+    output: Path | None = option(None, "where to; RUN/report.html if not given", "FILE")
 
     def rules(self) -> Iterator[str]:
         if not self.runs:

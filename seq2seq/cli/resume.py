@@ -18,11 +18,6 @@ from seq2seq.errors import ConfigError, RunError, nearest
 
 # Of the tokenizer, for a vocabulary that is still to be learned.
 LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
-OF_NEW_RUNS = {  # settings that do not go with `resume`, and what they do
-    "init_from": "starts a new one from the weights of another",
-    "dry_run": "says what a new one would take",
-    "debug": "chooses a short run of its own (trainer.profile=true profiles any)",
-}
 
 
 def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, Any]:
@@ -48,10 +43,8 @@ def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, A
         # Runs of before there was a choice do not name it.
         architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
         if architecture not in ARCHITECTURES:
-            raise ValueError(
-                f"model.architecture={architecture} is not known: "
-                f"{nearest(str(architecture), ARCHITECTURES)}"
-            )
+            known = nearest(str(architecture), ARCHITECTURES)
+            raise ValueError(f"model.architecture={architecture} is not known: {known}")
         typed = OmegaConf.structured(TrainConfig(model=ARCHITECTURES[architecture]()))
         stored = OmegaConf.merge(typed, stored)
     except (OmegaConfBaseException, YAMLError, OSError, TypeError, ValueError) as error:
@@ -60,8 +53,12 @@ def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, A
     for key in keys:
         if key == "resume":
             continue
-        if (why := _refused(folder, key)) is not None:
-            raise RunError(why)
+        if not may_change(key):
+            raise RunError(
+                f"resume={folder} continues that run as it was, so {key}= cannot be given (only "
+                f"{', '.join(RESUMABLE)} can, each as NAME=VALUE, and of these not "
+                f"{', '.join(FIXED)}). Leave it out, or start a new run without resume="
+            )
         if key == "data.path" and stored.data.path is not None:
             for member in stored.data.members.values():
                 if member.path == stored.data.path:  # those in the shared folder move with it
@@ -69,26 +66,6 @@ def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, A
         OmegaConf.update(stored, key, OmegaConf.select(config, key))
     stored.resume = folder
     return values_of(stored, TrainConfig)
-
-
-def _refused(folder: str, key: str) -> str | None:
-    """Why a setting cannot be given when the run in `folder` goes on; None if it can."""
-    if key in OF_NEW_RUNS:
-        return (
-            f"resume={folder} goes on with a run, and {key}= {OF_NEW_RUNS[key]}: give one of them"
-        )
-    if f"{key}.*" in RESUMABLE:
-        return (
-            f"resume={folder} continues that run as it was, and {key}= chooses many settings at "
-            f"once: give only those that shall change, each as {key}.NAME=VALUE"
-        )
-    if not may_change(key):
-        return (
-            f"resume={folder} continues that run as it was, so {key} cannot change (only "
-            f"{', '.join(RESUMABLE)} can, and of these not {', '.join(FIXED)}). Leave it out, "
-            "or start a new run without resume="
-        )
-    return None
 
 
 def restarted(run_dir: Path) -> bool:

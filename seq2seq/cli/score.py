@@ -9,8 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq.cli.exits import prepare_streams, run_command
-from seq2seq.cli.line_progress import line_progress
+from seq2seq.cli.exits import prepare_streams, progress_bar, run_command
 from seq2seq.cli.model_options import ModelOptions
 from seq2seq.cli.options import Command, option
 from seq2seq.config.checked import Checked, group
@@ -31,13 +30,12 @@ class ScoreOptions(Checked, section="option"):
     """How likely a model finds given translations, for filtering and ranking."""
 
     files: list[Path] = option(
-        [], "two files of lines, or one .tsv, .jsonl (both also .gz, .zst) or .parquet; none = "
-        "standard input, SOURCE tab TARGET", "FILE", positional=True,
+        [], "two files of lines or one table (.tsv, .jsonl, .parquet); none = standard input, "
+        "SOURCE tab TARGET", "FILE", positional=True,
     )  # fmt: skip
     columns: list[str] = option(
-        ["en", "fr"], "names in a table, or numbers from 0 on in a .tsv without names",
-        "SOURCE TARGET",
-    )  # fmt: skip
+        ["en", "fr"], "of a table; numbers from 0 on in a .tsv without names", "SOURCE TARGET"
+    )
     json: bool = option(False, "an object for each pair, with the scores of tokens")
     quiet: bool = option(False, "nothing but scores and errors")
     model: ModelOptions = group(ModelOptions)
@@ -80,7 +78,7 @@ def _run(options: ScoreOptions) -> None:
     )  # fmt: skip
     done, skipped = 0, 0
     shown = not options.quiet and sys.stderr.isatty() and not sys.stdout.isatty()
-    with line_progress(shown) as advance:
+    with progress_bar(shown) as bar:
         while block := list(islice(pairs, BLOCK)):
             ids = translator.encode(block)
             reasons = [unscorable(sides, translator.engine.max_length) for sides in ids]
@@ -90,11 +88,11 @@ def _run(options: ScoreOptions) -> None:
                     print(f"score: pair {number} has no score: {reason}", file=sys.stderr)
             kept = [number for number, reason in enumerate(reasons) if not reason]
             scored = iter(translator.score([block[n] for n in kept], [ids[n] for n in kept]))
-            for found in (None if reason else next(scored) for reason in reasons):
-                print(as_json(found) if options.json else as_row(found))
+            for reason in reasons:
+                print(line_of(None if reason else next(scored), options.json))
             sys.stdout.flush()
             done += len(block)
-            advance(len(block))
+            bar.update(len(block))
     if skipped and not options.quiet:
         print(f"score: {skipped:,} of {done:,} pairs have no score", file=sys.stderr)
 
@@ -107,9 +105,7 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
         DataError: one is not there, now; or cannot be read, when that is seen: names the line.
     """
     if not files:
-        if sys.stdin is None:
-            raise DataError("standard input is closed: give files, or a pipe of SOURCE tab TARGET")
-        if sys.stdin.isatty():
+        if sys.stdin is None or sys.stdin.isatty():
             raise ConfigError(["nothing to score: give files, or a pipe of SOURCE tab TARGET"])
         return _of_stdin()
     from seq2seq.data.corpus import kind_of
@@ -122,8 +118,7 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
         ])  # fmt: skip
     for file in files:  # they are read much later, when the model is there
         if file.is_dir() or not file.exists():
-            what = "it is a folder" if file.is_dir() else "there is no such file"
-            raise DataError(f"cannot read {file}: {what}. Correct the name")
+            raise DataError(f"cannot read {file}: there is no such file. Correct the name")
     return _of_files(list(files), columns)
 
 
@@ -140,12 +135,12 @@ def _of_files(files: list[Path], columns: tuple[str, str]) -> Iterator[Pair]:
 def _of_stdin() -> Iterator[Pair]:
     lines = bounded(sys.stdin.buffer, "standard input")
     for number, line in enumerate(decoded(lines, "standard input"), 1):
-        if line.count("\t") != 1:
+        source, tab, target = line.partition("\t")
+        if not tab or "\t" in target:
             raise DataError(
-                f"standard input, line {number}: {line.count(chr(9))} tabs, where one parts source "
-                "and target. Give files, or cut out two columns, for example: cut -f 1,2"
+                f"standard input, line {number}: one tab parts source and target. Give files, or "
+                "cut out two columns, for example: cut -f 1,2"
             )
-        source, _, target = line.partition("\t")
         yield source, target
 
 
@@ -159,13 +154,11 @@ def unscorable(sides: Sequence[Sequence[int]], limit: int) -> str:
     return ""
 
 
-def as_row(score: PairScore | None) -> str:
-    values = ["" if score is None else f"{getattr(score, field):.4f}" for field in FIELDS]
-    return "\t".join(values)
-
-
-def as_json(score: PairScore | None) -> str:
-    fields: dict[str, Any] = {name: getattr(score, name, None) for name in FIELDS}
+def line_of(score: PairScore | None, as_json: bool) -> str:
+    """What is written for a pair: an object, or the `FIELDS`; without values if it has no score."""
+    found: dict[str, Any] = {name: getattr(score, name, None) for name in FIELDS}
+    if not as_json:
+        return "\t".join("" if value is None else f"{value:.4f}" for value in found.values())
     for name in ("tokens", "token_scores"):
-        fields[name] = getattr(score, name, [])
-    return json.dumps(fields, ensure_ascii=False)
+        found[name] = getattr(score, name, [])
+    return json.dumps(found, ensure_ascii=False)

@@ -25,13 +25,11 @@ class ServedModels(ModelOptions):
     """--model, else $SEQ2SEQ_MODEL, else what `translate --use` chose, else general"""
 
     model: list[str] = option(
-        [], "folder of a run or a bundle, or general; several times = several models, which "
-        "answer by their names and languages", "NAME=DIR",
-    )  # fmt: skip
+        [], "a run, a bundle, or general; several times = several models", "NAME=DIR"
+    )
     engine: str = option(
-        "auto", "what runs the models; auto: ctranslate2 where it is installed, and torch for what "
-        "only that can do", choices=tuple(PRECISIONS),
-    )  # fmt: skip
+        "auto", "auto: ctranslate2, and torch for what only that can do", choices=tuple(PRECISIONS)
+    )
     workers: int = option(1, "batches of a model at the same time", "N", at_least=1, at_most=64)
 
 
@@ -43,12 +41,8 @@ class ServeOptions(Checked, section="option"):
     api_keys: Path | None = option(
         None, "lines of NAME KEY [REQUESTS A MINUTE [CHARACTERS]]; without, anybody may ask", "FILE"
     )
-    glossaries: Path | None = option(
-        None, "folder that keeps glossaries; without, they end with the server", "DIR"
-    )
-    cors: list[str] = option(
-        [], "origin of pages elsewhere that may ask; several times for several, * for any", "ORIGIN"
-    )
+    glossaries: Path | None = option(None, "folder that keeps glossaries after the end", "DIR")
+    cors: list[str] = option([], "origin of pages that may ask; * for any", "ORIGIN")
     models: ServedModels = group(ServedModels)
     limits: Limits = group(Limits)
 
@@ -119,10 +113,8 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise RunError(
-            f"cannot listen at {host}:{port} ({error.strerror}): it is taken, or not of this "
-            "machine. Give another --port or --host"
-        ) from error
+        why = f"cannot listen at {host}:{port} ({error.strerror})"
+        raise RunError(f"{why}. Give another --port or --host") from error
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ import logging
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
 
 from seq2seq.cli.exits import fail, run_command
 from seq2seq.errors import ConfigError, RunError, UserError
@@ -40,72 +40,59 @@ class Sweep:
     folder: Path
     command: tuple[str, ...]
 
-    @classmethod
-    def asked(cls, arguments: Sequence[str]) -> Sweep:
-        """What a command line with `-m` asks for, by its `run_dir=`."""
-        given = [a.removeprefix("run_dir=") for a in arguments if a.startswith("run_dir=")]
-        folder = given[-1] if given else f"runs/sweep-{datetime.now():%Y%m%d-%H%M%S}"
-        return cls(Path(folder), tuple(arguments))
-
     @property
     def file(self) -> Path:
         return self.folder / "sweep.jsonl"
 
-    def train(self, compose: Callable[[Job], None], job: Job) -> None:
-        """Train all runs, as Hydra's launcher and sweeper start them.
-
-        Args:
-            compose: lets Hydra call a job with the settings of each run.
-            job: trains one.
-
-        Raises:
-            UserError: they have no folder, or a signal stopped them.
-        """
+    def train(self, main: Callable[[Callable[[DictConfig], object]], Any], job: Job) -> None:
+        """Train all runs by `job`, as Hydra's launcher and sweeper start them through `main`."""
         require_folder(self.folder)
         if self.file.exists():
-            raise RunError(
-                f"run_dir={self.folder} already holds a sweep, and its table ({self.file}): choose "
-                "another folder"
-            )
+            raise RunError(f"run_dir={self.folder} already holds a sweep: choose another folder")
 
-        def one(config: DictConfig, overrides: list[str]) -> object:
+        def one(config: DictConfig) -> object:
             logging.getLogger("hydra").setLevel(logging.WARNING)  # it would list all settings
             config.logger.group = config.logger.group or self.folder.name
-            number = HydraConfig.get().job.num
-            return run_command(lambda: self.run(number, config, overrides, job))
+            hydra = HydraConfig.get()
+            overrides: Any = OmegaConf.to_container(hydra.overrides.task)  # unresolved
+            return run_command(lambda: self.run(hydra.job.num, config, overrides, job))
 
-        sys.argv.append(f"hydra.sweep.dir='{self.folder}'")
+        given = sys.argv[1:]
+        sys.argv[1:] = ["-m", *self.command, f"hydra.sweep.dir='{self.folder}'"]
         try:
-            compose(one)
+            main(one)()
         except Exception as error:
             if isinstance(error, UserError) or not self.failures():
                 raise  # but Optuna finds no best run if all failed
+        finally:
+            sys.argv[1:] = given
         print(f"\nresults in {self.folder}; beside each other: seq2seq compare {self.folder}/*/")
         if failures := self.failures():  # which a launcher may have hidden
             fail("\n".join([f"{len(failures)} of the runs failed", *failures]), 1)
 
     def run(self, number: int, config: DictConfig, overrides: list[str], job: Job) -> object:
-        """Train one of the runs. A mistake in its settings is noted, and the others go on.
+        """Train one of the runs; returns what the job returns, None if it failed.
 
-        Returns:
-            What the job returns; None if the run failed.
-
-        Raises:
-            UserError: a signal stopped it, and so the sweep.
+        A mistake in its settings is noted, and the others go on; a signal stops them all.
         """
-        row: dict[str, Any] = {"run": number}
-        row["settings"] = [one for one in overrides if one not in self.command]
+        # Hydra writes values in its own way, such as 0.003 for 3e-3: names tell what is the same.
+        parsed = OverridesParser.create().parse_overrides([*self.command])
+        typed = zip(self.command, parsed, strict=True)
+        differs = {_name(text): one.is_sweep_override() for text, one in typed}  # the last counts
+        settings = [one for one in overrides if differs.get(_name(one), True)]
+        row: dict[str, Any] = {"run": number, "settings": settings}
         # A name that needs no quotes on any command line.
-        name = re.sub(r"[^\w.+-]+", "_", "-".join([str(number), *row["settings"]]))[:100]
+        name = re.sub(r"[^\w.+-]+", "_", "-".join([str(number), *settings]))[:100]
         config.run_dir = str(self.folder / name)
-        print(f"\nrun {number}: {' '.join(row['settings'])}", flush=True)
-        given, score = sys.argv[1:], None
+        print(f"\nrun {number}: {' '.join(settings)}", flush=True)
         # The command that the run notes is its own.
         own = [one for one in overrides if not one.startswith("run_dir=")]
-        sys.argv[1:] = [*own, f"run_dir={config.run_dir}"]
+        given, sys.argv[1:] = sys.argv[1:], [*own, f"run_dir={config.run_dir}"]
         try:
-            _require_one_process(config.trainer.devices, config.trainer.num_nodes)
-            score = row["best_val_bleu"] = job(config, overrides)
+            if config.trainer.devices * config.trainer.num_nodes > 1:
+                why = "-m trains each run in one process: leave trainer.devices out"
+                raise ConfigError([f"{why}, or start the runs one by one with torchrun"])
+            row["best_val_bleu"] = job(config, overrides)
         except UserError as error:
             if error.exit_code > SIGNALLED:
                 raise
@@ -115,7 +102,7 @@ class Sweep:
             sys.argv[1:] = given
         with self.file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        return score
+        return row.get("best_val_bleu")
 
     def failures(self) -> list[str]:
         """What went wrong, run by run."""
@@ -124,16 +111,8 @@ class Sweep:
         return [f"run {row['run']} ({' '.join(row['settings'])}): {row['error']}" for row in rows]
 
 
-def _require_one_process(devices: int, nodes: int) -> None:
-    """Raise ConfigError if a run needs processes beside the one that a sweep gives it."""
-    if devices * nodes > 1:
-        raise ConfigError(
-            [
-                f"-m trains each run in one process, and trainer.devices={devices} x "
-                f"trainer.num_nodes={nodes} asks for {devices * nodes}: leave them out, or start "
-                "the runs one by one with torchrun"
-            ]
-        )
+def _name(override: str) -> str:
+    return override.lstrip("+").partition("=")[0]
 
 
 def require_folder(folder: Path) -> None:
@@ -142,7 +121,5 @@ def require_folder(folder: Path) -> None:
     try:
         tempfile.TemporaryFile(dir=there).close()
     except OSError as error:
-        raise RunError(
-            f"cannot write to the run's folder {folder}: {error.strerror}. Choose another: "
-            "run_dir=FOLDER"
-        ) from error
+        why = f"cannot write to the run's folder {folder}: {error.strerror}"
+        raise RunError(f"{why}. Choose another: run_dir=FOLDER") from error

@@ -9,17 +9,16 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.bundle.find import GENERAL, choose_model, find_model
-from seq2seq.cli.exits import prepare_streams, run_command
-from seq2seq.cli.line_progress import line_progress
-from seq2seq.cli.output_file import Output, PartialFile, check_output, made_with, resolved
-from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows, Wanted
+from seq2seq.cli.exits import prepare_streams, progress_bar, run_command
+from seq2seq.cli.output_file import Output, PartialFile, check_output, made_with
+from seq2seq.cli.records import Form, JsonLines, Lines, Objects, Record, Rows
 from seq2seq.cli.translate_options import (
     COMMAND,
+    AnswerOptions,
     TranslateOptions,
     keywords,
     only_torch,
@@ -58,50 +57,53 @@ def _run(options: TranslateOptions) -> None:
               f"to undo that: translate --use {GENERAL}", file=sys.stderr)  # fmt: skip
         if not options.texts and not options.files.file:
             return
-    if options.files.output:
-        options.files.output = resolved(options.files.output)
     _check_input(options)
     check_output(options)
     asked = keywords(options)
     level = logging.ERROR if options.quiet else logging.WARNING
     logging.basicConfig(level=level, format="translate: %(message)s", stream=sys.stderr)
     set_up_libraries()
-    models = [find_model(name) for name in options.model.model] or [find_model(None)]
+    folders = _models(options)
+    if _is_prompt(options):
+        _prompt(_load(folders, options), options, asked)
+    elif options.files.form in KINDS:
+        _document(folders, options, asked)
+    else:
+        _translate_lines(folders, options, asked)
+
+
+def _check_input(options: TranslateOptions) -> None:
+    for number, text in enumerate(options.texts, 1):
+        if text != text.encode("utf-8", "ignore").decode("utf-8"):
+            raise DataError(f"text {number} on the command line is not UTF-8: {text!r}")
+    file = options.files.file
+    if file and (file.is_dir() or not file.exists()):
+        raise DataError(f"--file {file} is no file: correct its name")
+    if not options.texts and not file and sys.stdin is None:
+        raise DataError(f"{STDIN} is closed: give texts, --file FILE or a pipe")
+    if _is_prompt(options) and (output := options.files.output):
+        raise RunError(f"nothing to translate for --output {output}: add --file or texts")
+
+
+def _is_prompt(options: TranslateOptions) -> bool:
+    return not options.texts and not options.files.file and sys.stdin.isatty()
+
+
+def _models(options: TranslateOptions) -> list[Path]:
+    """Folders of the models; says which, and chooses the engine of `options`."""
+    chosen = options.model
+    models = [find_model(name) for name in chosen.model] or [find_model(None)]
     folders = [folder for folder, _ in models]
-    engine, why = options.model.engine, "asked for"
+    engine, why = chosen.engine, "asked for"
     if engine == "auto":
-        engine, why = choose_engine(
-            folders, options.model.device, options.model.precision, only_torch(options)
-        )
+        engine, why = choose_engine(folders, chosen.device, chosen.precision, only_torch(options))
         if engine == "torch":
-            options.model.engine = engine
+            chosen.engine = engine
     if not options.quiet:
         names, reason = " and ".join(map(str, folders)), models[0].why
         ran = f" on {engine} ({why})" if options.verbose else ""
         print(f"translate: using the model {names} ({reason}){ran}", file=sys.stderr, flush=True)
-    if _is_prompt(options):
-        _prompt(_load(folders, options), options, asked)
-        return
-    if options.files.form in KINDS:
-        _document(folders, options, asked)
-        return
-    form = _form(options)
-    lines, pauses = _lines(options)
-    with _output(options, asked, folders) as output:
-        rest = output.pass_over(in_parts(form.read(lines), form))
-        translator = _load(folders, options)
-        shown = _shows_bar(options)
-        with line_progress(shown, _count(options) if shown else None, output.records) as advance:
-            for block in blocks(rest, pauses):
-                found = _translate(translator, block, asked)
-                output.write(block, _answers(form, block, found))
-                advance(sum(record.end == "\n" for record in block))
-        output.finish()
-    figure = options.answers.attention
-    if figure:  # so there is one text
-        from seq2seq.inference.attention_figure import draw_attention
-
-        draw_attention(translator, found[0].parts, figure)
+    return folders
 
 
 def _load(folders: Sequence[Path], options: TranslateOptions) -> Translator:
@@ -115,73 +117,39 @@ def _load(folders: Sequence[Path], options: TranslateOptions) -> Translator:
     )  # fmt: skip
 
 
-def _document(
+# Lines
+
+
+def _translate_lines(
     folders: Sequence[Path], options: TranslateOptions, asked: Mapping[str, Any]
 ) -> None:
-    """Translate a document as a whole."""
-    file, output = options.files.file, options.files.output
-    assert file is not None
-    document = _read_document(file, options)
-    found: list[str] = []
-    if document.texts:
+    form = _form(options)
+    lines, pauses = _lines(options)
+    with _output(folders, options, asked) as output:
+        rest = output.pass_over(in_parts(form.read(lines), form))
         translator = _load(folders, options)
-        records = (Record(text, text) for text in document.texts)
-        with line_progress(_shows_bar(options), len(document.texts)) as advance:
-            for block in blocks(records, lambda: False):
-                found += [one.text for one in _translate(translator, block, asked)]
-                advance(len(block))
-    data = document.write(found)
-    if output is None:
-        sys.stdout.buffer.write(data)
-        return
-    try:
-        with atomic_write(output) as written:
-            written.write(data)
-    except OSError as error:
-        raise RunError(f"cannot write {output}: {error}. Mend that, or name another") from error
+        shown = _shows_bar(options)
+        with progress_bar(shown, _count(options) if shown else None, output.records) as bar:
+            for block in blocks(rest, pauses):
+                found = _translate(translator, block, asked)
+                output.write(block, _answers(form, block, found))
+                bar.update(len(block))
+    if figure := options.answers.attention:  # so there is one text
+        from seq2seq.inference.attention_figure import draw_attention
 
-
-def _read_document(file: Path, options: TranslateOptions) -> Document:
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(LARGEST + 1)
-        return read(data, options.files.form, again=options.files.retranslate)
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error}. Is it the right file?") from error
-    except DataError as error:
-        raise DataError(f"{file}: {error}") from error
-
-
-def _check_input(options: TranslateOptions) -> None:
-    for number, text in enumerate(options.texts, 1):
-        if text != text.encode("utf-8", "ignore").decode("utf-8"):
-            raise DataError(f"text {number} on the command line is not UTF-8: {text!r}")
-    file = options.files.file
-    if file and not file.exists():
-        raise DataError(f"there is no file {file}: correct --file")
-    if file and file.is_dir():
-        raise DataError(f"--file {file} is a folder: name a file in it")
-    if not options.texts and not file and sys.stdin is None:
-        raise DataError(f"{STDIN} is closed: give texts, --file FILE or a pipe")
-    if _is_prompt(options) and (output := options.files.output):
-        raise RunError(f"nothing to translate for --output {output}: add --file or texts")
-
-
-def _is_prompt(options: TranslateOptions) -> bool:
-    return not options.texts and not options.files.file and sys.stdin.isatty()
+        draw_attention(translator, found[0].parts, figure)
 
 
 def _form(options: TranslateOptions) -> Form:
     """The form of what is read and written."""
-    files, asked = options.files, options.answers
+    files, wanted = options.files, options.answers
     name, column = str(files.file), files.column or ""  # tables have one, as their rules say
-    wanted = Wanted(asked.n_best or 1, asked.scores, asked.scores, asked.alignments)
     if files.form == "tsv":
         into = files.into or (None if column.isdecimal() else "translation")
         return Rows(name, column, into, wanted)
     if files.form == "jsonl":
         return Objects(name, column, files.into or "translation", wanted)
-    return JsonLines(replace(wanted, scores=True)) if asked.json else Lines(wanted)
+    return JsonLines(wanted) if wanted.json else Lines(wanted)
 
 
 def _lines(options: TranslateOptions) -> tuple[Iterable[str], Callable[[], bool]]:
@@ -194,12 +162,22 @@ def _lines(options: TranslateOptions) -> tuple[Iterable[str], Callable[[], bool]
     return decoded(arriving, STDIN), arriving.pauses
 
 
-def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
-    """Records; a line of megabytes as several, cut between sentences if possible.
+def _output(
+    folders: Sequence[Path], options: TranslateOptions, asked: Mapping[str, Any]
+) -> Output:
+    if options.files.output is None:
+        return Output()
+    described = made_with(options, asked["terms"], folders)
+    return PartialFile(options.files.output, described, options.files.resume)
 
-    A line whose answer is more than a text stays whole.
+
+def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
+    """Cut each line of megabytes into several records, between sentences if possible.
+
+    So each part is answered as soon as it is translated. A line stays whole if its answer is more
+    than a text.
     """
-    whole = type(form) is not Lines or form.wanted != Wanted()
+    whole = type(form) is not Lines or form.wanted != AnswerOptions()
     for record in records:
         text, at = record.text or "", 0
         while not whole and len(text) - at > LONG:
@@ -250,15 +228,6 @@ def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]
     ]
 
 
-def _output(
-    options: TranslateOptions, asked: Mapping[str, Any], folders: list[Path]
-) -> Output:
-    if options.files.output is None:
-        return Output()
-    described = made_with(options, asked["terms"], folders)
-    return PartialFile(options.files.output, described, options.files.resume)
-
-
 def _shows_bar(options: TranslateOptions) -> bool:
     """Whether this is a long job, and nothing else is printed there."""
     return (
@@ -279,6 +248,47 @@ def _count(options: TranslateOptions) -> int | None:
             return sum(1 for _ in bounded(file, str(path)))
     except (OSError, EOFError, zlib.error, DataError):  # told when the place is reached
         return None
+
+
+# Documents
+
+
+def _document(
+    folders: Sequence[Path], options: TranslateOptions, asked: Mapping[str, Any]
+) -> None:
+    """Translate a document as a whole."""
+    file, output = options.files.file, options.files.output
+    assert file is not None
+    document = _read_document(file, options)
+    found: list[str] = []
+    if document.texts:
+        translator = _load(folders, options)
+        records = (Record(text, text) for text in document.texts)
+        with progress_bar(_shows_bar(options), len(document.texts)) as bar:
+            for block in blocks(records, lambda: False):
+                found += [one.text for one in _translate(translator, block, asked)]
+                bar.update(len(block))
+    data = document.write(found)
+    if output is None:
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        with atomic_write(output) as written:
+            written.write(data)
+    except OSError as error:
+        raise RunError(f"cannot write {output}: {error}. Mend that, or name another") from error
+
+
+def _read_document(file: Path, options: TranslateOptions) -> Document:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST + 1)
+        return read(data, options.files.form, again=options.files.retranslate)
+    except (OSError, DataError) as error:
+        raise DataError(f"{file}: {error}") from error
+
+
+# The prompt
 
 
 def _prompt(

@@ -19,7 +19,7 @@ from seq2seq.lines import PACKED
 
 DECODE = {one.name for one in fields(DecodeConfig)}
 # Of `Translator.translate`.
-TEXT = ("split", "protect", "rescue", "typography", "prefix", "source_language")
+TEXT = ("split", "protect", "rescue", "prefix", "source_language")
 FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
 
 # Options that do nothing alone, and those of which they need one.
@@ -31,22 +31,9 @@ NEEDS = {
 # What a document has no place for, or cannot do without.
 NOT_OF_DOCUMENTS = ("--scores", "--alignments", "--n-best", "--resume", "--prefix", "--no-split",
                     "--no-protect")  # fmt: skip
-# Options that do not go together, and why.
-CLASHES = [
-    ("TEXT", "--file", "one input is translated"),
-    ("--resume", "--attention", "one text is drawn, which is translated at once"),
-    ("--resume", "--force", "one goes on with what is there and the other begins anew"),
-    ("--beam", "--sample", "words are searched for or drawn by chance"),
-    ("--verbose", "--quiet", "one says more and the other less"),
-    ("--use", "--model", "one is for later and the other for now"),
-]
-# What there was, and what to do instead.
-GONE = {
-    "--coverage": "it made translations worse; --length-penalty favours longer ones",
-    **dict.fromkeys(("--diverse", "--diversity"),
-                    "--sample --n-best N gives translations that differ"),
-    **dict.fromkeys(("--mbr", "--samples"), "--beam N is better, and faster"),
-}  # fmt: skip
+# Options that do not go together.
+CLASHES = [("TEXT", "--file"), ("--resume", "--attention"), ("--resume", "--force"),
+           ("--beam", "--sample"), ("--verbose", "--quiet"), ("--use", "--model")]  # fmt: skip
 # What CTranslate2 does not have, or not the same each time ...
 ONLY_TORCH = ("--min-p", "--repetition-penalty", "--seed", "--attention", "--cuda-graphs")
 # ... or has in another way, so that --engine auto takes torch for it.
@@ -59,10 +46,7 @@ class FileOptions(Checked, section="option"):
 
     file: Path | None = option(None, "what to translate, instead of standard input", "FILE")
     output: Path | None = option(None, "written whole or not at all", "FILE")
-    column: str | None = option(
-        None, "of .tsv or .jsonl: what to translate; a number from 0 on for .tsv without names",
-        "NAME",
-    )  # fmt: skip
+    column: str | None = option(None, "to translate, of .tsv or .jsonl; or its number", "NAME")
     into: str | None = option(None, "column for translations; translation if not given", "NAME")
     resume: bool = option(False, "go on with an output that was interrupted")
     force: bool = option(False, "replace an output that exists, or was begun")
@@ -75,29 +59,22 @@ class FileOptions(Checked, section="option"):
 
     def rules(self) -> Iterator[str]:
         if self.form not in ("tsv", "jsonl"):
-            for name in ("column", "into"):
-                if getattr(self, name):
-                    yield f"--{name} names a column, which --file X.tsv and X.jsonl have: give one"
+            if self.column or self.into:
+                yield "--column and --into name columns, which --file X.tsv and X.jsonl have"
         elif not self.column:
             yield f"--file {self.file} has columns: say which one to translate, --column NAME"
-        numbers = [name.isdecimal() for name in (self.column, self.into) if name]
-        if self.form == "tsv" and len(set(numbers)) == 2:
-            yield (
-                "--column and --into are both names or both numbers: a table has names or it has "
-                "not"
-            )
+        numbers = {name.isdecimal() for name in (self.column, self.into) if name}
+        if self.form == "tsv" and len(numbers) == 2:
+            yield "--column and --into are both names, or both numbers of a table without names"
 
 
 class TranslateModelOptions(ModelOptions):
     """--model, else $SEQ2SEQ_MODEL, else what --use chose, else general"""
 
-    use: str | None = option(
-        None, "from now on, take this model where none is named; general undoes it", "DIR"
-    )
+    use: str | None = option(None, "the model from now on; general undoes it", "DIR")
     engine: str = option(
-        "auto", "what runs the model; auto: ctranslate2 where it is installed and can do what is "
-        "asked", choices=tuple(PRECISIONS),
-    )  # fmt: skip
+        "auto", "auto: ctranslate2 where it can do what is asked", choices=tuple(PRECISIONS)
+    )
     batch_tokens: int | None = option_of(DecodeConfig, "batch_tokens", "N", ": memory")
     cuda_graphs: bool = option(False, "on a GPU: faster for small batches")
 
@@ -110,9 +87,7 @@ class SearchOptions(Checked, section="option"):
     length_penalty: float | None = option_of(
         DecodeConfig, "length_penalty", "X", ": above 0 favours longer output"
     )
-    max_length: int | None = option(
-        None, "most subwords of a sentence's translation", "N", at_least=1
-    )
+    max_length: int | None = option(None, "most subwords of a sentence", "N", at_least=1)
     no_repeat_ngram: int | None = option_of(DecodeConfig, "no_repeat_ngram", "N")
     repetition_penalty: float | None = option_of(DecodeConfig, "repetition_penalty", "X", off=1)
 
@@ -136,29 +111,19 @@ class TextOptions(Checked, section="option"):
     """--no-split --no-protect --no-rescue is how evaluation translates a corpus"""
 
     prefix: str = option("", "each translation begins so", "TEXT")
-    terms: Path | None = option(
-        None, "lines of source phrase, tab, the phrase that is to stand for it", "FILE"
-    )
-    banned: list[str] = option(
-        [], "not in any translation; several times for several", "TEXT", flag="--ban"
-    )
-    typography: bool = option(
-        False, "apostrophes, quotation marks and spaces as French is printed",
-        flag="--french-typography",
-    )  # fmt: skip
+    terms: Path | None = option(None, "lines of phrase, tab, its translation", "FILE")
+    ban: list[str] = option([], "not in any translation; again for more", "TEXT")
+    french_typography: bool = option(False, "marks and spaces as French prints them")
     split: bool = option(True, "translate each text at once, and not sentence by sentence")
-    protect: bool = option(
-        True, "do not look after tags, numbers, links, placeholders, list markers and outer space"
-    )
+    protect: bool = option(True, "do not look after tags, numbers, links, placeholders, markers")
     rescue: bool = option(True, "leave degenerate translations as they are")
     source_language: str = option(
-        "check", "of a text that is surely not English: check says so, leave does not translate "
-        "it, trust does not look", choices=SOURCE_LANGUAGE,
+        "check", "if a text is not English: say so, leave it, or do not look",
+        choices=SOURCE_LANGUAGE,
     )  # fmt: skip
     without: list[str] = option(
-        [], f"leave out a step: {', '.join(NAMES)}; several times for several", "STEP",
-        choices=NAMES,
-    )  # fmt: skip
+        [], f"leave out a step; again for more: {', '.join(NAMES)}", "STEP", choices=NAMES
+    )
 
 
 class AnswerOptions(Checked, section="option"):
@@ -168,12 +133,8 @@ class AnswerOptions(Checked, section="option"):
         DecodeConfig, "n_best", "N", ": N lines, the best first; empty where fewer differ", off=1
     )
     scores: bool = option(False, "score and a tab in front; with --json those of tokens too")
-    alignments: bool = option(
-        False, "a tab and which words translate each other, source-target from 0 on"
-    )
-    attention: Path | None = option(
-        None, f"also draw what the model looked at ({', '.join(FIGURES)})", "FILE"
-    )
+    alignments: bool = option(False, "a tab and links of words, source-target from 0 on")
+    attention: Path | None = option(None, f"draw the attention ({', '.join(FIGURES)})", "FILE")
     json: bool = option(False, "one object for each text")
 
     def rules(self) -> Iterator[str]:
@@ -208,17 +169,14 @@ class TranslateOptions(Checked, section="option"):
         for name, needed in NEEDS.items():
             if name in asked and not asked.intersection(needed):
                 yield f"{name} does nothing without {' or '.join(needed)}: add it"
-        for name, other, why in CLASHES:
+        for name, other in CLASHES:
             if {name, other} <= asked:
-                yield f"{name} and {other} do not go together, as {why}: leave one of them out"
+                yield f"{name} and {other} do not go together: leave one of them out"
         for name in ONLY_TORCH:
             if name in asked and self.model.engine == "ctranslate2":
                 yield f"--engine ctranslate2 has no {name}: leave it out, or use torch"
         if self.answers.attention and len(self.texts) != 1:
-            yield (
-                f"--attention draws one translation, and {len(self.texts) or 'no'} texts were "
-                'given: give one, translate --attention FILE.png "hello world"'
-            )
+            yield "--attention draws one translation: give one text"
 
     def _rules_of_forms(self) -> Iterator[str]:
         """Of the forms of input and output, which the names of files tell."""
@@ -231,26 +189,10 @@ class TranslateOptions(Checked, section="option"):
             yield "--retranslate is for .po and .xliff, which hold translations: leave it out"
         if form == ".docx" and not output:
             yield f"{file} becomes a document, which no terminal can show: add --output FILE.docx"
-        if output and form != form_of(output):
-            if file is None and form_of(output) in KINDS:
-                yield f"--output {output} is a document, which is made of one: give --file FILE"
-            elif form in KINDS or form_of(output) in KINDS:
-                yield (
-                    f"--output {output} is to be a document as --file {file} is: give both the "
-                    "same end"
-                )
-            elif form != "text":
-                yield (
-                    f"--output {output} keeps all columns of --file {file}: give an output that "
-                    f"ends in .{form}"
-                )
-            elif form_of(output) == "jsonl" and not self.answers.json:
-                yield f"--output {output} is for objects: add --json, or give it another name"
+        if output and form != form_of(output) and (form != "text" or form_of(output) in KINDS):
+            yield f"--output {output} keeps the form of --file {file}: give both the same ending"
         if form == "tsv" and (self.answers.n_best or 1) > 1:
-            yield (
-                f"--n-best {self.answers.n_best} gives several translations, and a row of a .tsv "
-                "file has place for one: use .jsonl or lines of text"
-            )
+            yield "--n-best gives several translations, and a row of a .tsv has place for one"
         if form != "text" and self.answers.json:
             yield f"--json is for lines of text; {file} keeps its form: leave --json out"
 
@@ -273,9 +215,6 @@ COMMAND = Command(
   translate --use runs/a                             from now on""",
     notes="Which model it was is said on standard error.",
     docs="docs/how-to/translate.md",
-    # Settings of a search that options of other names ask for.
-    flags=(("max_extra", "--max-length"), ("strategy", "--sample")),
-    gone=GONE,
 )
 
 
@@ -304,7 +243,8 @@ def keywords(options: TranslateOptions) -> dict[str, Any]:
     return {
         **{name: getattr(options.text, name) for name in TEXT},
         "terms": load_terms(options.text.terms) if options.text.terms else None,
-        "banned": options.text.banned or (),
+        "typography": options.text.french_typography,
+        "banned": options.text.ban or (),
         "without": options.text.without or (),
         "align": options.answers.alignments,
         **decode_settings(options),

@@ -91,7 +91,7 @@ def test_the_script_makes_the_average_of_the_end_of_training_again(
     output = tmp_path / "averaged"
     result = script("average_checkpoints", f"run={run_dir}", "average=2", f"output={output}")
     assert result.returncode == 0, result.stderr
-    assert f"evaluate    python scripts/evaluate.py bundle={output}" in result.stdout
+    assert f"evaluate    seq2seq evaluate bundle={output}" in result.stdout
     result = script("evaluate", f"bundle={output}", "data=files", f"data.path={toy_corpus}",
                     "split=val", f"output={tmp_path / 'scores'}")
     assert result.returncode == 0, result.stderr

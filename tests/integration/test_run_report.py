@@ -21,7 +21,7 @@ def test_a_finished_run_has_its_report(toy_run):
     assert f"{summary['best_val_bleu']:.1f}" in found.text
     assert "After step" in found.text
     assert not re.search("No (curves|samples|attention)|is known of the data", found.text)
-    assert re.search(f"python .*scripts/train.py .*run_dir={toy_run}", found.text)
+    assert re.search(f"seq2seq train .*run_dir={toy_run}", found.text)
     assert not found.values("src")
     assert "look        " in toy_run.with_suffix(".log").read_text(encoding="utf-8")
 
@@ -45,4 +45,4 @@ def test_a_report_that_fails_does_not_fail_the_run(toy_run, monkeypatch, caplog)
     with caplog.at_level(logging.WARNING):
         write_run_report(toy_run)
     assert (toy_run / "report.html").read_bytes() == before
-    assert "was not written: a bug. To try again: python scripts/report.py" in caplog.text
+    assert "was not written: a bug. To try again: seq2seq report" in caplog.text

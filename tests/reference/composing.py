@@ -15,9 +15,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.cli.explain import check_arguments, explain
-from seq2seq.cli.names import presets_of, resources
-from seq2seq.cli.settings import build, register
+from seq2seq.cli.arguments import read_arguments
+from seq2seq.cli.explain import explain
+from seq2seq.cli.names import resources
+from seq2seq.cli.settings import build, register, values_of
 from seq2seq.config import AverageConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from seq2seq.errors import ConfigError
 
@@ -55,9 +56,10 @@ def composed(*overrides: str, name: str = "train") -> Any:
 
 def explained(*overrides: str, name: str = "train") -> str:
     """What a command says about arguments that are refused while settings are composed."""
+    schema = SCHEMAS[name]
     try:
-        check_arguments(overrides, SCHEMAS[name], presets_of(name))
-        compose(*overrides, name=name)
+        _, arguments = read_arguments(overrides, schema, name)
+        build(schema, values_of(compose(*arguments, name=name), schema))
     except (ConfigError, HydraException, OmegaConfBaseException) as error:
-        return explain(error, SCHEMAS[name])
+        return explain(error, schema)
     pytest.fail(f"{overrides} were not refused")

@@ -51,8 +51,8 @@ def test_each_start_is_added(tmp_path, monkeypatch):
     found = Provenance.read(tmp_path)
     assert (found.parameters, found.data) == (123, "data-fingerprint")
     assert [(one.command, one.device, one.processes) for one in found.starts] == [
-        ("python scripts/train.py 'a b=c'", "CPU", 1),
-        ("python scripts/train.py resume=x", "GPU", 2),
+        ("seq2seq train 'a b=c'", "CPU", 1),
+        ("seq2seq train resume=x", "GPU", 2),
     ]
     assert {one.folder for one in found.starts} == {str(Path.cwd())}
     assert found.starts[0].versions["torch"] == version("torch")

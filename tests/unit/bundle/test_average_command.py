@@ -127,9 +127,8 @@ def test_an_output_that_exists_is_not_overwritten(tmp_path):
 @pytest.mark.parametrize(
     ("kept", "text"),
     [
-        (4, "has 4 snapshots, and average=5 were asked for: take average=4, or train with "),
-        (1, "has 1 snapshot, and average=5 were asked for: an average needs two and more. Train "),
-        (0, "has no snapshots, and average=5 were asked for: an average needs two and more. Train"),
+        (4, ": 4, and average=5 were asked for. Take fewer, or train with "),
+        (0, ": 0, and average=5 were asked for. Take fewer, or train with "),
     ],
 )
 def test_a_run_with_too_few_snapshots_says_how_to_get_more(tmp_path, kept, text):
@@ -140,7 +139,7 @@ def test_a_run_with_too_few_snapshots_says_how_to_get_more(tmp_path, kept, text)
     with pytest.raises(RunError) as error:
         average(config)
     assert text in str(error.value)
-    assert "with checkpoint.average=5, which keeps the weights of so many" in str(error.value)
+    assert "checkpoint.average=N, which keeps the weights of N validations" in str(error.value)
     assert not (tmp_path / "out").exists()
 
 

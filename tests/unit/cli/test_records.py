@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from seq2seq.cli.records import JsonLines, Lines, Objects, Rows, Wanted
+from seq2seq.cli.records import JsonLines, Lines, Objects, Rows
+from seq2seq.cli.translate_options import AnswerOptions
 from seq2seq.errors import DataError
 from seq2seq.inference.translation import Translation
 
@@ -14,7 +15,10 @@ BEST = Translation("un\tdeux\ntrois", -0.5, tokens=["un"], token_scores=[-0.25, 
                    alignment=[(0, 0), (1, 2)])  # fmt: skip
 OTHER = Translation("deux", -1.0, tokens=["deux"], token_scores=[-2.0])
 BOTH = Translation("un", -0.5, alternatives=[OTHER])
-EVERYTHING = Wanted(n_best=1, scores=True, token_scores=True, alignments=True)
+TEXT = AnswerOptions()
+SCORES = AnswerOptions(scores=True)
+JSON = AnswerOptions(json=True)
+EVERYTHING = AnswerOptions(scores=True, alignments=True)
 
 
 def answers(form, lines, translation=BEST):
@@ -30,19 +34,19 @@ def translated(form, lines):
 
 
 def test_a_line_answers_a_line():
-    assert translated(Lines(Wanted()), ["a", "", " b "]) == ["a", "", " b "]
-    assert answers(Lines(Wanted()), ["a"]) == ["un\tdeux trois"]
+    assert translated(Lines(TEXT), ["a", "", " b "]) == ["a", "", " b "]
+    assert answers(Lines(TEXT), ["a"]) == ["un\tdeux trois"]
     assert answers(Lines(EVERYTHING), ["a"]) == ["-0.5000\tun deux trois\t0-0 1-2"]
 
 
 def test_n_lines_answer_a_line_even_if_fewer_translations_differ():
-    form = Lines(Wanted(n_best=3))
+    form = Lines(AnswerOptions(n_best=3))
     assert answers(form, ["a"], BOTH) == ["un\ndeux\n"]
     assert answers(form, [""], Translation("", None)) == ["\n\n"]
 
 
 def test_an_object_answers_a_line_and_holds_the_alternatives():
-    [line] = answers(JsonLines(Wanted(2, scores=True)), ["a \ud800"], BOTH)
+    [line] = answers(JsonLines(AnswerOptions(n_best=2, json=True)), ["a \ud800"], BOTH)
     assert line.encode()  # what UTF-8 cannot hold is escaped
     assert json.loads(line) == {
         "source": "a \ud800", "translation": "un", "score": -0.5,
@@ -57,7 +61,7 @@ def test_an_object_answers_a_line_and_holds_the_alternatives():
 
 
 def test_notes_stand_in_objects():
-    [line] = answers(JsonLines(Wanted()), ["a"], Translation("un", -1.0).noted("tag <b> was lost"))
+    [line] = answers(JsonLines(JSON), ["a"], Translation("un", -1.0).noted("tag <b> was lost"))
     assert json.loads(line)["notes"] == ["tag <b> was lost"]
 
 
@@ -67,7 +71,7 @@ def test_notes_stand_in_objects():
         ("en", "fr", ["id\ten", "1\tone", "", "2\t"],
          ["id\ten\tfr", "1\tone\tun deux trois", "", "2\t\tun deux trois"]),
         ("en", "fr", ["fr\ten\tid", "alt\tone\t1", "x\tone"],
-         ["fr\ten\tid", "un deux trois\tone\t1", "un deux trois\tone"]),
+         ["fr\ten\tid", "un deux trois\tone\t1", "un deux trois\tone\t"]),
         ("1", None, ["1\tone", "2\ttwo"], ["1\tone\tun deux trois", "2\ttwo\tun deux trois"]),
         ("0", "0", ["one\t1"], ["un deux trois\t1"]),
         ("0", "7", ["one"], ["one\tun deux trois"]),
@@ -75,7 +79,7 @@ def test_notes_stand_in_objects():
     ],
 )  # fmt: skip
 def test_rows_keep_their_columns_and_get_another(column, into, lines, expected):
-    assert answers(Rows("a.tsv", column, into, Wanted()), lines) == expected
+    assert answers(Rows("a.tsv", column, into, TEXT), lines) == expected
 
 
 def test_scores_and_alignments_are_columns_too():
@@ -91,26 +95,29 @@ def test_scores_and_alignments_are_columns_too():
     ("column", "lines", "message"),
     [
         ("de", ["id\ten", "1\tx"], r"a\.tsv has no column 'de'; it has: id, en\..*--column"),
-        ("2", ["id\ten"], r"a\.tsv has 2 column\(s\), so there is no --column 2: .* from 0"),
+        ("2", ["id\ten"], r"a\.tsv has no column '2'; it has: 0, 1\..* from 0"),
         ("en", ["id\ten", "1\tx", "2"], r"a\.tsv, line 3: 1 column\(s\), but the first line has 2"),
         ("en", ["id\ten", "1\tx\ty"], r"a\.tsv, line 2: 3 column\(s\), but the first line has 2"),
     ],
 )
 def test_a_table_that_is_not_as_it_should_be_is_refused(column, lines, message):
     with pytest.raises(DataError, match=message):
-        list(Rows("a.tsv", column, None, Wanted()).read(lines))
+        list(Rows("a.tsv", column, None, TEXT).read(lines))
 
 
 def test_objects_keep_their_fields_and_get_another():
-    form = Objects("a.jsonl", "en", "fr", Wanted())
+    form = Objects("a.jsonl", "en", "fr", TEXT)
     lines = ['{"id": 1, "en": "one", "more": [1.5, null]}', "", '{"en": "x", "fr": {"old": 1}}']
     found = answers(form, lines)
     assert json.loads(found[0]) == {"id": 1, "en": "one", "more": [1.5, None], "fr": BEST.text}
     assert found[1] == ""
     assert json.loads(found[2]) == {"en": "x", "fr": BEST.text}
-    form = Objects("a.jsonl", "en", "fr", Wanted(2, scores=True))
+    form = Objects("a.jsonl", "en", "fr", AnswerOptions(n_best=2, scores=True))
     assert json.loads(answers(form, ['{"en": "x"}'], BOTH)[0]) == {
-        "en": "x", "fr": "un", "score": -0.5, "alternatives": [{"fr": "deux", "score": -1.0}],
+        "en": "x", "fr": "un", "score": -0.5, "tokens": [], "token_scores": None,
+        "alternatives": [
+            {"fr": "deux", "score": -1.0, "tokens": ["deux"], "token_scores": [-2.0]}
+        ],
     }  # fmt: skip
 
 
@@ -126,12 +133,12 @@ def test_objects_keep_their_fields_and_get_another():
 )
 def test_what_is_no_object_with_the_text_is_refused(line, message):
     with pytest.raises(DataError, match=message):
-        list(Objects("a.jsonl", "en", "fr", Wanted()).read(['{"en": "x"}', line]))
+        list(Objects("a.jsonl", "en", "fr", TEXT).read(['{"en": "x"}', line]))
 
 
 def test_an_empty_text_has_no_score():
     assert answers(Lines(EVERYTHING), [""], Translation("", None)) == [""]
-    form = Rows("a.tsv", "0", None, Wanted(scores=True))
+    form = Rows("a.tsv", "0", None, SCORES)
     assert answers(form, ["\t1"], Translation("", None)) == ["\t1\t\t"]
 
 
@@ -140,24 +147,21 @@ def test_what_was_not_translated_and_what_is_not_told_are_null():
     for one in (untouched, untold):
         found = json.loads(answers(JsonLines(EVERYTHING), ["x"], one)[0])
         assert (found["score"], found["token_scores"]) == (one.score, None)
-    assert answers(Lines(Wanted(scores=True)), ["12"], untouched) == ["\t12"]
+    assert answers(Lines(SCORES), ["12"], untouched) == ["\t12"]
 
 
-@pytest.mark.parametrize(
-    "name", ["score", "tokens", "token_scores", "alignment", "notes", "alternatives"]
-)
+@pytest.mark.parametrize("name", ["score", "notes", "alternatives"])
 def test_columns_that_are_there_are_not_overwritten(name):
     line = json.dumps({"en": "a", name: 1})
-    wanted = Wanted(2, scores=True, token_scores=True, alignments=True)
-    with pytest.raises(DataError, match=f"a.jsonl, line 1 has '{name}' already"):
-        translated(Objects("a.jsonl", "en", "fr", wanted), [line])
-    if name != "notes":
-        assert translated(Objects("a.jsonl", "en", "fr", Wanted()), [line]) == ["a"]
-    if name in ("score", "alignment"):
-        with pytest.raises(DataError, match=f"a.tsv has '{name}' already"):
-            translated(Rows("a.tsv", "en", "fr", wanted), [f"en\t{name}"])
+    form = Objects("a.jsonl", "en", "fr", AnswerOptions(n_best=2, scores=True))
+    [answer] = answers(form, [line], BOTH)
+    assert json.loads(answer)[name] == 1
+    lines = ["en\tscore", "a\told"]
+    assert answers(Rows("a.tsv", "en", "fr", SCORES), lines) == [
+        "en\tscore\tfr\tscore", "a\told\tun deux trois\t-0.5000",
+    ]  # fmt: skip
 
 
 def test_a_number_of_too_many_digits_names_the_line():
     with pytest.raises(DataError, match=r"a\.jsonl, line 1: not JSON"):
-        translated(Objects("a.jsonl", "en", "fr", Wanted()), [f'{{"en": {"1" * 5000}}}'])
+        translated(Objects("a.jsonl", "en", "fr", TEXT), [f'{{"en": {"1" * 5000}}}'])

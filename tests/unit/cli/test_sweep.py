@@ -15,11 +15,12 @@ GIVEN = ["-m", "model=tiny", "run_dir=two", "seed=1,2", "hydra.sweep.dir='two'"]
 
 def test_while_a_run_trains_the_command_line_is_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["scripts/train.py", *GIVEN])
-    sweep, seen = Sweep(tmp_path, ("-m", "model=tiny", "run_dir=two", "seed=1,2")), []
+    sweep, seen = Sweep(tmp_path, ("model=tiny", "optim.lr=3e-3", "run_dir=two", "seed=1,2")), []
     config = OmegaConf.create({"run_dir": None, "trainer": {"devices": 1, "num_nodes": 1}})
-    overrides = ["model=tiny", "run_dir=two", "seed=2"]
+    overrides = ["model=tiny", "optim.lr=0.003", "run_dir=two", "seed=2"]
     sweep.run(1, config, overrides, lambda *_: seen.append(list(sys.argv)))
-    own = ["scripts/train.py", "model=tiny", "seed=2", f"run_dir={tmp_path / '1-seed_2'}"]
+    own = ["scripts/train.py", "model=tiny", "optim.lr=0.003", "seed=2",
+           f"run_dir={tmp_path / '1-seed_2'}"]  # fmt: skip
     assert seen == [own]
     assert config.run_dir == str(tmp_path / "1-seed_2")
     assert sys.argv[1:] == GIVEN

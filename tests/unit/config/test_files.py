@@ -11,6 +11,7 @@ from composing import ACROSS, CONFIGS, GROUPS, SCHEMAS, compose, composed, expla
 from conftest import ROOT
 from omegaconf import OmegaConf
 
+from seq2seq.cli.arguments import read_arguments
 from seq2seq.cli.names import settings_of
 from seq2seq.cli.resume import resumed
 from seq2seq.cli.settings import build
@@ -108,7 +109,7 @@ def test_evaluation_changes_the_search_settings_that_are_given(name):
     [
         ("decode.baem=4", r"there is no setting 'decode\.baem': did you mean 'decode\.beam'"),
         ("beam=4", r"there is no setting 'beam': did you mean 'decode\.beam'\?"),
-        ("decode.beam=x", r"decode\.beam=x: give a whole number, or null"),
+        ("decode.beam=x", r"decode\.beam: Value 'x' of type 'str' could not be converted"),
         ("decode=greddy", r"decode=greddy is not known: did you mean 'greedy'"),
     ],
 )
@@ -132,7 +133,7 @@ def test_models_of_the_paper_have_its_sizes(name, sizes):
 
 
 def test_a_setting_that_members_of_a_mixture_lack_is_refused():
-    why = r"there is no setting 'weights' of a corpus: choose one of: .*'?hub'?"
+    why = r"there is no setting 'data\.members\.short\.weights'"
     with pytest.raises(ConfigError, match=why) as error:
         composed("data=general", "+data.members.short.weights.x=9")
     assert len(error.value.problems) == 1
@@ -181,19 +182,20 @@ def test_values_that_rows_are_chosen_by_are_text():
 
 
 @pytest.mark.parametrize(
-    ("override", "example"),
+    ("override", "value"),
     [
-        ("data.where.year=[2019]", "+data.where.COLUMN=[VALUE]"),
-        ("data.where={year:[2019]}", "+data.where.COLUMN=[VALUE]"),
-        ("data.variants.plain=0.1", "+data.variants.NAME=SHARE"),
-        ("data.weights.a=2", "+data.weights.NAME=NUMBER"),
+        ("data.where.year=[2019]", {"year": ["2019"]}),
+        ("+data.where.year=[2019]", {"year": ["2019"]}),
+        ("data.where={year:['2019']}", {"year": ["2019"]}),
+        ("data.members.phrases.where.year=[2019]", {"year": ["2019"]}),
     ],
 )
-def test_names_of_ones_own_are_added_with_a_plus(override, example):
-    assert f"names of your choice; add one with a plus: {example}" in explained(override)
-    member = override.replace("data.", "data.members.phrases.")
-    if "weights" not in override:
-        assert example.replace("data.", "data.members.phrases.") in explained(member)
+def test_names_of_ones_own_need_no_plus(override, value):
+    preset = "data=starter" if "phrases" in override else "data=files"
+    _, arguments = read_arguments([preset, override], TrainConfig, "train")
+    data = composed(*arguments).data
+    corpus = data.members["phrases"] if "phrases" in override else data
+    assert corpus.where == value
 
 
 @pytest.mark.parametrize("own", [None, "mine"])

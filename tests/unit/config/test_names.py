@@ -39,7 +39,7 @@ def test_a_preset_without_a_kind_of_model_is_told_how_to_begin(monkeypatch):
     with pytest.raises(HydraException) as error:
         compose("model=plain")
     said = explain(error.value, TrainConfig)
-    assert "begin it with the lines 'defaults:' and '  - base'" in said
+    assert "begin the preset with the lines 'defaults:' and '  - base'" in said
 
 
 def test_presets_may_build_on_each_other():

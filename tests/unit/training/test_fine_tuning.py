@@ -121,7 +121,7 @@ def test_without_a_bundle_there_is_nothing_to_start_from(command, tmp_path):
 
 def test_either_resume_or_init_from(command, folder, tmp_path):
     OmegaConf.save({"seed": 3}, tmp_path / "config.yaml")
-    with pytest.raises(RunError, match="goes on with a run, and init_from= starts a new one"):
+    with pytest.raises(RunError, match="as it was, so init_from= cannot be given"):
         command(f"resume={tmp_path}", f"init_from={folder}")
 
 
