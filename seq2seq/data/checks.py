@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from seq2seq.config import CleaningConfig, DataConfig
-from seq2seq.data.cleaning import Cleaner, language_of
+from seq2seq.data.cleaning import language_of
 from seq2seq.data.sources import Source, check_chosen
 from seq2seq.data.steps import EXAMPLES
 from seq2seq.errors import DataError, command_line
@@ -52,8 +51,18 @@ class Losses:
             DataError: nearly all that is long enough to have a language is in other ones.
         """
         wrong = self.dropped[source]["wrong_language"]
-        if self._is_too_much(wrong, wrong + self.judged[source]):
-            raise DataError(self._question_of_language(source))
+        if not self._is_too_much(wrong, wrong + self.judged[source]):
+            return
+        examples = self.examples[source]["wrong_language"]
+        found = [language_of(" ".join(side)) for side in zip(*examples, strict=True)]
+        raise DataError(
+            f"{self.sources[source].name}: {wrong:,} of {self.read[source]:,} pairs are not in "
+            f"cleaning.languages ({', '.join(self.cleaning.languages)}), such as "
+            f"{tuple(examples[0])}. The text looks like {', '.join(found)}. Are the columns "
+            "swapped? Then exchange data.source_column and data.target_column. Or give another "
+            f"corpus, set cleaning.languages=[{','.join(found)}], or allow it: "
+            "cleaning.max_dropped=1"
+        )
 
     def check(self) -> None:
         """Judge the sources as a whole.
@@ -62,53 +71,23 @@ class Losses:
             DataError: nearly all of one is dropped.
         """
         for source, dropped in enumerate(self.dropped):
-            if self._is_too_much(dropped.total(), self.read[source]):
-                raise DataError(self._question(source))
+            if not self._is_too_much(dropped.total(), self.read[source]):
+                continue
+            [(worst, count)] = dropped.most_common(1)
+            pairs = [tuple(pair) for pair in self.examples[source][worst][:2]]
+            raise DataError(
+                f"{self.sources[source].name}: cleaning drops {dropped.total():,} of "
+                f"{self.read[source]:,} pairs, {count:,} of them by the filter {worst}, such as "
+                f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter "
+                "out of cleaning.filters, or allow it: cleaning.max_dropped=1"
+            )
 
     def _is_too_much(self, dropped: int, of: int) -> bool:
         return of >= JUDGED and dropped > self.cleaning.max_dropped * of
 
-    def _question(self, source: int) -> str:
-        (worst, count), *_ = self.dropped[source].most_common(1)
-        pairs = [tuple(pair) for pair in self.examples[source][worst][:2]]
-        return (
-            f"{self.sources[source].name}: cleaning drops {self.dropped[source].total():,} of "
-            f"{self.read[source]:,} pairs, {count:,} of them by the filter {worst}, such as "
-            f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter out "
-            f"of cleaning.filters, or allow it: cleaning.max_dropped=1"
-        )
-
-    def _question_of_language(self, source: int) -> str:
-        examples = self.examples[source]["wrong_language"]
-        reversed_ = Cleaner(
-            replace(
-                self.cleaning, languages=self.cleaning.languages[::-1], filters=["wrong_language"]
-            )
-        )
-        swapped = sum(reversed_(*pair)[2] is None for pair in examples)
-        wanted = ", ".join(self.cleaning.languages)
-        if 2 * swapped > len(examples):
-            ask = (
-                "Are the columns swapped? Then exchange data.source_column and data.target_column. "
-                "If the model shall translate the other way, set "
-                f"cleaning.languages=[{','.join(self.cleaning.languages[::-1])}]"
-            )
-        else:
-            found = [language_of(" ".join(side)) for side in zip(*examples, strict=True)]
-            ask = (
-                f"The text looks like {', '.join(found)}. Is it another corpus than you meant? If "
-                f"not, set cleaning.languages=[{','.join(found)}]"
-            )
-        count = self.dropped[source]["wrong_language"]
-        return (
-            f"{self.sources[source].name}: {count:,} of {self.read[source]:,} pairs are not in "
-            f"cleaning.languages ({wanted}), such as {tuple(examples[0])}. {ask}, or allow it: "
-            "cleaning.max_dropped=1"
-        )
-
 
 def check_members(data: DataConfig, sources: Sequence[Source], kept: Mapping[str, int]) -> None:
-    """Refuse a corpus, or a member of a mixture, of which nothing is left.
+    """Refuse a corpus of which nothing is left, or a member with no pair of its own.
 
     Args:
         data, sources: what is prepared.

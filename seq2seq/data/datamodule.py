@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -216,8 +216,18 @@ class TranslationData:
             left *= consumer.accumulate * world
             final = self._training_batches(rank, world, final=True)
             self._batches = MainThenFinal(self._batches, final, left)
-        dataset = PreparedBatches(self.shards, self.budget.multiple)
-        return self._loader(dataset, self._batches)
+        workers = self.data.num_workers
+        return DataLoader(
+            PreparedBatches(self.shards, self.budget.multiple),
+            sampler=self._batches,
+            batch_size=None,  # each key of the sampler is a whole batch already
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            worker_init_fn=_leave_signals_to_the_main_process,
+            pin_memory=consumer.pin_memory,
+            # Of its own, so that opening the loader does not advance the seed of dropout.
+            generator=torch.Generator(),
+        )
 
     def _training_batches(
         self, rank: int = 0, world_size: int = 1, *, final: bool = False
@@ -290,7 +300,7 @@ class TranslationData:
                 "the files and settings back, or start a new run from scratch"
             )
 
-    def val_dataloader(self) -> DataLoader[Any]:
+    def val_dataloader(self) -> Iterator[Batch]:
         """The validation pairs of this rank, for the loss."""
         rank, world = self.consumer.rank, self.consumer.world_size
         lengths, tokens = self.val_lengths, self.data.max_tokens
@@ -303,22 +313,10 @@ class TranslationData:
         while len(batches) < world:  # every process must have something to do
             tokens //= 2
             batches = token_batches(lengths, Budget(tokens))
-        return self._loader(ValidationBatches(self.val_ids), batches[rank::world])
-
-    def _loader(
-        self, dataset: torch.utils.data.Dataset[Batch], batches: Iterable[Any]
-    ) -> DataLoader[Any]:
-        workers = self.data.num_workers
-        return DataLoader(
-            dataset,
-            sampler=batches,
-            batch_size=None,  # each key of the sampler is a whole batch already
-            num_workers=workers,
-            persistent_workers=workers > 0,
-            worker_init_fn=_leave_signals_to_the_main_process,
-            pin_memory=self.consumer.pin_memory,
-            # Of its own, so that opening the loader does not advance the seed of dropout.
-            generator=torch.Generator(),
+        sources, targets = self.val_ids
+        return (
+            collate([sources[pair] for pair in pairs], [targets[pair] for pair in pairs])
+            for pairs in batches[rank::world]
         )
 
 
@@ -331,17 +329,6 @@ class PreparedBatches(torch.utils.data.Dataset[Batch]):
     def __getitem__(self, key: BatchKey) -> Batch:
         shards = self.shards[key.epoch % len(self.shards)]
         return collate(*shards.ids(key.pairs), self.multiple)
-
-
-class ValidationBatches(torch.utils.data.Dataset[Batch]):
-    """Map from pair numbers to a padded batch."""
-
-    def __init__(self, ids: list[list[list[int]]]):
-        self.ids = ids
-
-    def __getitem__(self, pairs: np.ndarray) -> Batch:
-        sources, targets = ([side[pair] for pair in pairs.tolist()] for side in self.ids)
-        return collate(sources, targets)
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:

@@ -32,7 +32,8 @@ def fetch(urls: list[str], folder: Path) -> Path:
     Raises:
         DataError: a file cannot be had, or is another one; names the address and the way round.
     """
-    files: dict[str, tuple[str, str | None]] = {}
+    pooch.get_logger().setLevel(logging.WARNING)
+    files = pooch.create(path=folder, base_url="", retry_if_failed=RETRIES)
     for given in urls:
         url, _, said = given.partition("#")
         name = Path(unquote(urlsplit(url).path.rpartition("/")[2])).name
@@ -42,15 +43,15 @@ def fetch(urls: list[str], folder: Path) -> Path:
                 f"data.urls: {given!r} is no address of a file: give https://HOST/PATH/NAME, or "
                 "https://HOST/PATH/NAME#sha256=CHECKSUM"
             )
-        file = url, checksum and checksum[1]
-        if files.setdefault(name, file) != file:
-            raise DataError(f"data.urls: {files[name][0]} and {url} would both be called {name}")
+        if files.urls.setdefault(name, url) != url:
+            raise DataError(f"data.urls: {files.urls[name]} and {url} would both be called {name}")
+        files.registry[name] = checksum and f"sha256:{checksum[1]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with alone(folder / ".lock", lambda: log.info("waiting for a download into %s", folder)):
-            for name, (url, known) in files.items():
+            for name in files.registry:
                 if not (folder / name).is_file():
-                    _fetch_one(url, known, folder / name)
+                    _fetch_one(files, name)
     except OSError as error:
         raise DataError(
             f"cannot write the download into {folder}: {error}. Choose another folder, data.cache="
@@ -58,28 +59,18 @@ def fetch(urls: list[str], folder: Path) -> Path:
     return folder
 
 
-def _fetch_one(url: str, checksum: str | None, target: Path) -> None:
-    pooch.get_logger().setLevel(logging.WARNING)
-    source = pooch.create(
-        path=target.parent,
-        base_url="",
-        registry={target.name: checksum and f"sha256:{checksum}"},
-        urls={target.name: url},
-        retry_if_failed=RETRIES,
-    )
-    download = pooch.HTTPDownloader(
-        progressbar=sys.stderr.isatty(), chunk_size=CHUNK, timeout=PATIENCE
-    )
+def _fetch_one(files: pooch.Pooch, name: str) -> None:
+    bar = sys.stderr.isatty()
+    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=PATIENCE)
     by_hand = "or download the files by hand and name their folder: data.path=FOLDER"
     try:
-        source.fetch(target.name, downloader=download)
+        files.fetch(name, downloader=download)
     except RequestException as error:
-        raise DataError(f"cannot download {url}: {error}. Try again later, {by_hand}") from error
+        raise DataError(
+            f"cannot download {files.urls[name]}: {error}. Try again later, {by_hand}"
+        ) from error
     except ValueError as error:  # of pooch, when checksums differ
         raise DataError(
-            f"{url} is not the file that data.urls means: {error}. Correct the address or its "
-            f"checksum, {by_hand}"
+            f"{files.urls[name]} is not the file that data.urls means: {error}. Correct the "
+            f"address or its checksum, {by_hand}"
         ) from error
-    if checksum is None:
-        found = pooch.file_hash(str(target))
-        log.info("%s has no checksum in data.urls: add #sha256=%s", url, found)

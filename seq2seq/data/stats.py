@@ -90,32 +90,21 @@ def token_figures(shards: Shards) -> dict[str, Any]:
         "words": np.sum([part["words"] for part in facts], axis=0).tolist(),
         "characters": np.sum([part["characters"] for part in facts], axis=0).tolist(),
         "tokens": tokens.tolist(),
-        "lengths": [_without_tail(histogram).tolist() for histogram in lengths],
+        # Up to one bin more than the longest, so that the last is never "or more" by accident.
+        "lengths": [own[: own.nonzero()[0].max(initial=0) + 2].tolist() for own in lengths],
         "ratios": ratios.tolist(),
     }
 
 
-def _without_tail(histogram: np.ndarray) -> np.ndarray:
-    """Up to one bin more than the longest, so that the last is never "or more" by accident."""
-    longest = int(np.flatnonzero(histogram).max(initial=0))
-    return histogram[: longest + 2]
-
-
 def vocabulary_figures(shards: Shards, vocabularies: Vocabularies) -> list[dict[str, Any]]:
     """How often the tokens of each vocabulary are used."""
-    names = ("source", "target")
-    sizes = (vocabularies.source.vocab_size, vocabularies.target.vocab_size)
-    counts = [_count(shards, side, size) for side, size in enumerate(sizes)]
+    source, target = (
+        np.sum([np.bincount(ids, minlength=size) for ids in shards.tokens(side)], axis=0)
+        for side, size in enumerate(vocabularies.sizes)
+    )
     if vocabularies.joint:
-        return [_use("joint", counts[0] + counts[1])]
-    return [_use(name, count) for name, count in zip(names, counts, strict=True)]
-
-
-def _count(shards: Shards, side: int, size: int) -> np.ndarray:
-    count = np.zeros(size, np.int64)
-    for ids in shards.tokens(side):
-        count += np.bincount(ids, minlength=size)
-    return count
+        return [_use("joint", source + target)]
+    return [_use("source", source), _use("target", target)]
 
 
 def _use(name: str, counts: np.ndarray) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from seq2seq.data.annotations import shared_spans
 from seq2seq.data.corpus import Pair
@@ -63,43 +63,40 @@ def _emoji(draw: random.Random) -> str:
 def _several(draw: random.Random) -> str:
     count = draw.choice((1, 1, 1, 1, 2, 3))
     one = _emoji(draw)
-    return (
-        one * count
-        if draw.random() < 0.5
-        else one + "".join(_emoji(draw) for _ in range(count - 1))
-    )
+    if draw.random() < 0.5:
+        return one * count
+    return one + "".join(_emoji(draw) for _ in range(count - 1))
+
+
+def _on_both(source: str, target: str, first: str, last: str = "") -> Pair:
+    """Both sides with the same text before and behind them."""
+    return f"{first}{source}{last}", f"{first}{target}{last}"
 
 
 def _emoji_behind(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
     sign = _several(draw) if draw.random() < 0.8 else draw.choice(FACES)
     space = " " if draw.random() < 0.85 or sign in FACES else ""
-    if draw.random() < 0.5 and _END.search(source) and _END.search(target):
-        plain = source[-1] == target[-1] == "."
-        source, target = (_END.sub("", side) if plain else side for side in (source, target))
-    return f"{source}{space}{sign}", f"{target}{space}{sign}"
+    ends = draw.random() < 0.5 and _END.search(source) and _END.search(target)
+    if ends and source[-1] == target[-1] == ".":
+        source, target = _END.sub("", source), _END.sub("", target)
+    return _on_both(source, target, "", space + sign)
 
 
 def _emoji_before(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
-    sign = _several(draw)
-    return f"{sign} {source}", f"{sign} {target}"
+    return _on_both(source, target, f"{_several(draw)} ")
 
 
 def _emoji_between(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
     """After the first sentence, where both sides have as many; else at the end."""
-    places = [list(_INNER.finditer(side)) for side in (source, target)]
-    if not places[0] or len(places[0]) != len(places[1]):
+    places = [len(_INNER.findall(side)) for side in (source, target)]
+    if not places[0] or places[0] != places[1]:
         return _emoji_behind(source, target, draw, _)
     sign = f" {_several(draw)} "
-    left, right = (side[0] for side in places)
-    return (
-        source[: left.start()] + sign + source[left.end() :],
-        target[: right.start()] + sign + target[right.end() :],
-    )
+    return _INNER.sub(sign, source, count=1), _INNER.sub(sign, target, count=1)
 
 
 def _bullet(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
-    sign = draw.choice(BULLETS)
-    return f"{sign} {source}", f"{sign} {target}"
+    return _on_both(source, target, f"{draw.choice(BULLETS)} ")
 
 
 def _enclosed(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
@@ -108,31 +105,26 @@ def _enclosed(source: str, target: str, draw: random.Random, _: WordLinks) -> Pa
                                                    ("_", "_"), ("~~", "~~")))  # fmt: skip
     if '"' in source + target or "«" in target:
         return source, target
-    return f"{first}{source}{last}", f"{first}{target}{last}"
+    return _on_both(source, target, first, last)
 
 
 def _signed(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
     """A word in quotation marks or the like, or a name with a sign."""
-    names = shared_spans(source, target)
-    phrases = links.phrases(source, target)
-    marks: Sequence[tuple[str, str]]
+    names, phrases = shared_spans(source, target), links.phrases(source, target)
     if names and draw.random() < 0.4:
-        phrases = names
-        one = draw.choice(phrases)
-        name = source[slice(*one.source)]
-        marks = (
-            [("@", ""), ("#", ""), ("", draw.choice(TRADE)), ('"', '"'), ("*", "*"), ("& ", "")]
-            if name.isalpha()
-            else [("#", ""), ("~", ""), ("(", ")"), ("± ", ""), ("≈ ", "")]
-        )
+        one = draw.choice(names)
+        marks = [("#", ""), ("~", ""), ("(", ")"), ("± ", ""), ("≈ ", "")]
+        if source[slice(*one.source)].isalpha():
+            trade = draw.choice(TRADE)
+            marks = [("@", ""), ("#", ""), ("", trade), ('"', '"'), ("*", "*"), ("& ", "")]
     elif phrases and '"' not in source + target and "«" not in target:
         one = draw.choice(phrases)
-        marks = [('"', '"')] * 6 + [("*", "*"), ("**", "**"), ("_", "_"), ("(", ")"), ("#", "")]
-        if " " in source[slice(*one.source)] + target[slice(*one.target)]:
-            marks = marks[:-1]
+        marks = [('"', '"')] * 6 + [("*", "*"), ("**", "**"), ("_", "_"), ("(", ")")]
+        if " " not in source[slice(*one.source)] + target[slice(*one.target)]:
+            marks.append(("#", ""))
     else:
         return source, target
-    first, last = draw.choice(list(marks))
+    first, last = draw.choice(marks)
     return _around(source, one.source, first, last), _around(target, one.target, first, last)
 
 
@@ -145,10 +137,10 @@ def _tagged(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair
     """Hashtags or an address at the end, or somebody addressed."""
     if draw.random() < 0.4:
         sign = draw.choice(HANDLES)
-        return (f"{sign} {source}", f"{sign} {target}") if draw.random() < 0.7 else (
-            f"{source} {sign}", f"{target} {sign}")  # fmt: skip
+        before = draw.random() < 0.7
+        return _on_both(source, target, *((f"{sign} ", "") if before else ("", f" {sign}")))
     some = " ".join(draw.sample(HASHTAGS, draw.choice((1, 1, 2, 3))))
-    return f"{source} {some}", f"{target} {some}"
+    return _on_both(source, target, "", f" {some}")
 
 
 def _stressed(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
@@ -160,8 +152,7 @@ def _stressed(source: str, target: str, draw: random.Random, _: WordLinks) -> Pa
     return source[:-1] + more, target[:-1] + more
 
 
-_Change = Callable[[str, str, random.Random, WordLinks], Pair]
-_CHANGES: dict[_Change, int] = {
+_CHANGES: dict[Callable[[str, str, random.Random, WordLinks], Pair], int] = {
     _emoji_behind: 6,
     _emoji_before: 2,
     _emoji_between: 2,

@@ -27,10 +27,9 @@ def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Pat
     pair = "-".join(languages)
     known = [known for known, dataset in DATASETS.items() if pair in dataset.langpairs]
     if name not in known:
-        hint = nearest(name, known) if known else "nor any other"
         raise DataError(
-            f"sacrebleu has no test set {name} of {pair}: {hint}{'' if hint[-1] == '?' else '.'} "
-            "The languages are data.source_column and data.target_column, such as en and fr"
+            f"sacrebleu has no test set {name} of {pair}, the languages of data.source_column "
+            f"and data.target_column: {nearest(name, known or DATASETS)}"
         )
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(PATIENCE)
@@ -40,10 +39,9 @@ def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Pat
         return Path(source), Path(reference)
     except (Exception, SystemExit) as error:  # kinds of many libraries; exit: a wrong check sum
         raise DataError(
-            f"the test set {name} of sacrebleu cannot be fetched ({type(error).__name__}: {error})"
-            f", and {SACREBLEU_DIR}/{name} does not hold it (delete that folder if it is damaged). "
-            f"Where there is a network, run sacrebleu -t {name} -l {pair} --echo src and copy its "
-            "folder here; or give files of your own, data=files "
+            f"the test set {name} of sacrebleu cannot be fetched ({type(error).__name__}: {error})."
+            f" Where there is a network, run sacrebleu -t {name} -l {pair} --echo src and copy its "
+            f"folder to {SACREBLEU_DIR}; or give files of your own, data=files "
             "data.test=[source.txt,reference.txt]"
         ) from error
     finally:

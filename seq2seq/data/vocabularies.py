@@ -60,16 +60,16 @@ class Vocabularies:
             UserError: there is nothing of the kind, or it cannot be read.
         """
         path = Path(path)
-        if not path.is_dir() or (path / JOINT).is_file():
-            shared = _load(path / JOINT if path.is_dir() else path)
-            return cls(shared, shared)
-        if missing := missing_files(path):
+        if path.is_dir() and (missing := missing_files(path)):
             raise UserError(
                 f"{path} holds no vocabulary: {', '.join(missing)} missing. Give a tokenizer.json, "
                 f"or a folder with it or with {' and '.join(SEPARATE)}"
             )
-        source, target = (_load(path / name) for name in SEPARATE)
-        return cls(source, target)
+        if path.is_dir() and not (path / JOINT).is_file():
+            source, target = (_load(path / name) for name in SEPARATE)
+            return cls(source, target)
+        shared = _load(path / JOINT if path.is_dir() else path)
+        return cls(shared, shared)
 
     def save(self, folder: Path) -> None:
         """Write one file or two; those of the other kind go, so that `load` takes these."""

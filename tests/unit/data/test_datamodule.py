@@ -355,6 +355,9 @@ class Deaf(torch.utils.data.Dataset):
 
 
 def test_workers_outlive_the_signals_that_a_terminal_and_a_scheduler_send_to_all(tmp_path):
-    data = make(tmp_path, num_workers=1)
-    [ignored] = data._loader(Deaf(), [0])
+    begin = prepared(tmp_path).train_dataloader().worker_init_fn
+    loader = torch.utils.data.DataLoader(
+        Deaf(), sampler=[0], batch_size=None, num_workers=1, worker_init_fn=begin
+    )
+    [ignored] = loader
     assert ignored == ["SIGINT", "SIGTERM", "SIGHUP"]

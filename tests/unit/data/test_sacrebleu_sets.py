@@ -76,12 +76,10 @@ def test_a_damaged_download_is_one_message(content, folder, monkeypatch):
 
 
 def test_unknown_sets_and_languages_are_refused_with_near_ones():
-    with pytest.raises(DataError, match=r"no test set wmt14/ful of en-fr: .*'wmt14/full'"):
+    with pytest.raises(DataError, match=r"no test set wmt14/ful of en-fr, .*'wmt14/full'"):
         load_pairs(settings(test="wmt14/ful"), "test")
-    with pytest.raises(DataError, match=r"2016 of en-zz: nor any other\. The lang"):
+    with pytest.raises(DataError, match=r"2016 of en-zz, the languages of data\.source_column"):
         load_pairs(settings(target_column="zz"), "test")
-    with pytest.raises(DataError, match=r"\w\. The languages are data\.source_column"):
-        load_pairs(settings(test="zzzzzz"), "test")
     with pytest.raises(DataError, match=r"one test set at a time, and \['wmt13', 'wmt15'\] is"):
         load_pairs(settings(test=["wmt13", "wmt15"]), "test")
     with pytest.raises(DataError, match="names no train files"):
