@@ -16,11 +16,11 @@ import torch
 from tiny import tiny_transformer
 from tiny_training import TinyData, tiny_batch
 
-from seq2seq.config import DecodeConfig, OptimConfig, TrainerConfig
+from seq2seq.config import CheckpointConfig, DecodeConfig, OptimConfig, TrainerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.training import checkpointing
-from seq2seq.training.checkpointing import SaveTimer, newest_checkpoint, read_checkpoint
+from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss import TranslationTask
 from seq2seq.training.run_folder import Run
@@ -76,7 +76,7 @@ def make_trainer() -> Trainer:
         optim=optim,
         max_tokens=64,
         validation=Scored(run, [], Vocabularies(shared, shared), DecodeConfig()),
-        save_timer=SaveTimer(100),
+        saving=CheckpointConfig(every_n_steps=100),
     )
 
 
