@@ -20,23 +20,20 @@
 With FSDP `model` is empty and `optimizer` lacks its large tensors: each process writes its part of
 them into `step-N.shards` first (see `sharding.py`), so the file is there only if they are.
 
-`resume=RUN` takes the newest file that is whole (`newest_checkpoint`) and restores all of the
-above. What came after it is computed again, to the bit where as many processes go on and the
-device's kernels give the same sums each time (those of a CPU do, some of a GPU do not)::
+`resume=RUN` restores all of this from the newest file that is whole. What came after it is computed
+again, to the bit where as many processes go on and the device's kernels give the same sums each
+time (those of a CPU do, some of a GPU do not)::
 
-    the run ends                     newest on the disk            `resume=` goes on with
-    between two saves                step N of the last save       step N + 1
-    in a save of step N              the save before               the step after that
-    in the validation after step N   step N, `validated` False     that validation
-    in the save after it             the same: one file replaces   that validation
-                                     it at once, the shards stay
-    after the last step N            step N, `validated` True      average, trackers, summary,
-                                                                   report
-    by Ctrl-C, SIGTERM, SIGHUP       the step under way, after     the step after it, or the
-    (see `stopping.py`)              which all processes stop      validation that was broken off
+    the run ends                       newest on the disk          `resume=` goes on with
+    between two saves                  step N of the last save     step N + 1
+    in a save of step N                the save before             the step after that
+    in the validation after step N     step N, `validated` False   that validation
+    or in the save after that
+    after the last step N              step N, `validated` True    average, summary, report
+    by a signal (see `stopping.py`)    the step under way          the next step, or the validation
 
-If one of several processes is killed, the next exchange fails or blocks in the others; `torchrun`
-ends them, and with `--max-restarts` starts all again with the same command.
+If one of several processes is killed, `torchrun` ends the others, and with `--max-restarts` starts
+all again with the same command.
 """
 
 from __future__ import annotations

@@ -48,21 +48,13 @@ BEGINNING = {LOCK, "config.yaml", "train.log"}  # what a run has before it has m
 
 @dataclass(frozen=True)
 class Run:
-    """What the parts of a run share.
-
-    Attributes:
-        folder: of the run.
-        settings: as its checkpoints and bundles keep them.
-        precision: in which it computes.
-        processes: that train together.
-        stop: whether a signal came to this one.
-    """
+    """What the parts of a run share."""
 
     folder: Path
-    settings: dict[str, Any]
-    precision: str
-    processes: Processes = field(default_factory=Processes)
-    stop: StopRequest = field(default_factory=StopRequest)
+    settings: dict[str, Any]  # as its checkpoints and bundles keep them
+    precision: str  # in which it computes
+    processes: Processes = field(default_factory=Processes)  # that train together
+    stop: StopRequest = field(default_factory=StopRequest)  # whether a signal came to this one
 
 
 def run_folder(config: TrainConfig) -> Path:

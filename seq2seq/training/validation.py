@@ -165,14 +165,14 @@ class Validation:
         Raises:
             Interrupted: a signal came.
         """
-        processes, stop, started = self.run.processes, self.run.stop, time.perf_counter()
+        processes, stop = self.run.processes, self.run.stop
         engine = TorchEngine([model], self.length_ratio)
         translator = Translator(engine, self.vocabularies, self.decode, self.normalise)
         mine = [source for source, _ in self.pairs][processes.rank :: processes.size]
         found: list[Translation] = []
         precision = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("highest")  # as scripts/evaluate.py computes
-        device = next(model.parameters()).device.type
+        device, started = next(model.parameters()).device.type, time.perf_counter()
         try:
             with torch.autocast(device, enabled=False), suppress(Stopping):
                 found = translator.translate_corpus(mine, progress=stop.raise_if_stopping)

@@ -190,13 +190,6 @@ def test_the_rate_falls_when_a_run_that_goes_on_is_told_so(script, toy_corpus, t
     assert rates[-4:] == pytest.approx([1e-3 * (1 - (n / 4) ** 0.5) for n in (1, 2, 3, 4)])
 
 
-def test_what_a_run_learns_from_cannot_change_when_it_goes_on(unbroken, script):
-    for key in ("model.d_model", "data.max_tokens"):
-        result = script("train", f"resume={unbroken}", f"{key}=32")
-        assert result.returncode == 1
-        assert f"{key} cannot change" in result.stderr
-
-
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     unbroken, script, tmp_path
 ):

@@ -186,6 +186,11 @@ def test_members_may_take_the_folder_of_the_mixture():
         (TrainerConfig, {"max_steps": 0}, r"trainer\.max_steps=0 is no length"),
         (TrainerConfig, {"precision": "bf16"}, r"precision=bf16 is not known.* bf16-mixed"),
         (TrainerConfig, {"gradient_clip": float("nan")}, r"gradient_clip=nan"),
+        (
+            TrainerConfig,
+            {"strategy": "fsdp", "compile": True},
+            r"trainer\.compile=true does not go with trainer\.strategy=fsdp",
+        ),
         (EvaluateConfig, {"bundle": "x", "split": "tset"}, r"split=tset is not known.*'test'"),
         (EvaluateConfig, {"bundle": "x", "device": "tpu"}, r"device=tpu is not known"),
         (EvaluateConfig, {}, r"bundle= is missing.*bundle=runs/demo"),
