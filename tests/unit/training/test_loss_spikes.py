@@ -8,7 +8,7 @@ import signal
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_training import KeptFaults, Recorder, TinyData, tiny_fit, tiny_task, tiny_trainer
 
@@ -125,6 +125,7 @@ def judge(spikes: LossSpikes, nll: float, norm: float = 1.0) -> int:
     return int(verdict.fault)
 
 
+@settings(deadline=None)
 @given(
     losses=st.lists(st.floats(0, 4, width=32), min_size=WARM_UP_STEPS, max_size=2 * REMEMBERED),
     jump=st.floats(0.1, 50),
