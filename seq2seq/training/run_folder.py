@@ -53,6 +53,7 @@ class Run:
     folder: Path
     settings: dict[str, Any]  # as its checkpoints and bundles keep them
     precision: str  # in which it computes
+    device: str = ""  # on which, in words
     processes: Processes = field(default_factory=Processes)  # that train together
     stop: StopRequest = field(default_factory=StopRequest)  # whether a signal came to this one
 

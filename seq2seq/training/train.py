@@ -107,7 +107,7 @@ def train(config: TrainConfig) -> float:
             facts = note_beginning(config, folder, data, model, device).facts(attention)
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
         fabric.launch()
-        run = Run(folder, settings, precision)
+        run = Run(folder, settings, precision, device)
         return fit(config_in_steps, run, fabric, model, data, checkpoint, facts)
 
 

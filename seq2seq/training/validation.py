@@ -121,7 +121,8 @@ class Validation:
             RunError: the bundle or a snapshot could not be written.
         """
         started, step = time.perf_counter(), trainer.step
-        half = trainer.run.precision == "bf16-mixed" and trainer.device.type == "cuda"
+        on_gpu, bf16 = trainer.device.type == "cuda", trainer.run.precision == "bf16-mixed"
+        half = trainer.sharded and on_gpu and bf16
         model = gathered_model(trainer.model, dtype=torch.bfloat16 if half else None)
         nll = self._nll(trainer, model)
         bleu, self.translations = self.score(model, step)
@@ -137,7 +138,7 @@ class Validation:
         if bleu > self.best:
             self.best, self.best_step, self.worse = bleu, step, 0
             if bleu > self.average:
-                if half and trainer.sharded:  # the bundle has all digits
+                if half:  # the bundle has all digits
                     model = gathered_model(trainer.model, torch.device("cpu"))
                 self.ship(model, step, bleu)
         if self.snapshots is not None:

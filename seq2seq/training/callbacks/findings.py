@@ -17,7 +17,6 @@ from seq2seq.data.sources import load_pairs
 from seq2seq.errors import UserError
 from seq2seq.evaluation.training_text import compare
 from seq2seq.findings import Finding, Record, findings
-from seq2seq.provenance import Provenance
 from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
 from seq2seq.training.callbacks import Callback
@@ -51,9 +50,8 @@ class Findings(Callback):
                 trainer.log(shares(trainer.data))
             except Exception as error:
                 log.warning("what the training text holds is not known: %r", error)
-        origin = Provenance.read(trainer.run.folder)
-        device = origin.starts[-1].device if origin and origin.starts else ""
-        self._record = Record(trainer.run.settings, data=self.data, device=device)
+        run = trainer.run
+        self._record = Record(run.settings, data=self.data, device=run.device)
         self._tell(trainer)
 
     def on_validation_end(self, trainer: Trainer) -> None:
