@@ -17,7 +17,7 @@ from seq2seq.training.distributed import make_fabric
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.hardware import peak_memory
 from seq2seq.training.run_folder import Run
-from seq2seq.training.trainer import Trainer, make_trainer
+from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
@@ -105,5 +105,6 @@ def trainer_alone(
     config: TrainConfig, model: TranslationModel, accelerator: str, precision: str
 ) -> Trainer:
     """A trainer in this process that keeps nothing, so that its steps can be measured."""
-    run = Run(Path(os.devnull), {}, precision)
-    return make_trainer(config, model, make_fabric(accelerator, precision), run)
+    fabric, run = make_fabric(accelerator, precision), Run(Path(os.devnull), {}, precision)
+    optim, max_tokens = config.optim, config.data.max_tokens
+    return Trainer(fabric, model, run, config.trainer, optim=optim, max_tokens=max_tokens)

@@ -57,7 +57,7 @@ from seq2seq.training.run_folder import (
     run_folder,
     write_settings,
 )
-from seq2seq.training.trainer import Trainer, make_trainer
+from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation
 
 log = logging.getLogger(__name__)
@@ -139,11 +139,14 @@ def fit(
         for tracker in trackers:
             tracker.log_artifact("dataset", lambda: corpus, used=True)
     validation = make_validation(config, run, data, checkpoint)
-    trainer = make_trainer(
-        config,
-        model,
+    trainer = Trainer(
         fabric,
+        model,
         run,
+        config.trainer,
+        optim=config.optim,
+        max_tokens=config.data.max_tokens,
+        seed=config.seed,
         saving=config.checkpoint,
         validation=validation,
         skipped_steps=SkippedSteps(run, config.trainer, data),

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.optim import AdamW
 
-from seq2seq.config import CheckpointConfig, OptimConfig, TrainConfig, TrainerConfig
+from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.model.translation_model import TranslationModel
@@ -36,22 +36,6 @@ from seq2seq.training.validation import Validation
 log = logging.getLogger(__name__)
 
 
-def make_trainer(
-    config: TrainConfig, model: TranslationModel, fabric: Fabric, run: Run, **parts: Any
-) -> Trainer:
-    """The trainer of these settings, whose lengths are steps; `parts` are what watches the run."""
-    return Trainer(
-        fabric,
-        TranslationTask(model, config.optim.label_smoothing),
-        run,
-        config.trainer,
-        optim=config.optim,
-        max_tokens=config.data.max_tokens,
-        seed=config.seed,
-        **parts,
-    )
-
-
 class Trainer:
     """Makes the steps of a run.
 
@@ -59,7 +43,7 @@ class Trainer:
 
     Args:
         fabric: launched; starts processes, places tensors, knows the precision.
-        task: the losses of a batch.
+        model: with weights; of shards, in the first process only.
         run: its folder, what its processes tell each other, and signals.
         config: settings of the loop, its lengths in steps.
         optim: settings of the optimiser, its schedule and the moving average.
@@ -73,7 +57,7 @@ class Trainer:
 
     Attributes:
         step: updates so far, the skipped ones included.
-        model, optimizer: that train.
+        task, model, optimizer: the losses of a batch, and what trains.
         timer: of the parts of a step.
         metrics: the latest value of each figure.
         batch: the one that is being trained on; None in validation.
@@ -87,7 +71,7 @@ class Trainer:
     def __init__(
         self,
         fabric: Fabric,
-        task: TranslationTask,
+        model: TranslationModel,
         run: Run,
         config: TrainerConfig,
         *,
@@ -100,7 +84,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         trackers: Sequence[Tracker] = (),
     ):
-        self.fabric, self.task, self.run, self.config = fabric, task, run, config
+        self.fabric, self.run, self.config = fabric, run, config
         self.seed, self.saving = seed, saving
         self.validation, self.skipped_steps = validation, skipped_steps
         self.callbacks, self.trackers = callbacks, trackers
@@ -113,8 +97,9 @@ class Trainer:
         self.saved_steps: list[int] = []
         self.shard_sums: dict[str, list[int]] | None = None
 
-        self.module = fabric.setup_module(task)
-        self.model, self.device = task.model, fabric.device
+        self.task = TranslationTask(model, optim.label_smoothing)
+        self.module = fabric.setup_module(self.task)
+        self.model, self.device = self.task.model, fabric.device
         self.sharded = isinstance(self.model, FSDPModule)
         self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
         self.schedule = make_schedule(self.optimizer, optim, self.max_steps)

@@ -22,7 +22,6 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.training import checkpointing
 from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint
 from seq2seq.training.distributed import make_fabric
-from seq2seq.training.loss import TranslationTask
 from seq2seq.training.run_folder import Run
 from seq2seq.training.stopping import Interrupted
 from seq2seq.training.trainer import Trainer
@@ -70,7 +69,7 @@ def make_trainer() -> Trainer:
     shared = Tokenizer.train(["a b"], 260)
     return Trainer(
         fabric,
-        TranslationTask(model, optim.label_smoothing),
+        model,
         run,
         TrainerConfig(max_steps=3, accumulate=2 // world, val_every_n_steps=9),
         optim=optim,

@@ -123,7 +123,7 @@ def tiny_trainer(
     fabric = fabric or make_fabric("cpu", precision)
     config, optim = TrainerConfig(max_steps=steps, **settings), replace(task.optim, ema=ema)
     return Trainer(
-        fabric, task, run, config, optim=optim, max_tokens=64, callbacks=callbacks, **parts
+        fabric, task.model, run, config, optim=optim, max_tokens=64, callbacks=callbacks, **parts
     )
 
 
