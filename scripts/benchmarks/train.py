@@ -17,12 +17,12 @@ from seq2seq.data.datamodule import Consumer
 from seq2seq.model.build import build_model
 from seq2seq.training.callbacks.throughput import work
 from seq2seq.training.dry_run import count_parameters, trainer_alone
+from seq2seq.training.failures import plain_failures
 from seq2seq.training.hardware import (
     choose_accelerator,
     choose_precision,
     describe_device,
     peak_memory,
-    plain_memory_errors,
     set_up_process,
 )
 from seq2seq.training.lengths import in_steps
@@ -101,7 +101,7 @@ def train_steps(
     trainer = trainer_alone(training, model, accelerator, precision)
     consumer = Consumer(accumulate=config.trainer.accumulate, pin_memory=accelerator == "gpu")
     batches = iter(data.train_dataloader(consumer))
-    with plain_memory_errors(training, trainer):
+    with plain_failures(trainer.run.folder, trainer):
         for _ in range(config.warmup_steps):
             trainer.train_step(batches)
         trainer.timer.restart()

@@ -22,11 +22,11 @@ from seq2seq.length import Length
 Value = TypeVar("Value")
 Settings = TypeVar("Settings", bound="Checked")
 
-
 BOUNDS = (
     *(("at_least", operator.ge, "small"), ("above", operator.gt, "small")),
     *(("at_most", operator.le, "large"), ("below", operator.lt, "large")),
 )
+SHARE = {"at_least": 0, "below": 1}
 
 
 @dataclass_transform()
@@ -43,6 +43,10 @@ class Checked:
         dataclass(cls)
         cls.section = cls.section if section is None else section
 
+    def __post_init__(self) -> None:
+        if problems := list(self.problems()):
+            raise ConfigError(problems)
+
     def problems(self) -> Iterator[str]:
         """Yield one sentence for each value and each combination that cannot work."""
         for one in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
@@ -55,41 +59,25 @@ class Checked:
         yield from ()
 
     def idle(self, given: Iterable[str]) -> Iterator[str]:
-        """Yield one sentence for each setting that would do nothing, of those that were given.
-
-        Args:
-            given: as they were typed, such as `optim.lr=1e-3`.
-        """
+        """Yield one sentence for each of the given settings, as typed, that would do nothing."""
         yield from ()
-
-    def __post_init__(self) -> None:
-        if problems := list(self.problems()):
-            raise ConfigError(problems)
 
 
 @dataclass(frozen=True)
 class Checks:
-    """The values that a setting may have; for a list or dict, those that each item may have.
+    """The values that a setting may have; for a list or dict, those that each item may have."""
 
-    Attributes:
-        at_least, above, at_most, below: bounds of a number; with a lower one it is finite.
-        choices: the words to choose from; for a dict, its keys.
-        length: it is a length, such as 4000 or 2epochs.
-        distinct: no item of the list may come twice.
-        only_with: another setting of the class and those of its values without which this one
-            would do nothing; no values = any but none and empty.
-        instead: what to do about a number that is out of bounds, if there is more to say.
-    """
-
-    at_least: float | None = None
+    at_least: float | None = None  # a number with a lower bound must be finite
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    choices: tuple[str, ...] = ()
-    length: bool = False
-    distinct: bool = False
+    choices: tuple[str, ...] = ()  # words; for a dict, its keys
+    length: bool = False  # such as 4000 or 2epochs
+    distinct: bool = False  # no item of the list may come twice
+    # A setting of the same class without which this one does nothing, and the values that it must
+    # have then; no values = any but none and empty.
     only_with: tuple[str, tuple[object, ...]] | None = None
-    instead: str = ""
+    instead: str = ""  # what else may be done about a number that is out of bounds
 
     def problems(self, owner: Checked, key: str) -> Iterator[str]:
         """Yield what is wrong with one of the settings, by the name of its field."""
@@ -104,10 +92,7 @@ class Checks:
             if word not in self.choices:
                 yield f"{name}={word} is not known: {nearest(str(word), self.choices)}"
         for label, item in items:
-            if self.length and length_of(item) is None:
-                yield (f"{label}={item} is no length: give a number of steps, such as 4000, or "
-                       "2epochs, or 50Mtokens")
-            if why := self._out_of_bounds(item):
+            if why := self._unfit(item):
                 yield f"{label}={item} {why}"
         if self.distinct and len(set(words)) < len(words):
             yield f"{name} names one of them twice: {', '.join(map(str, words))}"
@@ -118,19 +103,24 @@ class Checks:
                 yield f"{name}={value} does nothing without {section}{other}: leave it out"
             elif valid and given not in valid:
                 wanted = " or ".join(map(str, valid))
-                yield (f"{name}={value} belongs to {section}{other}={wanted}, and this is "
-                       f"{given}: leave it out")
+                yield (
+                    f"{name}={value} belongs to {section}{other}={wanted}, and this is "
+                    f"{given}: leave it out"
+                )
 
-    def _out_of_bounds(self, value: Any) -> str | None:
+    def _unfit(self, value: Any) -> str | None:
+        """What is wrong with a length, or a number; None = nothing."""
+        if self.length:
+            try:
+                Length.parse(value)
+            except ValueError as error:
+                return f"is no length: {error}"
         for name, holds, size in BOUNDS:
             bound = getattr(self, name)
             if bound is not None and not holds(value, bound):  # so that NaN is refused, too
                 return f"is too {size}: it must be {name.replace('_', ' ')} {bound}{self.instead}"
         finite = self.at_least is not None or self.above is not None
         return "sets no limit: give a finite number" if finite and value == math.inf else None
-
-
-SHARE = {"at_least": 0, "below": 1}
 
 
 def setting(default: Value, meaning: str, **checks: Any) -> Value:
@@ -140,12 +130,12 @@ def setting(default: Value, meaning: str, **checks: Any) -> Value:
     """
     if default is None and ("at_least" in checks or "above" in checks):
         checks["instead"] = ", or null"
-    metadata = {"meaning": meaning, "checks": Checks(**checks)}
+    how: dict[str, Any] = {"metadata": {"meaning": meaning, "checks": Checks(**checks)}}
     if isinstance(default, list | dict):
-        made: Any = field(default_factory=lambda: copy(default), metadata=metadata)
+        how["default_factory"] = lambda: copy(default)
     else:
-        made = field(default=default, metadata=metadata)
-    return made  # type: ignore[no-any-return]  # the dataclass makes it one
+        how["default"] = default
+    return field(**how)  # type: ignore[no-any-return]  # the dataclass makes it one
 
 
 def group(kind: type[Value]) -> Value:
@@ -156,11 +146,8 @@ def group(kind: type[Value]) -> Value:
 def groups_of(schema: type[Any]) -> dict[str, type[Checked]]:
     """The fields of a class that hold groups of settings: the class of each, by name."""
     made: dict[str, Any] = {one.name: one.default_factory for one in fields(schema)}
-    return {
-        name: kind
-        for name, kind in made.items()
-        if isinstance(kind, type) and issubclass(kind, Checked)
-    }
+    return {name: kind for name, kind in made.items()
+            if isinstance(kind, type) and issubclass(kind, Checked)}  # fmt: skip
 
 
 def unchecked(schema: type[Settings], values: Mapping[str, Any]) -> Settings:
@@ -184,22 +171,15 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings by dotted names, such as `data.path`; an empty group is a value, too."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            found |= flat(value, f"{prefix}{name}.")
-        else:
-            found[f"{prefix}{name}"] = value
+        nested = isinstance(value, Mapping) and value
+        found |= flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
     return found
-
-
-def length_of(value: Any) -> Length | None:
-    """A length, such as 4000 or 2epochs; None for what is none."""
-    try:
-        return Length.parse(value)
-    except ValueError:
-        return None
 
 
 def steps_of(value: Any) -> int | None:
     """A length that is given in steps; None for other units, and for what is no length."""
-    found = length_of(value)
-    return int(found.count) if found is not None and found.unit == "steps" else None
+    try:
+        found = Length.parse(value)
+    except ValueError:
+        return None
+    return int(found.count) if found.unit == "steps" else None

@@ -130,10 +130,23 @@ class DataConfig(CorpusConfig):
                 f"data.variants={self.variants} does nothing, since the members of "
                 f"data={self.name} have variants of their own: set data.members.NAME.variants"
             )
-        yield from _unknown_members("weights", self.weights, members)
+        steps = max(0, self.final_steps or 0)
+        for key in ("weights", "final_weights") if steps else ("weights",):
+            for name in getattr(self, key):
+                if name not in members:
+                    yield f"data.{key}.{name} weighs no member: {nearest(name, members)}"
         if self.weights and self.temperature != 1:
             yield "data.weights and data.temperature both decide the mixture: give one of them"
-        yield from self._final_rules(members)
+        if self.final_steps is None and self.final_weights:
+            yield (
+                "data.final_weights count in the last updates of a run: say in how many, such "
+                "as data.final_steps=500, or data.final_steps=0 for none"
+            )
+        if steps and not self.final_weights:
+            yield (
+                f"data.final_steps={steps} does nothing without other weights for these "
+                "updates: give them, +data.final_weights.NAME=NUMBER, or set data.final_steps=0"
+            )
 
     def _idle_place(self, members: Mapping[str, CorpusConfig]) -> Iterator[str]:
         """Places of the mixture itself that none of its members is looked up in."""
@@ -147,29 +160,6 @@ class DataConfig(CorpusConfig):
                     "where its text is: choose another corpus, such as data=files, or set "
                     f"data.members.NAME.{name}"
                 )
-
-    def _final_rules(self, members: Mapping[str, CorpusConfig]) -> Iterator[str]:
-        if self.final_steps is None and self.final_weights:
-            yield (
-                "data.final_weights count in the last updates of a run: say in how many, such "
-                "as data.final_steps=500, or data.final_steps=0 for none"
-            )
-        if not self.final_steps or self.final_steps < 0:
-            return
-        yield from _unknown_members("final_weights", self.final_weights, members)
-        if not self.final_weights:
-            yield (
-                f"data.final_steps={self.final_steps} does nothing without other weights for these "
-                "updates: give them, +data.final_weights.NAME=NUMBER, or set data.final_steps=0"
-            )
-
-
-def _unknown_members(
-    setting: str, weights: Mapping[str, float], members: Mapping[str, CorpusConfig]
-) -> Iterator[str]:
-    for name in weights:
-        if name not in members:
-            yield f"data.{setting}.{name} weighs no member: {nearest(name, members)}"
 
 
 class EngineConfig(Checked, section="prepare"):

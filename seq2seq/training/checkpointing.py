@@ -20,43 +20,38 @@
 With FSDP `model` is empty and `optimizer` lacks its large tensors: each process writes its part of
 them into `step-N.shards` first (see `sharding.py`), so the file is there only if they are.
 
-`resume=RUN` takes the newest file that is whole (`newest_checkpoint`) and restores all of the
-above. What came after it is computed again, to the bit where as many processes go on and the
-device's kernels give the same sums each time (those of a CPU do, some of a GPU do not)::
+`resume=RUN` restores all of this from the newest file that is whole. What came after it is computed
+again, to the bit where as many processes go on and the device's kernels give the same sums each
+time (those of a CPU do, some of a GPU do not)::
 
-    the run ends                     newest on the disk            `resume=` goes on with
-    between two saves                step N of the last save       step N + 1
-    in a save of step N              the save before               the step after that
-    in the validation after step N   step N, `validated` False     that validation
-    in the save after it             the same: one file replaces   that validation
-                                     it at once, the shards stay
-    after the last step N            step N, `validated` True      average, trackers, summary,
-                                                                   report
-    by Ctrl-C, SIGTERM, SIGHUP       the step under way, after     the step after it, or the
-    (see `stopping.py`)              which all processes stop      validation that was broken off
+    the run ends                       newest on the disk          `resume=` goes on with
+    between two saves                  step N of the last save     step N + 1
+    in a save of step N                the save before             the step after that
+    in the validation after step N     step N, `validated` False   that validation
+    or in the save after that
+    after the last step N              step N, `validated` True    average, summary, report
+    by a signal (see `stopping.py`)    the step under way          the next step, or the validation
 
-If one of several processes is killed, the next exchange fails or blocks in the others; `torchrun`
-ends them, and with `--max-restarts` starts all again with the same command.
+If one of several processes is killed, `torchrun` ends the others, and with `--max-restarts` starts
+all again with the same command.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-import time
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.distributed.checkpoint.api import CheckpointException
 
 from seq2seq import __version__
 from seq2seq.config import flat, may_change, migrated
 from seq2seq.data.fingerprint import fingerprint
-from seq2seq.errors import RunError, command_line
+from seq2seq.errors import RunError
 from seq2seq.files import atomic_write
 from seq2seq.training.sharding import (
     load_shards,
@@ -100,27 +95,6 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
 # Saving
 
 
-class SaveTimer:
-    """When the state is saved beside validations: every N steps, or after so many minutes."""
-
-    def __init__(self, every_n_steps: int, every_minutes: float | None = None):
-        self.every_n_steps, self.every_minutes = every_n_steps, every_minutes
-        self.saved_at = time.monotonic()
-
-    def is_due(self, step: int) -> bool:
-        return step % self.every_n_steps == 0
-
-    def is_late(self) -> bool:
-        """Whether `every_minutes` have passed since the last checkpoint."""
-        if self.every_minutes is None:
-            return False
-        return time.monotonic() - self.saved_at >= 60 * self.every_minutes
-
-    def saved(self) -> None:
-        """Count the minutes from now on."""
-        self.saved_at = time.monotonic()
-
-
 def save(trainer: Trainer, validated: bool) -> None:
     """Write the state after a step; collective.
 
@@ -129,32 +103,25 @@ def save(trainer: Trainer, validated: bool) -> None:
         validated: False if a validation of these weights is due.
 
     Raises:
-        RunError: it could not be written; in all processes.
+        OSError: it could not be written; in the other processes RunError.
     """
-    run, path = trainer.run, checkpoint_path(trainer.run.folder, trainer.step)
+    run, step = trainer.run, trainer.step
+    path, first = checkpoint_path(run.folder, step), run.processes.rank == 0
     random_states = run.processes.gather(_random_state())
     with run.processes.failing_together():
-        try:
-            # A validation leaves weights and moments as they are: the shards that the file before
-            # it names stay, so there is no moment without a whole checkpoint of this step.
-            if trainer.sharded and trainer.shards_step != trainer.step:
-                shards = path.with_suffix(".shards")
-                save_shards(trainer.model, trainer.optimizer, shards)
-                trainer.shards_step = trainer.step
-                if run.processes.rank == 0:
-                    trainer.shard_sums = {f.name: shard_sum(f) for f in sorted(shards.iterdir())}
-            if run.processes.rank == 0:
-                own = {"validated": validated, "random_states": random_states}
-                write_checkpoint(path, _state(trainer) | own)
-        except (OSError, CheckpointException) as error:
-            raise RunError(
-                f"step {trainer.step} could not be saved to {path}: "
-                f"{getattr(error, 'strerror', None) or error}. Make room or mend the folder, then "
-                f"go on from the last checkpoint: {command_line('train', f'resume={run.folder}')}"
-            ) from error
-    if run.processes.rank == 0:
-        trainer.saved_steps = [*trainer.saved_steps, trainer.step]
-        remove_others(run.folder, keep=sorted({*trainer.saved_steps})[-KEEP:])
+        # A validation leaves weights and moments as they are: the shards that the file before it
+        # names stay, so there is no moment without a whole checkpoint of this step.
+        if trainer.sharded and (trainer.shard_sums is None or step not in trainer.saved_steps):
+            shards = path.with_suffix(".shards")
+            save_shards(trainer.model, trainer.optimizer, shards)
+            files = sorted(shards.iterdir()) if first else []
+            trainer.shard_sums = {file.name: shard_sum(file) for file in files}
+        if first:
+            own = {"validated": validated, "random_states": random_states}
+            write_checkpoint(path, _state(trainer) | own)
+    trainer.saved_steps = sorted({*trainer.saved_steps, step})[-KEEP:]
+    if first:
+        remove_others(run.folder, trainer.saved_steps)
 
 
 def _state(trainer: Trainer) -> dict[str, Any]:
@@ -283,14 +250,32 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(path, content)
 
 
+def find_checkpoint(run_dir: Path, settings: dict[str, Any]) -> Checkpoint | None:
+    """Read the newest checkpoint of a run that goes on with these settings; None if it has none.
+
+    Raises:
+        RunError: all are damaged, or it was made with other settings or by another version.
+    """
+    path = newest_checkpoint(run_dir)
+    if path is None:
+        return None
+    checkpoint = read_checkpoint(path)
+    check_settings(path, checkpoint.content["settings"], settings)
+    return checkpoint
+
+
 def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse a checkpoint of a run whose config.yaml was edited since.
 
     Raises:
         RunError: names each setting that differs, then and now.
     """
-    fixed = []
-    for key, old, new in _changes(migrated(then), now):
+    fixed, after = [], flat(now)
+    for key, old in flat(migrated(then)).items():
+        inside = {name: value for name, value in after.items() if name.startswith(f"{key}.")}
+        new = after.get(key, inside or "gone")
+        if new == old:
+            continue
         if not may_change(key):
             fixed.append(f"\n  - {key} was {old}, and is {new} now")
         elif new != "gone":  # a setting of an older version, which changed nothing that is learned
@@ -301,18 +286,6 @@ def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> Non
             f"{''.join(fixed)}\nGoing on would be neither the one run nor the other. Put "
             f"config.yaml back, or start a new run from these weights: init_from={path.parents[1]}"
         )
-
-
-def _changes(
-    then: dict[str, Any], now: dict[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Dotted name, old and new value of each setting that was there and is another now."""
-    after = flat(now)
-    for key, old in flat(then).items():
-        inside = {name: value for name, value in after.items() if name.startswith(f"{key}.")}
-        new = after.get(key, inside or "gone")
-        if new != old:
-            yield key, old, new
 
 
 # Going on
@@ -345,8 +318,7 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     else:
         trainer.optimizer.load_state_dict(content["optimizer"])
         load_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
-        if trainer.sharded:
-            trainer.shards_step, trainer.shard_sums = content["step"], content["shards"]
+        trainer.shard_sums = content["shards"] if trainer.sharded else None
     trainer.saved_steps = [content["step"]]
     trainer.schedule.load_state_dict(content["schedule"])
     schedule = trainer.schedule  # the optimiser has the rate of the run's former length
@@ -372,8 +344,7 @@ def _random_state() -> dict[str, Any]:
 
 
 def restore_random_state(trainer: Trainer, checkpoint: Checkpoint | None) -> None:
-    """Take this process's random state from the checkpoint; where it has none, a seed of its own.
-    """
+    """Take this process's random state from the checkpoint, or seed it where that has none."""
     states = [] if checkpoint is None else checkpoint.content["random_states"]
     rank, world = trainer.fabric.global_rank, trainer.fabric.world_size
     if states and len(states) != world:

@@ -14,9 +14,10 @@ from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.distributed import make_fabric
-from seq2seq.training.hardware import peak_memory, plain_memory_errors
+from seq2seq.training.failures import plain_failures
+from seq2seq.training.hardware import peak_memory
 from seq2seq.training.run_folder import Run
-from seq2seq.training.trainer import Trainer, make_trainer
+from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
@@ -28,34 +29,31 @@ def announce(
     config: TrainConfig, run_dir: Path, data: TranslationData, model: nn.Module, device: str
 ) -> None:
     """Log what will be trained on what."""
+    t, corpus, final = config.trainer, config.data, config.data.final_steps
     sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(data.vocabularies.sizes))
-    t = config.trainer
-    processes, final = t.devices * t.num_nodes, config.data.final_steps
+    shares = ((t.accumulate, "batches"), (t.devices * t.num_nodes, "processes"))
+    times = "".join(f" x {number} {what}" for number, what in shares if number > 1)
+    pairs = len(data.val_pairs)
+    scored = scored_pairs(t, pairs)
     lines = [
-        f"data        {config.data.name}: {data.summary()}, {sizes} subwords",
-        f"prepared    {data.prepared.folder / 'report.html'}",
-        f"model       {config.model.name}: {count_parameters(model):,} parameters; "
-        f"{config.model.summary()}",
-        *([f"weights     of {config.init_from}"] if config.init_from else []),
-        f"device      {device}",
-        f"steps       {t.max_steps:,} of {config.data.max_tokens:,} tokens, both sides together"
-        + (f" x {t.accumulate} batches" if t.accumulate > 1 else "")
-        + (f" x {processes} processes" if processes > 1 else ""),
-        *([f"last steps  {final:,} of them with data.final_weights"] if final else []),
-        *([] if config.dry_run else [f"results in  {run_dir}"]),
-    ]
-    if config.data.name == "starter":
-        lines.append(
-            "real data   this is the built-in starter corpus; to train on your own text: "
-            "data=files data.path=FOLDER (holding train, val and test files)"
-        )
-    pairs, scored = len(data.val_pairs), scored_pairs(config.trainer, len(data.val_pairs))
-    if scored < pairs:
-        lines.append(
-            f"note        so short a run translates {scored} of the {pairs:,} sentences of its "
-            f"validation set only: trainer.val_pairs={pairs} translates all"
-        )
-    log.info("\n".join(lines))
+        (True, f"data        {corpus.name}: {data.summary()}, {sizes} subwords"),
+        (True, f"prepared    {data.prepared.folder / 'report.html'}"),
+        (True, f"model       {config.model.name}: {count_parameters(model):,} parameters; "
+               f"{config.model.summary()}"),
+        (config.init_from, f"weights     of {config.init_from}"),
+        (True, f"device      {device}"),
+        (True, f"steps       {t.max_steps:,} of {corpus.max_tokens:,} tokens, both sides together"
+               f"{times}"),
+        (final, f"last steps  {final or 0:,} of them with data.final_weights"),
+        (not config.dry_run, f"results in  {run_dir}"),
+        (corpus.name == "starter",
+         "real data   this is the built-in starter corpus; to train on your own text: data=files "
+         "data.path=FOLDER (holding train, val and test files)"),
+        (scored < pairs,
+         f"note        so short a run translates {scored} of the {pairs:,} sentences of its "
+         f"validation set only: trainer.val_pairs={pairs} translates all"),
+    ]  # fmt: skip
+    log.info("\n".join(line for shown, line in lines if shown))
 
 
 def scored_pairs(config: TrainerConfig, pairs: int) -> int:
@@ -84,7 +82,7 @@ def dry_run(
     one_batch = replace(config, trainer=replace(t, accumulate=1))
     trainer = trainer_alone(one_batch, model, accelerator, precision)
     trainer.batch = largest  # the one to name when memory runs out
-    with plain_memory_errors(config, trainer):
+    with plain_failures(trainer.run.folder, trainer):
         trainer.train_step(iter([largest]))
         trainer.timer.restart()
         for _ in range(STEPS):
@@ -107,6 +105,6 @@ def trainer_alone(
     config: TrainConfig, model: TranslationModel, accelerator: str, precision: str
 ) -> Trainer:
     """A trainer in this process that keeps nothing, so that its steps can be measured."""
-    run = Run(Path(os.devnull), {}, precision)
-    return make_trainer(config, model, make_fabric(accelerator, precision), run)
-
+    fabric, run = make_fabric(accelerator, precision), Run(Path(os.devnull), {}, precision)
+    optim, max_tokens = config.optim, config.data.max_tokens
+    return Trainer(fabric, model, run, config.trainer, optim=optim, max_tokens=max_tokens)

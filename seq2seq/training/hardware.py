@@ -1,4 +1,4 @@
-"""What this machine has: device, precision, attention kernels, memory and its end."""
+"""What this machine has: device, precision, attention kernels, memory."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ import platform
 import re
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
-from seq2seq.config import DataConfig, ModelConfig, TrainConfig, TrainerConfig, TransformerConfig
+from seq2seq.config import DataConfig, ModelConfig, TrainerConfig, TransformerConfig
 from seq2seq.cores import keep_freed_memory
-from seq2seq.data.collate import Batch
-from seq2seq.errors import ConfigError, RunError, command_line
+from seq2seq.errors import ConfigError
 from seq2seq.findings.before import SLOWER
 from seq2seq.inference.engines.torch import cpu_has
 from seq2seq.model import masks
 from seq2seq.model.fused_attention import fused_backend
-
-if TYPE_CHECKING:
-    from seq2seq.training.trainer import Trainer
 
 
 def choose_accelerator(config: TrainerConfig) -> str:
@@ -35,7 +29,9 @@ def choose_accelerator(config: TrainerConfig) -> str:
         ConfigError: a GPU, or more GPUs than there are, was asked for.
     """
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if config.accelerator == "gpu" and not found:
+    if config.accelerator == "cpu" or (config.accelerator == "auto" and not found):
+        return "cpu"
+    if not found:
         raise ConfigError(
             [
                 "trainer.accelerator=gpu, but torch sees no GPU here "
@@ -43,12 +39,11 @@ def choose_accelerator(config: TrainerConfig) -> str:
                 "use trainer=auto, or install a CUDA build of torch and a driver"
             ]
         )
-    accelerator = "gpu" if found and config.accelerator != "cpu" else "cpu"
-    if accelerator == "gpu" and config.devices > found:
+    if config.devices > found:
         raise ConfigError(
             [f"trainer.devices={config.devices}, but this machine has {found} GPU(s): lower it"]
         )
-    return accelerator
+    return "gpu"
 
 
 def claim_device(accelerator: str) -> None:
@@ -59,13 +54,12 @@ def claim_device(accelerator: str) -> None:
         torch.cuda.set_device(found)
 
 
-# From these widths on bf16 is faster than fp32 on a CPU that has instructions for it. If the shapes
-# of batches are few, it trains 1.9 times as fast on one thread at width 128 (`experiment=demo`:
-# 10,900 target tokens/s, fp32 5,900) and 2.3 times at 256. Each new shape costs bf16 some 10 ms for
-# each kind of product, whose kernels are made on the spot; with many shapes (Multi30k, seconds of a
-# step in fp32 / bf16: 0.4 / 0.8 at width 128, 1.0 / 1.2 at 256, 5.9 / 2.5 at 512, two cores) only
-# wider models make up for that. A rule and not a trial, so that two runs of the same settings are
-# the same.
+# On a CPU with instructions for bf16, models of this width train faster in bf16: 1.9 times at 128,
+# 2.3 times at 256 (`experiment=demo`, one thread). But each new shape of a batch costs bf16 some
+# 10 ms for each kind of product, whose kernels are made on the spot. With many shapes only wider
+# models make up for that: a step of Multi30k on two cores takes 0.4 s in fp32 and 0.8 s in bf16 at
+# width 128, 1.0 and 1.2 s at 256, 5.9 and 2.5 s at 512. A rule and not a trial, so that two runs
+# of the same settings are the same.
 BF16_WIDTH, BF16_WIDTH_MANY_SHAPES = 128, 512
 
 
@@ -86,8 +80,19 @@ def choose_precision(
     Raises:
         ConfigError: the device lacks the precision asked for.
     """
-    wanted = config.precision
-    if accelerator == "cpu":
+    wanted, best, why = config.precision, "bf16-mixed", ""
+    if accelerator == "gpu":
+        has_bf16 = torch.cuda.get_device_capability()[0] >= 8
+        if wanted == "bf16-mixed" and not has_bf16:
+            raise ConfigError(
+                [
+                    f"trainer.precision=bf16-mixed: {torch.cuda.get_device_name()} has no bf16 "
+                    "arithmetic; use trainer.precision=16-mixed"
+                ]
+            )
+        best = best if has_bf16 else "16-mixed"
+    else:
+        has_bf16 = cpu_has("bfloat16")
         if wanted == "16-mixed":
             raise ConfigError(
                 [
@@ -95,29 +100,20 @@ def choose_precision(
                     "trainer.precision=32-true or bf16-mixed"
                 ]
             )
-        if not cpu_has("bfloat16"):
-            slow = "slow, as this CPU has no instructions for bf16"
-            return ("bf16-mixed", slow) if wanted == "bf16-mixed" else ("32-true", "")
         width = BF16_WIDTH if data.length_multiple == 0 else BF16_WIDTH_MANY_SHAPES
-        if wanted != "auto":
-            return wanted, SLOWER if wanted == "32-true" and model.d_model >= width else ""
-        if model.d_model >= width:
-            return "bf16-mixed", "chosen, as this CPU has instructions for bf16"
-        why = f"chosen, as bf16 gains with models of width {width} and more"
-        if model.d_model >= BF16_WIDTH:
-            why += f", or {BF16_WIDTH} with data.length_multiple=0"
-        return "32-true", why
-    has_bf16 = torch.cuda.get_device_capability()[0] >= 8
-    if wanted == "bf16-mixed" and not has_bf16:
-        raise ConfigError(
-            [
-                f"trainer.precision=bf16-mixed: {torch.cuda.get_device_name()} has no bf16 "
-                "arithmetic; use trainer.precision=16-mixed"
-            ]
-        )
+        if not (has_bf16 and model.d_model >= width):
+            best = "32-true"
+        if best == "bf16-mixed":
+            why = "chosen, as this CPU has instructions for bf16"
+        elif has_bf16:
+            why = f"chosen, as bf16 gains with models of width {width} and more"
+            if model.d_model >= BF16_WIDTH:
+                why += f", or {BF16_WIDTH} with data.length_multiple=0"
     if wanted == "auto":
-        return ("bf16-mixed" if has_bf16 else "16-mixed"), ""
-    return wanted, SLOWER if wanted == "32-true" and has_bf16 else ""
+        return best, why
+    if wanted == "bf16-mixed" and not has_bf16:
+        return wanted, "slow, as this CPU has no instructions for bf16"
+    return wanted, SLOWER if (wanted, best) == ("32-true", "bf16-mixed") else ""
 
 
 def set_up_process(accelerator: str, first: bool = True) -> None:
@@ -188,15 +184,13 @@ def describe_attention(config: ModelConfig, accelerator: str, precision: str) ->
         return "additive"
     if config.kernel != "sdpa":
         return f"{config.kernel} kernel"
-    half = torch.float16 if precision.startswith("16") else torch.bfloat16
-    dtype = torch.float32 if precision == "32-true" else half
-    device = "cuda" if accelerator == "gpu" else "cpu"
-    width = config.head_dim or config.d_model // config.n_heads
-    kv_heads = config.n_kv_heads or config.n_heads
-    q = torch.zeros(2, config.n_heads, 8, width, device=device, dtype=dtype, requires_grad=True)
-    kv = torch.zeros(2, kv_heads, 8, width, device=device, dtype=dtype, requires_grad=True)
-    padded = masks.padding(torch.ones(2, 8, dtype=torch.bool, device=device))
-    dropout = config.attention_dropout
+    dtypes = {"32-true": torch.float32, "16-mixed": torch.float16}
+    dtype = dtypes.get(precision, torch.bfloat16)
+    width, dropout = config.head_dim or config.d_model // config.n_heads, config.attention_dropout
+    with torch.device("cuda" if accelerator == "gpu" else "cpu"):
+        q, kv = (torch.zeros(2, heads, 8, width, dtype=dtype, requires_grad=True)
+                 for heads in (config.n_heads, config.n_kv_heads or config.n_heads))  # fmt: skip
+        padded = masks.padding(torch.ones(2, 8, dtype=torch.bool))
     of_source = fused_backend(q, kv, kv, padded, dropout)
     of_target = fused_backend(q, kv, kv, None, dropout, causal=True)
     text = f"encoder {of_source}, decoder {of_target}, across {of_source} kernel"
@@ -220,50 +214,3 @@ def peak_memory(device: str) -> int:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             return peak if sys.platform == "darwin" else peak * 1024
     return 0
-
-
-# torch.OutOfMemoryError is what CUDA's allocator raises; others are a mere RuntimeError.
-MESSAGES = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
-
-
-def ran_out(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, of the GPU or of the machine."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and re.search(MESSAGES, str(error)) is not None
-
-
-@contextmanager
-def plain_memory_errors(config: TrainConfig, trainer: Trainer) -> Iterator[None]:
-    """Memory that runs out while training becomes a message that says what to change.
-
-    Raises:
-        RunError: memory ran out.
-    """
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not ran_out(error):
-            raise
-        folder, device = trainer.run.folder, trainer.device.type
-        raise RunError(_out_of_memory(config, trainer.batch, folder, device)) from error
-
-
-def _out_of_memory(config: TrainConfig, batch: Batch | None, run_dir: Path, device: str) -> str:
-    """What a user can do; `batch` is the one that was trained on, None in a validation."""
-    taken = f"up to {peak_memory(device) / 2**30:.1f} GiB taken"
-    if batch is None:
-        half = max(1, config.decode.batch_tokens // 2)
-        return (
-            f"out of memory in a validation, or before the first step ({taken}). To go on, "
-            "translating half as much at once: "
-            f"{command_line('train', f'resume={run_dir}', f'decode.batch_tokens={half}')}. For a "
-            f"new run: a smaller decode.beam={config.decode.beam}"
-        )
-    sentences, source_length = batch.source.shape
-    return (
-        f"out of memory with a batch of {sentences} sentences x {source_length} source x "
-        f"{batch.labels.size(1)} target tokens ({taken}). For a new run: lower data.max_tokens="
-        f"{config.data.max_tokens} and raise trainer.accumulate={config.trainer.accumulate} by the "
-        "same factor, which learns the same; or a smaller model; or trainer.precision=bf16-mixed"
-    )

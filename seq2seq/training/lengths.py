@@ -12,7 +12,10 @@ from seq2seq.length import Length
 
 log = logging.getLogger(__name__)
 
-LENGTHS = {"trainer": ("max_steps", "val_every_n_steps"), "optim": ("warmup_steps", "decay_steps")}
+LENGTHS = (
+    *(("trainer", "max_steps"), ("trainer", "val_every_n_steps")),
+    *(("optim", "warmup_steps"), ("optim", "decay_steps")),
+)
 
 
 def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
@@ -24,27 +27,20 @@ def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
     Raises:
         ConfigError: the schedule does not fit into the run.
     """
-    given = {
-        (group, name): value
-        for group, names in LENGTHS.items()
-        for name in names
-        if (value := getattr(getattr(config, group), name)) is not None
-    }
-    lengths = {key: Length.parse(value) for key, value in given.items()}
-    steps_per_epoch, tokens_per_step = 1.0, 1.0
-    if any(length.unit != "steps" for length in lengths.values()):
+    steps_per_epoch = tokens_per_step = 1.0
+    given = [getattr(getattr(config, group), name) for group, name in LENGTHS]
+    if any(Length.parse(one).unit != "steps" for one in given if one is not None):
         batches, tokens = data.epoch()
         t = config.trainer
         steps_per_epoch = batches / (t.devices * t.num_nodes * t.accumulate)
         tokens_per_step = tokens / steps_per_epoch
-    found: dict[str, dict[str, Any]] = {group: {} for group in LENGTHS}
-    for (group, name), length in lengths.items():
+    found: dict[str, dict[str, Any]] = {"trainer": {}, "optim": {}}
+    for (group, name), value in zip(LENGTHS, given, strict=True):
+        if value is None:
+            continue
+        length = Length.parse(value)
         steps = found[group][name] = length.in_steps(steps_per_epoch, tokens_per_step)
         if length.unit != "steps":
-            log.info("length      %s.%s=%s is %s steps", group, name, given[group, name],
-                     f"{steps:,}")
-    return replace(
-        config,
-        trainer=replace(config.trainer, **found["trainer"]),
-        optim=replace(config.optim, **found["optim"]),
-    )
+            log.info("length      %s.%s=%s is %s steps", group, name, value, f"{steps:,}")
+    trainer = replace(config.trainer, **found["trainer"])
+    return replace(config, trainer=trainer, optim=replace(config.optim, **found["optim"]))

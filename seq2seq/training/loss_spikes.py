@@ -29,21 +29,13 @@ GOOD, LOSS_NOT_FINITE, GRADIENT_NOT_FINITE, JUMP = range(4)
 
 
 class Verdict(NamedTuple):
-    """What was thought of an update.
+    """What was thought of an update."""
 
-    Attributes:
-        fault: `GOOD`, or why the step was skipped.
-        nll: nats per target token.
-        average: of recent good steps, before this one.
-        norm: of the gradient before clipping.
-        in_a_row: skipped steps since the last good one.
-    """
-
-    fault: float
-    nll: float
-    average: float
-    norm: float
-    in_a_row: float
+    fault: float  # `GOOD`, or why the step was skipped
+    nll: float  # nats per target token
+    average: float  # of recent good steps, before this one
+    norm: float  # of the gradient before clipping
+    in_a_row: float  # skipped steps since the last good one
 
     def reason(self, threshold: float) -> str:
         """What was wrong, in words; `threshold` is `trainer.max_loss_spike`."""

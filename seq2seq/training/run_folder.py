@@ -17,7 +17,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shutil
@@ -31,7 +30,7 @@ from typing import Any
 import yaml
 
 from seq2seq.config import TrainConfig, TrainerConfig
-from seq2seq.errors import RunError, command_line
+from seq2seq.errors import RunError
 from seq2seq.files import alone, remove_leftovers, replace_text
 from seq2seq.trackers.csv import METRICS
 from seq2seq.training.checkpointing import Checkpoint, remove_stray_shards
@@ -44,67 +43,41 @@ LOCK = ".lock"
 RESULTS = ("checkpoints/*.ckpt", "bundle", "summary.json")  # what a new run must not overwrite
 # With an older filelock, data workers of a killed process hold its lock until they miss it: 5 s.
 LOCK_SECONDS = 10
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
+BEGINNING = {LOCK, "config.yaml", "train.log"}  # what a run has before it has made anything
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the parts of a run share.
-
-    Attributes:
-        folder: of the run.
-        settings: as its checkpoints and bundles keep them.
-        precision: in which it computes.
-        processes: that train together.
-        stop: whether a signal came to this one.
-    """
+    """What the parts of a run share."""
 
     folder: Path
-    settings: dict[str, Any]
-    precision: str
-    processes: Processes = field(default_factory=Processes)
-    stop: StopRequest = field(default_factory=StopRequest)
+    settings: dict[str, Any]  # as its checkpoints and bundles keep them
+    precision: str  # in which it computes
+    device: str = ""  # on which, in words
+    processes: Processes = field(default_factory=Processes)  # that train together
+    stop: StopRequest = field(default_factory=StopRequest)  # whether a signal came to this one
 
 
-def open_run(config: TrainConfig) -> Path:
-    """The run's folder, made.
+def run_folder(config: TrainConfig) -> Path:
+    """The folder of a run, made if the run is new.
 
     Raises:
-        RunError: it holds something already, or cannot be written.
+        RunError: it holds something already.
     """
     if config.dry_run:
         return Path(os.devnull)  # where nothing is found and nothing can be written
     if config.resume is not None:
         return Path(config.resume)
-    if config.run_dir is None:
-        if config.trainer.devices * config.trainer.num_nodes > 1:
-            raise RunError(
-                "several processes must agree on one folder: give it, for example "
-                f"run_dir=runs/{config.data.name}-{config.model.name}"
-            )
-        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-        run_dir = Path("runs") / f"{config.data.name}-{config.model.name}-{stamp}"
-    else:
-        run_dir = Path(config.run_dir)
-        if process_rank() != 0:
-            return run_dir  # the first process makes it
+    name = f"{config.data.name}-{config.model.name}"
+    if config.run_dir is None and config.trainer.devices * config.trainer.num_nodes > 1:
+        raise RunError(
+            f"several processes must agree on one folder: give it, for example run_dir=runs/{name}"
+        )
+    run_dir = Path(config.run_dir or f"runs/{name}-{datetime.now():%Y%m%d-%H%M%S}")
+    if process_rank() == 0:  # which makes it for all
         _require_new(run_dir)
-    with _plain_folder_errors(run_dir):
         run_dir.mkdir(parents=True, exist_ok=True)
     return run_dir
-
-
-def begin_run(config: TrainConfig, run_dir: Path) -> None:
-    """Write the settings of a new run before all else, since a run that has them can go on.
-
-    The folder must be locked: a process that trains there has its settings in it.
-
-    Raises:
-        RunError: it holds something already, or cannot be written.
-    """
-    _require_new(run_dir)
-    with _plain_folder_errors(run_dir):
-        write_settings(config, run_dir)
 
 
 def _require_new(run_dir: Path) -> None:
@@ -122,13 +95,27 @@ def _require_new(run_dir: Path) -> None:
 
 
 @contextmanager
-def _plain_folder_errors(run_dir: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"cannot write to the run's folder {run_dir}: {error}. Choose another: run_dir=FOLDER"
-        ) from error
+def opened(run_dir: Path, config: TrainConfig) -> Iterator[None]:
+    """Train in a folder: no other process can, and what the project logs goes to its `train.log`.
+
+    A new run writes its settings before all else, since a run that has them can go on. If it fails
+    before it has made anything, its folder goes.
+
+    Raises:
+        RunError: another process trains there, or the folder of a new run holds something already.
+    """
+    new = config.resume is None
+    with locked(run_dir):
+        if new:
+            _require_new(run_dir)
+            write_settings(config, run_dir)
+        try:
+            with LogFile(run_dir / "train.log"):
+                yield
+        except BaseException:
+            if new and {path.name for path in run_dir.iterdir()} <= BEGINNING:
+                shutil.rmtree(run_dir)
+            raise
 
 
 def write_settings(config: TrainConfig, run_dir: Path) -> None:
@@ -173,23 +160,6 @@ def locked(run_dir: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def forget_empty_run(run_dir: Path, new: bool) -> Iterator[None]:
-    """If what runs inside fails, leave no new run behind: nothing was made yet but its settings.
-
-    What else is in the folder, of an earlier start or of the user, stays there.
-    """
-    try:
-        yield
-    except BaseException:
-        if new:
-            for name in ("config.yaml", "train.log"):
-                (run_dir / name).unlink(missing_ok=True)
-            if {path.name for path in run_dir.iterdir()} <= {LOCK}:
-                shutil.rmtree(run_dir)
-        raise
-
-
 def require_unfinished(run_dir: Path, checkpoint: Checkpoint, trainer: TrainerConfig) -> None:
     """Raise RunError if the run to resume has made all its steps, or stopped early."""
     if not checkpoint.content["validated"] or not (run_dir / "summary.json").exists():
@@ -207,20 +177,6 @@ def require_unfinished(run_dir: Path, checkpoint: Checkpoint, trainer: TrainerCo
             f"better BLEU. To train it on: resume={run_dir} trainer.patience={worse + patience} "
             "(or null: never stop early)"
         )
-
-
-@contextmanager
-def plain_disk_errors(run_dir: Path) -> Iterator[None]:
-    """A full or broken disk, wherever it is met, becomes a message that says how to go on."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in DISK_ERRORS:
-            raise
-        raise RunError(
-            f"{error.filename or run_dir}: {error.strerror}. Make room or mend the folder, then go "
-            f"on from the last checkpoint: {command_line('train', f'resume={run_dir}')}"
-        ) from error
 
 
 class LogFile(logging.FileHandler):

@@ -11,6 +11,7 @@ torch.distributed.checkpoint, which can read them into any other number of shard
 
 from __future__ import annotations
 
+import errno
 import shutil
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ import torch
 import torch.distributed as dist
 from lightning.fabric.strategies.model_parallel import ModelParallelStrategy
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load as load_sharded
 from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
 from torch.distributed.device_mesh import DeviceMesh
@@ -145,14 +147,17 @@ def save_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
     """Write weights and moments, each process its part; collective.
 
     Raises:
-        CheckpointException: a part could not be written.
+        OSError: a part could not be written.
     """
     assert isinstance(model, FSDPModule)
     if dist.get_rank() == 0:
         shutil.rmtree(folder, ignore_errors=True)
     dist.barrier()
     model.reshard()  # else weights that are whole since a forward pass alone would lack moments
-    save_sharded(_sharded_state(model, optimizer), checkpoint_id=folder)
+    try:
+        save_sharded(_sharded_state(model, optimizer), checkpoint_id=folder)
+    except CheckpointException as error:
+        raise OSError(errno.EIO, str(error), str(folder)) from error
 
 
 def load_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.profiler import record_function
@@ -17,23 +16,12 @@ from torch.profiler import record_function
 PARTS = ("data", "forward", "backward", "optimiser")
 
 
-@dataclass(frozen=True)
-class Times:
-    """Seconds of some steps.
+class Times(NamedTuple):
+    """Seconds of some updates: of all their time, and of each of `PARTS`."""
 
-    Attributes:
-        steps: how many updates.
-        total: seconds of all of them; what was excluded is left out.
-        parts: seconds of each of `PARTS`; what is left of `total` is the rest.
-    """
-
-    steps: int = 0
-    total: float = 0.0
-    parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
-
-    def __sub__(self, earlier: Times) -> Times:
-        parts = {name: seconds - earlier.parts[name] for name, seconds in self.parts.items()}
-        return Times(self.steps - earlier.steps, self.total - earlier.total, parts)
+    steps: int
+    total: float
+    parts: dict[str, float]
 
 
 class Timer:
@@ -52,9 +40,7 @@ class Timer:
         """Begin again at zero."""
         self._parts = dict.fromkeys(PARTS, 0.0)
         self._spans: list[tuple[str, Any, Any]] = []  # part, begin, end: not yet added up
-        self._count = 0
-        self._started = time.perf_counter()
-        self._excluded = 0.0
+        self._count, self._excluded, self._started = 0, 0.0, time.perf_counter()
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -82,11 +68,11 @@ class Timer:
         self._count += 1
 
     def read(self) -> Times:
-        """The times so far; waits for the GPU."""
+        """The times since the timer was made or restarted; waits for the GPU."""
         self._wait_for_gpu()
         self._add_up()
         total = time.perf_counter() - self._started - self._excluded
-        return Times(self._count, total, {part: self._parts[part] for part in PARTS})
+        return Times(self._count, total, dict(self._parts))
 
     def _mark(self) -> Any:
         if not self._cuda:

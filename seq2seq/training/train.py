@@ -7,7 +7,7 @@ import logging
 import math
 import shlex
 import time
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,10 @@ from seq2seq.training.callbacks.profile import Profile
 from seq2seq.training.callbacks.progress import Progress
 from seq2seq.training.callbacks.samples import Samples
 from seq2seq.training.callbacks.throughput import Throughput
-from seq2seq.training.checkpointing import (
-    Checkpoint,
-    SaveTimer,
-    check_settings,
-    newest_checkpoint,
-    read_checkpoint,
-)
+from seq2seq.training.checkpointing import Checkpoint, find_checkpoint
 from seq2seq.training.distributed import check_processes, make_fabric, process_rank
 from seq2seq.training.dry_run import announce, count_parameters, dry_run, scored_pairs
+from seq2seq.training.failures import plain_failures
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
     choose_accelerator,
@@ -50,24 +45,19 @@ from seq2seq.training.hardware import (
     claim_device,
     describe_attention,
     describe_device,
-    plain_memory_errors,
     set_up_process,
 )
 from seq2seq.training.lengths import in_steps
 from seq2seq.training.loss_spikes import SkippedSteps
 from seq2seq.training.run_folder import (
-    LogFile,
     Run,
-    begin_run,
-    forget_empty_run,
-    locked,
-    open_run,
-    plain_disk_errors,
+    opened,
     plain_settings,
     require_unfinished,
+    run_folder,
     write_settings,
 )
-from seq2seq.training.trainer import Trainer, make_trainer
+from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation
 
 log = logging.getLogger(__name__)
@@ -77,7 +67,7 @@ def train(config: TrainConfig) -> float:
     """Run `scripts/train.py`; returns the best validation BLEU, which a sweep can maximise.
 
     Raises:
-        UserError: something the user gave cannot be used.
+        UserError: something the user gave cannot be used, or the machine failed.
         Interrupted: a signal stopped it; its state is saved.
     """
     t, first = config.trainer, process_rank() == 0
@@ -88,45 +78,37 @@ def train(config: TrainConfig) -> float:
     require_package(config.logger)
     set_up_process(accelerator, first)
 
-    folder, settings = open_run(config), plain_settings(config)
+    folder, settings = run_folder(config), plain_settings(config)
     writes = first and not config.dry_run
-    with ExitStack() as open_files:
-        if writes:
-            open_files.enter_context(locked(folder))
-            if not config.resume:
-                begin_run(config, folder)
-            open_files.enter_context(LogFile(folder / "train.log"))
-        with forget_empty_run(folder, new=writes and not config.resume):
-            if writes and config.resume:
-                make_up_for_report(folder)
-            checkpoint = find_checkpoint(config, folder, settings)
-            bundle = initial_bundle(config) if config.init_from and checkpoint is None else None
-            torch.manual_seed(config.seed)
-            data = open_data(config, known_vocabularies(config, folder, bundle))
-            if first:
-                draw_data(data.prepared.folder)
-            config_in_steps = in_steps(config, data)
-            if checkpoint is not None:
-                require_unfinished(folder, checkpoint, config_in_steps.trainer)
+    with plain_failures(folder), opened(folder, config) if writes else nullcontext():
+        if writes and config.resume:
+            make_up_for_report(folder)
+        checkpoint = find_checkpoint(folder, settings) if config.resume else None
+        bundle = initial_bundle(config) if config.init_from and checkpoint is None else None
+        torch.manual_seed(config.seed)
+        data = open_data(config, known_vocabularies(config, folder, bundle))
+        config_in_steps = in_steps(config, data)
+        if checkpoint is not None:
+            require_unfinished(folder, checkpoint, config_in_steps.trainer)
 
         model = make_model(config, data, bundle, whole=first or t.strategy != "fsdp")
         attention = describe_attention(config.model, accelerator, precision)
         numbers = f"{precision} ({why})" if why else precision
         device = f"{describe_device(accelerator)}, {numbers}; attention: {attention}"
         if first:
+            draw_data(data.prepared.folder)
             announce(config_in_steps, folder, data, model, device)
         if config.dry_run:
             if first:
                 dry_run(config_in_steps, data, model, accelerator, precision)
             return math.nan
-        shown = dict[str, Any]()  # beside the curves
+        facts = {}
         if first:
-            origin = note_beginning(config, folder, data, model, device)
-            shown = {**settings, "run": origin.facts(attention)}
+            facts = note_beginning(config, folder, data, model, device).facts(attention)
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
         fabric.launch()
-        run = Run(folder, settings, precision)
-        return fit(config_in_steps, run, fabric, model, data, checkpoint, shown)
+        run = Run(folder, settings, precision, device)
+        return fit(config_in_steps, run, fabric, model, data, checkpoint, facts)
 
 
 def fit(
@@ -136,7 +118,7 @@ def fit(
     model: TranslationModel,
     data: TranslationData,
     checkpoint: Checkpoint | None,
-    shown: dict[str, Any],
+    facts: dict[str, Any],
 ) -> float:
     """Train a model to the end of its run; returns the best validation BLEU.
 
@@ -145,50 +127,38 @@ def fit(
         fabric: launched.
         data: prepared.
         checkpoint: to go on from.
-        shown: what trackers show of the run beside its curves.
+        facts: what trackers show of the run beside settings and curves.
     """
     first, trackers = run.processes.rank == 0, list[Tracker]()
     if first:
         content = {"step": 0, "validated": True} if checkpoint is None else checkpoint.content
         place = int(content["step"]), bool(content["validated"])
+        shown = {**run.settings, "run": facts}
         trackers = make_trackers(config.logger, run.folder, shown, *place)
         corpus = lineage.dataset(data.prepared.report)
         for tracker in trackers:
             tracker.log_artifact("dataset", lambda: corpus, used=True)
-    validation, saving = make_validation(config, run, data, checkpoint), config.checkpoint
-    trainer = make_trainer(
-        config,
-        model,
+    validation = make_validation(config, run, data, checkpoint)
+    trainer = Trainer(
         fabric,
+        model,
         run,
+        config.trainer,
+        optim=config.optim,
+        max_tokens=config.data.max_tokens,
+        seed=config.seed,
+        saving=config.checkpoint,
         validation=validation,
         skipped_steps=SkippedSteps(run, config.trainer, data),
-        save_timer=SaveTimer(saving.every_n_steps, saving.every_minutes),
         callbacks=make_callbacks(config, run, data, validation),
         trackers=trackers,
     )
     started = time.monotonic()
-    with plain_disk_errors(run.folder), plain_memory_errors(config, trainer):
+    with plain_failures(run.folder, trainer):
         trainer.fit(data, checkpoint)
     if first:
         finish(config, trainer, validation, time.monotonic() - started)
     return max(validation.best, validation.average)
-
-
-def find_checkpoint(
-    config: TrainConfig, folder: Path, settings: dict[str, Any]
-) -> Checkpoint | None:
-    """Read the newest checkpoint of a run that goes on; None if there is none.
-
-    Raises:
-        RunError: all checkpoints are damaged, or made with other settings.
-    """
-    path = newest_checkpoint(folder) if config.resume else None
-    if path is None:
-        return None
-    checkpoint = read_checkpoint(path)
-    check_settings(path, checkpoint.content["settings"], settings)
-    return checkpoint
 
 
 def known_vocabularies(
@@ -247,14 +217,12 @@ def note_beginning(
     config: TrainConfig, folder: Path, data: TranslationData, model: nn.Module, device: str
 ) -> Provenance:
     """Write settings, vocabulary and provenance; from now on they are those of the run."""
-    with plain_disk_errors(folder):
-        write_settings(config, folder)
-        data.vocabularies.save(folder)
-        for name in ("summary.json", "report.html"):  # a run that goes on is unfinished
-            (folder / name).unlink(missing_ok=True)
-        processes = config.trainer.devices * config.trainer.num_nodes
-        parameters, report = count_parameters(model), data.prepared.report
-        return note_start(folder, parameters, device, processes, report)
+    write_settings(config, folder)
+    data.vocabularies.save(folder)
+    for name in ("summary.json", "report.html"):  # a run that goes on is unfinished
+        (folder / name).unlink(missing_ok=True)
+    processes = config.trainer.devices * config.trainer.num_nodes
+    return note_start(folder, count_parameters(model), device, processes, data.prepared.report)
 
 
 def make_validation(
@@ -282,17 +250,19 @@ def make_callbacks(
     config: TrainConfig, run: Run, data: TranslationData, validation: Validation
 ) -> list[Callback]:
     """What watches the run; each stands behind those whose figures it takes."""
+    throughput, norms = Throughput(), GradientNorms()
+    if run.processes.rank != 0:
+        return [throughput, norms]  # which gather figures of all processes
     samples = Samples(run.folder, config.logger.samples, validation)
-    callbacks: list[Callback] = [
-        Throughput(),
+    return [
+        throughput,
         Progress(validation),
         samples,
+        *([Profile(run.folder / "profile")] if config.trainer.profile else []),
+        Media(samples, norms, data.prepared.folder / "report.html"),
+        norms,  # behind Media, since it forgets its figures at the end of a validation
+        Findings(samples, data.prepared.report),
     ]
-    if config.trainer.profile and run.processes.rank == 0:
-        callbacks.append(Profile(run.folder / "profile"))
-    norms = GradientNorms()  # which forgets its figures at the end of a validation
-    media = Media(samples, norms, data.prepared.folder / "report.html")
-    return [*callbacks, media, norms, Findings(samples, data.prepared.report)]
 
 
 def finish(config: TrainConfig, trainer: Trainer, validation: Validation, seconds: float) -> None:
@@ -312,15 +282,13 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
     for tracker in trainer.trackers:
         tracker.log_artifact("model", lambda: lineage.bundle(run_dir))
         tracker.finish(summary)
-    with plain_disk_errors(run_dir):
-        replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
+    replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     averaged = validation.average > validation.best
     corpus = [f"data={config.data.name}"]
     if config.data.path is not None:
         corpus.append(f"data.path={config.data.path}")
     log.info(
-        "finished after %.0f s: best validation BLEU %.2f %s\n"
-        "evaluate    %s\ntranslate   %s",
+        "finished after %.0f s: best validation BLEU %.2f %s\nevaluate    %s\ntranslate   %s",
         *(seconds, best, "of an average" if averaged else f"at step {validation.best_step}"),
         command_line("evaluate", f"bundle={run_dir}", *corpus),
         shlex.join(["translate", "--model", str(run_dir), "hello world"]),

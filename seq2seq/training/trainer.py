@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
@@ -14,20 +15,14 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.optim import AdamW
 
-from seq2seq.config import OptimConfig, TrainConfig, TrainerConfig
+from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
 from seq2seq.training.callbacks import Callback
-from seq2seq.training.checkpointing import (
-    Checkpoint,
-    SaveTimer,
-    restore,
-    restore_random_state,
-    save,
-)
+from seq2seq.training.checkpointing import Checkpoint, restore, restore_random_state, save
 from seq2seq.training.compilation import compile_model
 from seq2seq.training.loss import TokenMean, TranslationTask
 from seq2seq.training.loss_spikes import GOOD, LossSpikes, SkippedSteps
@@ -41,22 +36,6 @@ from seq2seq.training.validation import Validation
 log = logging.getLogger(__name__)
 
 
-def make_trainer(
-    config: TrainConfig, model: TranslationModel, fabric: Fabric, run: Run, **parts: Any
-) -> Trainer:
-    """The trainer of these settings, whose lengths are steps; `parts` are what watches the run."""
-    return Trainer(
-        fabric,
-        TranslationTask(model, config.optim.label_smoothing),
-        run,
-        config.trainer,
-        optim=config.optim,
-        max_tokens=config.data.max_tokens,
-        seed=config.seed,
-        **parts,
-    )
-
-
 class Trainer:
     """Makes the steps of a run.
 
@@ -64,61 +43,63 @@ class Trainer:
 
     Args:
         fabric: launched; starts processes, places tensors, knows the precision.
-        task: the losses of a batch.
+        model: with weights; of shards, in the first process only.
         run: its folder, what its processes tell each other, and signals.
         config: settings of the loop, its lengths in steps.
         optim: settings of the optimiser, its schedule and the moving average.
         max_tokens: budget of a batch.
         seed: of the run; made into those of processes that have no random state to go on with.
+        saving: when the state is saved; None = never.
         validation: scores the model; None = no validation.
         skipped_steps: reports them; None = they are only skipped.
-        save_timer: when the state is saved; None = never.
         callbacks: told of each moment, in this order.
         trackers: where rows of figures go.
 
     Attributes:
         step: updates so far, the skipped ones included.
-        model, optimizer: that train.
-        device: of this process.
+        task, model, optimizer: the losses of a batch, and what trains.
         timer: of the parts of a step.
         metrics: the latest value of each figure.
         batch: the one that is being trained on; None in validation.
         skipped: () whether the last update was left out, on the device.
         saved_steps: after which whole checkpoints were written or, by an earlier start, read.
-        shards_step, shard_sums: the shards on the disk; None without FSDP.
+        shard_sums: of the newest of them (see `checkpointing.py`); None = it has no shards.
     """
+
+    data: TranslationData
 
     def __init__(
         self,
         fabric: Fabric,
-        task: TranslationTask,
+        model: TranslationModel,
         run: Run,
         config: TrainerConfig,
         *,
         optim: OptimConfig,
         max_tokens: int,
         seed: int = 1,
+        saving: CheckpointConfig | None = None,
         validation: Validation | None = None,
         skipped_steps: SkippedSteps | None = None,
-        save_timer: SaveTimer | None = None,
         callbacks: Sequence[Callback] = (),
         trackers: Sequence[Tracker] = (),
     ):
-        self.fabric, self.task, self.run, self.config = fabric, task, run, config
-        self.seed = seed
+        self.fabric, self.run, self.config = fabric, run, config
+        self.seed, self.saving = seed, saving
         self.validation, self.skipped_steps = validation, skipped_steps
-        self.save_timer, self.callbacks, self.trackers = save_timer, callbacks, trackers
+        self.callbacks, self.trackers = callbacks, trackers
         self.step, self.max_steps = 0, int(config.max_steps)
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
         self._row: dict[str, Any] = {}
         self._judged = 0  # the step whose verdict is to be read
+        self._saved_at = 0.0  # by the clock
         self.saved_steps: list[int] = []
-        self.shards_step: int | None = None
         self.shard_sums: dict[str, list[int]] | None = None
 
-        self.module = fabric.setup_module(task)
-        self.model, self.device = task.model, fabric.device
+        self.task = TranslationTask(model, optim.label_smoothing)
+        self.module = fabric.setup_module(self.task)
+        self.model, self.device = self.task.model, fabric.device
         self.sharded = isinstance(self.model, FSDPModule)
         self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
         self.schedule = make_schedule(self.optimizer, optim, self.max_steps)
@@ -142,24 +123,26 @@ class Trainer:
 
         Raises:
             Interrupted: a signal came; the state is saved.
-            RunError: the state could not be saved, or the run diverged.
+            RunError: the run diverged.
+            OSError: the state could not be saved.
         """
+        self.data = data
         with self.run.stop.listening(), ExitStack() as ending:
             for callback in self.callbacks:
                 ending.callback(callback.close)
-            batches = self._begin(data, checkpoint)
+            batches = self._begin(checkpoint)
             while self.step < self.max_steps and not (self.validation and self.validation.gives_up):
-                answer = self._exchange_flags()
+                flags = self._ask_for_flags()
                 used = self.train_step(batches)
-                self._after_step(used, *answer())
+                self._after_step(used)
+                self._save_or_validate(*flags())
             if self.validation is not None:
                 self.validation.score_average(self)
             for callback in self.callbacks:
                 callback.on_train_end(self)
 
-    def _begin(self, data: TranslationData, checkpoint: Checkpoint | None) -> Iterator[Batch]:
+    def _begin(self, checkpoint: Checkpoint | None) -> Iterator[Batch]:
         """Restore the state, open the data, and make up for a validation that was broken off."""
-        self.data = data
         self.step = 0 if checkpoint is None else checkpoint.content["step"]
         self.run.processes.require_same(self.step, "checkpoints", self.run.folder)
         if checkpoint is not None:
@@ -173,7 +156,7 @@ class Trainer:
             self.max_steps,
             pin_memory=self.device.type == "cuda",
         )
-        batches = iter(data.train_dataloader(consumer))
+        batches = iter(self.data.train_dataloader(consumer))
         if self.validation is not None:
             self.validation.begin(self.step)
         for callback in self.callbacks:
@@ -183,9 +166,7 @@ class Trainer:
         if checkpoint is not None and not checkpoint.content["validated"] and self.validation:
             log.info("the validation after step %d was not finished: again", self.step)
             self._validate()
-            self._save(validated=True)
-        if self.save_timer is not None:
-            self.save_timer.saved()
+        self._saved_at = time.monotonic()
         self.timer.restart()
         return batches
 
@@ -280,16 +261,17 @@ class Trainer:
 
     # Between two steps
 
-    def _exchange_flags(self) -> Callable[[], list[int]]:
-        """Begin to ask all processes for signals, and the first one's clock.
+    def _ask_for_flags(self) -> Callable[[], list[int]]:
+        """Begin to ask all processes for signals, and the first one whether a save is due by time.
 
         The answer is there when the step is made, so that no process waits for another.
         """
+        minutes = None if self.saving is None else self.saving.every_minutes
+        late = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
         first = self.run.processes.rank == 0
-        late = first and self.save_timer is not None and self.save_timer.is_late()
-        return self.run.processes.start_all_reduce_max(self.run.stop.signal, late)
+        return self.run.processes.start_all_reduce_max(self.run.stop.signal, late and first)
 
-    def _after_step(self, used: list[Batch], signal: int, late: int) -> None:
+    def _after_step(self, used: list[Batch]) -> None:
         if not self.skips_on_device:
             self._report_last_verdict()
         for callback in self.callbacks:
@@ -297,38 +279,39 @@ class Trainer:
         if self.is_log_step:
             names = ("train/loss", "train/nll", "optim/grad_norm", "optim/lr")
             self.log({name: self.metrics[name] for name in names})
-            self.log({"train/perplexity": self.metrics["train/nll"].exp()})
-            self.log({"epoch": self.data.epochs_done(self.step)})
+            perplexity = self.metrics["train/nll"].exp()
+            self.log({"train/perplexity": perplexity, "epoch": self.data.epochs_done(self.step)})
         self.write_row()
-        alone = self.run.processes.size == 1
-        self._save_or_validate(self.run.stop.signal if alone else signal, late)
 
     def _save_or_validate(self, signal: int, late: int) -> None:
+        """Do what is due after this step; `signal` and `late` as all processes know them."""
+        if self.run.processes.size == 1:
+            signal = self.run.stop.signal  # it may have come since
         validate_now = self.validation is not None and (
             self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
         )
-        save_now = self.save_timer is not None and self.save_timer.is_due(self.step)
-        save_now = bool(save_now or validate_now or signal or late)
+        by_steps = self.saving is not None and self.step % self.saving.every_n_steps == 0
+        save_now = by_steps or validate_now or signal or late
         if save_now:
             self._report_last_verdict()  # a GPU's is else read one step later; it may end the run
         error = None if self.skipped_steps is None else self.skipped_steps.error
         if save_now or error is not None:
-            self._save(validated=not validate_now)  # before a validation, since that takes long ...
+            self._save(validated=not validate_now)  # before a validation, since that takes long
         if error is not None:
             raise error
         if signal:
             raise Interrupted(signal, self.step, self.run.folder)
         if validate_now:
             self._validate()
-            self._save(validated=True)  # ... and again after it
 
     def _save(self, validated: bool) -> None:
-        if self.save_timer is not None:
+        if self.saving is not None:
             with self.timer.excluded():
                 save(self, validated)
-            self.save_timer.saved()
+            self._saved_at = time.monotonic()
 
     def _validate(self) -> None:
+        """Validate the averaged weights, if there is an average; then save that it was done."""
         assert self.validation is not None
         self.batch = None
         with self.timer.excluded():
@@ -338,6 +321,7 @@ class Trainer:
                 for callback in self.callbacks:
                     callback.on_validation_end(self)
             self.write_row()
+        self._save(validated=True)
 
     # Figures
 

@@ -58,14 +58,13 @@ class Validation:
 
     Attributes:
         best, best_step: best BLEU so far, and after which step.
-        latest: BLEU of the last validation.
         worse: validations since the best.
         average: BLEU of the bundle, if it is an average of several steps.
         summary: of the average at the end; None if there is none.
         head: the attention of the bundle that aligns best.
-        translations: of the last validation, in the order of the pairs.
+        latest, translations, seconds: of the last validation: BLEU, translations in the order of
+            the pairs, and the time that all processes took together.
         signature: says how BLEU is computed.
-        seconds: that the last search took all processes together.
     """
 
     def __init__(
@@ -84,9 +83,8 @@ class Validation:
         self.pairs, self.vocabularies, self.decode = pairs, vocabularies, decode
         self.normalise, self.patience = list(normalise), patience
         self.length_ratio, self.snapshots = length_ratio, snapshots
-        self.best, self.best_step = float("-inf"), 0
-        self.latest, self.worse = float("-inf"), 0
-        self.average = float("-inf")
+        self.best = self.average = self.latest = float("-inf")
+        self.best_step = self.worse = 0
         self.summary: dict[str, Any] | None = None
         self.head = AttentionHead()
         self.translations: list[Translation] = []
@@ -122,16 +120,16 @@ class Validation:
             Interrupted: a signal came; the state was saved before the validation.
             RunError: the bundle or a snapshot could not be written.
         """
-        started = time.perf_counter()
-        half = trainer.run.precision == "bf16-mixed" and trainer.device.type == "cuda"
+        started, step = time.perf_counter(), trainer.step
+        on_gpu, bf16 = trainer.device.type == "cuda", trainer.run.precision == "bf16-mixed"
+        half = trainer.sharded and on_gpu and bf16
         model = gathered_model(trainer.model, dtype=torch.bfloat16 if half else None)
         nll = self._nll(trainer, model)
-        bleu, self.translations = self.score(model, trainer.step)
+        bleu, self.translations = self.score(model, step)
         trainer.log({
             "val/nll": nll, "val/perplexity": nll.exp(), "val/bleu": bleu,
             "perf/validation_seconds": time.perf_counter() - started,
         })  # fmt: skip
-        step = trainer.step
         log.info("step %d: validation BLEU %.2f (best %.2f)", step, bleu, max(bleu, self.best))
         each = zip(self.pairs, self.translations, strict=True)
         for (source, target), output in islice(each, SAMPLES):
@@ -140,7 +138,7 @@ class Validation:
         if bleu > self.best:
             self.best, self.best_step, self.worse = bleu, step, 0
             if bleu > self.average:
-                if half and trainer.sharded:  # the bundle has all digits
+                if half:  # the bundle has all digits
                     model = gathered_model(trainer.model, torch.device("cpu"))
                 self.ship(model, step, bleu)
         if self.snapshots is not None:
@@ -171,29 +169,25 @@ class Validation:
         processes, stop = self.run.processes, self.run.stop
         engine = TorchEngine([model], self.length_ratio)
         translator = Translator(engine, self.vocabularies, self.decode, self.normalise)
-        mine = slice(processes.rank, None, processes.size)
-        sources = [source for source, _ in self.pairs]
+        mine = [source for source, _ in self.pairs][processes.rank :: processes.size]
+        found: list[Translation] = []
         precision = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("highest")  # as scripts/evaluate.py computes
-        mine_found: list[Translation] = []
-        started = time.perf_counter()
-        device = next(model.parameters()).device.type
+        device, started = next(model.parameters()).device.type, time.perf_counter()
         try:
             with torch.autocast(device, enabled=False), suppress(Stopping):
-                mine_found = translator.translate_corpus(
-                    sources[mine], progress=stop.raise_if_stopping
-                )
+                found = translator.translate_corpus(mine, progress=stop.raise_if_stopping)
         finally:
             torch.set_float32_matmul_precision(precision)
         # The state was saved before the validation, and the next run begins with it.
         if stopping := max(processes.gather(stop.signal)):
             raise Interrupted(stopping, step, self.run.folder)
-        shares = processes.gather(mine_found)
+        shares = processes.gather(found)
         rows = range(len(self.pairs))
         translations = [shares[row % processes.size][row // processes.size] for row in rows]
         self.seconds = time.perf_counter() - started
-        hypotheses, references = map(str, translations), (target for _, target in self.pairs)
-        [bleu] = corpus_scores(list(hypotheses), list(references), ["BLEU"])
+        references = [target for _, target in self.pairs]
+        [bleu] = corpus_scores([str(one) for one in translations], references, ["BLEU"])
         self.signature = bleu.signature
         return bleu.value, translations
 

@@ -23,7 +23,6 @@ from torch.distributed.tensor import DTensor
 from seq2seq.config import OptimConfig, TrainerConfig
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.hardware import claim_device
-from seq2seq.training.loss import TranslationTask
 from seq2seq.training.run_folder import Run
 from seq2seq.training.trainer import Trainer
 
@@ -50,12 +49,11 @@ with torch.device("meta" if way == "fsdp" and dist.get_rank() else "cpu"):
     model = tiny_transformer(**sizes)
 run = Run(Path(os.devnull), {}, "bf16-mixed")
 optim = OptimConfig(lr=0.001, warmup_steps=2)
-task = TranslationTask(model, optim.label_smoothing)
 config = TrainerConfig(
     max_steps=4, accumulate=2, compile=way == "compile", gradient_clip=0.0, val_every_n_steps=9
 )
 trainer = Trainer(
-    fabric, task, run, config, optim=optim, max_tokens=64, validation=TinyValidation()
+    fabric, model, run, config, optim=optim, max_tokens=64, validation=TinyValidation()
 )
 trainer.fit(TinyData())
 tensors = [value for state in trainer.optimizer.state.values() for value in state.values()]

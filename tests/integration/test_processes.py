@@ -219,39 +219,6 @@ def children(pid: int) -> list[int]:
     return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (("trainer=fsdp",), "trainer.strategy=fsdp shares the weights among processes"),
-        (("trainer=fsdp", "trainer.devices=2", "trainer.compile=true"),
-         "trainer.compile=true does not go with trainer.strategy=fsdp"),
-    ],
-)
-def test_what_shards_cannot_do_is_refused_in_words(settings, words, script):
-    result = script("train", "trainer.accelerator=cpu", *settings)
-    assert result.returncode == 2
-    assert words in result.stderr
-
-
-def test_torchrun_with_another_number_of_processes_is_refused(monkeypatch):
-    from seq2seq.config import TrainerConfig
-    from seq2seq.errors import ConfigError
-    from seq2seq.training.distributed import check_processes
-
-    variables = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    check_processes(TrainerConfig(devices=4, num_nodes=2), "32-true")
-    with pytest.raises(ConfigError, match=r"set trainer\.devices=4 trainer\.num_nodes=2"):
-        check_processes(TrainerConfig(devices=4), "32-true")
-    with pytest.raises(ConfigError, match="does not go with trainer"):
-        check_processes(TrainerConfig(devices=4, num_nodes=2, strategy="fsdp"), "16-mixed")
-    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
-    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
-    with pytest.raises(ConfigError, match="put TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 before"):
-        check_processes(TrainerConfig(devices=4, num_nodes=2), "32-true")
-
-
 @pytest.mark.slow
 def test_one_process_goes_on_where_two_were_stopped(script, alone, toy_corpus, tmp_path):
     """From the same place in the data: together they use the batches of one that never stopped."""
@@ -262,9 +229,3 @@ def test_one_process_goes_on_where_two_were_stopped(script, alone, toy_corpus, t
                     "trainer.accumulate=2", "trainer.max_steps=10", "data.num_workers=0")
     assert result.returncode == 0, result.stdout + result.stderr
     assert difference(two, alone(2)) < SAME
-
-
-def test_several_processes_need_a_folder_that_they_agree_on(script):
-    result = script("train", "trainer=cpu", "trainer.devices=2")
-    assert result.returncode == 1
-    assert "several processes must agree on one folder" in result.stderr

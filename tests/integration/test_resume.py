@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, TOY
-from filelock import FileLock
 
 from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint, step_of
 
@@ -163,7 +162,6 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_says_how_to_go_on(
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (10**5, 10**5))  # bytes of any file
     printed = process.communicate(timeout=60)[0]
     assert process.returncode == 1, printed
-    assert "could not be saved to" in printed
     assert "File too large. Make room or mend the folder" in printed
     assert f"seq2seq train resume={run_dir}" in printed
     assert "Traceback" not in printed
@@ -192,13 +190,6 @@ def test_the_rate_falls_when_a_run_that_goes_on_is_told_so(script, toy_corpus, t
     assert rates[-4:] == pytest.approx([1e-3 * (1 - (n / 4) ** 0.5) for n in (1, 2, 3, 4)])
 
 
-def test_what_a_run_learns_from_cannot_change_when_it_goes_on(unbroken, script):
-    for key in ("model.d_model", "data.max_tokens"):
-        result = script("train", f"resume={unbroken}", f"{key}=32")
-        assert result.returncode == 1
-        assert f"{key}= cannot be given" in result.stderr
-
-
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     unbroken, script, tmp_path
 ):
@@ -212,19 +203,6 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     assert_same_end(run_dir, unbroken)
 
 
-def test_settings_that_were_edited_since_are_named(unbroken, script, tmp_path):
-    run_dir = tmp_path / "run"
-    shutil.copytree(unbroken, run_dir)
-    config = run_dir / "config.yaml"
-    text = config.read_text().replace("d_ff: 128", "d_ff: 96")
-    config.write_text(text.replace("every_n_steps: 8", "every_n_steps: 9"))
-    result = script("train", f"resume={run_dir}", "trainer.max_steps=80")
-    assert result.returncode == 1
-    assert "differ from those that" in result.stderr
-    assert "\n  - model.d_ff was 128, and is 96 now\nGoing on" in result.stderr  # and nothing else
-    assert f"init_from={run_dir}" in result.stderr
-
-
 def test_a_run_killed_before_its_first_checkpoint_starts_again(unbroken, script, tmp_path):
     run_dir = tmp_path / "run"
     run_dir.mkdir()
@@ -236,19 +214,6 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(unbroken, script,
     assert_same_end(run_dir, unbroken)
 
 
-def test_a_run_killed_before_it_had_settings_leaves_a_folder_that_can_be_taken(
-    script, toy_corpus, tmp_path
-):
-    run_dir = tmp_path / "run"
-    run_dir.mkdir()
-    (run_dir / ".lock").touch()
-    (run_dir / "config.yaml.0123abcd.partial").write_text("model:")
-    result = script("train", *TOY, f"data.path={toy_corpus}", f"run_dir={run_dir}", "logger=none",
-                    "trainer.max_steps=1", "decode=greedy")
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert (run_dir / "summary.json").exists()
-
-
 def test_a_finished_run_that_was_killed_before_its_report_gets_one(unbroken, script, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(unbroken, run_dir)
@@ -258,28 +223,6 @@ def test_a_finished_run_that_was_killed_before_its_report_gets_one(unbroken, scr
     assert "is finished: it has made all 40 steps" in result.stderr
     assert f"look        {run_dir / 'report.html'}" in result.stdout
     assert "<html" in (run_dir / "report.html").read_text()
-
-
-def test_two_cannot_go_on_with_one_run_at_the_same_time(unbroken, script, tmp_path):
-    run_dir = tmp_path / "run"
-    shutil.copytree(unbroken, run_dir)
-    with FileLock(run_dir / ".lock"):  # as the process that trains there
-        result = script("train", f"resume={run_dir}", "trainer.max_steps=80")
-    assert result.returncode == 1
-    assert f"another process trains in {run_dir} now" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_half_written_checkpoints_are_not_taken_for_checkpoints(unbroken, script, tmp_path):
-    from seq2seq.training.checkpointing import checkpoint_files
-
-    folder = tmp_path / "checkpoints"
-    folder.mkdir()
-    for name in ("step-00000009.ckpt", "step-00000010.ckpt", "step-00000011.partial"):
-        (folder / name).touch()
-    assert [path.name for path in checkpoint_files(tmp_path)] == [
-        "step-00000009.ckpt", "step-00000010.ckpt",
-    ]
 
 
 def test_changed_training_data_are_noticed(unbroken, script, toy_corpus, tmp_path):

@@ -16,13 +16,12 @@ import torch
 from tiny import tiny_transformer
 from tiny_training import TinyData, tiny_batch
 
-from seq2seq.config import DecodeConfig, OptimConfig, TrainerConfig
+from seq2seq.config import CheckpointConfig, DecodeConfig, OptimConfig, TrainerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.training import checkpointing
-from seq2seq.training.checkpointing import SaveTimer, newest_checkpoint, read_checkpoint
+from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint
 from seq2seq.training.distributed import make_fabric
-from seq2seq.training.loss import TranslationTask
 from seq2seq.training.run_folder import Run
 from seq2seq.training.stopping import Interrupted
 from seq2seq.training.trainer import Trainer
@@ -70,13 +69,13 @@ def make_trainer() -> Trainer:
     shared = Tokenizer.train(["a b"], 260)
     return Trainer(
         fabric,
-        TranslationTask(model, optim.label_smoothing),
+        model,
         run,
         TrainerConfig(max_steps=3, accumulate=2 // world, val_every_n_steps=9),
         optim=optim,
         max_tokens=64,
         validation=Scored(run, [], Vocabularies(shared, shared), DecodeConfig()),
-        save_timer=SaveTimer(100),
+        saving=CheckpointConfig(every_n_steps=100),
     )
 
 

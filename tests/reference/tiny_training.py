@@ -13,11 +13,11 @@ import torch
 from lightning.fabric import Fabric
 from tiny import random_ids, tiny_transformer
 
-from seq2seq.config import OptimConfig, TrainerConfig
+from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.datamodule import Consumer
 from seq2seq.training.callbacks import Callback
-from seq2seq.training.checkpointing import SaveTimer, read_checkpoint
+from seq2seq.training.checkpointing import read_checkpoint
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.loss import TranslationTask, validation_nll
 from seq2seq.training.loss_spikes import Verdict
@@ -119,11 +119,11 @@ def tiny_trainer(
         (settings if hasattr(TrainerConfig, name) else parts)[name] = value
     if save_every is not None:
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        parts.setdefault("save_timer", SaveTimer(save_every))
+        parts.setdefault("saving", CheckpointConfig(every_n_steps=save_every))
     fabric = fabric or make_fabric("cpu", precision)
     config, optim = TrainerConfig(max_steps=steps, **settings), replace(task.optim, ema=ema)
     return Trainer(
-        fabric, task, run, config, optim=optim, max_tokens=64, callbacks=callbacks, **parts
+        fabric, task.model, run, config, optim=optim, max_tokens=64, callbacks=callbacks, **parts
     )
 
 

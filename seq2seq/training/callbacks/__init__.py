@@ -1,8 +1,8 @@
 """What watches the steps of training: records of validations, progress, figures, findings.
 
 The trainer (`training/trainer.py`) calls each callback at the moments of `Callback`, in the order
-of its list. Validation is no callback (`training/validation.py`): the trainer runs it, and then the
-callbacks watch.
+of its list. Validation (`training/validation.py`) is no callback: the trainer runs it itself. Of
+several processes only the first has callbacks, but for those that gather figures of all.
 """
 
 from __future__ import annotations

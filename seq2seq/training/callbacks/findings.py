@@ -17,7 +17,6 @@ from seq2seq.data.sources import load_pairs
 from seq2seq.errors import UserError
 from seq2seq.evaluation.training_text import compare
 from seq2seq.findings import Finding, Record, findings
-from seq2seq.provenance import Provenance
 from seq2seq.trackers import Table
 from seq2seq.trackers.csv import METRICS, read_curves
 from seq2seq.training.callbacks import Callback
@@ -46,25 +45,20 @@ class Findings(Callback):
         self._told: set[str] = set()
 
     def on_train_start(self, trainer: Trainer) -> None:
-        if trainer.run.processes.rank == 0:
-            if trainer.step == 0:
-                try:
-                    trainer.log(shares(trainer.data))
-                except Exception as error:
-                    log.warning("what the training text holds is not known: %r", error)
-            origin = Provenance.read(trainer.run.folder)
-            device = origin.starts[-1].device if origin and origin.starts else ""
-            self._record = Record(trainer.run.settings, data=self.data, device=device)
-            self._tell(trainer)
+        if trainer.step == 0:
+            try:
+                trainer.log(shares(trainer.data))
+            except Exception as error:
+                log.warning("what the training text holds is not known: %r", error)
+        run = trainer.run
+        self._record = Record(run.settings, data=self.data, device=run.device)
+        self._tell(trainer)
 
     def on_validation_end(self, trainer: Trainer) -> None:
-        if trainer.run.processes.rank == 0:
-            trainer.write_row()  # the figures of this validation count
-            self._tell(trainer)
+        trainer.write_row()  # the figures of this validation count
+        self._tell(trainer)
 
     def on_train_end(self, trainer: Trainer) -> None:
-        if trainer.run.processes.rank != 0:
-            return
         rows = [[one.title, one.evidence, one.remedy] for one in self._tell(trainer)]
         table = Table(["finding", "evidence", "remedy"], rows or [["none", "", ""]])
         for tracker in trainer.trackers:
@@ -97,9 +91,9 @@ def shares(data: TranslationData) -> dict[str, float]:
 
     def training() -> Iterator[Pair]:
         nonlocal same
-        for pair in prepared_pairs(data.prepared.folder):
-            same += pair[0] == pair[1]
-            yield pair
+        for source, target in prepared_pairs(data.prepared.folder):
+            same += source == target
+            yield source, target
 
     shared = compare(training(), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
     found = {"data/identical_share": same / max(1, shared.pairs_read)}

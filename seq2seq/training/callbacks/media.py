@@ -34,18 +34,18 @@ class Media(Callback):
     Args:
         samples: sentences of each validation.
         norms: of gradients since the last validation.
-        data_report: the page on the prepared data; None = there is none.
+        data_report: the page on the prepared data; it may be missing.
     """
 
-    def __init__(self, samples: Samples, norms: GradientNorms, data_report: Path | None = None):
+    def __init__(self, samples: Samples, norms: GradientNorms, data_report: Path):
         self.samples, self.norms, self.data_report = samples, norms, data_report
 
     def on_train_start(self, trainer: Trainer) -> None:
         if trainer.step > 0:
             return  # it was logged when the run began
         for tracker in trainer.trackers:
-            tracker.log_media("parameters", lambda: self._parameters(trainer.model), 0)
-            if self.data_report is not None and self.data_report.exists():
+            tracker.log_media("parameters", lambda: parameter_table(trainer.model), 0)
+            if self.data_report.exists():
                 tracker.log_media("the report of the data", self._data, 0)
 
     def on_validation_end(self, trainer: Trainer) -> None:
@@ -57,13 +57,7 @@ class Media(Callback):
                     "sentences and pictures", lambda: self._sentences(trainer.model), step
                 )
 
-    def _parameters(self, model: TranslationModel) -> dict[str, trackers.Media]:
-        each = model.named_parameters()  # a shared one where it is first
-        rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in each]
-        return {"model/parameters": Table(["parameter", "shape", "numbers"], rows)}
-
     def _data(self) -> dict[str, trackers.Media]:
-        assert self.data_report is not None
         return {"data/report": self.data_report.read_text(encoding="utf-8")}
 
     def _histograms(self) -> dict[str, trackers.Media]:
@@ -73,11 +67,9 @@ class Media(Callback):
             "val/hypothesis_words": [len(one.text.split()) for one in validation.translations],
             "val/reference_words": [len(target.split()) for _, target in validation.pairs],
             "decode/token_probability": [math.exp(score) for score in scores],
-            **{
-                f"optim/grad_norm_histogram/{name}": norms
-                for name, norms in self.norms.since_validation.items()
-            },
         }
+        for name, norms in self.norms.since_validation.items():
+            numbers[f"optim/grad_norm_histogram/{name}"] = norms
         return {name: Histogram(values) for name, values in numbers.items() if values}
 
     def _sentences(self, model: TranslationModel) -> dict[str, trackers.Media]:
@@ -104,29 +96,31 @@ class Media(Callback):
 
         Of many sentences only some have one, from short to long.
         """
-        from seq2seq.inference.attention_figure import (  # matplotlib loads slowly
-            LONGEST,
-            head_picture,
-        )
+        from seq2seq.inference import attention_figure  # matplotlib loads slowly
 
-        validation = self.samples.validation
+        validation, longest = self.samples.validation, attention_figure.LONGEST
+        both = validation.vocabularies
         found: list[Picture | None] = [None] * len(sentences)
         if isinstance(model, FSDPModule):  # it would have to be gathered
             return found
-        source, target = validation.vocabularies.source, validation.vocabularies.target
         pairs = [(one["source"], one["hypothesis"]) for one in sentences]
-        ids = validation.vocabularies.encode_pairs(pairs, normaliser(validation.normalise))
+        ids = both.encode_pairs(pairs, normaliser(validation.normalise))
         limit = model.config.max_length
-        rows = [i for i, both in enumerate(ids) if all(0 < len(side) < limit for side in both)]
+        rows = [i for i, pair in enumerate(ids) if all(0 < len(side) < limit for side in pair)]
         rows = evenly(rows, PICTURES)
         weights = forced_attention(model, [ids[i] for i in rows], validation.head)
         for i, weights_TS in zip(rows, weights, strict=True):
-            labels = ([*v.tokens(side), "</s>"]
-                      for v, side in zip((source, target), ids[i], strict=True))  # fmt: skip
-            cut = f" (first {LONGEST} tokens)" if max(weights_TS.shape) > LONGEST else ""
-            caption = visible(sentences[i]["source"]) + cut
-            found[i] = Picture(head_picture(weights_TS, *labels), caption)
+            source, target = both.source.tokens(ids[i][0]), both.target.tokens(ids[i][1])
+            pixels = attention_figure.head_picture(weights_TS, [*source, "</s>"], [*target, "</s>"])
+            cut = f" (first {longest} tokens)" if max(weights_TS.shape) > longest else ""
+            found[i] = Picture(pixels, visible(sentences[i]["source"]) + cut)
         return found
+
+
+def parameter_table(model: TranslationModel) -> dict[str, trackers.Media]:
+    """Name, shape and size of each parameter; a shared one where it is first."""
+    rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in model.named_parameters()]
+    return {"model/parameters": Table(["parameter", "shape", "numbers"], rows)}
 
 
 def row(step: int, sentence: Mapping[str, Any]) -> list[Any]:

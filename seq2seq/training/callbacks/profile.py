@@ -21,11 +21,7 @@ STEPS = schedule(wait=2, warmup=1, active=3, repeat=1)  # the first ones fill ca
 
 
 class Profile(Callback):
-    """Writes `<folder>/trace.json` of steps 4 to 6, for https://ui.perfetto.dev.
-
-    Args:
-        folder: where the file goes.
-    """
+    """Writes `<folder>/trace.json` of steps 4 to 6, for https://ui.perfetto.dev."""
 
     def __init__(self, folder: Path):
         self.folder = folder

@@ -42,7 +42,7 @@ class Progress(Callback):
     def on_train_start(self, trainer: Trainer) -> None:
         self._first = trainer.step
         self._started = self._shown = time.monotonic()
-        if trainer.run.processes.rank == 0 and sys.stderr.isatty():
+        if sys.stderr.isatty():
             self._open.enter_context(logging_redirect_tqdm())  # else lines would break the bar
             self.bar = self._open.enter_context(
                 tqdm(
@@ -54,8 +54,6 @@ class Progress(Callback):
             )
 
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
-        if trainer.run.processes.rank != 0:
-            return
         now = time.monotonic()
         since = now - self._shown
         if self.bar is not None and since >= REFRESH:

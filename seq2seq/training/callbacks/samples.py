@@ -37,7 +37,7 @@ class Samples(Callback):
         validation: translates the validation set.
 
     Attributes:
-        lines: of the file, after a validation; in the first process.
+        lines: of the file, after a validation.
     """
 
     def __init__(self, run_dir: Path, count: int, validation: Validation):
@@ -47,17 +47,12 @@ class Samples(Callback):
         self.lines: list[dict[str, Any]] = []
 
     def on_validation_end(self, trainer: Trainer) -> None:
-        if trainer.run.processes.rank != 0:
-            return
         pairs, found = self.validation.pairs, self.validation.translations
         hypotheses, references = [str(one) for one in found], [target for _, target in pairs]
         chrf, chrf_of_each = chrf_scores(hypotheses, references)
-        figures = {
-            "val/chrf": chrf,
-            "val/length_ratio": length_ratio(hypotheses, references),
-            **decode_figures(pairs, found, self.validation.seconds),
-        }
-        trainer.log(figures)
+        figures = decode_figures(pairs, found, self.validation.seconds)
+        ratio = length_ratio(hypotheses, references)
+        trainer.log({"val/chrf": chrf, "val/length_ratio": ratio, **figures})
         if self.count:
             self.keep(trainer.step, chrf_of_each)
 
@@ -100,19 +95,19 @@ def sentence(row: int, pair: Pair, found: Translation, chrf: float) -> dict[str,
 def decode_figures(
     pairs: Sequence[Pair], found: Sequence[Translation], seconds: float
 ) -> dict[str, float]:
-    """How the search went: speed, how sure the model was, what cannot be right.
+    """How the search of the validation set went: speed, how sure the model was, what is wrong.
 
     Args:
-        pairs, found: the validation set and its translations.
-        seconds: that they took all processes together.
+        seconds: that all processes took together.
     """
-    each = zip(pairs, found, strict=True)
-    wrong = [bool(degenerate(source, str(one))) for (source, _), one in each]
+    wrong = sum(bool(degenerate(source, str(one)))
+                for (source, _), one in zip(pairs, found, strict=True))  # fmt: skip
     token_scores = list(chain.from_iterable(one.token_scores for one in found))
+    sentences, seconds = max(1, len(found)), max(seconds, 1e-9)
     return {
-        "decode/sentences_per_second": len(found) / max(seconds, 1e-9),
-        "decode/tokens_per_second": len(token_scores) / max(seconds, 1e-9),
+        "decode/sentences_per_second": len(found) / seconds,
+        "decode/tokens_per_second": len(token_scores) / seconds,
         "decode/log_prob_per_token": sum(token_scores) / max(1, len(token_scores)),
-        "decode/degenerate_share": sum(wrong) / max(1, len(wrong)),
-        "decode/unfinished_share": sum(not one.finished for one in found) / max(1, len(found)),
+        "decode/degenerate_share": wrong / sentences,
+        "decode/unfinished_share": sum(not one.finished for one in found) / sentences,
     }

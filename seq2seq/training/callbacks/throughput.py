@@ -28,21 +28,20 @@ class Throughput(Callback):
     """
 
     def __init__(self) -> None:
-        self._work, self._before = torch.zeros(4, dtype=torch.float64), Times()
+        self._work = torch.zeros(4, dtype=torch.float64)
 
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
         self._work += sum(work(trainer.model, batch) for batch in batches)
         if trainer.is_log_step:
-            now = trainer.timer.read()
-            self._log(trainer, now - self._before)
-            self._work, self._before = torch.zeros_like(self._work), now
+            self._log(trainer, trainer.timer.read())
+            trainer.timer.restart()
+            self._work = torch.zeros_like(self._work)
 
     def _log(self, trainer: Trainer, times: Times) -> None:
-        device, seconds = trainer.device, times.total
+        device, seconds, processes = trainer.device, times.total, trainer.fabric.world_size
         sums = torch.cat([self._work, self._work.new_tensor([times.parts["data"]])])
         sums = trainer.sum_over_processes(sums.to(device))
         source, target, positions, flops, waited = sums.tolist()
-        processes = trainer.fabric.world_size
         figures = {
             "source_tokens_per_second": source / seconds,
             "target_tokens_per_second": target / seconds,

@@ -70,12 +70,10 @@ def test_every_preset_across_groups_sets_what_it_says(group, name):
 
 
 @pytest.mark.parametrize("debug", [name for group, name in ACROSS if group == "debug"])
-@pytest.mark.parametrize("group", ["model", "data", "optim", "tokenizer"])
+@pytest.mark.parametrize("group", ["model", "data", "optim", "tokenizer", "experiment"])
 def test_debugging_goes_with_every_model_corpus_and_schedule(debug, group):
-    for name in [name for of, name in GROUPS if of == group]:
+    for name in [name for of, name in (*GROUPS, *ACROSS) if of == group]:
         composed(f"debug={debug}", f"{group}={name}")
-    for name in [name for group, name in ACROSS if group == "experiment"]:
-        composed(f"debug={debug}", f"experiment={name}")
 
 
 def test_the_end_of_an_experiment_can_be_left_out():

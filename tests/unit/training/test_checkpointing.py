@@ -15,6 +15,7 @@ from seq2seq.training.checkpointing import (
     FORMAT,
     check_settings,
     checkpoint_path,
+    find_checkpoint,
     newest_checkpoint,
     read_checkpoint,
     remove_others,
@@ -84,11 +85,6 @@ def test_a_file_has_its_name_only_once_it_is_on_the_disk(tmp_path, monkeypatch):
     assert calls == ["sync .partial", "move", f"sync {tmp_path / 'checkpoints'}"]
 
 
-def test_other_errors_of_saving_are_ours_and_escape(tmp_path):
-    with pytest.raises(Exception, match="pickle"):
-        write_checkpoint(tmp_path / "step-00000001.ckpt", {"x": lambda: None})
-
-
 def test_another_format_is_refused_by_number_and_version(tmp_path):
     path = save(tmp_path, 8, format=FORMAT + 1, version="9.9")
     with pytest.raises(RunError) as error:
@@ -145,3 +141,11 @@ def test_changed_settings_are_named_then_and_now():
     assert "init_from=runs/x" in lines[-1]
     check_settings(path, then, then | {"trainer": {"max_steps": 99}})
     check_settings(path, then | {"trainer": {"max_steps": 8, "split": 4}}, then)
+
+
+def test_a_run_whose_settings_were_edited_since_does_not_go_on(tmp_path):
+    assert find_checkpoint(tmp_path, {}) is None
+    path = save(tmp_path, 8, settings={"model": {"d_ff": 8}})
+    assert find_checkpoint(tmp_path, {"model": {"d_ff": 8}}).path == path
+    with pytest.raises(RunError, match=r"model\.d_ff was 8, and is 9 now"):
+        find_checkpoint(tmp_path, {"model": {"d_ff": 9}})

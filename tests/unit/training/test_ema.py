@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import tiny_transformer
 from tiny_training import tiny_fit, tiny_task, weights
 
-from seq2seq.training.averaging import EMA
 from seq2seq.training.callbacks import Callback
 
 
@@ -87,14 +85,3 @@ def test_a_resumed_run_ends_with_the_same_average_to_the_bit(tmp_path, step):
     assert again.updates == whole.updates == 7
     assert again.shadow.keys() == whole.shadow.keys()
     assert all(again.shadow[name].equal(value) for name, value in whole.shadow.items())
-
-
-def test_a_full_average_forgets_its_start_and_a_step_without_change_changes_nothing():
-    model = tiny_transformer()
-    ema = EMA(model, 0.999)
-    for parameter in model.parameters():
-        parameter.data += 1.0
-    for _ in range(200):
-        ema.update()
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(ema.shadow[name], parameter.detach(), rtol=0, atol=1e-4)

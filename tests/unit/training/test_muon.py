@@ -15,7 +15,7 @@ from torch.optim import AdamW, Muon, Optimizer
 from seq2seq.config import OptimConfig
 from seq2seq.training import muon
 from seq2seq.training.muon import orthogonal
-from seq2seq.training.optim import make_optimizer, make_schedule
+from seq2seq.training.optim import make_optimizer
 from seq2seq.training.trainer import Trainer
 
 CONFIG = OptimConfig(optimizer="muon", schedule="wsd", lr=0.02, warmup_steps=2, weight_decay=0.1)
@@ -111,25 +111,6 @@ def test_frozen_matrices_are_left_alone():
     assert listed == {id(p) for p in model.parameters() if p.requires_grad}
 
 
-def test_the_schedule_sets_the_rate_of_both():
-    model = tiny_transformer()
-    other = copy.deepcopy(model)
-    ours = make_optimizer(model, CONFIG, d_model=16)
-    schedule = make_schedule(ours, CONFIG, total_steps=6)
-    theirs = of_two(other, CONFIG.lr)
-    rates = set()
-    for number in range(6):
-        [rate] = {group["lr"] for group in ours.param_groups}
-        for group in (group for optimizer in theirs for group in optimizer.param_groups):
-            group["lr"] = rate
-        step(model, [ours], number)
-        step(other, theirs, number)
-        schedule.step()
-        rates.add(rate)
-    assert_equal(model, other)
-    assert len(rates) > 2
-
-
 def test_a_state_that_is_loaded_goes_on_exactly():
     model = tiny_transformer()
     optimizer = make_optimizer(model, CONFIG, d_model=16)
@@ -148,28 +129,6 @@ def test_a_state_that_is_loaded_goes_on_exactly():
                for o in (optimizer, fresh)]  # fmt: skip
     assert all(one.equal(two) for one, two in zip(*moments, strict=True))
     assert len(fresh.state) == len(list(again.parameters()))
-
-
-def test_a_step_without_gradients_does_nothing():
-    model = tiny_transformer()
-    before = copy.deepcopy(model.state_dict())
-    optimizer = make_optimizer(model, CONFIG, d_model=16)
-    optimizer.step()
-    assert not optimizer.state
-    assert all(value.equal(before[name]) for name, value in model.state_dict().items())
-
-
-def test_a_closure_computes_the_gradients_and_its_loss_comes_back():
-    model, other = tiny_transformer(), tiny_transformer()
-    ours, theirs = (make_optimizer(m, CONFIG, d_model=16) for m in (model, other))
-
-    def closure() -> float:
-        backward(model, 0)
-        return 2.5
-
-    assert ours.step(closure) == 2.5
-    step(other, [theirs], 0)
-    assert_equal(model, other)
 
 
 @pytest.mark.parametrize("shape", [(48, 16), (16, 48), (16, 16)])

@@ -32,17 +32,6 @@ def test_default_rate_is_the_formula_of_the_paper(step, d_model, warmup):
     assert peak * inverse_sqrt(step - 1, warmup) == pytest.approx(expected, rel=1e-9)
 
 
-@given(warmup=st.integers(1, 10_000))
-def test_factor_is_one_after_warm_up_and_less_anywhere_else(warmup):
-    assert inverse_sqrt(warmup - 1, warmup) == 1.0
-    assert inverse_sqrt(warmup, warmup) < 1.0
-    assert warmup == 1 or 0.0 < inverse_sqrt(warmup - 2, warmup) < 1.0
-
-
-def test_a_given_rate_is_the_peak():
-    assert peak_learning_rate(OptimConfig(lr=0.123), d_model=512) == 0.123
-
-
 def test_matrices_decay_and_biases_and_norms_do_not():
     model = tiny_transformer(positions="learned")
     optimizer = make_optimizer(model, OptimConfig(weight_decay=0.01), d_model=16)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from seq2seq.config import DataConfig, DecodeConfig, TrainConfig, TrainerConfig, may_change
+from seq2seq.config import DecodeConfig, may_change
 from seq2seq.data.collate import Batch
 from seq2seq.errors import RunError
-from seq2seq.training.hardware import plain_memory_errors, ran_out
+from seq2seq.training.failures import plain_failures, ran_out
+from seq2seq.training.loss import TokenMean
 
 CPU_MESSAGE = (
     "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
@@ -43,17 +45,12 @@ IDS = torch.zeros(8, 5, dtype=torch.long)
 BATCH = Batch(IDS, IDS[:, :3], IDS[:, :3], 0, 0)
 
 
-CONFIG = TrainConfig(
-    data=DataConfig(max_tokens=4096), trainer=TrainerConfig(accumulate=4),
-    decode=DecodeConfig(beam=5, batch_tokens=4096),
-)  # fmt: skip
-
-
-def message(batch: Batch | None, config: TrainConfig = CONFIG) -> str:
+def message(batch: Batch | None) -> str:
     trainer = SimpleNamespace(
-        batch=batch, device=torch.device("cpu"), run=SimpleNamespace(folder="runs/x")
-    )
-    with pytest.raises(RunError) as raised, plain_memory_errors(config, trainer):
+        batch=batch, device=torch.device("cpu"), mean=TokenMean(4096, 4, 1),
+        validation=SimpleNamespace(decode=DecodeConfig(beam=5, batch_tokens=4096)),
+    )  # fmt: skip
+    with pytest.raises(RunError) as raised, plain_failures(Path("runs/x"), trainer):
         raise MemoryError
     return str(raised.value)
 
@@ -72,3 +69,8 @@ def test_outside_of_steps_the_search_is_to_blame_and_may_be_made_smaller():
     assert "resume=runs/x decode.batch_tokens=2048. For a new run: a smaller decode.beam=5" in text
     assert may_change("decode.batch_tokens")
     assert not may_change("decode.beam")
+
+
+def test_before_the_first_step_the_model_is_too_large():
+    with pytest.raises(RunError, match="a smaller model"), plain_failures(Path("runs/x")):
+        raise MemoryError

@@ -21,7 +21,8 @@ from seq2seq.trackers import Tracker, make_trackers
 from seq2seq.training import run_folder, train
 from seq2seq.training.callbacks.findings import Findings
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
-from seq2seq.training.run_folder import begin_run, forget_empty_run, locked
+from seq2seq.training.failures import plain_failures
+from seq2seq.training.run_folder import locked, opened
 from seq2seq.training.train import (
     finish,
     known_vocabularies,
@@ -43,9 +44,13 @@ def test_a_full_disk_is_one_message_that_says_how_to_go_on(tmp_path, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunError, match=r"No space left.*Make room.*resume="):
+    message = r"No space left.*Make room or mend the folder, then give the same command again"
+    with pytest.raises(RunError, match=message), plain_failures(tmp_path):
         end(tmp_path)
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(RunError, match=r"Make room.*resume="), plain_failures(tmp_path):
+        end(tmp_path)
 
 
 def test_the_summary_is_whole(tmp_path):
@@ -137,11 +142,12 @@ def test_a_run_that_was_killed_before_it_saved_is_begun_anew(made, tmp_path):
     path = tmp_path / made
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
+    config = toy_settings(f"run_dir={tmp_path}")
     with pytest.raises(RunError, match="already holds files"):
-        begin_run(toy_settings(), tmp_path)
+        run_folder.run_folder(config)
     (tmp_path / ".lock").touch()
-    begin_run(toy_settings(), tmp_path)
-    assert (tmp_path / "config.yaml").is_file()
+    with opened(run_folder.run_folder(config), config):
+        assert (tmp_path / "config.yaml").is_file()
 
 
 @pytest.mark.parametrize("made", ["checkpoints/step-00000001.ckpt", "bundle/x", "summary.json"])
@@ -149,20 +155,26 @@ def test_what_a_run_has_saved_is_not_overwritten(made, tmp_path):
     for path in (tmp_path / ".lock", tmp_path / made):
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    with pytest.raises(RunError, match=r"already holds .*, which training would overwrite"):
-        begin_run(toy_settings(), tmp_path)
+    message = r"already holds .*, which training would overwrite"
+    with pytest.raises(RunError, match=message), opened(tmp_path, toy_settings()):
+        pytest.fail("it was opened")
 
 
-@pytest.mark.parametrize("others", [[], ["notes.txt"]])
-def test_a_start_that_fails_takes_nothing_with_it(others, tmp_path):
+@pytest.mark.parametrize("made", [None, "tokenizer.json", "notes.txt"])
+def test_a_start_that_fails_leaves_no_folder_unless_something_is_in_it(made, tmp_path):
     run_dir = tmp_path / "run"
     run_dir.mkdir()
-    for name in (".lock", "config.yaml", "train.log", *others):
-        (run_dir / name).touch()
-    with pytest.raises(KeyError), forget_empty_run(run_dir, new=True):
-        raise KeyError
-    assert run_dir.exists() == bool(others)
-    assert sorted(path.name for path in run_dir.glob("*")) == ([".lock", *others] if others else [])
+
+    def start() -> None:
+        with opened(run_dir, toy_settings()):
+            logging.getLogger("seq2seq").warning("a line of the log")
+            if made is not None:
+                (run_dir / made).touch()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        start()
+    assert run_dir.exists() == (made is not None)
 
 
 # The lock
@@ -181,7 +193,7 @@ def test_who_takes_a_run_waits_for_what_a_killed_process_leaves(tmp_path, caplog
 def test_who_trains_keeps_others_out(tmp_path, monkeypatch):
     monkeypatch.setattr(run_folder, "LOCK_SECONDS", 0.1)
     with FileLock(tmp_path / ".lock"), pytest.raises(RunError, match="another process trains in"):
-        locked(tmp_path).__enter__()
+        opened(tmp_path, toy_settings()).__enter__()
 
 
 def test_what_killed_processes_left_goes_and_what_a_person_wrote_stays(tmp_path):
@@ -199,7 +211,8 @@ def test_what_killed_processes_left_goes_and_what_a_person_wrote_stays(tmp_path)
 @pytest.mark.parametrize("kind", ["none", "csv"])
 def test_what_looks_wrong_is_told_whatever_the_logger_is(tmp_path, kind):
     settings = toy_settings(f"logger={kind}")
-    run, prepared = SimpleNamespace(folder=tmp_path), SimpleNamespace(folder=tmp_path, report=None)
+    run = SimpleNamespace(folder=tmp_path, processes=SimpleNamespace(rank=0))
+    prepared = SimpleNamespace(folder=tmp_path, report=None)
     found = make_callbacks(settings, run, SimpleNamespace(prepared=prepared), VALIDATION)
     assert {GradientNorms, Findings} <= {type(one) for one in found}
     assert len(make_trackers(settings.logger, tmp_path, {})) == 1

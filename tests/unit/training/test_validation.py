@@ -234,12 +234,6 @@ def test_a_damaged_snapshot_ends_all_processes_of_a_run_that_goes_on(tmp_path, m
     assert "cannot be read" in told[0]
 
 
-def test_half_written_snapshots_are_not_taken_for_snapshots(tmp_path):
-    averaging.save_snapshot(tiny_task().model, tmp_path, 7, 1.0)
-    (tmp_path / "snapshots" / "step-00000008.partial").write_bytes(b"half")
-    assert kept(tmp_path) == [7]
-
-
 def test_averages_keep_the_precision_of_many_small_differences(tmp_path):
     """A sum in 32 bits would lose them."""
     values = np.float32(1 + np.arange(100) * 2.0**-23)

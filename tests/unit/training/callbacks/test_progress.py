@@ -20,10 +20,7 @@ BATCH = SimpleNamespace(target_tokens=9)
 
 def trainer_at(step: int, max_steps: int):
     """Of a trainer what the callback looks at."""
-    return SimpleNamespace(
-        step=step, max_steps=max_steps, metrics={"train/nll": 2.5},
-        run=SimpleNamespace(processes=SimpleNamespace(rank=0)),
-    )  # fmt: skip
+    return SimpleNamespace(step=step, max_steps=max_steps, metrics={"train/nll": 2.5})
 
 
 def test_a_log_gets_a_line_soon_with_the_best_bleu(caplog, monkeypatch):

@@ -131,30 +131,11 @@ def test_a_run_that_goes_on_has_the_file_of_one_that_never_stopped(tmp_path, fro
     assert file.read_bytes() == (whole / "samples.jsonl").read_bytes()
 
 
-def test_a_validation_that_is_made_again_is_there_once(tmp_path):
-    """As after a kill between a validation and the checkpoint behind it."""
-    run(tmp_path, steps=4)
-    before = (tmp_path / "samples.jsonl").read_text()
-    bleu = Scripted(tmp_path)
-    kept = Samples(tmp_path, 2, bleu)
-    bleu.latest, bleu.translations = bleu.score(None, 4)
-    kept.keep(4, [sacrebleu.sentence_chrf(str(one), [target]).score
-                   for one, (_, target) in zip(bleu.translations, PAIRS, strict=True)])
-    assert (tmp_path / "samples.jsonl").read_text() == before
-
-
 def test_none_are_kept_if_none_are_wanted(tmp_path):
     trainer = run(tmp_path, count=0)
     assert not (tmp_path / "samples.jsonl").exists()
     assert read_samples(tmp_path) == []
     assert "val/chrf" in trainer.metrics
-
-
-def test_a_folder_in_the_place_of_the_file_stops_no_run(tmp_path, caplog):
-    (tmp_path / "samples.jsonl").mkdir()
-    assert run(tmp_path, steps=2).step == 2
-    assert "the samples of step 2 could not be kept" in caplog.text
-    assert read_samples(tmp_path) == []
 
 
 def test_a_full_disk_stops_no_run(tmp_path, caplog, monkeypatch):
@@ -184,17 +165,6 @@ def test_damaged_lines_go_and_good_ones_around_them_stay(tmp_path):
     assert [line["step"] for line in read_samples(tmp_path)] == [0, 1, 2]
     text = (tmp_path / "samples.jsonl").read_text(encoding="utf-8")
     assert text.startswith("".join(f"{line}\n" for line in good[:2]))
-
-
-def test_a_line_is_json_that_says_french_letters_as_they_are(tmp_path):
-    pairs, PAIRS[1] = PAIRS[1], ("summer", "été")
-    try:
-        run(tmp_path, steps=4, count=4)
-    finally:
-        PAIRS[1] = pairs
-    text = (tmp_path / "samples.jsonl").read_text(encoding="utf-8")
-    assert '"reference": "été"' in text
-    assert [json.loads(line)["step"] for line in text.splitlines()] == [2, 4]
 
 
 @pytest.mark.parametrize(("size", "count"), [(0, 3), (1, 3), (3, 3), (10, 3), (1014, 10)])

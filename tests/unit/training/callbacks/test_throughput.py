@@ -11,7 +11,6 @@ from tiny_training import TinyData, tiny_batch, tiny_fit, tiny_task, tiny_traine
 from seq2seq.model.flops import BatchSize, training_flops
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.throughput import Throughput
-from seq2seq.training.checkpointing import SaveTimer
 from seq2seq.training.hardware import dense_peak
 from seq2seq.training.timing import Times
 
@@ -50,7 +49,7 @@ def logged(tmp_path, clock):
     (tmp_path / "checkpoints").mkdir()
     trainer = tiny_fit(
         tiny_task(), [Throughput(), Slow()], STEPS, val_every_n_steps=STEPS + 1,
-        run_dir=tmp_path, save_timer=SaveTimer(2), accumulate=2, log_every_n_steps=STEPS,
+        run_dir=tmp_path, save_every=2, accumulate=2, log_every_n_steps=STEPS,
         data=SlowBatches(),
     )  # fmt: skip
     return trainer.metrics

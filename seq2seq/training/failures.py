@@ -1,0 +1,81 @@
+"""Failures of the machine, a full disk or no memory left, as messages that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from seq2seq.errors import RunError, command_line
+from seq2seq.training.hardware import peak_memory
+
+if TYPE_CHECKING:
+    from seq2seq.training.trainer import Trainer
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
+# CUDA's allocator raises torch.OutOfMemoryError; the others raise a RuntimeError that says this.
+OUT_OF_MEMORY = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
+
+
+@contextmanager
+def plain_failures(run_dir: Path, trainer: Trainer | None = None) -> Iterator[None]:
+    """Turn failures of the disk and of memory inside into messages for the user.
+
+    Args:
+        trainer: whose steps and validations run inside; None = no step is made.
+
+    Raises:
+        RunError: the disk is full or broken, or memory ran out.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        again = "give the same command again"
+        if (run_dir / "config.yaml").exists():
+            again = f"go on from the last checkpoint: {command_line('train', f'resume={run_dir}')}"
+        raise RunError(
+            f"{error.filename or run_dir}: {error.strerror}. Make room or mend the folder, then "
+            f"{again}"
+        ) from error
+    except (RuntimeError, MemoryError) as error:
+        if not ran_out(error):
+            raise
+        raise RunError(_out_of_memory(run_dir, trainer)) from error
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, of the GPU or of the machine."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and re.search(OUT_OF_MEMORY, str(error)) is not None
+
+
+def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:
+    """What a user can do; a trainer without a batch validates, or has made no step."""
+    batch, validation = (trainer.batch, trainer.validation) if trainer else (None, None)
+    if trainer is not None and batch is not None:
+        sentences, source_length = batch.source.shape
+        return (
+            f"out of memory with a batch of {sentences} sentences x {source_length} source x "
+            f"{batch.labels.size(1)} target tokens (up to "
+            f"{peak_memory(trainer.device.type) / 2**30:.1f} GiB taken). For a new run: lower "
+            f"data.max_tokens={trainer.mean.max_tokens} and raise trainer.accumulate="
+            f"{trainer.mean.accumulate} by the same factor, which learns the same; or a smaller "
+            "model; or trainer.precision=bf16-mixed"
+        )
+    if validation is not None:
+        half = max(1, validation.decode.batch_tokens // 2)
+        again = command_line("train", f"resume={run_dir}", f"decode.batch_tokens={half}")
+        return (
+            "out of memory in a validation, or before the first step. To go on, translating half "
+            f"as much at once: {again}. For a new run: a smaller decode.beam="
+            f"{validation.decode.beam}"
+        )
+    return "out of memory before the first step: a smaller model needs less"
