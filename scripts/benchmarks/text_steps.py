@@ -299,7 +299,8 @@ def compare_language(pairs: Sequence[Pair], name: str) -> None:
     found = sum(foreign(text) != "" for text in long)
     print(f"{name}: {len(accused)} of {len(pairs)} English lines accused, {found} of {len(long)} "
           f"French lines of six words found ({found / max(1, len(long)):.1%})")  # fmt: skip
-    print(*accused[:5], sep="\n")
+    for text in accused[:5]:
+        print(f"  {text}")
 
 
 def compare_engines(model: str | None, texts: Sequence[str]) -> None:
