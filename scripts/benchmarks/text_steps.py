@@ -1,11 +1,17 @@
 """What each step around the model is worth: on and off, on real text and on lines made from it.
 
-python scripts/benchmarks/text_steps.py FILE.parquet... [--model DIR] [--lines N] [--made N]
-    [--terms N] [--engine ctranslate2]
+python scripts/benchmarks/text_steps.py PART FILE.parquet... [--model DIR] [--lines N]
+    [--engine ctranslate2]
 
-Files have columns `en` and `fr`. Printed are, for each file and step, BLEU without it, and the
-lines that it changes with their chrF; then, for lines made of these, what survives with all steps
-and without the one that is for it.
+Files have columns `en` and `fr`. The parts:
+
+steps      for each file and step BLEU without it, the lines that it changes and their chrF, and
+           the seconds of those that it may change
+made       for lines that are made of the files' own, what survives with all steps and without the
+           one that is for it
+terms      what terms do that references have and free translations lack
+language   English lines that are accused of another language, French ones that are found
+engines    lines that --engine auto and torch translate otherwise, together and alone
 """
 
 from __future__ import annotations
@@ -13,17 +19,22 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
 from seq2seq.data.word_links import WordLinks
 from seq2seq.evaluation.metrics import corpus_scores
+from seq2seq.inference.alignment import Links
 from seq2seq.inference.text import NAMES
+from seq2seq.inference.text.language import foreign
 from seq2seq.inference.text.placeholders import find_items, lost
 from seq2seq.inference.text.tags import find_markup
+from seq2seq.inference.text.typography import plain
+from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 
 EMOJI = ["👍", "🎉🎉", "❤️", "👩‍🚀", "→", "★"]
@@ -52,30 +63,65 @@ def read(path: Path, limit: int | None) -> list[Pair]:
     return [Pair(*row) for row in zip(columns["en"], columns["fr"], strict=True)][:limit]
 
 
-def translated(translator: Translator, texts: Sequence[str], without: Sequence[str]) -> list[str]:
-    return [one.text for one in translator.translate(texts, without=without)]
+def translated(
+    translator: Translator, texts: Sequence[str], **options: Any
+) -> tuple[list[str], float]:
+    """Translations, and the seconds that they took."""
+    started = time.perf_counter()
+    found = [one.text for one in translator.translate(texts, **options)]
+    return found, time.perf_counter() - started
 
 
 def score(kind: str, outputs: Sequence[str], references: Sequence[str]) -> float:
     return corpus_scores(outputs, references, [kind])[0].value if outputs else 0.0
 
 
+def touched(step: str, text: str, found: Translation) -> bool:
+    """Whether a line might be another without a step."""
+    marked = {
+        "language": foreign(text) != "",
+        "segmentation": len(found.parts) > 1,
+        "casing": re.search("[A-Z]{2}", text) is not None,
+        "typography": plain(text) != text,
+        "markup": bool(find_markup(text)) or "&" in text,
+        "quotation": '"' in plain(text),
+        "placeholders": bool(find_items(text)),
+        "terminology": False,
+        "degeneration": bool(found.notes),
+        "fallback": bool(found.notes or find_items(text)),
+    }
+    return marked[step]
+
+
 def compare_steps(translator: Translator, name: str, pairs: Sequence[Pair]) -> None:
     """Print a row for each step: the whole pipeline beside the one without it."""
     texts, references = [pair.en for pair in pairs], [pair.fr for pair in pairs]
-    full = translated(translator, texts, ())
-    print(f"\n{name}, {len(pairs)} lines: BLEU {score('BLEU', full, references):.2f}")
-    print("| without | BLEU | lines that it changes | chrF with | without |")
-    print("| --- |" + " ---: |" * 4)
+    translator.translate(texts[:64])  # the first call is slower
+    started = time.perf_counter()
+    found = translator.translate(texts)
+    seconds = time.perf_counter() - started
+    full = [one.text for one in found]
+    bleu = score("BLEU", full, references)
+    print(f"\n{name}, {len(pairs)} lines: BLEU {bleu:.2f}, {seconds:.1f} s")
+    print("| without | BLEU | lines it may change | changes | chrF with | without | seconds with "
+          "| without |")  # fmt: skip
+    print("| --- |" + " ---: |" * 7)
     for step in NAMES:
-        off = translated(translator, texts, [step])
-        changed = [i for i in range(len(texts)) if full[i] != off[i]]
-        with_it, without = (
-            score("chrF2", [outputs[i] for i in changed], [references[i] for i in changed])
-            for outputs in (full, off)
-        )
-        print(f"| {step} | {score('BLEU', off, references):.2f} | {len(changed)} | {with_it:.1f} | "
-              f"{without:.1f} |", flush=True)  # fmt: skip
+        rows = [i for i, one in enumerate(found) if touched(step, texts[i], one)]
+        some = [texts[i] for i in rows]
+        _, with_it = translated(translator, some)
+        outputs, without = translated(translator, some, without=[step])
+        off = list(full)
+        for i, output in zip(rows, outputs, strict=True):
+            off[i] = output
+        rows = [i for i in rows if full[i] != off[i]]
+        chrf = [
+            score("chrF2", [every[i] for i in rows], [references[i] for i in rows])
+            for every in (full, off)
+        ]
+        print(f"| {step} | {score('BLEU', off, references):.2f} | {len(some)} | {len(rows)} | "
+              f"{chrf[0]:.1f} | {chrf[1]:.1f} | {with_it:.1f} | {without:.1f} |",
+              flush=True)  # fmt: skip
 
 
 def made_lines(pairs: Sequence[Pair], count: int) -> dict[str, tuple[str, list[Made]]]:
@@ -139,7 +185,7 @@ def compare_made(translator: Translator, pairs: Sequence[Pair], count: int) -> N
     for kind, (step, lines) in made_lines(pairs, count).items():
         cells = []
         for out in ((), (step,)):
-            outputs = translated(translator, [line.text for line in lines], out)
+            outputs, _ = translated(translator, [line.text for line in lines], without=out)
             kept = sum(line.kept(one) for line, one in zip(lines, outputs, strict=True))
             bare = [_without_markup(one) for one in outputs]
             cells.append((kept, score("chrF2", bare, [line.fr for line in lines])))
@@ -154,51 +200,151 @@ def _without_markup(text: str) -> str:
     return " ".join(text.split())
 
 
+class Term(NamedTuple):
+    """A phrase of a line, and the phrase that stands for it in the reference."""
+
+    pair: Pair
+    source: str
+    target: str
+
+
 def compare_terms(translator: Translator, pairs: Sequence[Pair], count: int) -> None:
-    """Print what terms do that references have and free translations lack."""
-    links = WordLinks(pairs)
-    rng = random.Random(0)
+    """Print what terms do that references have and free translations lack.
+
+    The rest of a translation is what it is without the term; of a free one, without the words that
+    are aligned to the phrase of the source.
+    """
+    links, rng = WordLinks(pairs), random.Random(0)
     rows = []
     for pair in pairs:
         phrases = [one for one in links.phrases(*pair) if one.source[1] - one.source[0] > 3]
         if phrases:
             one = rng.choice(phrases)
-            rows.append((pair, pair.en[slice(*one.source)], pair.fr[slice(*one.target)]))
-    free = translator.translate([pair.en for pair, *_ in rows])
-    each = [(row, one) for row, one in zip(rows, free, strict=True)
-            if row[2].lower() not in one.text.lower()][:count]  # fmt: skip
-    found = [translator.translate([pair.en], terms={source: target})[0]
-             for (pair, source, target), _ in each]  # fmt: skip
-    references = [pair.fr for (pair, *_), _ in each]
-    there = sum(target.lower() in one.text.lower()
-                for ((_, _, target), _), one in zip(each, found, strict=True))  # fmt: skip
-    print(f"\nterms that the free translation lacks: {len(each)}, written: {there}")
-    for name, outputs in (("free", [one.text for _, one in each]), ("terms", [*map(str, found)])):
-        likely = [
-            one.per_token for one in translator.score(
-                [(pair.en, out) for ((pair, *_), _), out in zip(each, outputs, strict=True)])
-        ]  # fmt: skip
-        print(f"  {name}: chrF {score('chrF2', outputs, references):.1f}, "
-              f"characters {sum(map(len, outputs))}, log probability of a token "
-              f"{sum(likely) / max(1, len(likely)):.3f}")  # fmt: skip
+            rows.append(Term(pair, pair.en[slice(*one.source)], pair.fr[slice(*one.target)]))
+    outputs = map(str, translator.translate([row.pair.en for row in rows]))
+    free = [(row, text) for row, text in zip(rows, outputs, strict=True)
+            if not _places(row.target, text)][:count]  # fmt: skip
+    rows = [row for row, _ in free]
+    found = [translator.translate([row.pair.en], terms={row.source: row.target})[0] for row in rows]
+    report_terms(translator, rows, [text for _, text in free], [one.text for one in found])
+
+
+def report_terms(
+    translator: Translator, rows: Sequence[Term], free: Sequence[str], found: Sequence[str]
+) -> None:
+    """Print a row for free translations and one for those with terms."""
+    print("| translations | terms written | chrF | chrF of the rest | log probability of a token "
+          "of the rest | characters |")  # fmt: skip
+    print("| --- |" + " ---: |" * 5)
+    references = [row.pair.fr for row in rows]
+    links = translator.align([(row.pair.en, text) for row, text in zip(rows, free, strict=True)])
+    aligned = [_aligned(*each) for each in zip(rows, free, links, strict=True)]
+    own = [_places(row.target, text) for row, text in zip(rows, found, strict=True)]
+    bare = [_cut(row.pair.fr, _places(row.target, row.pair.fr)) for row in rows]
+    for name, outputs, spans in (("free", free, aligned), ("with terms", found, own)):
+        there = sum(bool(_places(row.target, text))
+                    for row, text in zip(rows, outputs, strict=True))  # fmt: skip
+        rest = [_cut(*each) for each in zip(outputs, spans, strict=True)]
+        likely = _likely(translator, [row.pair.en for row in rows], outputs, spans)
+        print(f"| {name}, {len(rows)} | {there} | {score('chrF2', outputs, references):.1f} | "
+              f"{score('chrF2', rest, bare):.1f} | {likely:.3f} | "
+              f"{sum(map(len, outputs))} |", flush=True)  # fmt: skip
+
+
+def _places(phrase: str, text: str) -> list[tuple[int, int]]:
+    """Where a phrase stands in a text as words of their own."""
+    found = re.finditer(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE)
+    return [match.span() for match in found]
+
+
+def _aligned(row: Term, text: str, links: Links) -> list[tuple[int, int]]:
+    """Where the words of a translation stand that are aligned to the phrase of the source."""
+    spans = [match.span() for match in re.finditer(r"\S+", row.pair.en)]
+    inside = {
+        i for i, (start, end) in enumerate(spans)
+        for a, b in _places(row.source, row.pair.en) if start < b and a < end
+    }  # fmt: skip
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    return [words[j] for j in sorted({j for i, j in links if i in inside})]
+
+
+def _cut(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    for start, end in reversed(spans):
+        text = text[:start] + text[end:]
+    return " ".join(text.split())
+
+
+def _likely(
+    translator: Translator,
+    sources: Sequence[str],
+    outputs: Sequence[str],
+    spans: Sequence[Sequence[tuple[int, int]]],
+) -> float:
+    """The mean log probability of the tokens that lie outside of these spans."""
+    pairs = list(zip(sources, outputs, strict=True))
+    ids = translator.encode(pairs)
+    scores = []
+    for (_, target), one, out in zip(ids, translator.score(pairs), spans, strict=True):
+        ends = translator.vocabularies.target.ends(target)
+        for start, end, log_prob in zip([0, *ends], ends, one.token_scores, strict=False):
+            if not any(start < b and a < end for a, b in out):
+                scores.append(log_prob)
+    return sum(scores) / max(1, len(scores))
+
+
+def compare_language(pairs: Sequence[Pair], name: str) -> None:
+    """Print how many English lines are accused, and how many French ones are found."""
+    accused = [pair.en for pair in pairs if foreign(pair.en)]
+    long = [pair.fr for pair in pairs if len(pair.fr.split()) >= 6]
+    found = sum(foreign(text) != "" for text in long)
+    print(f"{name}: {len(accused)} of {len(pairs)} English lines accused, {found} of {len(long)} "
+          f"French lines of six words found ({found / max(1, len(long)):.1%})")  # fmt: skip
+    for text in accused[:5]:
+        print(f"  {text}")
+
+
+def compare_engines(model: str | None, texts: Sequence[str]) -> None:
+    """Print the lines that `--engine auto` translates otherwise than torch does them alone."""
+    torch, auto = (Translator.load(model, "cpu", engine=name) for name in ("torch", "auto"))
+    expected = [torch.translate([text])[0].text for text in texts]
+    ways = {
+        "torch together": torch.translate(texts),
+        "auto together": auto.translate(texts),
+        "auto alone": [auto.translate([text])[0] for text in texts],
+    }
+    for name, found in ways.items():
+        other = [i for i, one in enumerate(found) if one.text != expected[i]]
+        print(f"{name}: {len(other)} of {len(texts)} lines differ from torch alone")
+        for i in other:
+            print(f"  {texts[i]}\n    {expected[i]}\n    {found[i].text}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("part", choices=("steps", "made", "terms", "language", "engines"))
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--model", help="a run or bundle; without, the shipped model")
     parser.add_argument("--engine", default="torch", choices=("torch", "ctranslate2"))
     parser.add_argument("--lines", type=int, help="of each file, at most")
-    parser.add_argument("--made", type=int, default=300, help="lines of each kind")
-    parser.add_argument("--terms", type=int, default=500, help="lines with a term")
+    parser.add_argument("--made", type=int, default=300, help="lines of each kind, or with a term")
     options = parser.parse_args()
-    translator = Translator.load(options.model, device="cpu", engine=options.engine)
     sets = {path.stem: read(path, options.lines) for path in options.files}
-    for name, pairs in sets.items():
-        compare_steps(translator, name, pairs)
     every = [pair for pairs in sets.values() for pair in pairs]
-    compare_made(translator, every, options.made)
-    compare_terms(translator, every, options.terms)
+    if options.part == "language":
+        for name, pairs in sets.items():
+            compare_language(pairs, name)
+        return
+    if options.part == "engines":
+        compare_engines(options.model, [pair.en for pair in every])
+        return
+    translator = Translator.load(options.model, device="cpu", engine=options.engine)
+    if options.part == "steps":
+        for name, pairs in sets.items():
+            compare_steps(translator, name, pairs)
+    elif options.part == "made":
+        compare_made(translator, every, options.made)
+    else:
+        compare_terms(translator, every, options.made)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ CLASHES = [("TEXT", "--file"), ("--resume", "--attention"), ("--resume", "--forc
 # What CTranslate2 does not have, or not the same each time ...
 ONLY_TORCH = ("--min-p", "--repetition-penalty", "--seed", "--attention", "--cuda-graphs")
 # ... or has in another way, so that --engine auto takes torch for it.
-OTHERWISE = ("--sample", "--json", "--scores", "--prefix", "--ban", "--terms", "--no-repeat-ngram")
+OTHERWISE = ("--sample", "--json", "--scores", "--prefix", "--ban", "--no-repeat-ngram")
 
 
 class FileOptions(Checked, section="option"):

@@ -1,10 +1,12 @@
-"""Pictures of attention: of each head of each layer while a text was translated, or of one head.
+"""Figures of attention: of each head of each layer while a text was translated, or of one head.
 
 Shapes: H heads, S and T source and target tokens, end marks included.
 """
 
 from __future__ import annotations
 
+import io
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,20 +31,16 @@ if TYPE_CHECKING:  # matplotlib takes a second to load, and few translations are
 
 ENDINGS = (".pdf", ".png", ".svg")
 STYLE: Any = {"font.size": 8, "text.parse_math": False, "svg.fonttype": "none"}  # $ is a dollar
-COLOURS, FRAME = "Blues", "#d9762b"  # one hue that darkens, and orange: seen by every eye
-TOKEN, GAP, TITLE, HEAD, LEGEND = 0.17, 0.2, 0.3, 0.22, 0.8  # inches
-LETTER = 0.085  # of a title, in bold
+FRAME, LINES = "#d9762b", "#dddddd"  # orange beside blue is seen by every eye
+TOKEN, LETTER = 0.17, 0.075  # inches
 CAPTION = """\
 Rows: tokens of the translation, as they were predicted. Columns: tokens of the source.
 White: not looked at; dark blue: all attention. Each row sums to 1. ▁ stands for a space.
 Orange frame: what alignments are taken from."""
-LONGEST_SIDE, DPI = 12_000, 150  # of the picture, in pixels
-LEAST_DPI = 60  # at which tokens can just be read
 SENTENCES = 8  # of a text that are drawn
-# Of the picture of one head, many of which are shown: small files, whose words can still be read.
-SMALL_DPI, EDGE = 72, 0.1  # inches
-LONGEST = 80  # tokens of a side that are drawn: about 3 MB of pixels
-LABEL = 20  # characters of a token that are shown
+DPI, LEAST_DPI, LONGEST_SIDE = 150, 60, 12_000  # of a .png; tokens can just be read; in pixels
+# Of one head, many pictures of which are shown: small files, whose words can still be read.
+SMALL_DPI, LONGEST, LABEL = 72, 80, 20  # tokens of a side; characters of a token
 
 
 class Sentence(NamedTuple):
@@ -51,7 +49,7 @@ class Sentence(NamedTuple):
     Attributes:
         maps: weights (H, T, S) of each layer, the lowest first.
         source, target: labels of S and T tokens.
-        title: above them; "" = none.
+        title: above them.
     """
 
     maps: Sequence[np.ndarray]
@@ -80,23 +78,32 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
     if not isinstance(engine, TorchEngine):
         raise UserError("a figure of attention needs the weights of all heads, which only the "
                         "torch engine has: leave out the other engine")  # fmt: skip
-    model, head = engine.models[0], engine.heads[0]
-    modules = cross_attentions(model)
+    modules, head = cross_attentions(engine.models[0]), engine.heads[0]
     source, target = translator.vocabularies.source, translator.vocabularies.target
     ids = translator.vocabularies.encode_pairs(pairs[:SENTENCES], translator.as_read)
     _require_room(ids, engine.max_length)
-    maps = dict(forced_maps(model, ids, modules))
+    maps = dict(forced_maps(engine.models[0], ids, modules))
     sentences = [
-        Sentence(maps[row], [*source.tokens(one), "</s>"], [*target.tokens(other), "</s>"],
-                 visible(" → ".join(pairs[row])))
+        Sentence(
+            maps[row],
+            [*source.tokens(one), "</s>"],
+            [*target.tokens(other), "</s>"],
+            visible(" → ".join(pairs[row])),
+        )
         for row, (one, other) in enumerate(ids)
     ]
-    sentences = sentences if path.suffix.lower() != ".png" else _legible(sentences)
-    layer, shown = modules.index(head.module(modules)), len(sentences)
-    left_out = f"\nThe first {shown} of {len(pairs)} sentences." if len(pairs) > shown else ""
-    if shown < len(ids):
-        left_out += " A .pdf or .svg file has room for more."
-    _write(path, sentences, AttentionHead(layer, head.head), CAPTION + left_out)
+    left_out = f"\nThe first {len(ids)} of {len(pairs)} sentences." * (len(pairs) > len(ids))
+    aligns = AttentionHead(modules.index(head.module(modules)), head.head)
+    with _style():
+        figure = attention_figure(sentences, aligns, CAPTION + left_out)
+        dpi = min(DPI, LONGEST_SIDE / max(figure.get_size_inches()))
+        if path.suffix.lower() == ".png" and dpi < LEAST_DPI:
+            raise UserError("the figure would be too large for a .png file that can be read: name "
+                            "a .pdf or .svg file, or give a shorter text")  # fmt: skip
+        try:
+            figure.savefig(path, dpi=dpi, bbox_inches="tight")
+        except OSError as error:
+            raise UserError(f"the figure {path} cannot be written: {error.strerror}") from error
 
 
 def _require_room(ids: Sequence[IdPair], limit: int) -> None:
@@ -108,33 +115,6 @@ def _require_room(ids: Sequence[IdPair], limit: int) -> None:
             f"a figure of attention shows sentences of at most {limit} tokens, and one of these "
             f"has {longest + 1}: give a shorter one"
         )
-
-
-def _legible(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """The first of them, as many as can be read in one picture of pixels."""
-    room = LONGEST_SIDE / LEAST_DPI - LEGEND
-    found: list[Sentence] = []
-    height = 0.0
-    for sentence in sentences:
-        across, down = _size(sentence)
-        height += down
-        if max(across, height) > room:
-            break
-        found.append(sentence)
-    if not found:
-        raise UserError("the figure would be too large for a .png file that can be read: name a "
-                        ".pdf or .svg file, or give a shorter sentence")  # fmt: skip
-    return found
-
-
-def _write(path: Path, sentences: Sequence[Sentence], aligns: AttentionHead, caption: str) -> None:
-    with _style():
-        figure = attention_figure(sentences, aligns, caption)
-        dpi = min(DPI, LONGEST_SIDE / max(figure.get_size_inches()))
-        try:
-            figure.savefig(path, dpi=dpi)
-        except OSError as error:
-            raise UserError(f"the figure {path} cannot be written: {error.strerror}") from error
 
 
 @contextmanager
@@ -158,77 +138,73 @@ def attention_figure(
     """
     from matplotlib.figure import Figure
 
-    sizes = [_size(sentence) for sentence in sentences]
-    legend = LEGEND + 0.15 * (caption.count("\n") - CAPTION.count("\n"))
-    width = max(6.5, *(across for across, _ in sizes))
-    height = legend + sum(down for _, down in sizes)
+    shapes = [_shape(sentence) for sentence in sentences]
+    below = [2 * TOKEN + LETTER * max(map(len, sentence.source)) for sentence in sentences]
+    width = TOKEN * max(columns for _, columns in shapes)
+    height = TOKEN * sum(rows for rows, _ in shapes) + sum(below)
     figure = Figure(figsize=(width, height))
-    bottom = height
-    for sentence, (_, down) in zip(sentences, sizes, strict=True):
-        bottom -= down
-        _draw(figure, sentence, aligns, bottom)
-    figure.text(0.1 / width, 0.12 / height, caption, linespacing=1.4, va="bottom")
+    top = height
+    for sentence, (rows, columns), room in zip(sentences, shapes, below, strict=True):
+        place = (0, (top - TOKEN * rows) / height, TOKEN * columns / width, TOKEN * rows / height)
+        axes = figure.add_axes(place, xlim=(0, columns), ylim=(rows, 0))
+        title = textwrap.shorten(sentence.title, max(40, int(width / LETTER)), placeholder="…")
+        axes.set_title(title, loc="left", weight="bold", size=9)
+        _draw_sentence(axes, sentence, aligns)
+        top -= TOKEN * rows + room
+    figure.text(0, top / height, caption, linespacing=1.4, va="top")
     return figure
 
 
-def _margins(source: Sequence[str], target: Sequence[str]) -> tuple[float, float]:
-    """Inches that the labels need beside the rows, and beside the columns."""
-    left, edge = (0.25 + 0.075 * max(map(len, labels)) for labels in (target, source))
-    return left, edge
+def _across(sentence: Sentence) -> int:
+    """Columns of a map, with room for its name."""
+    return max(len(sentence.source) + 1, 9)
 
 
-def _size(sentence: Sentence) -> tuple[float, float]:
-    """Width and height of a sentence, in inches."""
-    left, bottom = _margins(sentence.source, sentence.target)
-    layers, heads = len(sentence.maps), len(sentence.maps[0])
-    columns = 1 + heads if heads > 1 else 1
-    rows = layers * (TOKEN * len(sentence.target) + GAP + TITLE)
-    return (
-        left + columns * (TOKEN * len(sentence.source) + GAP),
-        bottom + rows + HEAD * bool(sentence.title),
-    )
+def _shape(sentence: Sentence) -> tuple[int, int]:
+    """Rows and columns of all maps of a sentence, in tokens; a row above each is for its name."""
+    heads = len(sentence.maps[0])
+    rows = len(sentence.maps) * (len(sentence.target) + 1)
+    return rows, _across(sentence) * (1 if heads == 1 else 1 + heads)
 
 
-def _draw(figure: Figure, sentence: Sentence, aligns: AttentionHead, floor: float) -> None:
-    """Draw a sentence, `floor` inches above the lower edge of the figure."""
-    size = figure.get_size_inches()
-    maps, source, target, title = sentence
-    layers, heads = len(maps), len(maps[0])
-    width, height = TOKEN * len(source), TOKEN * len(target)
-    left, bottom = _margins(source, target)
-    if title:
-        room = int((size[0] - 0.2) / LETTER)
-        line = title if len(title) <= room else f"{title[: room - 1]}…"
-        top = floor + _size(sentence)[1] - 0.1
-        figure.text(0.1 / size[0], top / size[1], line, va="top", weight="bold", size=9)
-    for layer, weights_HTS in enumerate(maps):
-        shown = [weights_HTS.mean(axis=0), *weights_HTS] if heads > 1 else [weights_HTS[0]]
-        for column, weights_TS in enumerate(shown):
-            x = left + column * (width + GAP)
-            y = floor + bottom + (layers - 1 - layer) * (height + GAP + TITLE)
-            place = (x / size[0], y / size[1], width / size[0], height / size[1])
-            axes = figure.add_axes(place)
-            _panel(axes, weights_TS)
-            name = "mean of heads" if heads > 1 and not column else f"head {max(column - 1, 0)}"
-            axes.set_title(f"layer {layer}, {name}" if not column else name)
-            _label(axes.xaxis, source if layer == layers - 1 else (), 90)
-            _label(axes.yaxis, target if not column else ())
-            head = column - 1 if column else None
-            if layer == aligns.layer and (heads == 1 or head == aligns.head):
-                axes.spines[:].set(color=FRAME, linewidth=2.5)
+def _draw_sentence(axes: Axes, sentence: Sentence, aligns: AttentionHead) -> None:
+    maps, source, target, _ = sentence
+    rows = [1 + layer * (len(target) + 1) for layer in range(len(maps))]
+    columns = range(0, _shape(sentence)[1], _across(sentence))
+    for layer, (row, weights_HTS) in enumerate(zip(rows, maps, strict=True)):
+        panels = {f"head {head}": weights_TS for head, weights_TS in enumerate(weights_HTS)}
+        aligning = "mean of heads" if aligns.head is None else f"head {aligns.head}"
+        if len(panels) == 1:
+            [aligning] = panels
+        else:
+            panels = {"mean of heads": weights_HTS.mean(axis=0), **panels}
+        for column, (name, weights_TS) in zip(columns, panels.items(), strict=True):
+            _draw_map(axes, weights_TS, (row, column), layer == aligns.layer and name == aligning)
+            axes.text(column, row - 0.3, name if column else f"layer {layer}: {name}")
+    axes.spines[:].set_visible(False)
+    _label(axes.yaxis, target, rows)
+    _label(axes.xaxis, source, columns, rotation=90)
 
 
-def _panel(axes: Axes, weights_TS: np.ndarray) -> None:
-    axes.imshow(weights_TS, cmap=COLOURS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    rows, columns = weights_TS.shape
-    axes.hlines(np.arange(rows - 1) + 0.5, -0.5, columns - 0.5, colors="#dddddd", linewidths=0.4)
-    axes.vlines(np.arange(columns - 1) + 0.5, -0.5, rows - 0.5, colors="#dddddd", linewidths=0.4)
-    axes.spines[:].set(color="#999999", linewidth=0.6)
+def _draw_map(
+    axes: Axes, weights_TS: np.ndarray, at: tuple[int, int] = (0, 0), framed: bool = False
+) -> None:
+    """Draw weights from 0 (white) to 1 (dark blue), with their first cell at a row and a column."""
+    from matplotlib.patches import Rectangle
+
+    (rows, columns), (top, left) = weights_TS.shape, at
+    axes.pcolormesh(left + np.arange(columns + 1), top + np.arange(rows + 1), weights_TS,
+                    cmap="Blues", vmin=0, vmax=1, edgecolor=LINES, linewidth=0.3)  # fmt: skip
+    if framed:
+        box = Rectangle((left, top), columns, rows, fill=False, edgecolor=FRAME, linewidth=2)
+        axes.add_patch(box)
 
 
-def _label(axis: Axis, labels: Sequence[str], rotation: int = 0) -> None:
+def _label(axis: Axis, labels: Sequence[str], starts: Sequence[int], rotation: int = 0) -> None:
+    """Write the labels of tokens beside each map that starts there."""
+    places = [start + i + 0.5 for start in starts for i in range(len(labels))]
     axis.set_tick_params(length=0, pad=2)
-    axis.set_ticks(range(len(labels)), labels, rotation=rotation)
+    axis.set_ticks(places, [*labels] * len(starts), rotation=rotation)
 
 
 def head_picture(
@@ -242,23 +218,18 @@ def head_picture(
         weights_TS: from 0 (white) to 1 (dark blue); rows sum to 1.
         source, target: labels of the tokens.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # needs no display
     from matplotlib.figure import Figure
+    from matplotlib.image import imread
 
     weights_TS = weights_TS[:LONGEST, :LONGEST]
-    source, target = (
-        [visible(token)[:LABEL] for token in labels[:LONGEST]] for labels in (source, target)
-    )
-    left, top = _margins(source, target)
-    across, down = TOKEN * len(source), TOKEN * len(target)
-    width, height = left + across + EDGE, top + down + EDGE
+    rows, columns = weights_TS.shape
+    file = io.BytesIO()
     with _style():
-        figure = Figure(figsize=(width, height), dpi=SMALL_DPI)
-        canvas = FigureCanvasAgg(figure)
-        axes = figure.add_axes((left / width, EDGE / height, across / width, down / height))
-        _panel(axes, weights_TS)
-        axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
-        _label(axes.xaxis, source, 90)
-        _label(axes.yaxis, target)
-        canvas.draw()  # type: ignore[no-untyped-call]
-        return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
+        figure = Figure(figsize=(TOKEN * columns, TOKEN * rows))
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, columns), ylim=(rows, 0))
+        _draw_map(axes, weights_TS)
+        axes.xaxis.tick_top()
+        _label(axes.xaxis, [visible(token)[:LABEL] for token in source[:LONGEST]], [0], rotation=90)
+        _label(axes.yaxis, [visible(token)[:LABEL] for token in target[:LONGEST]], [0])
+        figure.savefig(file, format="png", dpi=SMALL_DPI, bbox_inches="tight")
+    return np.asarray(255 * imread(io.BytesIO(file.getvalue()))[..., :3]).round().astype(np.uint8)

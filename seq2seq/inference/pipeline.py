@@ -12,7 +12,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.decoding.request import fits
 from seq2seq.inference.engines import Engine, Progress
 from seq2seq.inference.text.fallback import Candidates, Source, mended
-from seq2seq.inference.text.step import Attention, Normalisation, Step
+from seq2seq.inference.text.step import Attention, Step
 from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.text_search import TextSearch
 from seq2seq.inference.translation import Translation
@@ -69,7 +69,7 @@ class Pipeline:
         """
         steps = [step for step in self.steps if step.checks]  # only these look at it again
         sources = [self._read(text, prefix, steps)[0] for text, prefix in pieces]
-        fitting = [self.search.can_read(one.text) for one in sources]
+        fitting = [self.search.can_read(one.text, self.terms) for one in sources]
         short = [one for one, fits in zip(sources, fitting, strict=True) if fits]
         progress = self.progress
         shown = progress and (lambda _: progress(0))
@@ -79,15 +79,13 @@ class Pipeline:
 
     def _read(self, text: str, prefix: str, steps: Sequence[Step]) -> tuple[Source, list[Any]]:
         """What the model reads of a sentence, and what the steps have to know of it."""
-        states, plain = [], text
+        states = []
         for step in steps:
             text, state = step.before(text)
             states.append(state)
-            if isinstance(step, Normalisation):
-                plain = text
         each = zip(steps, states, strict=True)
         checks = [(step, state) for step, state in each if step.checks]
-        return Source(text, plain, prefix, self.decode.max_ratio == 0, checks), states
+        return Source(text, prefix, checks), states
 
 
 def backwards(

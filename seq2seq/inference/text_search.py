@@ -40,7 +40,8 @@ class TextSearch:
             RequestError: what is asked of one contradicts itself.
         """
         banned = self.vocabularies.target.encode(terms.banned)
-        texts, prefixes = ([one.text for one in sources], [one.prefix for one in sources])
+        texts = [terms.inline(one.text) for one in sources]
+        prefixes = [one.prefix for one in sources]
         source, target = self.vocabularies.source, self.vocabularies.target
         ids = list(zip(source.encode(texts), target.encode(prefixes), strict=True))
         crowded = [self._has_no_room(*pair, decode) for pair in ids]
@@ -62,9 +63,10 @@ class TextSearch:
             results.append([dataclasses.replace(one, notes=said + one.notes) for one in ordered])
         return results
 
-    def can_read(self, text: str) -> bool:
+    def can_read(self, text: str, terms: Terminology) -> bool:
         """Whether the model has a position for each token of a source."""
-        return len(self.vocabularies.source.encode([text])[0]) < self.engine.max_length
+        [ids] = self.vocabularies.source.encode([terms.inline(text)])
+        return len(ids) < self.engine.max_length
 
     def _has_no_room(
         self, source: Sequence[int], prefix: Sequence[int], decode: DecodeConfig

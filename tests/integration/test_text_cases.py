@@ -78,8 +78,15 @@ def test_terms_swallow_nothing(translator):
     assert re.search(r"vendu la vieille demeure .*(dernière|passée)", sold.text)
 
 
-@pytest.mark.parametrize("text", ["Où est le chat ?", "Ich liebe dich."])
-def test_what_is_no_english_is_said(translator, text):
-    noted, left = (translator.translate([text], source_language=w)[0] for w in ("check", "leave"))
-    assert any(note.startswith("looks like ") for note in noted.notes)
+@pytest.mark.parametrize(
+    ("text", "language"), [("Où est le chat ?", "French"), ("Ich liebe dich.", "German")]
+)
+def test_what_is_no_english_is_said(text, language, caplog):
+    translator = Translator.load(device="cpu")  # which has not warned yet
+    trusted, noted, left = (
+        translator.translate([text], source_language=how)[0] for how in ("trust", "check", "leave")
+    )
+    assert not any(note.startswith("looks like ") for note in trusted.notes)
+    assert f"looks like {language}" in noted.notes
+    assert f"looks like {language}" in caplog.text
     assert left.text == text

@@ -81,11 +81,10 @@ class BothEngines:
         # All that its beam holds, for what is empty took the place of something else there.
         every = config.beam if config.strategy == "beam" else config.n_best
         free = replace(config, min_length=0, n_best=every)
-        found, unsure = [], list[int]()
-        for row, own in enumerate(self._quick.search(requests, free, progress)):
-            found.append(own[: config.n_best])
+        found, unsure = self._quick.search(requests, free, progress), list[int]()
+        for row, own in enumerate(found):
             empty = config.min_length and not all(one.tokens for one in own)
-            if empty or sum(one.finished for one in found[row]) < config.n_best:
+            if empty or sum(one.finished for one in own[: config.n_best]) < config.n_best:
                 unsure.append(row)
         if unsure:
             again = self._exact().search([requests[row] for row in unsure], config)

@@ -133,9 +133,7 @@ class Markup(Step):
         else:
             [source], [target] = attention.pieces
             ends = self.vocabularies.source.ends(source), self.vocabularies.target.ends(target)
-            weights = unit_weights(
-                state.clean, result.text, ends, attention.weights_TS[:-1, :-1]
-            )
+            weights = unit_weights(state.clean, result.text, ends, attention.weights_TS[:-1, :-1])
         writer = _Writer(state.clean, result.text, units, source_units, weights, write)
         return result.with_text(writer.whole(_elements(state.tags)))
 

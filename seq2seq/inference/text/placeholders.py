@@ -303,8 +303,7 @@ class Placeholders(Step):
 
     def faults(self, result: Translation, state: list[Item]) -> list[Fault]:
         return [
-            Fault(item.text, "number" if item.is_number else "thing", item.french, item.span)
-            for item in lost(state, result.text)
+            Fault(item.text, "item", item.french, item.span) for item in lost(state, result.text)
         ]
 
 

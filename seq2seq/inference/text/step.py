@@ -20,7 +20,7 @@ class Fault:
 
     Attributes:
         text: in words; what got lost, as it stands in the source.
-        kind: of what got lost: thing, number or term; empty if the translation is degenerate.
+        kind: of what got lost: item or term; empty if the translation is degenerate.
         wanted: what the translation should hold.
         span: where in the source it stands, in characters.
     """

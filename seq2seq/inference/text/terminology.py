@@ -1,8 +1,7 @@
 """Terminology: target phrases that are to stand for source phrases, and such as must not come.
 
 A model that has learnt terms reads them inline (`data/annotations.py`). Any other is asked for the
-sentence as it is; where a term is missing then, `fallback.py` puts it into the source, since models
-copy words that they do not know, and write the article that goes with them.
+sentence as it is. `fallback.py` has what happens where a term is missing then.
 """
 
 from __future__ import annotations
@@ -65,22 +64,20 @@ class Terminology(Step):
         self._inline = inline
 
     def before(self, text: str) -> tuple[str, list[Fault]]:
-        """The text, with its terms inline if the model reads them so, and what each asks for."""
-        terms = [Fault(f"the term {t}", "term", t, span) for span, t in self.terms(text)]
-        if self._inline:
-            for term in reversed(terms):
-                start, end = term.span
-                start -= text[start - 1 : start] == " "
-                marked = f"{TERM}{text[start:end]}{AS} {term.wanted}{END_TERM}"
-                text = text[:start] + marked + text[end:]
-        return text, terms
+        """The text, and what each of its terms asks for."""
+        return text, [Fault(f"the term {t}", "term", t, span) for span, t in self.terms(text)]
+
+    def inline(self, text: str) -> str:
+        """A text with its terms behind their phrases, if the model has learnt to read them so."""
+        for (start, end), target in reversed(self.terms(text) if self._inline else []):
+            start -= text[start - 1 : start] == " "
+            text = f"{text[:start]}{TERM}{text[start:end]}{AS} {target}{END_TERM}{text[end:]}"
+        return text
 
     def faults(self, result: Translation, state: list[Fault]) -> list[Fault]:
         """The terms that a translation lacks."""
         return [
-            term
-            for term in state
-            if not re.search(_whole(term.wanted), result.text, re.IGNORECASE)
+            term for term in state if not re.search(_whole(term.wanted), result.text, re.IGNORECASE)
         ]
 
     def terms(self, source: str) -> list[tuple[Span, str]]:

@@ -250,6 +250,13 @@ def test_torch_searches_again_where_an_output_would_be_empty(beam, tmp_path):
     assert outputs([own[:1] for own in both]) == outputs([own[:1] for own in expected])
 
 
+def test_hypotheses_that_came_for_free_are_passed_on(pair):
+    """Where the first is degenerate, the next is taken, as with torch."""
+    ours, theirs = pair
+    both = BothEngines(theirs, lambda: ours).search(requests(20), replace(DECODE, beam=4, n_best=1))
+    assert max(map(len, both)) > 1
+
+
 def test_an_output_is_no_longer_than_its_own_limit(pair):
     """Among sentences that have more room, too; its score is that of the whole model."""
     ours, theirs = pair

@@ -19,8 +19,15 @@ def test_cells_are_the_darker_the_more_was_looked_at():
     rows, columns = np.nonzero(blue > 20)
     top, left = rows.min(), columns.min()
     height, width = (rows.max() - top + 1) / 3, (columns.max() - left + 1) / 3
-    light = np.array([[pixels[int(top + (t + 0.5) * height), int(left + (s + 0.5) * width)].sum()
-                       for s in range(3)] for t in range(3)])
+    light = np.array(
+        [
+            [
+                pixels[int(top + (t + 0.5) * height), int(left + (s + 0.5) * width)].sum()
+                for s in range(3)
+            ]
+            for t in range(3)
+        ]
+    )
     assert light[0, 0] == light[2, 2] < light[1, 1] == light[1, 2] < light[0, 1]
     assert light[0, 1] == light[0, 2] > 3 * 240  # all but white
 

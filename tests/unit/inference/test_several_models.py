@@ -45,8 +45,7 @@ def test_bundles_are_loaded_as_an_ensemble(tmp_path):
     engine = TorchEngine([bundle.model for bundle in bundles])
     expected = Translator(engine, bundles[0].vocabularies, bundles[0].decode)
     assert [(one.text, one.score) for one in found] == [
-        (one.text, pytest.approx(one.score, abs=1e-5))
-        for one in expected.translate(TEXTS, **ALONE)
+        (one.text, pytest.approx(one.score, abs=1e-5)) for one in expected.translate(TEXTS, **ALONE)
     ]
     [alone] = Translator.load(folders[0], "cpu").translate(TEXTS[:1], **ALONE)
     assert alone.score != pytest.approx(found[0].score, abs=1e-3)

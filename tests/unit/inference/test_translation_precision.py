@@ -1,6 +1,5 @@
 """Precisions of translation: what they change, and what a device lacks."""
 
-
 import pytest
 import torch
 from tiny import random_ids, tiny_recurrent, tiny_transformer
@@ -108,8 +107,7 @@ def test_a_translator_takes_a_precision(tmp_path, precision):
     tiny_bundle().save(tmp_path / "bundle")
     pairs = [("the old house", "la maison"), ("a man reads", "un homme lit")]
     exact, other = (
-        Translator.load(tmp_path / "bundle", "cpu", precision=name)
-        for name in ("auto", precision)
+        Translator.load(tmp_path / "bundle", "cpu", precision=name) for name in ("auto", precision)
     )
     for one, two in zip(exact.score(pairs), other.score(pairs), strict=True):
         assert one.log_prob != two.log_prob

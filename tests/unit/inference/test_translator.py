@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.bundle.bundle import Bundle
@@ -315,6 +315,7 @@ def test_a_text_that_fits_in_any_case_is_cut_into_tokens_once(monkeypatch):
     assert [text for text in cut if text in texts] == texts
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_a_text_has_no_more_tokens_than_bytes_and_one(text):
     """What lets the translator do without counting them."""
@@ -530,8 +531,8 @@ def test_what_the_model_reads_of_a_sentence():
     [
         ("casing", "PRESS `x` ON THE BIG BUTTON NOW"),
         ("typography", "Press `x` on the “big” button now"),
-        ("markup", "Press `x` on the <b>\"big\" button</b> 👍 now"),
-        ("quotation", "Press `x` on the \"big\" button now"),
+        ("markup", 'Press `x` on the <b>"big" button</b> 👍 now'),
+        ("quotation", 'Press `x` on the "big" button now'),
     ],
 )
 def test_each_step_can_be_left_out(step, read):
@@ -562,7 +563,8 @@ def test_unknown_steps_are_refused():
 
 
 def test_without_fallback_there_is_one_search():
-    for out, read in (((), ["see {x} now", "see Martin now"]), (["fallback"], ["see {x} now"])):
+    parts = ["see", "now"]
+    for out, read in (((), ["see {x} now", *parts]), (["fallback"], ["see {x} now"])):
         translator = echo(drops="{x}")
         translator.translate(["see {x} now"], rescue=False, without=out)
         assert translator.engine.read == read

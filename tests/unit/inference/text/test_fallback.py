@@ -27,8 +27,8 @@ TEXT = "one two, three four"
 CHECKS = [Placeholders(), Degeneration()]
 
 
-def source(text: str, prefix: str = "", limited: bool = False) -> Source:
-    return Source(text, text, prefix, limited, [(step, step.before(text)[1]) for step in CHECKS])
+def source(text: str, prefix: str = "") -> Source:
+    return Source(text, prefix, [(step, step.before(text)[1]) for step in CHECKS])
 
 
 class Scripted:
@@ -77,23 +77,16 @@ def test_a_translation_that_lost_something_is_worse_than_one_with_any_other_faul
     assert sorted([both, lost, whole], key=source("a {x}").rank) == [whole, lost, both]
 
 
-def test_what_got_lost_is_replaced_by_a_word_that_models_copy():
-    plain = {"{a} paid $1,000 to {b}": ["Payé"], "Martin paid 47 to Simon": ["Simon 47 Martin"]}
-    search = Scripted(plain, {})
-    [best] = search.mended("{a} paid $1,000 to {b}")
+def test_a_model_that_has_learnt_placeholders_gets_them():
+    plain = {"{a} paid $1,000 to {b}": ["Payé"], "⟦1⟧ paid ⟦2⟧ to ⟦3⟧": ["⟦3⟧ ⟦2⟧ ⟦1⟧"]}
+    [best] = Scripted(plain, {}).mended("{a} paid $1,000 to {b}", placeholders=True)
     assert best.text == "{b} 1\u202f000\xa0$ {a}"
     assert best.notes == ["lost {a}, $1,000, {b}: translated again with placeholders"]
 
 
-def test_a_model_that_has_learnt_placeholders_gets_them():
-    plain = {"Martin sees {a}": ["Il"], "Martin sees ⟦1⟧": ["Martin voit ⟦1⟧"]}
-    [best] = Scripted(plain, {}).mended("Martin sees {a}", placeholders=True)
-    assert best.text == "Martin voit {a}"
-
-
-def test_words_that_do_not_come_back_once_are_not_taken():
-    plain = {"a {x} b": ["A"], "a Martin b": ["Martin Martin", "Martine", "un Martin"]}
-    [best] = Scripted(plain, {}).mended("a {x} b")
+def test_placeholders_that_do_not_come_back_once_are_not_taken():
+    plain = {"a {x} b": ["A"], "a ⟦1⟧ b": ["⟦1⟧ ⟦1⟧", "⟦2⟧", "un ⟦1⟧"]}
+    [best] = Scripted(plain, {}).mended("a {x} b", placeholders=True)
     assert best.text == "un {x}"
 
 
@@ -130,11 +123,12 @@ def test_at_last_a_sentence_is_translated_around_what_gets_lost(text, target):
     assert best.notes[0].endswith("translated again in parts")
 
 
-@pytest.mark.parametrize("asked", [{"prefix": "UN"}, {"limited": True}], ids=str)
-def test_there_are_no_parts_behind_a_prefix_or_within_a_limit(asked):
+@pytest.mark.parametrize(("prefix", "ratio"), [("UN", 2.0), ("", 0.0)])
+def test_there_are_no_parts_behind_a_prefix_or_within_a_limit(prefix, ratio):
     """In parts, {name} would stand before the prefix, and each part would have all the room."""
-    search = Scripted({"Martin b": ["UN"]}, {"b": ["B"]})
-    [[best]] = mended(search, [source("{name} b", **asked)], [[Translation("UN", -1.0)]])
+    search = Scripted({}, {"b": ["B"]})
+    search.decode = DecodeConfig(beam=2, n_best=2, max_ratio=ratio)
+    [[best]] = mended(search, [source("{name} b", prefix)], [[Translation("UN", -1.0)]])
     assert (best.text, best.notes) == ("UN", ["lost: {name}"])
 
 
@@ -151,12 +145,9 @@ def test_without_success_the_least_faulty_stays_and_that_is_said():
 
 def test_alternatives_stay_behind_what_was_found():
     found = [[Translation(text, -1.0) for text in ("UN", "DEUX", "A {name}")]]
-    search = Scripted({"a Martin Simon": ["x"], "a {name} Martin": ["x"]}, {"a": ["A"]})
+    search = Scripted({}, {"a": ["A"]})
     [own] = mended(search, [source("a {name} %s")], found)
     assert [one.text for one in own] == ["A {name} %s", "A {name}", "UN", "DEUX"]
-
-
-TERM, NAME = "the demeure of {x}", "the Martin of {x}"
 
 
 class Wanted(Degeneration):
@@ -169,32 +160,31 @@ class Wanted(Degeneration):
         return [Fault("the term", "term", "demeure", place) for place in places]
 
 
-@pytest.mark.parametrize(
-    ("answers", "restrained", "text", "how"),
-    [
-        ({TERM: ["la demeure de {x}"]}, {}, "la demeure de {x}", "with its terms"),
-        ({TERM: ["un toit"], NAME: ["le Martin de {x}"]}, {}, "le demeure de {x}",
-         "with placeholders"),
-        ({TERM: ["un toit"], NAME: ["un toit"]}, {"the": ["le"], "of {x}": ["de {x}"]},
-         "le demeure de {x}", "in parts"),
-    ],
-)  # fmt: skip
-def test_a_missing_term_stands_in_the_source_then_a_name_for_it_then_it_is_put_between_parts(
-    answers, restrained, text, how
-):
+def mended_house(answers, restrained, placeholders) -> tuple[str, list[str]]:
     search = Scripted(answers, restrained)
+    search.placeholders = placeholders
     one = replace(source("the house of {x}"), checks=[(Wanted(), "the house of {x}")])
     [[best, *_]] = mended(search, [one], [[Translation("la maison de {x}", -1.0)]])
-    assert (best.text, best.notes) == (text, [f"lost the term: translated again {how}"])
+    return best.text, best.notes
 
 
-def test_what_was_asked_to_be_short_is_not_too_short():
+def test_a_placeholder_stands_for_a_missing_term_or_the_term_itself_for_other_models():
+    answers = {"the ⟦1⟧ of {x}": ["le ⟦1⟧ de {x}"], "the demeure of {x}": ["la demeure de {x}"]}
+    how = "lost the term: translated again with"
+    assert mended_house(answers, {}, True) == ("le demeure de {x}", [f"{how} placeholders"])
+    assert mended_house(answers, {}, False) == ("la demeure de {x}", [f"{how} its terms"])
+
+
+def test_at_last_a_term_is_put_between_parts():
+    parts = {"the": ["le"], "of {x}": ["de {x}"]}
+    text, notes = mended_house({"the demeure of {x}": ["un toit"]}, parts, False)
+    assert (text, notes) == ("le demeure de {x}", ["lost the term: translated again in parts"])
+
+
+def test_what_a_limit_cut_off_is_not_too_short():
     long = "one two three four, five six seven eight"
-    cut = Translation("un", -1.0, finished=False)
-    search = Scripted({}, {"one two three four,": ["un deux"], "five six seven eight": ["trois"]})
-    for limited, notes in ((True, []), (False, ["too short: translated again in parts"])):
-        [[best, *_]] = mended(search, [source(long, limited=limited)], [[cut]])
-        assert best.notes == notes
+    assert Degeneration().faults(Translation("un", -1.0, finished=False), long) == []
+    assert Degeneration().faults(Translation("un", -1.0), long) == [Fault("too short")]
 
 
 # What cannot be right, by its looks

@@ -14,8 +14,10 @@ from seq2seq.inference.translation import Translation
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("See https://a.org/b_(c)?d=e, or (www.x.fr/(y)).",
-         ["https://a.org/b_(c)?d=e", "www.x.fr/(y)"]),
+        (
+            "See https://a.org/b_(c)?d=e, or (www.x.fr/(y)).",
+            ["https://a.org/b_(c)?d=e", "www.x.fr/(y)"],
+        ),
         ("(https://a.org/b.).).) www.x.fr/(y).)", ["https://a.org/b", "www.x.fr/(y)"]),
         ("Mail a.b+c@d-e.co.uk.", ["a.b+c@d-e.co.uk"]),
         ("Hi {name}, {{user}} and {0:.2f}", ["{name}", "{{user}}", "{0:.2f}"]),
@@ -111,9 +113,7 @@ def test_what_a_translation_lost(source, target, missing):
 
 @pytest.mark.parametrize("text", ["%" + "0" * 50_000, "www.a.fr" + ")" * 50_000, "%.0" * 20_000])
 def test_long_texts_are_read_in_no_time(text):
-    seconds = timeit.repeat(
-        lambda: find_items(text), timer=time.thread_time, number=1, repeat=3
-    )
+    seconds = timeit.repeat(lambda: find_items(text), timer=time.thread_time, number=1, repeat=3)
     assert min(seconds) < 1  # a collection of garbage may fall into one of them
 
 

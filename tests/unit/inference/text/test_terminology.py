@@ -48,9 +48,10 @@ def test_terms_that_a_translation_lacks_are_faults():
 
 def test_a_model_that_has_learnt_terms_reads_them_inline():
     terms = Terminology({"old mill": "vieux moulin"}, inline=True)
-    text, state = terms.before("The old mill works.")
-    assert text == "The⟦term⟧ old mill⟦as⟧ vieux moulin⟦/term⟧ works."
-    assert [fault.span for fault in state] == [(4, 12)]
+    text = "The old mill works."
+    assert terms.inline(text) == "The⟦term⟧ old mill⟦as⟧ vieux moulin⟦/term⟧ works."
+    assert [fault.span for fault in terms.before(text)[1]] == [(4, 12)]
+    assert Terminology({"old mill": "vieux moulin"}).inline(text) == text
 
 
 @pytest.mark.parametrize(("term", "text"), [("house", "my houſe"), ("istanbul", "in İstanbul")])
