@@ -124,7 +124,7 @@ def tiny_data(run: Record) -> Found:
 @check("The vocabulary is large for the text")
 def rare_vocabulary(run: Record) -> Found:
     """Most of it is hardly ever seen, or the text has fewer subwords than asked for."""
-    if run.data is None or run.data.kept < 1000:
+    if run.data is None or run.data.kept < 1000 or run.setting("init_from"):
         return None
     worst = max(run.data.vocabulary, key=lambda v: v["rare"] / max(1, v["size"]), default=None)
     asked = run.setting("tokenizer.vocab_size") or 0

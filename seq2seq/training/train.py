@@ -16,7 +16,7 @@ from lightning.fabric import Fabric
 from torch import nn
 
 from seq2seq.bundle.bundle import Bundle
-from seq2seq.config import TrainConfig
+from seq2seq.config import DataConfig, TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
 from seq2seq.errors import command_line
@@ -284,16 +284,24 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
         tracker.finish(summary)
     replace_text(run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
     averaged = validation.average > validation.best
-    corpus = [f"data={config.data.name}"]
-    if config.data.path is not None:
-        corpus.append(f"data.path={config.data.path}")
     log.info(
         "finished after %.0f s: best validation BLEU %.2f %s\nevaluate    %s\ntranslate   %s",
         *(seconds, best, "of an average" if averaged else f"at step {validation.best_step}"),
-        command_line("evaluate", f"bundle={run_dir}", *corpus),
+        command_line("evaluate", f"bundle={run_dir}", *settings_of_corpus(config.data)),
         shlex.join(["translate", "--model", str(run_dir), "hello world"]),
     )
     write_run_report(run_dir)
+
+
+def settings_of_corpus(data: DataConfig) -> list[str]:
+    """Return the settings that name this corpus on a command line."""
+    own = data.path is not None and not (data.members or data.urls or data.hub or data.sacrebleu)
+    found = [f"data={'files' if own else data.name}"]
+    if data.path is not None:
+        found.append(f"data.path={data.path}")
+    if own and data.name != "files":
+        found.append(f"data.name={data.name}")
+    return found
 
 
 def make_up_for_report(run_dir: Path) -> None:

@@ -266,6 +266,7 @@ def test_a_text_with_fewer_subwords_than_asked_for_has_a_vocabulary_that_is_too_
     [found] = findings(replace(run, settings={**SETTINGS, "tokenizer": {"vocab_size": 8000}}))
     assert found.kind == "rare_vocabulary"
     assert found.evidence.endswith("and 8,000 were asked for")
+    assert findings(replace(run, settings={**SETTINGS, "init_from": "general"})) == []
 
 
 @pytest.mark.parametrize("losses", [(5.0, 3.0), (3.7, 3.3, 3.1)])

@@ -13,6 +13,7 @@ import pytest
 from conftest import toy_settings
 from filelock import FileLock
 
+from seq2seq.config import DataConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
@@ -29,6 +30,7 @@ from seq2seq.training.train import (
     make_callbacks,
     make_up_for_report,
     note_beginning,
+    settings_of_corpus,
 )
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
@@ -216,3 +218,16 @@ def test_what_looks_wrong_is_told_whatever_the_logger_is(tmp_path, kind):
     found = make_callbacks(settings, run, SimpleNamespace(prepared=prepared), VALIDATION)
     assert {GradientNorms, Findings} <= {type(one) for one in found}
     assert len(make_trackers(settings.logger, tmp_path, {})) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "settings"),
+    [
+        ({"name": "starter"}, "data=starter"),
+        ({"name": "files", "path": "own"}, "data=files data.path=own"),
+        ({"name": "letters", "path": "own"}, "data=files data.path=own data.name=letters"),
+        ({"name": "set", "path": "own", "urls": ["https://a.org/b"]}, "data=set data.path=own"),
+    ],
+)
+def test_the_advice_names_the_corpus_of_the_run(data, settings):
+    assert " ".join(settings_of_corpus(DataConfig(**data))) == settings
