@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from seq2seq.cli.names import unknown
+from seq2seq.cli.names import NEW_MEMBER, unknown
 from seq2seq.config import CorpusConfig
 from seq2seq.errors import ConfigError, UserError, install, nearest
 
@@ -45,8 +45,7 @@ def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> 
     if not isinstance(cause, OmegaConfBaseException) or not cause.full_key:
         return place + (" ".join(str(cause or error).split()) or type(error).__name__)
     if CorpusConfig.__name__ in str(cause) and cause.object_type is None:
-        added = "+data@data.members.NAME=files data.members.NAME.path=FOLDER"
-        return f"{cause.full_key}: a member of a mixture begins with a preset: {added}"
+        return f"{cause.full_key}: {NEW_MEMBER}"
     if isinstance(cause, ConfigAttributeError | ConfigKeyError):
         return place + unknown(cause.full_key, schema, cause.object_type, groups)
     return f"{place}{cause.full_key}: {str(cause).splitlines()[0]}"

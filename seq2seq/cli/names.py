@@ -45,6 +45,12 @@ WORDS = {  # what other programs call our settings, in small letters, without _ 
 }
 
 
+NEW_MEMBER = (
+    "a member of a mixture begins with a preset: +data@data.members.NAME=files "
+    "data.members.NAME.path=FOLDER"
+)
+
+
 def resources() -> Path:
     """The folder of `configs/` and `data/`: in an installed copy its own, else the clone."""
     package = Path(__file__).resolve().parents[1]
@@ -99,6 +105,8 @@ def unknown(
     if (renamed := refusal(key)) is not None:
         return renamed
     valid, (section, _, last) = settings_of(schema), key.rpartition(".")
+    if section == "data.members":
+        return f"{key}: {NEW_MEMBER}"
     if key in valid:
         return (
             f"{key} is no setting of this kind of model: leave it out, choose another model=, or "

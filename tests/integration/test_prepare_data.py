@@ -135,7 +135,7 @@ def test_ctrl_c_ends_all_processes_with_one_line(tmp_path, corpus):
         (["+data@data.members.a=files"], 2, "data.train=train and data.members both name"),
         (["+data.members.a.train=x"], 2, "begins with a preset: +data@data.members.NAME=files"),
         (["data.members={a: {name: x}}"], 2, "begins with a preset: +data@data.members.NAME=files"),
-        (["+data@data.members.a=files", "data.members.a.pth=x"], 2, "did you mean 'path'"),
+        (["+data@data.members.a=files", "data.members.a.pth=x"], 2, "mean 'data.members.a.path'"),
         (["+data.weights.a=x"], 2, "data.weights.a"),
         (["data.source_column=de"], 1, "has no column 'de'; it has: 'en', 'fr'"),
         (["data.cache=/proc/nowhere"], 1, "cannot be prepared"),

@@ -643,4 +643,4 @@ def test_a_port_that_is_taken_is_told(script):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         found = script("serve", "--engine", "torch", "--port", taken.getsockname()[1])
     assert found.returncode == 1
-    assert "it is taken" in found.stderr
+    assert "Address already in use" in found.stderr

@@ -174,7 +174,7 @@ def test_places_that_hold_nothing_or_too_much_are_refused(runs, tmp_path):
     with pytest.raises(RunError, match="one evaluation has nothing to be compared with"):
         compare(runs[:1])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RunError, match=r"empty holds no evaluation: make one, python scripts/ev"):
+    with pytest.raises(RunError, match=r"empty holds no evaluation: make one, seq2seq ev"):
         compare([runs[0], str(tmp_path / "empty")])
     with pytest.raises(RunError, match="names one of them twice"):
         compare([runs[0], runs[0]])

@@ -475,7 +475,9 @@ def test_small_weights_say_nearly_the_same(quantization, folder, tmp_path):
     pairs = [(request.source, [7, 8, 9]) for request in requests()]
     exact, rough = (CTranslate2Engine(one, "cpu").score(pairs) for one in (folder, small))
     assert rough != exact
-    assert np.abs(np.array(rough) - np.array(exact)).max() < 0.25
+    # Without VNNI, a processor cuts sums of 8-bit products off at 16 bits.
+    close = 0.25 if quantization == "float16" or torch.cpu._is_vnni_supported() else 1.0
+    assert np.abs(np.array(rough) - np.array(exact)).max() < close
 
 
 def test_a_folder_is_a_model_of_ctranslate2_with_all_that_we_need(folder):

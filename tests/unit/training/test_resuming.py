@@ -212,7 +212,7 @@ def test_processes_that_found_different_checkpoints_do_not_start(tmp_path, monke
     with pytest.raises(RunError) as error:
         train(tmp_path, 7, Diary())
     said = f"the processes found different checkpoints of {tmp_path} (steps 4, 0): see that all "
-    assert f"{said}machines read the same folder, then go on: python" in str(error.value)
+    assert f"{said}machines read the same folder, then go on: seq2seq" in str(error.value)
 
 
 @pytest.mark.parametrize(
