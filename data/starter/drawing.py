@@ -33,7 +33,7 @@ OWNERS_BY_PERSON = ("my", "your", "his", "our", "your", "their")
 # One reads a book and builds a house at a time; their plurals come up elsewhere.
 ONE_AT_A_TIME = ("text", "show", "thought", "building", "transport", "vehicle", "sight", "occasion")
 OWNERS = ("my", "your", "his", "her", "our", "their")
-# What people call `my ...`; nobody speaks of `my river`.
+# Things that people call `my ...`; nobody speaks of `my river`.
 OWNED = (
     "owned",
     "kin",
@@ -50,10 +50,10 @@ OWNED = (
     "coffee",
     "tea",
 )
-# Qualities that go with `today`: one is not tall today.
+# Temporary qualities, which go with `today`: nobody is tall today.
 PASSING = ("tired", "sick", "busy", "happy", "sad", "alone", "ready")
 JUDGEMENTS = ("good", "bad", "delicious", "sweet", "beautiful")
-# States that would jar with the action: nobody cleans a clean room or opens an open door.
+# States that would contradict the action: nobody cleans a clean room or opens an open door.
 STATES = (
     "bad",
     "boring",
@@ -69,7 +69,7 @@ STATES = (
 )
 GROCERIES = ("food", "drink", "ingredient", "vegetable", "newspaper")
 PEOPLE = ("person", "kin")
-# Always somebody's: one says `my sister`, hardly `the sister`.
+# Nouns that need a possessive: one says `my sister`, hardly `the sister`.
 RELATIVES = ("kin", "relation")
 
 
@@ -79,10 +79,9 @@ def _label(option: Hashable) -> Hashable:
 
 
 class Draw:
-    """Draw words and phrases, preferring those drawn least so far.
+    """A random source of words and phrases, which prefers those drawn least so far.
 
-    The preference keeps rare corners of the lexicon from starving: every word has to
-    appear often enough to be learnt.
+    Without this preference, words that few patterns can use would be too rare to be learnt.
     """
 
     def __init__(self, seed: int) -> None:

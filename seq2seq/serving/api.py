@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
-from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError

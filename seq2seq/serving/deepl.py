@@ -1,6 +1,6 @@
-"""The API of DeepL, version 2: for DeepL's clients (`server_url` of the PyPI client `deepl`).
+"""The API of DeepL, version 2, for DeepL's clients (`server_url` of the PyPI client `deepl`).
 
-Paths of DeepL that are not served answer status 404: documents, rephrasing, and all of version 3.
+What is not served answers status 404 with a message: documents, rephrasing, all of version 3.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import PlainTextResponse, Response
-from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.serving.glossaries import Glossary
 from seq2seq.serving.limits import Refused

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NotRequired
 
 from pydantic import BaseModel, Field
 from starlette.responses import Response
-from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.documents import KINDS, is_readable
 from seq2seq.serving.limits import Refused
