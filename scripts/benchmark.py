@@ -26,7 +26,7 @@ if __name__ == "__main__":
         sys.exit(0 if name else ConfigError.exit_code)
     if name not in BENCHMARKS:
         fail(f"benchmark {name!r} is not known: {nearest(name, BENCHMARKS)}", ConfigError.exit_code)
-    # Before `hydra_command` would send it to stdout.
+    # Only the first call of `basicConfig` counts; that of `hydra_command` would log to stdout.
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
 
     def run(config: object) -> None:

@@ -1,4 +1,4 @@
-"""Building blocks that exist in both languages at once.
+"""Building blocks of sentences, each in English and French.
 
 Word order is the same for most of a sentence, so a pattern lists its parts in order and
 `sentence` joins the English and the French halves side by side. A part that is ordered
@@ -87,7 +87,7 @@ WE = Phrase("we", "nous", Agreement(3, plural=True), "we")
 THEY = Phrase("they", "ils", Agreement(5, plural=True), "they")
 SUBJECT_PRONOUNS = (I, YOU, HE, SHE, WE, THEY)
 
-# Object pronouns: their agreement is what the past participle agrees with.
+# Object pronouns, with the agreement of the past participle after them.
 ME = Phrase("me", "me", I.agreement, "I")
 YOU_OBJECT = Phrase("you", "vous", YOU.agreement, "you")
 HIM = Phrase("him", "le", HE.agreement, "he")
@@ -99,7 +99,7 @@ INDIRECT_FRENCH = {"him": "lui", "her": "lui", "them": "leur"}
 
 
 def word(item: Word) -> Both:
-    """Turns a lexicon entry into a block."""
+    """Turn a lexicon entry into a block."""
     return Both(item.en, item.fr)
 
 
@@ -107,14 +107,14 @@ def word(item: Word) -> Both:
 
 
 def agreement_of(noun: Noun, plural: bool) -> Agreement:
-    """Returns the third-person agreement of a noun."""
+    """Return the third-person agreement of a noun."""
     return Agreement(5 if plural else 2, noun.feminine, plural)
 
 
 def noun_phrase(
     determiner: Determiner, noun: Noun, plural: bool = False, adjective: Adjective | None = None
 ) -> Phrase:
-    """Builds a noun phrase in both languages."""
+    """Build a noun phrase in both languages."""
     words = english.join(adjective.en if adjective else "", english.noun_form(noun, plural))
     article = determiner.en_plural if plural else determiner.en
     return Phrase(
@@ -127,7 +127,7 @@ def noun_phrase(
 
 
 def counted(n: int, noun: Noun) -> Phrase:
-    """Builds a number with a noun: `three chairs`."""
+    """Build a number with a noun: `three chairs`."""
     plural = n > 1
     return Phrase(
         english.join(english.number(n), english.noun_form(noun, plural)),
@@ -138,12 +138,12 @@ def counted(n: int, noun: Noun) -> Phrase:
 
 
 def named(name: Name) -> Phrase:
-    """Builds a first name."""
+    """Turn a first name into a phrase."""
     return Phrase(name.name, name.name, Agreement(2, name.feminine), name.name)
 
 
 def pronoun_for(phrase: Phrase) -> Phrase:
-    """Returns the direct object pronoun (it, them) that stands for a thing."""
+    """Return the direct object pronoun (it, them) that stands for a thing."""
     if phrase.agreement.plural:
         return Phrase("them", "les", phrase.agreement, phrase.head)
     fr = "la" if phrase.agreement.feminine else "le"
@@ -151,7 +151,7 @@ def pronoun_for(phrase: Phrase) -> Phrase:
 
 
 def adjective_phrase(adjective: Adjective, agreement: Agreement) -> Both:
-    """Makes a predicate adjective agree: `they are tired` -> `fatigués`."""
+    """Make a predicate adjective agree: `they are tired` -> `fatigués`."""
     form = french.adjective_form(adjective, agreement.feminine, agreement.plural)
     return Both(adjective.en, form)
 
@@ -166,7 +166,7 @@ def act(
     beside: Adverbial = PLAIN,
     clitic: Phrase | None = None,
 ) -> Phrase:
-    """Builds subject and verb, with an object pronoun if one is given.
+    """Build subject and verb, with an object pronoun if one is given.
 
     Returns:
         A phrase headed by the verb, so that it can be used in combinations.
@@ -206,7 +206,7 @@ def _french_group(
 def ask(
     subject: Phrase, verb: Verb, tense: Tense, object_before: Agreement | None = None
 ) -> Phrase:
-    """Builds a question: `did you find` -> `est-ce que vous avez trouvé`.
+    """Build a question: `did you find` -> `est-ce que vous avez trouvé`.
 
     Args:
         subject: Who does it.
@@ -228,7 +228,7 @@ def ask(
 
 
 def infinitive(verb: Verb, subject: Phrase, clitic: Phrase | None = None) -> Phrase:
-    """Builds an infinitive without `to`, with the subject's reflexive pronoun."""
+    """Build an infinitive without `to`, with the subject's reflexive pronoun."""
     fr = french.infinitive(verb, subject.agreement.person)
     return Phrase(
         english.join(verb.en, clitic.en if clitic else ""),
@@ -242,20 +242,20 @@ def infinitive(verb: Verb, subject: Phrase, clitic: Phrase | None = None) -> Phr
 
 
 def _capital(text: str) -> str:
-    """Puts a capital at the start and after a question mark inside."""
+    """Capitalise the first letter, and the first letter after a question mark."""
     return re.sub(r"(^|\? )(\w)", lambda match: match[1] + match[2].upper(), text)
 
 
 def sentence(
     *parts: Both, end: str = ".", keys: Iterable[tuple[Phrase | Word | str, ...]] = ()
 ) -> Sentence:
-    """Joins parts that have the same order in both languages and spells them.
+    """Join parts that have the same order in both languages, and apply the spelling rules.
 
     Args:
         *parts: Blocks in order.
         end: ``.``, ``?`` or ``!``.
         keys: The pairs of content words whose combination may be held out of
-            training; those inside noun phrases are added on their own.
+            training; pairs inside noun phrases are added automatically.
     """
     en = english.join(*(part.en for part in parts)).replace(" ,", ",")
     fr = french.spell(french.join(*(part.fr for part in parts))).replace(" ,", ",")
@@ -269,7 +269,7 @@ def sentence(
 
 
 def question(*parts: Both, keys: Iterable[tuple[Phrase | Word | str, ...]] = ()) -> Sentence:
-    """Builds a sentence that ends with a question mark."""
+    """Build a sentence that ends with a question mark."""
     return sentence(*parts, end="?", keys=keys)
 
 
@@ -287,5 +287,5 @@ PLEASE = Both(", please", ", s'il vous plaît")
 
 
 def topic(phrase: Phrase) -> Phrase:
-    """Builds a topic that a pronoun takes up: `The keys?` in `The keys? I lost them`."""
+    """Build a topic that a pronoun takes up: `The keys?` in `The keys? I lost them`."""
     return Phrase(phrase.en + "?", phrase.fr + " ?", phrase.agreement, phrase.head, phrase.inner)

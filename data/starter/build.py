@@ -42,19 +42,19 @@ class Corpus:
 
 
 def is_held_out(combination: Combination) -> bool:
-    """Tells whether a pair of content words is kept out of training."""
+    """Tell whether a combination of content words is kept out of training."""
     text = f"{SEED}|{'|'.join(sorted(combination))}"
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:4], "big") % 100 < HELD_OUT_PERCENT
 
 
 def is_unseen(sentence: Sentence) -> bool:
-    """Tells whether a sentence shows a held-out combination."""
+    """Tell whether a sentence shows a held-out combination."""
     return any(map(is_held_out, sentence.combinations))
 
 
 def draw_all(seed: int = SEED) -> list[tuple[Pattern, Sentence]]:
-    """Draws up to `PER_PATTERN` distinct sentences from every pattern.
+    """Draw up to `PER_PATTERN` distinct sentences from every pattern.
 
     Raises:
         ValueError: If two patterns translate the same English differently.
@@ -78,7 +78,11 @@ def draw_all(seed: int = SEED) -> list[tuple[Pattern, Sentence]]:
 
 
 def read_phrases(folder: Path = FOLDER / "phrases") -> list[Pair]:
-    """Reads the hand-written pairs, in the order of the file names; repeats are dropped."""
+    """Read the hand-written pairs without repeats, in the order of the file names.
+
+    Raises:
+        ValueError: If a file has no header, or a line does not have two columns.
+    """
     pairs: dict[Pair, None] = {}
     for path in sorted(folder.glob("*.tsv")):
         header, *lines = path.read_text(encoding="utf-8").splitlines()
@@ -93,7 +97,11 @@ def read_phrases(folder: Path = FOLDER / "phrases") -> list[Pair]:
 
 
 def _share_out(candidates: dict[str, list[Pair]], size: int) -> list[Pair]:
-    """Takes pairs from the patterns in turn until there are enough."""
+    """Take pairs from the patterns in turn until there are `size`.
+
+    Raises:
+        ValueError: If the patterns have fewer pairs.
+    """
     chosen: list[Pair] = []
     while len(chosen) < size:
         before = len(chosen)
@@ -106,14 +114,14 @@ def _share_out(candidates: dict[str, list[Pair]], size: int) -> list[Pair]:
 
 
 def build() -> Corpus:
-    """Draws the composed sentences, reads the hand-written ones and splits them."""
+    """Draw the composed sentences, read the hand-written ones and split them."""
     return split(draw_all(), read_phrases())
 
 
 def split(drawn: list[tuple[Pattern, Sentence]], phrases: list[Pair]) -> Corpus:
-    """Sends every sentence with a held-out combination to validation and test.
+    """Send every sentence with a held-out combination to validation and test.
 
-    A pair that a hand-written phrase repeats on either side stays out of both.
+    A pair whose English or French text is also in a training pair stays out of both.
     """
     written = {text for pair in phrases for text in pair}
     composed = [(s.en, s.fr) for _, s in drawn if not is_unseen(s) and s.en not in written]
@@ -136,7 +144,7 @@ def _table(pairs: Iterable[Pair]) -> bytes:
 
 
 def _compress(content: bytes) -> bytes:
-    """Compresses without a file name or a time, so that the bytes are reproducible."""
+    """Compress without a file name or a time, so that the bytes are reproducible."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=buffer, mtime=0) as file:
         file.write(content)
@@ -144,7 +152,7 @@ def _compress(content: bytes) -> bytes:
 
 
 def tables(corpus: Corpus) -> dict[str, bytes]:
-    """Returns the uncompressed content of every file."""
+    """Return the uncompressed content of every file."""
     return {
         "train.tsv.gz": _table(corpus.train),
         "val.tsv": _table(corpus.validation),
@@ -153,7 +161,7 @@ def tables(corpus: Corpus) -> dict[str, bytes]:
 
 
 def check(corpus: Corpus) -> list[str]:
-    """Returns one complaint for every file that is missing or differs in content."""
+    """Return one complaint for every file that is missing or differs in content."""
     complaints = []
     for name, expected in tables(corpus).items():
         path = FOLDER / name
@@ -161,14 +169,14 @@ def check(corpus: Corpus) -> list[str]:
             complaints.append(f"data/starter/{name} is missing: run data/starter/build.py")
             continue
         content = path.read_bytes()
-        # zlib versions compress differently, so the content decides, not the bytes.
+        # zlib versions compress differently, so the uncompressed content is compared.
         if (gzip.decompress(content) if name.endswith(".gz") else content) != expected:
             complaints.append(f"data/starter/{name} is out of date: run data/starter/build.py")
     return complaints
 
 
 def write(corpus: Corpus) -> None:
-    """Writes the three files and prints their sizes."""
+    """Write the three files and print their sizes."""
     for name, content in tables(corpus).items():
         data = _compress(content) if name.endswith(".gz") else content
         (FOLDER / name).write_bytes(data)
@@ -176,14 +184,14 @@ def write(corpus: Corpus) -> None:
 
 
 def report() -> None:
-    """Prints how many distinct sentences each pattern gave."""
+    """Print how many distinct sentences each pattern produced."""
     counts = Counter(pattern.__name__ for pattern, _ in draw_all())
     for name, count in counts.items():
         print(f"{count:5d}  {name}")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only compare, write nothing")
     parser.add_argument("--report", action="store_true", help="print sentences per pattern")

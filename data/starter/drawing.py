@@ -1,4 +1,4 @@
-"""Random choice of meanings: who does what to whom, with which words."""
+"""Draw the words of sentences at random: who does what to whom."""
 
 import random
 from collections import Counter
@@ -33,7 +33,7 @@ OWNERS_BY_PERSON = ("my", "your", "his", "our", "your", "their")
 # One reads a book and builds a house at a time; their plurals come up elsewhere.
 ONE_AT_A_TIME = ("text", "show", "thought", "building", "transport", "vehicle", "sight", "occasion")
 OWNERS = ("my", "your", "his", "her", "our", "their")
-# What people call `my ...`; nobody speaks of `my river`.
+# Things that people call `my ...`; nobody speaks of `my river`.
 OWNED = (
     "owned",
     "kin",
@@ -50,10 +50,10 @@ OWNED = (
     "coffee",
     "tea",
 )
-# Qualities that go with `today`: one is not tall today.
+# Temporary qualities, which go with `today`: nobody is tall today.
 PASSING = ("tired", "sick", "busy", "happy", "sad", "alone", "ready")
 JUDGEMENTS = ("good", "bad", "delicious", "sweet", "beautiful")
-# States that would jar with the action: nobody cleans a clean room or opens an open door.
+# States that would contradict the action: nobody cleans a clean room or opens an open door.
 STATES = (
     "bad",
     "boring",
@@ -69,24 +69,23 @@ STATES = (
 )
 GROCERIES = ("food", "drink", "ingredient", "vegetable", "newspaper")
 PEOPLE = ("person", "kin")
-# Always somebody's: one says `my sister`, hardly `the sister`.
+# Nouns that need a possessive: one says `my sister`, hardly `the sister`.
 RELATIVES = ("kin", "relation")
 
 
 def _label(option: Hashable) -> Hashable:
-    """Returns what a word is counted under: its English form is quick to look up."""
+    """Return the key that counts a word: its English form, which is quick to look up."""
     return getattr(option, "en", option)
 
 
 class Draw:
-    """Draws words and phrases, preferring those drawn least so far.
+    """A random source of words and phrases, which prefers those drawn least so far.
 
-    The preference keeps rare corners of the lexicon from starving: every word has to
-    appear often enough to be learnt.
+    Without this preference, words that few patterns can use would be too rare to be learnt.
     """
 
     def __init__(self, seed: int) -> None:
-        """Starts a reproducible sequence of draws."""
+        """Start a reproducible sequence of draws."""
         self.random = random.Random(seed)
         self.lexicon = words.load()
         self._uses: Counter[Hashable] = Counter()
@@ -94,30 +93,30 @@ class Draw:
     # ------------------------------------------------------------------ single choices
 
     def pick(self, options: Sequence[T]) -> T:
-        """Picks one of the options: of a few drawn at random, the least used."""
+        """Draw a few of the options at random and return the least used of them."""
         candidates = [self.random.choice(options) for _ in range(CANDIDATES)]
         chosen = min(candidates, key=lambda option: self._uses[_label(option)])
         self._uses[_label(chosen)] += 1
         return chosen
 
     def chance(self, probability: float) -> bool:
-        """Tosses a weighted coin."""
+        """Toss a weighted coin."""
         return self.random.random() < probability
 
     def integer(self, low: int, high: int) -> int:
-        """Draws a whole number, both ends included."""
+        """Draw a whole number, both ends included."""
         return self.pick(range(low, high + 1))
 
     def adverb(self, *kinds: str) -> Both:
-        """Draws an adverb, day or expression of the given kinds."""
+        """Draw an adverb, day or expression of the given kinds."""
         return word(self.pick(self.lexicon.list_of(*kinds)))
 
     def maybe(self, probability: float, *kinds: str) -> Both:
-        """Draws an adverb or nothing."""
+        """Draw an adverb or nothing."""
         return self.adverb(*kinds) if self.chance(probability) else NOTHING
 
     def when(self, probability: float, time: str, verb: Verb, what: Phrase) -> Both:
-        """Draws a past or future time on a scale that suits the action, or nothing.
+        """Draw a past or future time on a scale that suits the action, or nothing.
 
         Nobody buys an apple `last year`, but one can buy a house then.
         """
@@ -128,28 +127,29 @@ class Draw:
         return self.maybe(probability, *scales)
 
     def frequency(self) -> Adverbial:
-        """Draws `often`, `always` ... to stand beside the verb."""
+        """Draw `often`, `always` ... to stand beside the verb."""
         adverb = self.adverb("frequency")
         return Adverbial(en_adverb=adverb.en, fr_adverb=adverb.fr)
 
     def verb(self, *kinds: str) -> Verb:
-        """Draws a verb of one of the kinds."""
+        """Draw a verb of one of the kinds."""
         return self.pick(self.lexicon.verbs_of(*kinds))
 
     def inseparable(self, *kinds: str) -> Verb:
-        """Draws a verb that keeps its particle: `put it on` is left out."""
+        """Draw a verb that a pronoun does not split, unlike `put on` in `put it on`."""
         return self.pick([v for v in self.lexicon.verbs_of(*kinds) if "separable" not in v.kinds])
 
     def noun(self, *tags: str) -> Noun:
-        """Draws a noun with one of the tags."""
+        """Draw a noun with one of the tags."""
         return self.pick(self.lexicon.nouns_of(*tags))
 
     # -------------------------------------------------------------------- noun phrases
 
     def phrase(self, name: str, noun: Noun, plural: bool = False, adjectives: float = 0) -> Phrase:
-        """Builds a noun phrase with the named determiner.
+        """Build a noun phrase with the named determiner.
 
-        A known thing is told apart by colour, size or state, not by being `good`.
+        After `a` and `some` the adjective may be a judgement such as `good`; after other
+        determiners it may not, since it tells a known thing from others.
 
         Args:
             name: A determiner of the lexicon.
@@ -168,15 +168,15 @@ class Draw:
         return noun_phrase(determiner, noun, plural or noun.count == "pair", adjective)
 
     def plural(self, noun: Noun, probability: float = 0.3) -> bool:
-        """Draws the number of a noun that can have a plural."""
+        """Draw the number of a noun that can have a plural."""
         return noun.count == "pair" or (noun.count == "count" and self.chance(probability))
 
     def owner(self) -> str:
-        """Draws a possessive."""
+        """Draw a possessive."""
         return self.random.choice(OWNERS)
 
     def owner_of_own(self, noun: Noun, who: Phrase | None) -> str:
-        """Draws a possessive, most often the one that refers back to the subject."""
+        """Draw a possessive, mostly the one of the subject: `she sells her car`."""
         if "for women" in noun.tags:
             return self.random.choice(("my", "your", "her"))
         if who is None or self.chance(0.35):
@@ -186,14 +186,14 @@ class Draw:
         return OWNERS_BY_PERSON[who.agreement.person]
 
     def known(self, noun: Noun, who: Phrase | None = None, adjectives: float = 0.15) -> Phrase:
-        """Builds a phrase for a thing both speakers know: `the key`, `my old car`."""
+        """Build a phrase for a thing both speakers know: `the key`, `my old car`."""
         owned = noun.is_any(OWNED) and self.chance(0.4)
         name = self.owner_of_own(noun, who) if owned else "this" if self.chance(0.2) else "the"
         plural = noun.count == "count" and not noun.is_any(ONE_AT_A_TIME) and self.chance(0.25)
         return self.phrase(name, noun, plural, adjectives)
 
     def unknown(self, noun: Noun, adjectives: float = 0.35) -> Phrase:
-        """Builds a phrase for a new thing: `a red dress`, `some water`."""
+        """Build a phrase for a new thing: `a red dress`, `some water`."""
         single = noun.is_any(ONE_AT_A_TIME)
         plural = noun.count == "count" and not single and self.chance(0.25)
         name = "some" if noun.count == "mass" else "a"
@@ -201,33 +201,33 @@ class Draw:
         return self.phrase(name, noun, plural, 0 if name == "some" else adjectives)
 
     def usual(self, noun: Noun) -> Phrase:
-        """Builds the object of a habit: `drinks milk`, `writes letters`, `wears a hat`."""
+        """Build the object of a habit: `drinks milk`, `writes letters`, `wears a hat`."""
         if noun.count == "mass" or self.plural(noun, 0.4):
             return self.phrase("usual", noun, noun.count != "mass")
         return self.phrase("a", noun, adjectives=0.1)
 
     def object_for(self, verb: Verb, noun: Noun, who: Phrase | None = None) -> Phrase:
-        """Builds the object of a verb, new or known as the verb allows."""
+        """Build the object of a verb, new or known as the verb allows."""
         if verb.article == "the" or self.chance(0.4):
             return self.known(noun, who)
         return self.unknown(noun)
 
     def bare(self, noun: Noun, name: str = "bare") -> Phrase:
-        """Builds an object for negations: `no longer eats meat` -> `plus de viande`."""
+        """Build an object for negations: `no longer eats meat` -> `plus de viande`."""
         return self.phrase(name, noun, noun.count != "mass")
 
     def none_of(self, noun: Noun) -> Phrase:
-        """Builds what is not there: `do not have a car` -> `pas de voiture`."""
+        """Build the object of a negation: `do not have a car` -> `pas de voiture`."""
         if noun.count in ("mass", "pair"):
             return self.bare(noun, "any")
         return self.phrase("not a", noun)
 
     def numbered(self, noun: Noun, high: int = 12) -> Phrase:
-        """Builds `three chairs`."""
+        """Build a noun phrase with a number: `three chairs`."""
         return counted(self.integer(2, high), noun)
 
     def amount(self) -> Phrase:
-        """Builds a measured food or drink: `two cups of tea`."""
+        """Build a measured food or drink: `two cups of tea`."""
         unit = self.pick(self.lexicon.quantities)
         noun = self.noun(*unit.goes_with)
         n = self.random.choice((1, 1, 1, 2, 3, 4, 5))
@@ -243,25 +243,25 @@ class Draw:
     # -------------------------------------------------------------------- qualities
 
     def perhaps(self, beside: Adverbial, probability: float) -> Adverbial:
-        """Draws a negation or nothing."""
+        """Draw a negation or nothing."""
         return beside if self.chance(probability) else PLAIN
 
     def described(self, use: str, *tags: str, countable: bool = False) -> tuple[Noun, Adjective]:
-        """Draws a noun (with one of the tags, if any) and an adjective that suits it."""
+        """Draw a noun (with one of the tags, if any) and an adjective that suits it."""
         nouns = self.lexicon.nouns_of(*tags) if tags else list(self.lexicon.nouns)
         suited = [noun for noun in nouns if self.lexicon.adjectives_for(noun, use)]
         noun = self.pick([n for n in suited if not (countable and n.count in ("mass", "single"))])
         return noun, self.pick(self.lexicon.adjectives_for(noun, use))
 
     def graded(self, use: str) -> tuple[Noun, Adjective]:
-        """Draws a noun and an adjective that has degrees."""
+        """Draw a noun and an adjective that has degrees."""
         while True:
             noun, adjective = self.described(use)
             if adjective.en_comparative:
                 return noun, adjective
 
     def mentioned(self, noun: Noun) -> Phrase:
-        """Builds a subject that is known: `the house`, `my sisters`, `this coffee`."""
+        """Build a subject that is known: `the house`, `my sisters`, `this coffee`."""
         if noun.is_any(RELATIVES):
             return self.phrase(self.owner(), noun, self.plural(noun))
         if noun.is_any(("animal", "infant")):
@@ -271,37 +271,37 @@ class Draw:
         return self.phrase(name, noun, self.plural(noun))
 
     def trait(self) -> Adjective:
-        """Draws an adjective for a person, as said after `be`."""
+        """Draw an adjective for a person, to stand after `be`."""
         return self.pick(self.lexicon.adjectives_for(self.lexicon.noun("friend"), "predicate"))
 
     def degree(self, adjective: Adjective, probability: float = 1) -> Both:
-        """Draws `very`, `really` ... if the adjective has degrees."""
+        """Draw `very`, `really` ... if the adjective has degrees."""
         if not adjective.en_comparative or not self.chance(probability):
             return NOTHING
         measured = adjective.rating in ("bad", "measure")
         return self.adverb("degree", "excess") if measured else self.adverb("degree")
 
     def lasting_qualities(self, noun: Noun) -> list[Adjective]:
-        """Lists what can be said of a thing whatever was done to it."""
+        """List the adjectives that suit a thing whatever was done to it."""
         options = self.lexicon.adjectives_for(noun, "predicate")
         return [adjective for adjective in options if adjective.en not in STATES]
 
     def is_passing(self, adjective: Adjective) -> bool:
-        """Tells whether the quality may be gone tomorrow."""
+        """Tell whether a quality is temporary, such as `tired`."""
         return adjective.en in PASSING
 
     # ------------------------------------------------------------------------- people
 
     def pronoun(self) -> Phrase:
-        """Draws a subject pronoun."""
+        """Draw a subject pronoun."""
         return self.pick(SUBJECT_PRONOUNS)
 
     def name(self) -> Phrase:
-        """Draws a first name."""
+        """Draw a first name."""
         return named(self.pick(self.lexicon.names))
 
     def somebody(self, adults: bool = False, plural: bool | None = None) -> Phrase:
-        """Builds a phrase for a person: `the doctor`, `my sisters`."""
+        """Build a phrase for a person: `the doctor`, `my sisters`."""
         people = self.lexicon.nouns_of(*PEOPLE)
         noun = self.pick([n for n in people if not (adults and "young one" in n.tags)])
         owned = noun.is_any(RELATIVES) or ("owned" in noun.tags and self.chance(0.6))
@@ -310,27 +310,27 @@ class Draw:
         return self.phrase(name, noun, many and noun.count == "count")
 
     def subject(self, adults: bool = False) -> Phrase:
-        """Draws a pronoun, a name or a person."""
+        """Draw a pronoun, a name or a person."""
         kind = self.random.random()
         if kind < 0.45:
             return self.pronoun()
         return self.name() if kind < 0.62 else self.somebody(adults)
 
     def asked(self, verb: Verb, noun: Noun) -> Phrase:
-        """Draws a subject one asks about: not oneself."""
+        """Draw a subject for a question: neither `I` nor `we`."""
         while True:
             who = self.doer(verb, noun)
             if who.head not in ("I", "we"):
                 return who
 
     def doer(self, verb: Verb, noun: Noun | None = None) -> Phrase:
-        """Draws a subject who can do the action."""
+        """Draw a subject who can do the action."""
         adults = "adult" in verb.kinds or (noun is not None and "alcohol" in noun.tags)
         wearing = noun is not None and verb.fr in ("porter", "mettre")
         return self.owner_for(noun, adults) if noun and wearing else self.subject(adults)
 
     def owner_for(self, noun: Noun, adults: bool = False) -> Phrase:
-        """Draws a subject who can have or wear the thing."""
+        """Draw a subject who can have or wear the thing."""
         while True:
             who = self.subject(adults)
             man = who.agreement.person in (2, 5) and not who.agreement.feminine
@@ -338,28 +338,28 @@ class Draw:
                 return who
 
     def action(self, *kinds: str) -> tuple[Phrase, Verb, Phrase]:
-        """Draws who does what to what."""
+        """Draw a subject, a verb and an object that go together."""
         verb = self.verb(*kinds)
         noun = self.pick(self.lexicon.objects_of(verb))
         who = self.doer(verb, noun)
         return who, verb, self.object_for(verb, noun, who)
 
     def known_action(self, *kinds: str) -> tuple[Phrase, Verb, Phrase]:
-        """Draws an action on a thing both speakers know."""
+        """Draw an action on a thing both speakers know."""
         verb = self.verb(*kinds)
         noun = self.pick(self.lexicon.objects_of(verb))
         who = self.doer(verb, noun)
         return who, verb, self.known(noun, who)
 
     def habit(self) -> tuple[Phrase, Verb, Phrase]:
-        """Draws something people do regularly: eat bread, take the bus."""
+        """Draw a subject, a verb and an object for what people do regularly: take the bus."""
         habit = self.pick(self.lexicon.habits)
         verb, noun = self.lexicon.verb(habit.verb), self.noun(*habit.objects)
         what = self.phrase("the", noun) if habit.article == "the" else self.usual(noun)
         return self.doer(verb, noun), verb, what
 
     def consumption(self) -> tuple[Phrase, Verb, Noun]:
-        """Draws eating, drinking or buying of food and drinks."""
+        """Draw a subject, `eat`, `drink` or `buy`, and a food or drink."""
         verb = self.lexicon.verb(self.random.choice(("eat", "eat", "drink", "drink", "buy")))
         options = [n for n in self.lexicon.objects_of(verb) if n.is_any(("food", "drink"))]
         noun = self.pick(options)

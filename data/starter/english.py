@@ -19,12 +19,12 @@ TENS = tuple(_BY_TENS.split())
 
 
 def join(*parts: str) -> str:
-    """Joins the non-empty parts with single spaces."""
+    """Join the non-empty parts with single spaces."""
     return " ".join(part for part in parts if part)
 
 
 def pluralize(word: str) -> str:
-    """Forms the regular plural."""
+    """Form the regular plural."""
     if re.search(r"(s|x|z|ch|sh)$", word):
         return word + "es"
     if re.search(r"[^aeiou]y$", word):
@@ -33,12 +33,12 @@ def pluralize(word: str) -> str:
 
 
 def noun_form(noun: Noun, plural: bool) -> str:
-    """Returns the noun in the singular or plural."""
+    """Return the noun in the singular or plural."""
     return (noun.en_plural or pluralize(noun.en)) if plural else noun.en
 
 
 def superlative(adjective: Adjective) -> str:
-    """Returns `tallest`, `most useful`, `best` ... from the comparative."""
+    """Form the superlative from the comparative: `tallest`, `most useful`, `best`."""
     irregular = {"better": "best", "worse": "worst"}
     form = adjective.en_comparative
     if form.startswith("more "):
@@ -47,7 +47,7 @@ def superlative(adjective: Adjective) -> str:
 
 
 def with_article(text: str) -> str:
-    """Puts `a` or `an` before the text."""
+    """Put `a` or `an` before the text."""
     return ("an " if re.match(r"[aeio]|u(?!se|ni)|hour", text, re.IGNORECASE) else "a ") + text
 
 
@@ -55,20 +55,20 @@ def with_article(text: str) -> str:
 
 
 def _split(verb: Verb) -> tuple[str, str]:
-    """Splits `look for` into the word that is conjugated and the rest."""
+    """Split `look for` into the word that is conjugated and the rest."""
     head, _, rest = verb.en.partition(" ")
     return head, rest
 
 
 def third_person(verb: Verb) -> str:
-    """Returns the present form for he/she/it."""
+    """Return the present form for he/she/it."""
     head, rest = _split(verb)
     form = {"be": "is", "have": "has", "go": "goes", "do": "does"}.get(head) or pluralize(head)
     return join(head if head in MODALS else form, rest)
 
 
 def past(verb: Verb) -> str:
-    """Returns the simple past."""
+    """Return the simple past."""
     if verb.en_past:
         return verb.en_past
     head, rest = _split(verb)
@@ -80,12 +80,12 @@ def past(verb: Verb) -> str:
 
 
 def participle(verb: Verb) -> str:
-    """Returns the past participle."""
+    """Return the past participle."""
     return verb.en_participle or past(verb)
 
 
 def ing(verb: Verb) -> str:
-    """Returns the -ing form."""
+    """Return the -ing form."""
     if verb.en_ing:
         return verb.en_ing
     head, rest = _split(verb)
@@ -95,7 +95,7 @@ def ing(verb: Verb) -> str:
 
 
 def verb_group(verb: Verb, tense: str, person: int, *, negation: str = "", adverb: str = "") -> str:
-    """Builds the verb with auxiliaries.
+    """Build the verb with auxiliaries.
 
     Args:
         verb: The verb.
@@ -127,7 +127,7 @@ def _be_or_modal(verb: Verb, tense: str, person: int, negation: str, adverb: str
 
 
 def auxiliary_and_form(verb: Verb, tense: str, person: int) -> tuple[str, str]:
-    """Returns the auxiliary and the form after it, as in questions and negations."""
+    """Return the auxiliary and the form after it, as in questions and negations."""
     has = "has" if person == 2 else "have"
     does = "does" if person == 2 else "do"
     table = {
@@ -146,7 +146,7 @@ def auxiliary_and_form(verb: Verb, tense: str, person: int) -> tuple[str, str]:
 
 
 def number(n: int) -> str:
-    """Writes a number from 0 to 100 in words."""
+    """Write a number from 0 to 100 in words."""
     if not 0 <= n <= 100:
         raise ValueError(f"number out of range: {n}")
     if n == 100:
@@ -157,12 +157,12 @@ def number(n: int) -> str:
 
 
 def date(day: int, month: str) -> str:
-    """Writes a date: `May 3`."""
+    """Write a date: `May 3`."""
     return f"{month} {day}"
 
 
 def clock(hour: int, minute: int) -> str:
-    """Writes a clock time on the twelve-hour dial, minutes in steps of five."""
+    """Write a clock time on the twelve-hour dial, minutes in steps of five."""
     if minute > 30:
         hour = hour % 12 + 1
     name = number(hour)

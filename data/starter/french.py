@@ -58,7 +58,7 @@ class Agreement(NamedTuple):
 
 
 def starts_with_vowel(text: str) -> bool:
-    """Tells whether the text begins with a vowel sound, so that words before it elide."""
+    """Tell whether the text begins with a vowel sound, so that words before it elide."""
     word = re.split(r"[\s,.]", text.lower(), maxsplit=1)[0]
     if word in ASPIRATED or word[:1] not in VOWELS:
         return False
@@ -66,7 +66,7 @@ def starts_with_vowel(text: str) -> bool:
 
 
 def pluralize(word: str) -> str:
-    """Forms the regular plural of a noun or masculine adjective."""
+    """Form the regular plural of a noun or masculine adjective."""
     if word[-1] in "sxz":
         return word
     if word.endswith(("eau", "eu")) and word != "bleu":
@@ -77,12 +77,12 @@ def pluralize(word: str) -> str:
 
 
 def noun_form(noun: Noun, plural: bool) -> str:
-    """Returns the noun in the singular or plural."""
+    """Return the noun in the singular or plural."""
     return (noun.fr_plural or pluralize(noun.fr)) if plural else noun.fr
 
 
 def adjective_form(adjective: Adjective, feminine: bool, plural: bool) -> str:
-    """Makes the adjective agree."""
+    """Return the adjective's form of this gender and number."""
     if feminine:
         regular = adjective.fr if adjective.fr.endswith("e") else adjective.fr + "e"
         form = adjective.fr_feminine or regular
@@ -94,7 +94,7 @@ def adjective_form(adjective: Adjective, feminine: bool, plural: bool) -> str:
 
 
 def superlative(adjective: Adjective, noun: Noun) -> str:
-    """Builds `le plus vieil hôpital`, `la maison la plus moderne`, `la meilleure idée` ..."""
+    """Form the superlative: `le plus vieil hôpital`, `la maison la plus moderne`."""
     article, better = (
         ("la" if noun.feminine else "le"),
         comparative(adjective, noun.feminine, False),
@@ -107,7 +107,7 @@ def superlative(adjective: Adjective, noun: Noun) -> str:
 
 
 def comparative(adjective: Adjective, feminine: bool, plural: bool) -> str:
-    """Returns `plus grand`, `meilleur`, `pire` ... agreeing."""
+    """Form the comparative with gender and number: `plus grand`, `meilleures`, `pire`."""
     form = adjective_form(adjective, feminine, plural)
     if adjective.fr == "bon":
         return re.sub("^bon(ne)?", lambda m: "meilleure" if m[1] else "meilleur", form)
@@ -117,7 +117,7 @@ def comparative(adjective: Adjective, feminine: bool, plural: bool) -> str:
 
 
 def determiner_form(determiner: Determiner, feminine: bool, plural: bool, following: str) -> str:
-    """Chooses the form of the determiner before the word that follows."""
+    """Choose the form of the determiner before the word that follows."""
     if plural:
         return determiner.feminine_plural if feminine else determiner.plural
     vowel = starts_with_vowel(following)
@@ -129,7 +129,7 @@ def determiner_form(determiner: Determiner, feminine: bool, plural: bool, follow
 def noun_phrase(
     determiner: Determiner | str, noun: Noun, plural: bool, adjective: Adjective | None = None
 ) -> str:
-    """Builds determiner, noun and adjective in French order, all agreeing.
+    """Build determiner, noun and adjective in French order, all agreeing.
 
     Args:
         determiner: A determiner of the lexicon, or a fixed text such as a number.
@@ -155,7 +155,7 @@ def noun_phrase(
 
 
 def at_place(place: Locality) -> str:
-    """Builds `in` or `to` with a city or a country: à Paris, en France, au Japon."""
+    """Build `in` or `to` with a city or a country: à Paris, en France, au Japon."""
     if place.gender in ("m", "p"):
         return f"à {place.article}{place.fr}"
     return f"{'en' if place.gender else 'à'} {place.fr}"
@@ -165,7 +165,7 @@ def at_place(place: Locality) -> str:
 
 
 def _light_stem(stem: str) -> str:
-    """Changes the stem of an -er verb before a silent ending: achet- -> achèt-."""
+    """Change the stem of an -er verb before a silent ending: achet- -> achèt-."""
     if stem + "er" in DOUBLED:
         return stem + stem[-1]
     if stem.endswith(("oy", "uy", "ay")):
@@ -174,7 +174,7 @@ def _light_stem(stem: str) -> str:
 
 
 def _before_hard_vowel(stem: str) -> str:
-    """Keeps g and c soft before a or o: mang- -> mange-, commenc- -> commenç-."""
+    """Keep g and c soft before a or o: mang- -> mange-, commenc- -> commenç-."""
     if stem.endswith("g"):
         return stem + "e"
     return stem[:-1] + "ç" if stem.endswith("c") else stem
@@ -182,7 +182,7 @@ def _before_hard_vowel(stem: str) -> str:
 
 @cache
 def present(verb: Verb) -> tuple[str, ...]:
-    """Returns the six forms of the présent."""
+    """Return the six forms of the présent."""
     if verb.fr_present:
         return verb.fr_present
     stem, group = verb.fr[:-2], verb.fr[-2:]
@@ -196,7 +196,7 @@ def present(verb: Verb) -> tuple[str, ...]:
 
 @cache
 def imperfect(verb: Verb) -> tuple[str, ...]:
-    """Returns the six forms of the imparfait."""
+    """Return the six forms of the imparfait."""
     stem = "ét" if verb.fr == "être" else present(verb)[3].removesuffix("ons")
     soft = re.sub("ç$", "c", re.sub("ge$", "g", stem))
     return tuple((soft if end[0] == "i" else stem) + end for end in IMPERFECT)
@@ -214,12 +214,12 @@ def _future_stem(verb: Verb) -> str:
 
 
 def future(verb: Verb) -> tuple[str, ...]:
-    """Returns the six forms of the futur."""
+    """Return the six forms of the futur."""
     return tuple(_future_stem(verb) + end for end in FUTURE)
 
 
 def conditional(verb: Verb) -> tuple[str, ...]:
-    """Returns the six forms of the conditionnel."""
+    """Return the six forms of the conditionnel."""
     return tuple(_future_stem(verb) + end for end in IMPERFECT)
 
 
@@ -232,7 +232,7 @@ SIMPLE_TENSES: dict[str, Callable[[Verb], tuple[str, ...]]] = {
 
 
 def participle(verb: Verb, agreement: Agreement | None = None) -> str:
-    """Returns the past participle, agreeing when an agreement is given."""
+    """Return the past participle, which agrees if an agreement is given."""
     form = verb.fr_participle or verb.fr[:-2] + PARTICIPLE[verb.fr[-2:]]
     if agreement is None:
         return form
@@ -243,12 +243,12 @@ def participle(verb: Verb, agreement: Agreement | None = None) -> str:
 
 
 def imperative(verb: Verb, person: int) -> str:
-    """Returns the imperative for `nous` (3) or `vous` (4)."""
+    """Return the imperative for `nous` (3) or `vous` (4)."""
     return IMPERATIVE.get(verb.fr, present(verb)[3:5])[person - 3]
 
 
 def infinitive(verb: Verb, person: int = 2) -> str:
-    """Returns the infinitive, with the reflexive pronoun of the person."""
+    """Return the infinitive, with the reflexive pronoun of the person."""
     return f"{REFLEXIVES[person]} {verb.fr}" if verb.auxiliary == "se" else verb.fr
 
 
@@ -262,7 +262,7 @@ def verb_group(
     clitic_agreement: Agreement | None = None,
     adverb: str = "",
 ) -> str:
-    """Builds the whole verb: ne, pronoun, auxiliary, pas, adverb, participle.
+    """Build the whole verb: ne, pronoun, auxiliary, pas, adverb, participle.
 
     Args:
         verb: The verb.
@@ -289,7 +289,7 @@ def verb_group(
 
 
 def number(n: int, feminine: bool = False) -> str:
-    """Writes a number from 0 to 100 in words."""
+    """Write a number from 0 to 100 in words."""
     if not 0 <= n <= 100:
         raise ValueError(f"number out of range: {n}")
     if n == 100:
@@ -307,12 +307,12 @@ def number(n: int, feminine: bool = False) -> str:
 
 
 def date(day: int, month: str) -> str:
-    """Writes a date: `le 1er mai`, `le 3 mai`."""
+    """Write a date: `le 1er mai`, `le 3 mai`."""
     return f"le {'1er' if day == 1 else day} {month}"
 
 
 def clock(hour: int, minute: int) -> str:
-    """Writes a clock time on the twelve-hour dial, minutes in steps of five."""
+    """Write a clock time on the twelve-hour dial, minutes in steps of five."""
     if minute > 30:
         hour = hour % 12 + 1
     hours = {12: "midi"}.get(hour) or f"{number(hour, True)} heure{'s' if hour > 1 else ''}"
@@ -333,7 +333,7 @@ _CONTRACTING = re.compile(r"(?<![\w'-])(de le|de les|à le|à les)(?= )")
 
 
 def join(*parts: str) -> str:
-    """Joins the non-empty parts with single spaces."""
+    """Join the non-empty parts with single spaces."""
     return " ".join(part for part in parts if part)
 
 
@@ -342,7 +342,7 @@ def _elide(match: re.Match[str]) -> str:
 
 
 def spell(text: str) -> str:
-    """Applies elision and contraction to a whole sentence: `je ai` -> `j'ai`.
+    """Apply elision and contraction to a whole sentence: `je ai` -> `j'ai`.
 
     Elision comes first, so that `à le hôtel` gives `à l'hôtel` and not `au hôtel`.
     """

@@ -1,4 +1,7 @@
-"""The grammar: all sentence patterns, in the order in which they are drawn."""
+"""The grammar: all sentence patterns, in the order in which they are drawn.
+
+The docstring of a pattern shows sentences that it may draw.
+"""
 
 import patterns_actions
 import patterns_comparisons

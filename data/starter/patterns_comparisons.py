@@ -28,7 +28,7 @@ SORTS = (
 
 
 def _comparison(adjective: Adjective, what: Phrase, degree: str) -> Both:
-    """Builds `taller than` or `as tall as`, agreeing in French."""
+    """Build `taller than` or `as tall as`, agreeing in French."""
     agreement = what.agreement
     if degree == "as":
         form = french.adjective_form(adjective, agreement.feminine, agreement.plural)
@@ -38,7 +38,7 @@ def _comparison(adjective: Adjective, what: Phrase, degree: str) -> Both:
 
 
 def _rivals(d: Draw, noun: Noun, adjective: Adjective) -> list[Noun]:
-    """Lists the things that the noun can be compared with."""
+    """List the things that the noun can be compared with."""
     sort = next((tag for tag in SORTS if tag in noun.tags), "")
     countable = [n for n in d.lexicon.nouns_of(sort) if n.count == noun.count]
     return [n for n in countable if n != noun and adjective.suits(n)]
@@ -88,7 +88,7 @@ def superlative(d: Draw) -> Sentence:
 
 
 def _superlative_there(d: Draw) -> Sentence:
-    """Builds: It is the most beautiful island in Spain."""
+    """Build a sentence such as `It is the most beautiful island in Spain`."""
     noun = d.noun("landscape", "town", "castle", "museum", "bridge", "beach", "church")
     options = [a for a in d.lexicon.adjectives_for(noun, "attribute") if a.en_comparative]
     adjective = d.pick(options)
@@ -99,7 +99,7 @@ def _superlative_there(d: Draw) -> Sentence:
 
 
 def _superlative(adjective: Adjective, noun: Noun) -> Both:
-    """Builds `it is the oldest house` with the French adjective on its side."""
+    """Build `it is the oldest house`; French has some adjectives before the noun, some after it."""
     english_form = english.superlative(adjective)
     french_form = french.superlative(adjective, noun)
     return Both(f"it is the {english_form} {noun.en}", f"c'est {french_form}")

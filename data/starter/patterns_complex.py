@@ -34,7 +34,7 @@ THINKING = (
 
 
 def _same(who: Phrase) -> Phrase:
-    """Returns the pronoun that takes up the subject: `my aunts` -> `they`."""
+    """Return the pronoun that takes up the subject: `my aunts` -> `they`."""
     if who in SUBJECT_PRONOUNS:
         return who
     if who.agreement.plural:
@@ -69,7 +69,7 @@ REASONS = (
 
 
 def _two_actions(d: Draw, choices: tuple[tuple[str, str], ...]) -> tuple[Verb, Verb, Noun]:
-    """Draws two verbs that follow each other and a thing that suits both."""
+    """Draw two verbs that follow each other and a thing that suits both."""
     first, second = d.pick(choices)
     one, other = d.lexicon.verb(first), d.lexicon.verb(second)
     nouns = d.lexicon.objects_of(other)
@@ -208,7 +208,7 @@ def who_does(d: Draw) -> Sentence:
 
 
 def _identity(d: Draw, person: Phrase, young: bool) -> Both:
-    """Says who somebody is: `my uncle`, `a doctor` (French: `médecin`)."""
+    """Build a phrase for who somebody is: `my uncle`, `a doctor` (French: `médecin`)."""
     feminine = person.agreement.feminine
     if not young and d.chance(0.4):
         noun = d.noun("profession")

@@ -19,7 +19,7 @@ from words import Locality, Noun
 
 
 def _find(d: Draw) -> tuple[Noun, Both, Phrase]:
-    """Draws a thing and where it is."""
+    """Draw a thing, a preposition and a place."""
     spot = d.pick(d.lexicon.locations)
     thing, place = d.noun(*spot.things), d.noun(*spot.places)
     while thing == place:
@@ -51,7 +51,7 @@ def there_is_no(d: Draw) -> Sentence:
 
 
 def _some_or_number(d: Draw, noun: Noun) -> Phrase:
-    """Builds `some bread`, `a red book` or `three chairs`."""
+    """Build `some bread`, `a red book` or `three chairs`."""
     if noun.count == "count" and d.chance(0.3):
         return d.numbered(noun, 6)
     return d.phrase("some", noun) if noun.count == "mass" else d.phrase("a", noun, adjectives=0.4)
@@ -65,7 +65,7 @@ def there_are_many(d: Draw) -> Sentence:
     return sentence(start, counted(n, noun), Both("in", "dans"), place, keys=[(noun, f"{n} there")])
 
 
-# What is counted by the dozen, and where.
+# Things that are counted by the dozen, and their places.
 CROWDS = (
     (("chair", "table", "tourist", "bottle", "plate", "woman", "man"), ("restaurant", "hotel")),
     (("student", "child", "computer", "girl", "boy", "lamp"), ("school",)),
@@ -109,7 +109,7 @@ def is_where(d: Draw) -> Sentence:
 
 
 def _in(place: Locality) -> Both:
-    """Builds `in` or its French counterpart: à Paris, en France, au Canada."""
+    """Build `in` with a place: à Paris, en France, au Canada."""
     return Both(f"in {place.en}", french.at_place(place))
 
 
@@ -202,7 +202,7 @@ def forecast(d: Draw) -> Sentence:
 
 
 def _sky_over(d: Draw, sky: Both, when: Both) -> Sentence:
-    """Places the weather somewhere at some time."""
+    """Build a sentence about the weather at a place and a time."""
     place = d.pick(d.lexicon.places)
     return sentence(sky, _in(place), when, keys=[(sky.en, place.en)])
 

@@ -63,20 +63,20 @@ def topic_please(d: Draw) -> Sentence:
 
 
 def _known_thing(d: Draw, *kinds: str) -> tuple[Phrase, Verb, Phrase]:
-    """Draws who, a verb whose particle stays beside it, and a known thing."""
+    """Draw a subject, a verb whose particle stays beside it, and a known object."""
     verb = d.inseparable(*kinds)
     noun: Noun = d.pick(d.lexicon.objects_of(verb))
     return d.doer(verb, noun), verb, d.known(noun, None, 0)
 
 
 def _pronouns(d: Draw) -> tuple[Phrase, Phrase]:
-    """Draws a subject and an object pronoun for somebody else."""
+    """Draw a subject and an object pronoun for somebody else."""
     who = d.subject(adults=True)
     return who, _other(d, who)
 
 
 def _other(d: Draw, who: Phrase) -> Phrase:
-    """Draws an object pronoun that does not refer back to the subject."""
+    """Draw an object pronoun that does not refer back to the subject."""
     # `I see us` and `you help you` are no sentences.
     first = ("I", "we")
     own = first if who.head in first else ("you",) if who.head == "you" else ()
@@ -103,12 +103,12 @@ def often_meets(d: Draw) -> Sentence:
 
 
 def _momentary(d: Draw) -> list[Verb]:
-    """Lists what one can do to a person at one moment."""
+    """List the verbs for what one can do to a person at one moment."""
     return [v for v in d.lexicon.verbs_of("person") if "state" not in v.kinds]
 
 
 def _indirect(d: Draw, who: Phrase) -> Phrase:
-    """Draws an indirect object pronoun for somebody else: lui, leur, me ..."""
+    """Draw an indirect object pronoun for somebody else: lui, leur, me ..."""
     direct = _other(d, who)
     fr = INDIRECT_FRENCH.get(direct.en, direct.fr)
     # The participle never agrees with an indirect object: elle nous a parlé.

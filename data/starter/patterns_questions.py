@@ -21,7 +21,7 @@ HAVE = ("pet", "object", "vehicle", "house", "garden", "brother", "sister", "ide
 
 
 def _asked(d: Draw, verb: Verb, what: Phrase, tense: Tense, in_front: bool = False) -> Phrase:
-    """Asks whether somebody does it; `in_front` when the object comes before the verb."""
+    """Build a question about an action; `in_front`: its object comes before the verb."""
     who = d.asked(verb, d.lexicon.noun(what.head))
     return ask(who, verb, tense, what.agreement if in_front else None)
 
@@ -94,7 +94,7 @@ def who_did(d: Draw) -> Sentence:
 
 
 def _who_acts(verb: Verb) -> Both:
-    """Asks for the subject: `who` takes the place of `he`."""
+    """Build a question for the subject: `who` takes the place of `he`."""
     clause = act(HE, verb, Tense.PAST)
     return Both("who" + clause.en.removeprefix("he"), "qui" + clause.fr.removeprefix("il"))
 
@@ -108,7 +108,7 @@ def do_you_have(d: Draw) -> Sentence:
 
 
 def _any(d: Draw, noun: Noun) -> Phrase:
-    """Builds `any milk`: in questions French keeps the partitive article."""
+    """Build `any milk`: in questions French keeps the partitive article."""
     some = d.phrase("some", noun)
     return Phrase("any" + some.en.removeprefix("some"), some.fr, some.agreement, some.head)
 

@@ -123,7 +123,7 @@ def small_but(d: Draw) -> Sentence:
 
 
 def _contrast(one: Adjective, other: Adjective) -> bool:
-    """Tells whether one quality is good, the other bad, without contradiction."""
+    """Tell whether one quality is good and the other bad, but they are no opposites."""
     if "bad" in (one.en, other.en):
         return False
     opposed = {one.rating, other.rating} == {"good", "bad"}

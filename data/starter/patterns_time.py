@@ -11,7 +11,7 @@ SERVING = ("store", "museum", "bank", "bakery", "pharmacy", "library", "restaura
 
 
 def _clock(d: Draw) -> Both:
-    """Draws a clock time."""
+    """Draw a clock time."""
     hour, minute = d.integer(1, 12), d.integer(0, 11) * 5
     return Both(english.clock(hour, minute), french.clock(hour, minute))
 

@@ -118,7 +118,7 @@ def needs(d: Draw) -> Sentence:
 
 
 def _need(d: Draw, noun: Noun) -> Phrase:
-    """Builds what one needs: after `besoin de`, the partitive article disappears."""
+    """Build the object of `need`: after `besoin de`, the partitive article disappears."""
     if noun.count == "mass":
         return Phrase(noun.en, noun.fr, d.phrase("the", noun).agreement, noun.en)
     if noun.count == "pair":
@@ -150,7 +150,7 @@ def let_us(d: Draw) -> Sentence:
 
 
 def _order(d: Draw) -> tuple[Verb, Phrase]:
-    """Draws something one can ask a person to do."""
+    """Draw a verb and an object for a request."""
     verb = d.pick([v for v in d.lexicon.verbs_of("do") if v.en not in ("sell", "build", "wear")])
     noun = d.pick(d.lexicon.objects_of(verb))
     known = verb.article == "the" or noun.count == "count"

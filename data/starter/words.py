@@ -25,7 +25,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Noun(Word):
-    """A noun; its own English form is one of its tags.
+    """A noun. Its English form is also one of its tags.
 
     Attributes:
         en_plural: Irregular English plural, or empty.
@@ -45,7 +45,7 @@ class Noun(Word):
     tags: frozenset[str]
 
     def is_any(self, tags: Iterable[str]) -> bool:
-        """Tells whether the noun carries at least one of the tags."""
+        """Tell whether the noun carries at least one of the tags."""
         return not self.tags.isdisjoint(tags)
 
 
@@ -77,7 +77,7 @@ class Adjective(Word):
     goes_with: frozenset[str]
 
     def suits(self, noun: Noun) -> bool:
-        """Tells whether the adjective can describe the noun."""
+        """Tell whether the adjective can describe the noun."""
         return noun.is_any(self.goes_with)
 
 
@@ -163,7 +163,7 @@ class Selector(Word):
 
 @dataclass(frozen=True)
 class Location(Word):
-    """A preposition with what one finds there: toys under beds, cars in front of houses."""
+    """A preposition with typical things and places: toys under beds, cars in front of houses."""
 
     things: frozenset[str]
     places: frozenset[str]
@@ -171,7 +171,7 @@ class Location(Word):
 
 @dataclass(frozen=True)
 class Scene:
-    """A place with what is compared there: `the oldest house in the village`."""
+    """A place, and the things that are compared there: `the oldest house in the village`."""
 
     en: str
     preposition: str
@@ -204,36 +204,36 @@ class Lexicon:
     determiners: dict[str, Determiner] = field(hash=False)
 
     def nouns_of(self, *tags: str) -> list[Noun]:
-        """Returns the nouns with at least one of the tags."""
+        """Return the nouns with at least one of the tags."""
         return [noun for noun in self.nouns if noun.is_any(tags)]
 
     def noun(self, en: str) -> Noun:
-        """Returns the noun with this English form."""
+        """Return the noun with this English form."""
         return next(noun for noun in self.nouns if noun.en == en)
 
     def adjective(self, en: str) -> Adjective:
-        """Returns the adjective with this English form."""
+        """Return the adjective with this English form."""
         return next(adjective for adjective in self.adjectives if adjective.en == en)
 
     def verb(self, en: str) -> Verb:
-        """Returns the verb with this English form."""
+        """Return the verb with this English form."""
         return next(verb for verb in self.verbs if verb.en == en)
 
     def verbs_of(self, *kinds: str) -> list[Verb]:
-        """Returns the verbs of at least one of the kinds."""
+        """Return the verbs of at least one of the kinds."""
         return [verb for verb in self.verbs if not verb.kinds.isdisjoint(kinds)]
 
     def objects_of(self, verb: Verb) -> list[Noun]:
-        """Returns the nouns that make sense as the object of the verb."""
+        """Return the nouns that make sense as the object of the verb."""
         return [noun for noun in self.nouns if noun.is_any(verb.objects)]
 
     def adjectives_for(self, noun: Noun, use: str) -> list[Adjective]:
-        """Returns the adjectives that can describe the noun in the given use."""
+        """Return the adjectives that can describe the noun in the given use."""
         return self._suited[noun.en, use]
 
     @cached_property
     def _suited(self) -> dict[tuple[str, str], list[Adjective]]:
-        """Which adjectives go with which noun: asked so often that it is worked out once."""
+        """The adjectives for each noun and use. Computed only once, as it is looked up often."""
         return {
             (noun.en, use): [a for a in self.adjectives if a.use in ("both", use) and a.suits(noun)]
             for noun in self.nouns
@@ -241,22 +241,22 @@ class Lexicon:
         }
 
     def list_of(self, *kinds: str) -> list[Listed]:
-        """Returns the adverbs, days, months and expressions of the given kinds."""
+        """Return the adverbs, days, months and expressions of the given kinds."""
         return [item for item in self.listed if item.kind in kinds]
 
     def places_of(self, *kinds: str) -> list[Locality]:
-        """Returns the cities or countries."""
+        """Return the cities or countries."""
         return [place for place in self.places if place.kind in kinds]
 
 
 def _rows(table: str) -> list[Row]:
-    """Reads one table of the lexicon."""
+    """Read one table of the lexicon."""
     with (LEXICON / f"{table}.tsv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def _set(text: str) -> frozenset[str]:
-    """Splits a comma-separated cell."""
+    """Split a comma-separated cell."""
     return frozenset(part for part in text.split(",") if part)
 
 
@@ -306,7 +306,7 @@ def _verb(row: Row) -> Verb:
 
 
 def _check_tags(lexicon: Lexicon) -> None:
-    """Fails on a tag that no noun carries: it is nearly always a spelling mistake."""
+    """Raise an error for a tag that no noun has: it is nearly always a spelling mistake."""
     known = frozenset[str]().union(*(noun.tags for noun in lexicon.nouns))
     wanted = {word.en: word.goes_with for word in lexicon.adjectives}
     wanted |= {verb.en: verb.objects for verb in lexicon.verbs}
@@ -322,7 +322,7 @@ def _check_tags(lexicon: Lexicon) -> None:
 
 @cache
 def load() -> Lexicon:
-    """Reads all tables and checks them."""
+    """Read all tables and check their tags."""
     listed = [row for table in ("adverbs", "calendar", "expressions") for row in _rows(table)]
     lexicon = Lexicon(
         nouns=tuple(map(_noun, _rows("nouns"))),

@@ -22,10 +22,10 @@ from fillers import Filler, fill
 
 HERE = Path(__file__).parent
 OUTPUT = HERE / "pairs.tsv.gz"
-TIMES = 60  # that a frame with slots is filled
+TIMES = 60  # how often a frame with slots is filled
 SLOT = re.compile(r"\{([a-z]+)(\d*)\}")
-ELISION = re.compile(r"\b([dD]|[qQ]u)e (?=[AEIOUÉÈaeiouéè])")  # of what stands before a filler
-QUOTES = [('"', '"')] * 4 + [("“", "”")] * 2 + [("'", "'")]  # as people type English ones
+ELISION = re.compile(r"\b([dD]|[qQ]u)e (?=[AEIOUÉÈaeiouéè])")  # words that elide before a filler
+QUOTES = [('"', '"')] * 4 + [("“", "”")] * 2 + [("'", "'")]  # as people type them in English
 
 
 def frames() -> Iterator[Filler]:
@@ -38,7 +38,7 @@ def frames() -> Iterator[Filler]:
 
 
 def filled(frame: Filler, draw: random.Random) -> Filler:
-    """A frame with something in each slot, and with English quotation marks of some kind."""
+    """Fill the slots of a frame, and draw the style of its English quotation marks."""
     values: dict[str, Filler] = {}
     for kind, number in sorted(set(SLOT.findall(frame[0]))):
         values[kind + number] = fill(kind, draw)
@@ -54,7 +54,7 @@ def filled(frame: Filler, draw: random.Random) -> Filler:
 
 
 def pairs() -> list[Filler]:
-    """All pairs, each once, in the order of the frames."""
+    """Make all pairs, each once, in the order of the frames."""
     found: dict[Filler, None] = {}
     for frame in frames():
         draw = random.Random(frame[0])

@@ -1,8 +1,7 @@
-"""What the slots of a frame are filled with: a function for each kind, which draws an English text
-and its French.
+"""Fillers for the slots of frames: one function per kind draws a text in English and French.
 
-French writes numbers with a comma and spaces (1 234,56), signs of currencies and units behind the
-number and apart (30 £, 20 %, 5 °C), times with an h (15 h 30), and the first of a month as 1er.
+French writes numbers with a comma and spaces (1 234,56), currency signs and units after the number
+and a space (30 £, 20 %, 5 °C), times with an h (15 h 30), and the first of a month as 1er.
 Names, addresses, codes, versions and dates in figures stay as they are.
 """
 
@@ -44,7 +43,7 @@ DOMAINS, EXTENSIONS, STEMS, EMOJI = (
 
 
 def number(value: float, places: int = 0) -> Filler:
-    """1,234.5 and 1 234,5."""
+    """Write a number in English and French: 1,234.5 and 1 234,5."""
     english = f"{value:,.{places}f}"
     return english, english.replace(",", " ").replace(".", ",")
 
@@ -87,7 +86,7 @@ def temperature(draw: random.Random) -> Filler:
 
 
 def date(draw: random.Random) -> Filler:
-    """12 June 2024, without an article in French."""
+    """Draw a date, such as 12 June 2024, without an article in French."""
     day, (english, french) = draw.randint(1, 28), draw.choice(MONTHS)
     year = f" {draw.randint(1950, 2030)}" if draw.random() < 0.6 else ""
     th = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd"}.get(day, "th")
@@ -99,7 +98,7 @@ def date(draw: random.Random) -> Filler:
 
 
 def figures(draw: random.Random) -> Filler:
-    """A date in figures, which stays as it is: nobody can tell day and month apart."""
+    """Draw a date in figures, the same in both languages, as its order is ambiguous."""
     day, month, year = draw.randint(1, 28), draw.randint(1, 12), draw.randint(1990, 2030)
     return _same(draw.choice((f"{day:02}/{month:02}/{year}", f"{year}-{month:02}-{day:02}",
                               f"{day:02}.{month:02}.{year}", f"{month}/{day}/{year % 100:02}")))
@@ -123,7 +122,7 @@ def time(draw: random.Random) -> Filler:
 
 
 def measure(draw: random.Random, kind: str = "") -> Filler:
-    """A number and a unit, of one kind or any."""
+    """Draw a number with a unit of the given kind, or of any kind."""
     units = UNITS[kind] if kind else " ".join(UNITS.values())
     unit = draw.choice(units.split()).split("|")
     value, places = draw.choice(((draw.randint(2, 900), 0), (draw.randint(21, 99) / 10, 1)))
@@ -133,7 +132,7 @@ def measure(draw: random.Random, kind: str = "") -> Filler:
 
 
 def quantity(draw: random.Random) -> Filler:
-    """A number of things: 2 to 99, or some thousands."""
+    """Draw a number of things, from 2 to 99,999; most are small."""
     return number(draw.choice((draw.randint(2, 30), draw.randint(2, 99), draw.randint(100, 99999))))
 
 
@@ -241,7 +240,7 @@ _lists: dict[str, list[Filler]] = {}
 
 
 def listed(kind: str) -> list[Filler]:
-    """The rows of a list; of one column, where both languages have the same."""
+    """Read a list of pairs. A list with one column has the same text for both languages."""
     if kind not in _lists:
         lines = (LISTS / f"{kind}.tsv").read_text(encoding="utf-8").splitlines()[1:]
         _lists[kind] = [(row[0], row[-1]) for row in (line.split("\t") for line in lines)]
@@ -258,10 +257,10 @@ DRAWN: dict[str, Callable[[random.Random], Filler]] = {
 
 
 def fill(kind: str, draw: random.Random) -> Filler:
-    """An English text and its French for a slot.
+    """Draw an English text and its French translation for a slot.
 
     Raises:
-        KeyError: there is neither a function nor a list of that name.
+        KeyError: there is neither a function nor a list for this kind.
     """
     if kind in DRAWN:
         return DRAWN[kind](draw)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 METRICS = ("target_tokens_per_second", "tokens_per_second", "pairs_per_second")  # the first found
-# Half the width of a 95 % interval in standard errors, by degrees of freedom from 1 on.
+# Half the width of a 95 % interval, in standard errors, for 1, 2, ... degrees of freedom.
 STUDENT_T = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160),
     *(2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056),
@@ -31,7 +31,7 @@ Line = dict[str, Any]
 
 
 def run(checkout: Path, arguments: Sequence[str]) -> list[Line]:
-    """The lines that the benchmark of a checkout prints, in a fresh process."""
+    """Run the benchmark of a checkout in a new process, and return the lines that it prints."""
     command = [sys.executable, "scripts/benchmark.py", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(checkout.resolve())}
     result = subprocess.run(
@@ -43,7 +43,7 @@ def run(checkout: Path, arguments: Sequence[str]) -> list[Line]:
 
 
 def compared(before: Sequence[Line], after: Sequence[Line]) -> Line:
-    """One line of the benchmark as all processes of both sides printed it, in pairs."""
+    """Compare one line of the benchmark over all pairs of processes."""
     metric = next(name for name in METRICS if name in after[0])
     ratios = [math.log(b[metric] / a[metric]) for a, b in zip(before, after, strict=True)]
     mean, error = statistics.mean(ratios), 0.0
@@ -76,7 +76,7 @@ def main() -> None:
         parser.error(f"--pairs {options.pairs} measures nothing: give 1 or more")
     sides: dict[str, list[list[Line]]] = {"before": [], "after": []}
     for number in range(options.pairs):
-        # Each side is first in every other pair, so that a machine that gets slower hits both.
+        # Each side runs first in every other pair, so that a machine that slows down affects both.
         for side in sorted(sides, reverse=number % 2 == 0):
             print(f"pair {number + 1} of {options.pairs}: {side}", file=sys.stderr)
             sides[side].append(run(getattr(options, side), options.arguments))

@@ -1,8 +1,8 @@
-"""How fast text becomes batches: preparing a corpus, finding duplicates, starting on a large set.
+"""Measure how fast text becomes batches: preparation, deduplication, start on a large set.
 
     benchmark.py data data=files data.path=FOLDER copies=8      each stage, then loading an epoch
     benchmark.py data ... prepare.engine=ray                    the same by tasks of Ray
-    benchmark.py data ... set_pairs=50000000                    also the start on so large a set
+    benchmark.py data ... set_pairs=50000000                    also the start on a set of that size
     benchmark.py data keys=50000000                             duplicates among keys alone
 """
 
@@ -33,17 +33,17 @@ from seq2seq.data.prepared import Prepared
 from seq2seq.data.shards import file_entry, write_lengths
 from seq2seq.data.sources import find_sources
 
-MAX_LENGTH = 256  # longest sentence in tokens; others are left out
-PART = 100_000  # keys of a part
+MAX_LENGTH = 256  # tokens of a sentence; longer ones are left out
+PART = 100_000  # keys per file
 SEED = 1
-REPEATED = 0.05  # share of the keys that are drawn from few
+REPEATED = 0.05  # share of the keys that are drawn from a small range, and so repeat
 
 
 def benchmark_data(config: DataBenchmarkConfig) -> None:
     """Run `scripts/benchmark.py data`: print one JSON line for each measurement.
 
     Raises:
-        DataError: the corpus cannot be read, or nothing of it is usable.
+        DataError: the corpus cannot be read, or has no usable pair.
     """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
@@ -77,7 +77,7 @@ def _say(what: str, **figures: float) -> None:
 
 
 def _multiplied(config: DataBenchmarkConfig, folder: Path) -> DataConfig:
-    """The corpus, each copy of it with other sentences."""
+    """Write copies of the corpus; a mark on each line makes the sentences of each copy differ."""
     if config.copies == 1:
         return config.data
     (folder / "text").mkdir()
@@ -95,7 +95,7 @@ def _multiplied(config: DataBenchmarkConfig, folder: Path) -> DataConfig:
 
 
 def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
-    """Among random keys, some of which are equal."""
+    """Measure the search for duplicates among random keys, some of which are equal."""
     rng = np.random.default_rng(SEED)
     parts, sizes, of = [], [], config.keys or 0
     for first in range(0, of, PART):
@@ -120,7 +120,7 @@ def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
 
 
 def _enlarge(prepared: Prepared, pairs: int) -> None:
-    """Make a prepared set larger: its shards come again under other names."""
+    """Enlarge a prepared set by hard links to its shards under other names."""
     said = read_manifest(prepared.folder)
     assert said is not None
     size, names = said["pairs"], said["variants"][0]
@@ -137,7 +137,7 @@ def _enlarge(prepared: Prepared, pairs: int) -> None:
 
 
 def _measure_start(config: DataBenchmarkConfig, data: DataConfig) -> None:
-    """What a training waits for, and how fast it is fed."""
+    """Measure how long training waits for its first batch, and how fast an epoch loads."""
     with Memory() as memory:
         started = time.perf_counter()
         settings = data, config.cleaning, config.tokenizer, MAX_LENGTH, SEED
@@ -162,10 +162,10 @@ def _measure_start(config: DataBenchmarkConfig, data: DataConfig) -> None:
 
 
 class Memory:
-    """The most memory that this process and its children had while the block ran.
+    """Measures the peak memory of this process and its children while a `with` block runs.
 
     Attributes:
-        peak: proportional set size in MiB: what several processes share counts once.
+        peak: proportional set size in MiB, which counts memory shared by several processes once.
     """
 
     peak = 0
@@ -192,14 +192,14 @@ def _descendants(process: int) -> Iterator[int]:
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         try:
             own = children.read_text().split()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         for child in own:
             yield from _descendants(int(child))
 
 
 def _proportional(process: int) -> int:
-    """KiB of a process; 0 if it has ended."""
+    """Return the proportional set size of a process in KiB; 0 if it has ended."""
     try:
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -210,5 +210,5 @@ def _proportional(process: int) -> int:
 
 
 def _size(folder: Path) -> int:
-    """MiB of all files of a folder."""
+    """Return the size of all files of a folder in MiB."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) >> 20

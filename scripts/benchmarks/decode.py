@@ -1,7 +1,7 @@
-"""How fast a model translates on this machine.
+"""Measure how fast a model translates on this machine.
 
-Random weights and random sources, with outputs of a fixed length, so that all that is compared
-does the same work.
+Weights and sources are random, and outputs have a fixed length, so that all measurements do the
+same amount of work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHORTEST, LONGEST = 8, 24  # tokens of the sources
 def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     """Run `scripts/benchmark.py decode`: translate some batches, and print one JSON line.
 
-    A call has a batch for each worker; the speed is the median of the calls.
+    Each call translates one batch per worker; the speed is that of the median call.
 
     Raises:
         UserError: a setting cannot be used here.
@@ -46,7 +46,7 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     rng = np.random.default_rng(config.seed)
     sentences, seconds = config.batch * config.workers, []
     for _ in range(config.warmup_calls + config.calls):
-        # Sources are random, so a budget of tokens cuts batches of about that many sentences.
+        # The search limits batches by tokens; of random sources, a batch has about `config.batch`.
         requests = [
             Request(rng.integers(EOS + 1, config.vocab_size, length).tolist())
             for length in rng.integers(SHORTEST, LONGEST, sentences, endpoint=True)
@@ -80,7 +80,7 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
 
 
 def fixed_length(config: DecodeBenchmarkConfig) -> DecodeConfig:
-    """Settings under which each output has so many tokens: only the last may be an end token."""
+    """Make settings under which each output has `length` tokens, and only the last may end it."""
     return DecodeConfig(
         beam=config.beam,
         min_length=config.length,

@@ -31,7 +31,7 @@ from seq2seq.report.run import read_run
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTER = ROOT / "data" / "starter"
-WORDS = 7  # of a source at most
+WORDS = 7  # most words of a source
 BASE = (
     "model=tiny", "model.d_model=64", "model.d_ff=128", "model.encoder_layers=2",
     "model.decoder_layers=2", "model.dropout=0.1", "model.max_length=64", "data=files",
@@ -41,12 +41,12 @@ BASE = (
 )  # fmt: skip
 LONG = ("trainer.max_steps=600", "trainer.val_every_n_steps=200")
 SHORT = ("trainer.max_steps=60", "optim.warmup_steps=10", "trainer.val_every_n_steps=60")
-FORKS = multiprocessing.get_context("forkserver")  # its processes need not import torch again
+FORKS = multiprocessing.get_context("forkserver")  # its processes start with torch imported
 FORKS.set_forkserver_preload(
     ["seq2seq.cli.train", "seq2seq.training.train", "seq2seq.data.pipeline", "seq2seq.report.page"]
 )
 
-Corpus = dict[str, list[list[str]]]  # sides of train, val and test
+Corpus = dict[str, list[list[str]]]  # source and target lines of train, val and test
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Case:
     """A planted fault.
 
     Attributes:
-        names: kinds of findings of which one must be found.
+        names: kinds of findings; the fault counts as named if one of them is found.
         settings: of the run.
-        spoil: changes the corpus.
-        refused: words of the error that names the fault, if training refuses to begin.
-        patch: changes the program, in the process of the run.
+        spoil: plants the fault in the corpus.
+        refused: words of the error message that names the fault, if training refuses to begin.
+        patch: plants the fault in the program, in the process of the run.
     """
 
     names: tuple[str, ...]
@@ -198,7 +198,7 @@ HEALTHY, SOUND = "healthy", Case((), LONG)
 
 
 def read_corpus(folder: Path | None) -> Corpus:
-    """The corpus of the user, or the short pairs of the starter corpus."""
+    """Read the corpus of the user, or the short pairs of the starter corpus."""
     if folder is not None:
         return {
             split: [(folder / f"{split}.{side}").read_text("utf-8").splitlines()
@@ -214,7 +214,7 @@ def read_corpus(folder: Path | None) -> Corpus:
 
 
 def make_run(folder: Path, name: str, seed: int, options: argparse.Namespace) -> None:
-    """Train one run with a fault, unless it is there."""
+    """Train one run with a fault, unless the finished run exists."""
     if (folder / "run" / "summary.json").exists():
         return
     case, draw = CASES.get(name, SOUND), random.Random(seed)
@@ -237,7 +237,7 @@ def make_run(folder: Path, name: str, seed: int, options: argparse.Namespace) ->
 
 
 def train(name: str, settings: list[str], log: str) -> None:
-    """Train in this process, with the fault of the program if there is one."""
+    """Train in this process, with the case's fault in the program if it has one."""
     from seq2seq.cli.train import main
 
     for stream in (1, 2):
@@ -250,7 +250,7 @@ def train(name: str, settings: list[str], log: str) -> None:
 
 
 def found_in(folder: Path, case: Case) -> set[str] | None:
-    """The kinds of findings of a run; None if it failed."""
+    """Return the kinds of findings of a run; None if the run failed for another reason."""
     if not (folder / "run" / "config.yaml").exists():
         said = (folder / "log.txt").read_text(encoding="utf-8")
         return {case.names[0]} if case.refused and case.refused in said else None

@@ -26,7 +26,8 @@ FROZEN = Path(__file__).resolve().parents[2] / "tests/frozen"
 SETS = ("everyday", "symbols")
 OUTPUT = ("set", "kind", "en", "fr", "output", "lost")
 SHEET = ("line", "set", "kind", "en", "fr", "first", "second", "first_right", "second_right")
-# Named in reports of users, and in other marks among the texts that any learner needs.
+# Texts from reports of users. With other marks they are texts that any learner needs, so only these
+# exact ones are barred from training.
 NAMED = {"See you tomorrow 👍", "Thanks ❤️", "Happy New Year 🎉🎉", 'I am "hungry".', '"mine"'}
 
 SAME = str.maketrans("‘’ʼ′“”″−", "''''\"\"\"-", "\ufe0f")
@@ -36,7 +37,7 @@ PAIRS = {"«»": DOUBLE, "‹›": rf"(?<!\w)'\S.*?'(?!\w)|‹[^›]+›|{DOUBLE
 
 
 class Text(NamedTuple):
-    """A frozen text. `symbols` in the notation of the README, empty for everyday texts."""
+    """A frozen text. `symbols` is in the notation of the README, and empty for everyday texts."""
 
     set: str
     kind: str
@@ -46,17 +47,17 @@ class Text(NamedTuple):
 
 
 def frozen_texts() -> list[Text]:
-    """All of them, everyday texts first."""
+    """Read all frozen texts, everyday texts first."""
     return [Text(name, *row) for name in SETS for row in table(FROZEN / f"{name}.tsv")]
 
 
 def table(path: Path) -> list[list[str]]:
-    """Rows of a tab-separated file, without its head."""
+    """Read the rows of a tab-separated file, without its head."""
     return [line.split("\t") for line in lines_of(path)][1:]
 
 
 def lost(symbols: str, french: str) -> list[str]:
-    """The items of `symbols` that a translation does not hold, or not often enough."""
+    """Return the items of `symbols` that a translation lacks, or has too few of."""
     text = " ".join(unicodedata.normalize("NFC", french).translate(SAME).split())
     text = re.sub(r"[nN][°º]", "n°", text)
     return [
@@ -71,7 +72,7 @@ def _alternatives(item: str) -> list[str]:
 
 
 def _pattern(symbol: str) -> str:
-    """A regular expression for one alternative; whole words and numbers only."""
+    """Return a regular expression for one alternative; it matches only whole words and numbers."""
     if symbol in PAIRS:
         return f"(?:{PAIRS[symbol]})"
     parts: list[str] = []
@@ -87,14 +88,14 @@ def _pattern(symbol: str) -> str:
 
 
 def leak_key(text: str) -> str:
-    """What a text and its variants have in common: their letters; fewer than three, the text."""
+    """Return what variants of a text share: its letters; if they are fewer than three, the text."""
     text = unicodedata.normalize("NFKC", text).casefold()
     letters = "".join(c for c in text if unicodedata.category(c)[0] in "LM" and c != "\ufe0f")
     return letters if len(letters) > 2 else "".join(text.split())
 
 
 def leaks(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Those of the texts that may not be trained on, each with the frozen one that it is."""
+    """Return the texts that must not be in training data, each with its frozen text."""
     barred = {leak_key(one.en): one.en for one in frozen_texts()}
     found = ((text, barred.get(leak_key(text), "")) for text in texts)
     return [(text, own) for text, own in found if own and (own not in NAMED or text == own)]
@@ -106,7 +107,7 @@ def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> N
 
 
 def translate(options: argparse.Namespace) -> None:
-    """Print chrF2 of both sets, and how many lines of symbols keep them all, by kind."""
+    """Print chrF2 of both sets, and by kind, how many texts with symbols keep them all."""
     from seq2seq.evaluation.metrics import corpus_scores
     from seq2seq.inference.translator import Translator
 
@@ -130,7 +131,7 @@ def translate(options: argparse.Namespace) -> None:
 
 
 def sheet(options: argparse.Namespace) -> None:
-    """Write two outputs side by side, in random order in each line, and apart which is which."""
+    """Write a sheet with two outputs in random order on each line, and the key in another file."""
     both = [table(path) for path in (options.old, options.new)]
     if [row[:4] for row in both[0]] != [row[:4] for row in both[1]]:
         raise DataError("the two outputs are not of the same texts: translate with both anew")
@@ -146,7 +147,7 @@ def sheet(options: argparse.Namespace) -> None:
 
 
 def list_leaks(options: argparse.Namespace) -> None:
-    """Print what may not be trained on; exit code 1 if there is any."""
+    """Print the texts that must not be in training data; exit with 1 if there are any."""
     count = 0
     for path in options.files:
         for text, own in leaks(en for en, _ in read_pairs([path], tuple(options.columns))):

@@ -3,9 +3,9 @@
 python scripts/benchmarks/huggingface.py FOLDER TEXT [--lines N] [--translate N] [--repeats N]
 
 FOLDER is a Marian or Pegasus model, downloaded or written by `seq2seq export huggingface`; TEXT has
-a sentence a line. Compared are token ids both ways, logits, outputs of greedy search and of 4 beams
-(those that differ are printed with both scores), and the seconds of all sentences, in turns. Needs
-the libraries `transformers` and `ctranslate2`.
+one sentence per line. The script compares encoding and decoding, logits, the outputs of greedy
+search and of 4 beams (it prints outputs that differ with both scores), and the seconds for all
+sentences, with the engines in turn. Needs the libraries `transformers` and `ctranslate2`.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from seq2seq.interop.huggingface import read_huggingface
 from seq2seq.interop.vocabulary import Words, read_theirs, read_vocabulary
 from seq2seq.lines import lines_of
 
-LIMIT = 128  # tokens of a source, and of an output
-BATCH = 32  # sentences that `generate` is given at once
+LIMIT = 128  # most tokens of a source, and of an output
+BATCH = 32  # sentences in each call of `generate`
 LOGITS = 64  # sentences whose logits are compared
 
 Ids = list[list[int]]
-Output = tuple[list[int], bool]  # our ids, and whether it ended within the limit
+Output = tuple[list[int], bool]  # our ids, and whether the output ended within the limit
 
 
 def compare_vocabularies(words: Words, folder: Path, texts: Sequence[str]) -> None:
-    """Print which lines are encoded or decoded otherwise, as sources and as targets."""
+    """Print the lines that both encode or decode differently, as sources and as targets."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     sides = {"text": words.vocabularies.source, "text_target": words.vocabularies.target}
     for (key, own), rows in zip(sides.items(), words.rows, strict=True):
@@ -59,9 +59,9 @@ def compare_vocabularies(words: Words, folder: Path, texts: Sequence[str]) -> No
 
 
 def compare_logits(words: Words, folder: Path, sources: Ids, targets: Ids) -> None:
-    """Print how far logits are apart at all tokens of these targets, padded together.
+    """Print how far the logits of all tokens of these targets differ, in one padded batch.
 
-    The library's two kinds of attention are compared, too: they round differently.
+    Compare the library's two kinds of attention, too, as they round differently.
     """
     batch, (source_rows, target_rows) = collate(sources, targets), words.rows
     real = batch.labels != PAD
@@ -78,17 +78,17 @@ def compare_logits(words: Words, folder: Path, sources: Ids, targets: Ids) -> No
                     input_ids=source_rows[batch.source], attention_mask=batch.source_real.long(),
                     decoder_input_ids=target_rows[batch.target_in],
                 ).logits[real][:, target_rows]  # fmt: skip
-        expected = logits.pop("sdpa").float()  # which the library takes if nothing is said
+        expected = logits.pop("sdpa").float()  # the default of the library
         for name, found in logits.items():
             apart = (found.float() - expected).abs()
-            apart[:, BOS] = 0  # which may be a token of ours alone
+            apart[:, BOS] = 0  # the library may lack this token
             print(f"logits in {dtype}, {name}: {apart.max():.1e} apart at most, "
                   f"{apart.mean():.1e} on average; {(apart == 0).float().mean():.1%} are equal; "
                   f"their size is up to {expected.abs().max():.1f}")  # fmt: skip
 
 
 def generated(model: Any, words: Words, sources: Ids, beam: int) -> list[Output]:
-    """Outputs of the library; its batches are of sources of like lengths, as ours."""
+    """Translate with the library, in batches of sources of similar length, as ours are."""
     source_rows, target_rows = words.rows
     ours = {their: own for own, their in reversed([*enumerate(target_rows.tolist())])}
     eos, found = model.config.eos_token_id, dict[int, Output]()
@@ -107,7 +107,7 @@ def generated(model: Any, words: Words, sources: Ids, beam: int) -> list[Output]
 
 
 def searched(engine: Engine, sources: Ids, beam: int) -> list[Output]:
-    """Outputs of an engine of ours, within the same limits."""
+    """Translate with one of our engines, within the same limits."""
     config = DecodeConfig(beam=beam, max_ratio=0, max_extra=LIMIT, min_length=0)
     found = engine.search([Request(ids) for ids in sources], config)
     return [(list(best.tokens), best.finished) for best, *_ in found]
@@ -116,7 +116,7 @@ def searched(engine: Engine, sources: Ids, beam: int) -> list[Output]:
 def compare_outputs(
     name: str, exact: Engine, words: Words, sources: Ids, both: Sequence[tuple[Output, Output]]
 ) -> None:
-    """Print what differs, with the log probability of a token by the engine `exact`."""
+    """Print outputs that differ, with the mean log probability per token by the engine `exact`."""
     ended = [ours[1] and theirs[1] for ours, theirs in both]
     other = [i for i, (ours, theirs) in enumerate(both) if ours != theirs]
     cut = sum(not ended[i] for i in other)
@@ -143,7 +143,7 @@ def main() -> None:
     encoded = words.vocabularies.source.encode(texts)
     sources = [ids for ids in encoded if 0 < len(ids) < LIMIT][: options.translate]
     model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    model.generation_config.max_length = None  # lest each call warns of two limits
+    model.generation_config.max_length = None  # otherwise each call warns of two limits
     with TemporaryDirectory() as scratch:
         bundle = Path(scratch) / "bundle"
         import_folder(folder, bundle)

@@ -21,27 +21,27 @@ import httpx
 
 
 class Load:
-    """Requests to one server, each of one text."""
+    """Sends requests to one server, each with one text."""
 
     def __init__(self, address: str, connections: int):
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         self._client = httpx.AsyncClient(base_url=address, timeout=300, limits=limits)
 
     async def ask(self, text: str) -> tuple[int, float, Any]:
-        """Status, seconds and answer."""
+        """Send a text; return status, seconds and answer."""
         started = time.perf_counter()
         body = {"text": text, "source": "en"}
         answer = await self._client.post("/v1/translate", json=body)
         return answer.status_code, time.perf_counter() - started, answer.json()
 
     async def figures(self) -> dict[str, float]:
-        """Processor time and memory of the server."""
+        """Read the processor time (seconds) and memory (bytes) of the server."""
         text = (await self._client.get("/metrics")).text
         return {name: float(value) for name, value in re.findall(
             r"^process_(cpu_seconds_total|resident_memory_bytes) (\S+)$", text, re.MULTILINE)}
 
     async def clients(self, count: int, texts: Sequence[str], seconds: float) -> dict[str, Any]:
-        """So many clients, each of which asks again when it has its answer."""
+        """Measure `count` clients, each of which sends its next request when it has its answer."""
         before, started = await self.figures(), time.perf_counter()
         found: list[tuple[int, float, Any]] = []
 
@@ -55,7 +55,7 @@ class Load:
         return self._told(found, before, await self.figures(), took) | {"clients": count}
 
     async def arrivals(self, rate: float, texts: Sequence[str], seconds: float) -> dict[str, Any]:
-        """Requests that come by chance, whether or not those before are answered."""
+        """Measure requests at random times, `rate` per second, which do not wait for answers."""
         draw, before, tasks = random.Random(1), await self.figures(), []
         started = time.perf_counter()
         while time.perf_counter() < started + seconds:
@@ -82,7 +82,7 @@ class Load:
 
 
 def batched(texts: Sequence[str], engine: str) -> dict[str, Any]:
-    """Processor time of a token when the engine has all texts at once, without a server."""
+    """Measure processor time per token without a server: one call with all texts."""
     from seq2seq.inference.translator import Translator
 
     translator = Translator.load(engine=engine)

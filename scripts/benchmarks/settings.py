@@ -38,7 +38,7 @@ class TrainBenchmarkConfig(TrainConfig):
 class DecodeBenchmarkConfig(Checked):
     """All settings of `scripts/benchmark.py decode`."""
 
-    model: ModelConfig = group(TransformerConfig)  # of random weights
+    model: ModelConfig = group(TransformerConfig)  # its weights are random
     vocab_size: int = setting(8000, "subwords", at_least=8)
     precision: str = setting("float32", "see inference/engines/torch.py")
     beam: int = setting(5, "hypotheses of a sentence; 1 = greedy", at_least=1)

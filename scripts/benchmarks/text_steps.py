@@ -3,15 +3,15 @@
 python scripts/benchmarks/text_steps.py PART FILE.parquet... [--model DIR] [--lines N]
     [--engine ctranslate2]
 
-Files have columns `en` and `fr`. The parts:
+The files have columns `en` and `fr`. The parts:
 
-steps      for each file and step BLEU without it, the lines that it changes and their chrF, and
-           the seconds of those that it may change
-made       for lines that are made of the files' own, what survives with all steps and without the
-           one that is for it
-terms      what terms do that references have and free translations lack
-language   English lines that are accused of another language, French ones that are found
-engines    lines that --engine auto and torch translate otherwise, together and alone
+steps      for each file and step: BLEU without the step, the lines that the step changes and their
+           chrF, and the seconds for the lines that it may change
+made       for lines made from those of the files (with tags, symbols, ...): how many keep what was
+           added, with all steps and without the step for it
+terms      effect of terms from the references that translations without terms lack
+language   English lines taken for another language, and French lines recognised as such
+engines    lines that --engine auto and torch translate differently, together and alone
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Pair(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A line that was made of another, what has to survive, and the reference without that."""
+    """A line made from another: its text, a test whether an output is right, and the reference."""
 
     text: str
     kept: Callable[[str], bool]
@@ -66,7 +66,7 @@ def read(path: Path, limit: int | None) -> list[Pair]:
 def translated(
     translator: Translator, texts: Sequence[str], **options: Any
 ) -> tuple[list[str], float]:
-    """Translations, and the seconds that they took."""
+    """Translate texts; return the translations and the seconds that they took."""
     started = time.perf_counter()
     found = [one.text for one in translator.translate(texts, **options)]
     return found, time.perf_counter() - started
@@ -77,7 +77,7 @@ def score(kind: str, outputs: Sequence[str], references: Sequence[str]) -> float
 
 
 def touched(step: str, text: str, found: Translation) -> bool:
-    """Whether a line might be another without a step."""
+    """Tell whether the translation of a line could change without a step."""
     marked = {
         "language": foreign(text) != "",
         "segmentation": len(found.parts) > 1,
@@ -94,7 +94,7 @@ def touched(step: str, text: str, found: Translation) -> bool:
 
 
 def compare_steps(translator: Translator, name: str, pairs: Sequence[Pair]) -> None:
-    """Print a row for each step: the whole pipeline beside the one without it."""
+    """Print a row for each step, comparing all steps with all but this one."""
     texts, references = [pair.en for pair in pairs], [pair.fr for pair in pairs]
     translator.translate(texts[:64])  # the first call is slower
     started = time.perf_counter()
@@ -125,7 +125,7 @@ def compare_steps(translator: Translator, name: str, pairs: Sequence[Pair]) -> N
 
 
 def made_lines(pairs: Sequence[Pair], count: int) -> dict[str, tuple[str, list[Made]]]:
-    """Lines of each kind: the step that is for it, and the lines."""
+    """Make lines of each kind; return for each kind the step that handles it, and the lines."""
     rng = random.Random(0)
     plain = [p for p in pairs if 5 <= len(p.en.split()) <= 25 and p.en.isascii()
              and not re.search(r"[<>&{}\"\d]", p.en)]  # fmt: skip
@@ -179,7 +179,7 @@ def _has(output: str, tokens: Sequence[str]) -> bool:
 
 
 def compare_made(translator: Translator, pairs: Sequence[Pair], count: int) -> None:
-    """Print for each kind of line what survives with all steps and without the one for it."""
+    """Print for each kind how many lines survive with all steps, and without the step for it."""
     print("\n| lines | step | survived with | without | chrF with | without |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for kind, (step, lines) in made_lines(pairs, count).items():
@@ -201,7 +201,7 @@ def _without_markup(text: str) -> str:
 
 
 class Term(NamedTuple):
-    """A phrase of a line, and the phrase that stands for it in the reference."""
+    """A phrase of a line, and its translation in the reference."""
 
     pair: Pair
     source: str
@@ -209,10 +209,10 @@ class Term(NamedTuple):
 
 
 def compare_terms(translator: Translator, pairs: Sequence[Pair], count: int) -> None:
-    """Print what terms do that references have and free translations lack.
+    """Print the effect of terms from the references that translations without terms lack.
 
-    The rest of a translation is what it is without the term; of a free one, without the words that
-    are aligned to the phrase of the source.
+    The rest of a translation is the translation without the term; in a translation without terms,
+    it is the text without the words that are aligned to the source phrase.
     """
     links, rng = WordLinks(pairs), random.Random(0)
     rows = []
@@ -232,7 +232,7 @@ def compare_terms(translator: Translator, pairs: Sequence[Pair], count: int) -> 
 def report_terms(
     translator: Translator, rows: Sequence[Term], free: Sequence[str], found: Sequence[str]
 ) -> None:
-    """Print a row for free translations and one for those with terms."""
+    """Print a row for translations without terms (free), and one for those with terms."""
     print("| translations | terms written | chrF | chrF of the rest | log probability of a token "
           "of the rest | characters |")  # fmt: skip
     print("| --- |" + " ---: |" * 5)
@@ -252,13 +252,13 @@ def report_terms(
 
 
 def _places(phrase: str, text: str) -> list[tuple[int, int]]:
-    """Where a phrase stands in a text as words of their own."""
+    """Find the spans of a phrase in a text, as whole words, ignoring case."""
     found = re.finditer(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE)
     return [match.span() for match in found]
 
 
 def _aligned(row: Term, text: str, links: Links) -> list[tuple[int, int]]:
-    """Where the words of a translation stand that are aligned to the phrase of the source."""
+    """Find the spans of the words in a translation that are aligned to the source phrase."""
     spans = [match.span() for match in re.finditer(r"\S+", row.pair.en)]
     inside = {
         i for i, (start, end) in enumerate(spans)
@@ -280,7 +280,7 @@ def _likely(
     outputs: Sequence[str],
     spans: Sequence[Sequence[tuple[int, int]]],
 ) -> float:
-    """The mean log probability of the tokens that lie outside of these spans."""
+    """Return the mean log probability of the tokens outside of these spans."""
     pairs = list(zip(sources, outputs, strict=True))
     ids = translator.encode(pairs)
     scores = []
@@ -293,7 +293,7 @@ def _likely(
 
 
 def compare_language(pairs: Sequence[Pair], name: str) -> None:
-    """Print how many English lines are accused, and how many French ones are found."""
+    """Print how many English lines are taken for another language, and French lines recognised."""
     accused = [pair.en for pair in pairs if foreign(pair.en)]
     long = [pair.fr for pair in pairs if len(pair.fr.split()) >= 6]
     found = sum(foreign(text) != "" for text in long)
@@ -304,7 +304,7 @@ def compare_language(pairs: Sequence[Pair], name: str) -> None:
 
 
 def compare_engines(model: str | None, texts: Sequence[str]) -> None:
-    """Print the lines that `--engine auto` translates otherwise than torch does them alone."""
+    """Print the lines whose translations differ from those by torch, one line at a time."""
     torch, auto = (Translator.load(model, "cpu", engine=name) for name in ("torch", "auto"))
     expected = [torch.translate([text])[0].text for text in texts]
     ways = {

@@ -1,6 +1,6 @@
-"""How fast a run trains on this machine, and where the time of a step goes.
+"""Measure how fast a run trains on this machine, and where the time of a step goes.
 
-Measured is training itself, on the first batches of the run that the same settings would start.
+The benchmark runs the training itself, on the first batches that a run of these settings would use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from seq2seq.training.train import open_data
 from seq2seq.training.trainer import Trainer
 
 DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
-# Rows and columns of the square product that shows what a device can do; large enough to fill it.
+# Rows and columns of the square matrices whose product gives the peak speed; they fill the device.
 MATMUL = {"cpu": 2048, "gpu": 8192}
 
 
@@ -39,13 +39,13 @@ def benchmark_train(config: TrainBenchmarkConfig) -> None:
     """Run `scripts/benchmark.py train`: print one JSON line.
 
     Raises:
-        UserError: a setting cannot be used here, or the corpus cannot; or memory runs out.
+        UserError: a setting or the corpus cannot be used here, or memory runs out.
     """
     accelerator = choose_accelerator(config.trainer)
     precision, _ = choose_precision(config.trainer, accelerator, config.model, config.data)
     set_up_process(accelerator)
     trainer, held, times = train_steps(config, accelerator, precision)
-    peak = peak_memory(trainer.device.type)  # before the product adds to it
+    peak = peak_memory(trainer.device.type)  # before the matrix product uses memory
     source, target, positions, flops = held.tolist()
     matmul = matmul_tflops(MATMUL[accelerator], precision, accelerator)
     tflops = flops / times.total / 1e12
@@ -71,7 +71,7 @@ def benchmark_train(config: TrainBenchmarkConfig) -> None:
 
 
 def matmul_tflops(size: int, precision: str, accelerator: str) -> float:
-    """TFLOP/s of a product of two square matrices (median): what the device can do at best."""
+    """Return the median TFLOP/s of a square matrix product, as the best that the device can do."""
     device = "cuda" if accelerator == "gpu" else "cpu"
     left, right = (torch.randn(size, size, device=device).to(DTYPES[precision]) for _ in range(2))
     times = []
@@ -87,12 +87,12 @@ def matmul_tflops(size: int, precision: str, accelerator: str) -> float:
 def train_steps(
     config: TrainBenchmarkConfig, accelerator: str, precision: str
 ) -> tuple[Trainer, Tensor, Times]:
-    """Train for a few steps as `training/train.py` does, but for validations and checkpoints.
+    """Train for a few steps as `training/train.py` does, without validations and checkpoints.
 
     Returns:
         trainer: after the last step.
-        held: what the batches of the steps that count held together (see `work`).
-        times: of these steps; all of their time belongs to one of the parts.
+        held: sum of `work` over the batches of the steps that count.
+        times: of these steps; the parts sum up to the total.
     """
     data = open_data(config)
     training = in_steps(config, data)
@@ -107,7 +107,7 @@ def train_steps(
         trainer.timer.restart()
         steps = [trainer.train_step(batches) for _ in range(config.steps)]
         times = trainer.timer.read()
-    # What the loop itself takes stands with the optimiser.
+    # The time of the loop itself is added to the optimiser's.
     times.parts["optimiser"] += times.total - sum(times.parts.values())
     held = torch.stack([work(model, batch) for used in steps for batch in used]).sum(0)
     return trainer, held, times

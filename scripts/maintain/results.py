@@ -28,7 +28,7 @@ from seq2seq.report.run import Run, read_run, read_runs
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = Path("docs/explanation/results.md")
 BEGIN, END = "<!-- results: written by scripts/maintain/results.py -->", "<!-- end of results -->"
-# References and sources belong to the test sets, and stay with them.
+# Sources and references are not kept here: they are part of the test sets.
 KEPT = (
     "config.yaml",
     "origin.json",
@@ -41,7 +41,7 @@ METRICS = ("BLEU", "chrF2", "BLEU-tok")
 
 
 class Published(NamedTuple):
-    """A line of `published.yaml`: a score of somebody's system, and who says so."""
+    """A published score of another system: an entry of `published.yaml`."""
 
     fingerprint: str  # of the test set, as in `evaluation.json`
     metric: str
@@ -55,17 +55,17 @@ def read_published(results: Path) -> list[Published]:
 
 
 def keep(run: Path, folder: Path) -> None:
-    """Copy the small files of a run to a folder, in the place of those of an earlier run.
+    """Copy the small files of a run to a folder, replacing those of an earlier run.
 
-    Where the run, its corpus and the like lie on this machine is nobody's business: of absolute
-    paths only the last part is kept, as in `PATH/corpus`.
+    The copies do not reveal the folders of this machine: absolute paths are cut to their last part,
+    as in `PATH/corpus`.
 
     Args:
-        run: its folder.
-        folder: for what is kept; what is written by hand there stays.
+        run: folder of the run.
+        folder: for the copies; files written by hand there stay.
 
     Raises:
-        RunError: it is no run, or was not evaluated.
+        RunError: the folder is no run, or the run was not evaluated.
     """
     found = read_run(run, run.name)
     if not found.evaluations:
@@ -78,7 +78,7 @@ def keep(run: Path, folder: Path) -> None:
         text = file.read_text(encoding="utf-8")
         hides = file.suffix in (".json", ".yaml")
         texts[file.relative_to(run)] = without_places(text, run, folder.name) if hides else text
-    for file in chain.from_iterable(map(folder.glob, KEPT)):  # those of an earlier keeping
+    for file in chain.from_iterable(map(folder.glob, KEPT)):  # the copies of an earlier run
         file.unlink()
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -86,21 +86,21 @@ def keep(run: Path, folder: Path) -> None:
 
 
 def without_places(text: str, run: Path, name: str) -> str:
-    """A text in which a run lies in `runs/NAME`; of other absolute paths only the end is left.
+    """Replace the run's folder in a text by `runs/NAME`, and other absolute paths by `PATH/LAST`.
 
-    An address of the web, a tag such as `</b>` and a path of one part, `/dev`, stay.
+    Web addresses, tags such as `</b>`, and paths of one part such as `/dev` stay.
     """
     text = re.sub(rf"{re.escape(str(run.resolve()))}(?![\w.-])", f"runs/{name}", text)
     return re.sub(r"(?<![\w./:<])/(?:[\w.@+-]+/)+([\w.@+-]+)", r"PATH/\1", text)
 
 
 def kept_runs(results: Path) -> list[Run]:
-    """The runs of which results are kept, by name."""
+    """Read the runs that have results in this folder, sorted by name."""
     return read_runs(sorted(file.parent for file in results.glob("*/config.yaml")))
 
 
 def results_table(runs: Sequence[Run], published: Sequence[Published]) -> str:
-    """Markdown: a row for each evaluation, then for each line published on the same test sets."""
+    """Make a Markdown table: for each test set the evaluations, then the published scores."""
     found = [(run, one) for run in runs for one in run.evaluations.values()]
     found.sort(key=lambda pair: pair[1].label)
     head = ("test set", "system", "hardware", "training", *METRICS)
@@ -115,7 +115,7 @@ def results_table(runs: Sequence[Run], published: Sequence[Published]) -> str:
 
 
 def markdown(rows: Iterable[Sequence[str]]) -> str:
-    """A table; the second row is the line below its head."""
+    """Format rows as a Markdown table; the second row must be the line below the head."""
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -142,7 +142,7 @@ def _row(run: Run, one: Evaluation) -> tuple[str, ...]:
 
 
 def cell(score: Score | None, to: str = "–") -> str:
-    """A score with its interval, as far as they are there."""
+    """Format a score and its interval; no score gives an empty text."""
     if score is None:
         return ""
     ends = "" if score.low is None else f" ({score.low:.1f}{to}{score.high:.1f})"
@@ -155,7 +155,7 @@ def _published_row(line: Published, label: str) -> tuple[str, ...]:
 
 
 def write_table(root: Path) -> str:
-    """Write the table of the runs under `results/` into `PAGE`; returns it."""
+    """Write the table of the runs under `results/` into `PAGE`, and return it."""
     results, page = root / "results", root / PAGE
     table = results_table(kept_runs(results), read_published(results))
     replace_text(page, with_table(page.read_text(encoding="utf-8"), table))
@@ -163,7 +163,7 @@ def write_table(root: Path) -> str:
 
 
 def with_table(page: str, table: str) -> str:
-    """A page whose part between the marks is this table."""
+    """Return the page with this table between the marks."""
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
     return f"{before}{BEGIN}\n{table}\n{END}{after}"

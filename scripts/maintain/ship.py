@@ -28,13 +28,13 @@ from seq2seq.report.facts import facts
 from seq2seq.report.run import Run, read_run
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 32 * 2**20  # bytes: it stands in the history of git for ever, and in every wheel
-# Weights are small numbers: float16 has 3 bits more of each than bfloat16, whose larger range they
-# do not need. Log probabilities change a tenth as much.
+LIMIT = 32 * 2**20  # bytes: the weights stay in the history of git for ever, and in every wheel
+# Weights are small numbers, which do not need the larger range of bfloat16. float16 has 3 bits more
+# of mantissa, and rounding to it changes log probabilities a tenth as much.
 WEIGHTS = torch.float16
 METRICS = ("BLEU", "chrF2")
 COST = ("hardware", "updates", "time of updates", "speed")
-SECTIONS = ("## Training data", "## Known weaknesses")  # of the notes
+SECTIONS = ("## Training data", "## Known weaknesses")  # that the notes must have
 USE = """    translate "hello world"       # where another was chosen with --use: --model general
     python scripts/train.py init_from=general data=files data.path=FOLDER    # to fine-tune it
 
@@ -47,19 +47,18 @@ ROUNDED = (
 
 
 def ship(run: Path, folder: Path, results: Path) -> int:
-    """Make the bundle of a run the shipped one; returns the bytes of its weights.
+    """Make the bundle of a run the shipped one, and return the bytes of its weights.
 
     The small files of the run are kept in `results`, where `notes.md` is the part of the card that
-    is written by hand. Where things lie on this machine is told by neither.
+    is written by hand. Neither bundle nor results reveal the folders of this machine.
 
     Args:
         run: finished, and evaluated with the weights of its bundle.
-        folder: of the shipped bundle; an earlier one is replaced, at once.
+        folder: of the shipped bundle; an earlier bundle is replaced in one step.
         results: for the small files; those of an earlier run are replaced.
 
     Raises:
-        UserError: the run cannot be shipped, which is found before anything is written; or the
-            disk fails.
+        UserError: the run cannot be shipped, and nothing was written; or the disk fails.
     """
     found = read_run(run, results.name)
     _require_scored(found)
@@ -81,7 +80,7 @@ def ship(run: Path, folder: Path, results: Path) -> int:
 
 
 def _require_scored(run: Run) -> None:
-    """Raise RunError unless the run is finished, and its scores are those of its bundle."""
+    """Raise RunError unless the run is finished, and its scores belong to the bundle's weights."""
     if not run.summary:
         raise RunError(
             f"{run.folder} is not finished: python scripts/train.py resume={run.folder} first"
@@ -99,10 +98,10 @@ def _require_scored(run: Run) -> None:
 
 
 def read_notes(path: Path) -> str:
-    """What is written by hand about a shipped model.
+    """Read the hand-written notes on a shipped model.
 
     Raises:
-        RunError: the file is missing, or has nothing to say on its data or its weaknesses.
+        RunError: the file is missing, or says nothing on the model's data or its weaknesses.
     """
     try:
         notes = path.read_text(encoding="utf-8").strip()
@@ -119,7 +118,7 @@ def read_notes(path: Path) -> str:
 
 
 def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
-    """The README.md of a shipped model, in Markdown."""
+    """Make the model card, the README.md of a shipped model."""
     starts = run.origin.starts[-1:] if run.origin else []
     versions = [s.versions["seq2seq"] for s in starts if "seq2seq" in s.versions]
     title, *made = making(bundle, *versions)
@@ -143,7 +142,7 @@ def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """The first row is the head."""
+    """Format rows as a Markdown table; the first row is the head."""
     return markdown([rows[0], ["---"] * len(rows[0]), *rows[1:]])
 
 
@@ -155,7 +154,7 @@ def _scores(one: Evaluation) -> list[str]:
 
 
 def _by_corpus(one: Evaluation) -> Iterator[str]:
-    """Scores of the corpora of a mixture."""
+    """Yield, for a mixture of corpora, a table of the scores of each corpus."""
     for breakdown in one.breakdowns:
         if breakdown.by == "corpus":
             yield f"Of these, {one.label} by corpus:"

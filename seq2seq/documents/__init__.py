@@ -1,7 +1,7 @@
-"""Documents: what of a file is text, and the file again with translations in its place.
+"""Documents: find the texts in a file, and write the file again with translations in their places.
 
-Start reading here: `read` gives a `Document`, whose kind has a file of its own; `inline.py` carries
-what stands inside of sentences.
+Start reading here: `read` returns a `Document`. Each format has a module of its own; `inline.py`
+carries links, bold words and the like through the translation of a sentence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from seq2seq.errors import DataError, RunError, install, nearest
 
-# Kinds of documents by the ends of their names, and the file that reads each.
+# Kinds of documents (file extensions), and the module that reads each.
 KINDS = {".txt": "text", ".html": "html", ".htm": "html", ".md": "markdown", ".srt": "subtitles",
          ".vtt": "subtitles", ".docx": "docx", ".po": "gettext", ".xliff": "xliff",
          ".xlf": "xliff"}  # fmt: skip
@@ -26,10 +26,10 @@ class Document:
     """A document that was read.
 
     Attributes:
-        texts: what is to be translated, in the order of the document. Tags in them are to stand in
-            the translations, too; what has lost one gets it back, if need be in another place.
-        write: the bytes of the document with these translations of its texts. A text that is its
-            own translation stays as it was, to the byte in formats of text.
+        texts: what is to be translated, in the order of the document. Translations should keep the
+            tags in them; if one is lost, `write` restores it, perhaps in another place.
+        write: returns the bytes of the document with these translations of `texts`. Text equal to
+            its translation stays unchanged, byte for byte in text formats.
     """
 
     texts: list[str]
@@ -37,7 +37,7 @@ class Document:
 
 
 def is_readable(kind: str) -> bool:
-    """Whether the library that reads a kind is here."""
+    """Tell whether the library that reads a kind is installed."""
     library = LIBRARIES.get(KINDS[kind])
     return library is None or find_spec(library) is not None
 
@@ -48,15 +48,15 @@ def read(
     """Read a document.
 
     Args:
-        data: of the file.
-        kind: the end of its name, of `KINDS`.
-        target: language of the translations, for documents that name it.
-        again: whether what a .po or .xliff has translated already is translated, too.
-        most: bytes that are read, packed or not.
+        data: content of the file.
+        kind: extension of its name, one of `KINDS`.
+        target: language of the translations, for formats that record it.
+        again: whether to translate also what a .po or .xliff has translated already.
+        most: limit of the document's bytes, packed and unpacked.
 
     Raises:
-        DataError: it is too large, damaged, or of no such kind.
-        RunError: a library that reads it is missing.
+        DataError: the document is too large, damaged, or not of this kind.
+        RunError: the library that reads it is missing.
     """
     if len(data) > most:
         raise DataError(f"the document has more than {most:,} bytes: cut it into several")
@@ -72,7 +72,7 @@ def read(
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a document is to be read: the arguments of `read`."""
+    """The arguments of `read`, passed on to the module of the format."""
 
     kind: str
     target: str = "fr"

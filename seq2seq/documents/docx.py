@@ -1,9 +1,10 @@
-"""Word documents (.docx): the text of paragraphs, wherever they are; all else stays as it was.
+"""Word documents (.docx): translate the text of all paragraphs; everything else stays unchanged.
 
-Paragraphs of the body, of tables, text boxes, headers, footers, notes and comments are texts. Runs
-that look otherwise than most of their paragraph, and links, enclose their words in the translation,
-too. A field, a picture, a reference to a note or a bookmark stands where its words went. Deleted
-text of tracked changes stays, and so does what a field shows in its paragraph, such as a date.
+Paragraphs of the body, of tables, text boxes, headers, footers, notes and comments are translated.
+Links, and runs whose format differs from most of their paragraph, enclose the same words in the
+translation. Fields, pictures, bookmarks and references to notes move along with their words.
+Deleted text of tracked changes stays untranslated, and so does the result of a field, such as a
+date.
 """
 
 from __future__ import annotations
@@ -25,20 +26,24 @@ from seq2seq.documents.inline import Code, Inline, Part
 from seq2seq.documents.xml import Element, name_of, parsed, written
 from seq2seq.errors import DataError
 
-STORY = re.compile(  # files with paragraphs
+STORY = re.compile(  # files in the archive that have paragraphs
     r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml"
 )
-# What holds runs of the paragraph's text, and what is said of it before them.
+# Elements that hold runs of the paragraph's text, and elements with properties before the runs.
 PAIRED = {"hyperlink", "ins", "moveTo", "smartTag", "sdt", "sdtContent", "dir", "bdo", "customXml"}
 PROPERTIES = {"pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr", "customXmlPr"}
 BREAKS = {"tab", "br", "cr", "ptab"}
 LETTERS = {"noBreakHyphen": "\u2011", "softHyphen": "\u00ad"}
-UNSEEN = {"lang", "noProof"}  # properties of a run that change nothing in its looks
+UNSEEN = {"lang", "noProof"}  # properties of a run that do not change its format
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
-    """The paragraphs of a document."""
+    """Read the paragraphs of a document.
+
+    Raises:
+        DataError: the document is damaged, too large unpacked, or no Word document.
+    """
     files = _unpacked(data, wanted.most)
     trees = {name: parsed(files[name]) for name in files if STORY.fullmatch(name)}
     if not trees:
@@ -58,7 +63,11 @@ def read(data: bytes, wanted: Wanted) -> Document:
 
 
 def _unpacked(data: bytes, most: int) -> dict[str, bytes]:
-    """The files of a document by their names, if all have no more than so many bytes."""
+    """Unpack the files of a document, by name.
+
+    Raises:
+        DataError: the files have more than `most` bytes together, or the archive is damaged.
+    """
     files = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
@@ -68,7 +77,7 @@ def _unpacked(data: bytes, most: int) -> dict[str, bytes]:
                 if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise DataError("the document is packed otherwise than Word does: save it "
                                     "again as .docx")  # fmt: skip
-                with packed.open(one) as opened:  # no more than it says is unpacked
+                with packed.open(one) as opened:  # reads no more than the declared size
                     files[one.filename] = opened.read(one.file_size)
             return files
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
@@ -76,7 +85,7 @@ def _unpacked(data: bytes, most: int) -> dict[str, bytes]:
 
 
 def _packed(data: bytes, files: dict[str, bytes]) -> bytes:
-    """The document with this content of its files."""
+    """Pack the document `data` again, with new contents of its files."""
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(made, "w") as after:
         for one in before.infolist():
@@ -86,12 +95,12 @@ def _packed(data: bytes, files: dict[str, bytes]) -> bytes:
 
 @dataclass(eq=False)
 class Stretch:
-    """What encloses some text.
+    """The formatting and elements around some text.
 
     Attributes:
         look: properties of the text's runs.
-        holder: element around them, if there is one.
-        before, after: what begins and ends it.
+        holder: the element around the runs, if there is one.
+        before, after: elements before and after the runs, such as those that begin and end a field.
     """
 
     look: Element | None
@@ -101,7 +110,7 @@ class Stretch:
 
 
 class Paragraph:
-    """A paragraph: its text with codes, and how a translation becomes runs of it."""
+    """A paragraph: its text with codes. `fill` replaces its runs with those of a translation."""
 
     def __init__(self, element: Element):
         self._element = element
@@ -109,7 +118,7 @@ class Paragraph:
         self.inline = Inline(parts)
 
     def fill(self, translation: str) -> None:
-        """Write a translation in the place of the text."""
+        """Replace the text with a translation."""
         _empty(self._element)
         holders, looks = [self._element], [self._look]
         for part in self.inline.fill(translation):
@@ -138,7 +147,7 @@ def _empty(element: Element) -> None:
 
 
 def _run(like: Element, text: str, look: Element | None) -> Element:
-    """A run of a text, in the namespace of another element."""
+    """Make a run with this text and look, in the namespace of the element `like`."""
     namespace = etree.QName(like).namespace
     run = etree.Element(etree.QName(namespace, "r"))
     if look is not None:
@@ -150,7 +159,7 @@ def _run(like: Element, text: str, look: Element | None) -> Element:
 
 
 def _parts(element: Element) -> tuple[Element | None, list[Part]]:
-    """The look of most text of an element, and its text and codes."""
+    """Return the look of most of an element's text, and the text with its codes."""
     pieces = list(_pieces(element))
     counts: Counter[bytes] = Counter()
     looks: dict[bytes, Element | None] = {}
@@ -167,13 +176,13 @@ def _parts(element: Element) -> tuple[Element | None, list[Part]]:
         parts += inside if key == usual else [codes[0], *inside, codes[1]]
     for part in parts:
         if isinstance(part, Code) and part.kind == "open" and part.content.look is None:
-            part.content.look = looks.get(usual)  # of a field that is a link
+            part.content.look = looks.get(usual)  # the stretch of a field that is a link
     return looks.get(usual), parts
 
 
 @dataclass(frozen=True)
 class Text:
-    """Text of one look; its key is that of all that looks so."""
+    """Text of one look. Texts of the same look have the same key."""
 
     text: str
     look: Element | None
@@ -186,7 +195,7 @@ class Text:
 
 
 def _pieces(element: Element) -> Iterator[Text | Part]:
-    """The text of an element with its look, and codes."""
+    """Yield the texts of an element, each of one look, and the codes between them."""
     field_runs: list[Element] = []
     depth, link = 0, None
     for child in element:
@@ -215,7 +224,7 @@ def _pieces(element: Element) -> Iterator[Text | Part]:
             yield from [Code("open", holder), *parts, Code("close", holder)]
         else:
             yield Code("alone", [child])
-    if field_runs:  # it goes on in the next paragraph
+    if field_runs:  # the field goes on in the next paragraph
         yield Code("alone", field_runs)
     if link:
         yield Code("close", link)
@@ -226,7 +235,7 @@ def _is_link(field_runs: Sequence[Element]) -> bool:
 
 
 def _field_marks(run: Element) -> list[str]:
-    """What a run begins or ends of a field: begin, separate, end."""
+    """Return the field marks in a run: begin, separate or end."""
     return [value for one in run.findall("{*}fldChar") for name, value in one.items()
             if name.endswith("}fldCharType")]  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""Messages of programs (gettext, .po): what has no translation gets one, marked fuzzy.
+"""Messages of programs (gettext, .po): untranslated messages get a translation marked fuzzy.
 
-Fuzzy is gettext's word for what no person has looked at: programs do not show it until somebody
-takes the mark away, or `msgfmt --use-fuzzy` compiles it.
+`fuzzy` is gettext's flag for translations that nobody has reviewed. Programs do not show them until
+somebody removes the flag, or `msgfmt --use-fuzzy` compiles them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ _PLURALS = re.compile(r"nplurals\s*=\s*(\d)")
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
-    """Messages without a translation, in one or more numbers."""
+    """Read the messages without a translation, in singular and plural.
+
+    Raises:
+        DataError: the document is no .po, or is damaged.
+    """
     declared = _CHARSET.search(data)
     encoding = declared[1].decode("ascii") if declared else ""
     text, encode = decoded(data, "" if encoding == "CHARSET" else encoding)
     try:
-        # A text of one line could be read as the path of a file; no path ends in a line feed.
+        # polib could take a text of one line for the path of a file; no path ends in a line feed.
         catalog = polib.pofile(f"{text}\n")
     except (OSError, ValueError, UnicodeError, IndexError) as error:
         raise DataError(f"the document is no .po that can be read ({error}): mend it") from error
@@ -49,7 +53,7 @@ def read(data: bytes, wanted: Wanted) -> Document:
         made = str(catalog).rstrip("\n") + "\n"
         if not catalog.header:
             made = made.removeprefix("#\n")
-        if not catalog.metadata:  # polib adds what was not there
+        if not catalog.metadata:  # polib adds an empty entry of metadata
             made = made.removeprefix('msgid ""\nmsgstr ""\n\n')
         return encode(made)
 
@@ -59,7 +63,7 @@ def read(data: bytes, wanted: Wanted) -> Document:
 def _messages(
     entry: polib.POEntry, numbers: int, again: bool
 ) -> Iterator[tuple[polib.POEntry, int | None, str]]:
-    """What of an entry is to be translated: for which number, and the text."""
+    """Yield the texts of an entry to be translated: entry, plural form (or None), text."""
     if not entry.msgid_plural:
         if again or not entry.msgstr:
             yield entry, None, entry.msgid

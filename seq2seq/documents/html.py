@@ -1,4 +1,4 @@
-"""HTML: what stands between block-level tags is a text; code, scripts and styles stay."""
+"""HTML: translate the text between block-level tags; code, scripts and styles stay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\bnotranslate\b""",
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
-    """The words of a page; attributes stay."""
+    """Read the texts of a page; attributes are not translated."""
     declared = _CHARSET.search(data[:4096])
     encoding = declared[1].decode("ascii") if declared else ""
     text, encode = decoded(data, encoding, errors="xmlcharrefreplace")
@@ -24,7 +24,7 @@ def read(data: bytes, wanted: Wanted) -> Document:
 
 
 def places(text: str) -> Iterator[Place]:
-    """The texts of a page, or of a part of one."""
+    """Yield the texts of a page or of a part of a page."""
     tokens = find_tags(text)
     partner = partners(tokens)
     start, number, own = 0, 0, list[Token]()

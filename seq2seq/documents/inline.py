@@ -1,7 +1,7 @@
-"""Codes: what stands inside of sentences and is no text, carried through a translation as tags.
+"""Codes: inline elements of a sentence, carried through the translation as tags.
 
-A code is whatever a format has there: the runs of a bold word, a link's address, a footnote. The
-translator sees <g1>tags</g1>, and puts them where their words went; a line feed is where it splits.
+A code is any inline element of a format: the runs of a bold word, a link's address, a footnote. The
+translator sees <g1>tags</g1> and moves them along with their words. It splits texts at line feeds.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any, Literal
 from seq2seq.inference.text.tags import ENTITY
 
 _SPACE = re.compile(r"[ \t\r\n]+")
-_WORD = re.compile(r"`[^`\n<>&]+`")  # which the translator keeps as code
+_WORD = re.compile(r"`[^`\n<>&]+`")  # the translator leaves these as they are
 SINGLE = ("alone", "break")  # kinds of codes without a partner and without text
 _TAG = re.compile(r"</?[gx]\d+/?>|\n|`[^`\n]+`")
 
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """What is no text.
+    """An inline element, or its begin or end.
 
     Attributes:
-        kind: a code opens or closes what it encloses, stands alone, is a word of the sentence (as
-            a name in a program is), or breaks the line.
-        content: what the writer of the format makes of it.
-        text: of a word.
+        kind: a code opens or closes an element, stands alone, is a word of the sentence (such as
+            an identifier of a program), or breaks the line.
+        content: what the module of the format needs to write the code.
+        text: of a code that is a word.
     """
 
     kind: Literal["open", "close", "alone", "word", "break"]
@@ -44,7 +44,7 @@ class Inline:
     """A stretch of text with its codes.
 
     Args:
-        parts: in order. Codes that open and close enclose each other properly.
+        parts: in order. Codes that open and close are properly nested.
 
     Attributes:
         text: for the translator; empty if there is nothing to translate.
@@ -61,10 +61,11 @@ class Inline:
         self.text = "".join(texts) if any(map(str.isalpha, prose)) else ""
 
     def fill(self, translation: str) -> list[Part]:
-        """The parts with a translation for their text.
+        """Return the parts with the translation in the place of the text.
 
-        If the translation lacks a code, or encloses otherwise, the codes stay where they were in
-        the source, and each text between them gets its share of the words.
+        If the translation lacks a code, or nests the codes otherwise, the codes keep their order
+        and nesting of the source, and each text between them gets a share of the words in
+        proportion to its length.
         """
         found = self._read(translation)
         if self._enclosing(found) != self._enclosing(self._parts):
@@ -72,7 +73,7 @@ class Inline:
         return [*self._before, *found, *self._after]
 
     def _find_text(self, parts: Sequence[Part]) -> tuple[int, int]:
-        """From where to where the text goes: codes around all of it need no place in it."""
+        """Return start and end of the parts to translate, without codes around all of the text."""
         start, end = 0, len(parts)
 
         def bare(part: Part) -> bool:
@@ -96,7 +97,7 @@ class Inline:
         codes = [part for part in self._parts if isinstance(part, Code)]
         for code in reversed(codes):
             waiting.setdefault(self._tags[id(code)], []).append(code)
-        # Single codes keep their order, as fields of several codes need it.
+        # Single codes keep their order, as a field can consist of several codes.
         singles = iter([code for code in codes if code.kind in SINGLE])
         at = 0
         for tag in _TAG.finditer(translation):
@@ -112,7 +113,7 @@ class Inline:
         return [part for part in [*found, _unescaped(translation[at:])] if part != ""]
 
     def _enclosing(self, parts: Sequence[Part]) -> dict[int, str] | None:
-        """The tag around each code; None if a code closes what is not open."""
+        """Map each code to the tag that encloses it; None if the codes are not properly nested."""
         opened = [""]
         found: dict[int, str] = {}
         for code in parts:
@@ -143,7 +144,7 @@ class Inline:
 
 
 def _tags(parts: Sequence[Part]) -> dict[int, str]:
-    """Each code as the translator sees it."""
+    """Map the id of each code to the tag that the translator sees."""
     opened: list[int] = []
     found = {}
     for number, code in enumerate(part for part in parts if isinstance(part, Code)):

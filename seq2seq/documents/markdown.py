@@ -1,7 +1,7 @@
-"""Markdown: paragraphs, headings, items and cells are texts; code, links' targets and HTML stay.
+"""Markdown: translate paragraphs, headings, list items and cells; code, link targets and tags stay.
 
-The parser finds what is text, and each text is replaced where it stands in the source; a paragraph
-of several lines becomes one line.
+The parser finds the texts, and each text is replaced where it stands in the source. A paragraph of
+several lines becomes one line.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ RULES: dict[str, Any] = {
     "image": rules_inline.image, "autolink": rules_inline.autolink,
     "html_inline": rules_inline.html_inline,
 }  # fmt: skip
-# Letters of a mark before and behind its token's place.
+# Characters of each emphasis mark before and after the position of its token.
 EMPHASIS = {"strong_open": (1, 1), "strong_close": (0, 2), "em_open": (0, 1), "em_close": (0, 1),
             "s_open": (0, 2), "s_close": (0, 2)}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an inline rule has read.
+    """A match of an inline rule of the parser.
 
     Attributes:
-        start, end: where, in characters of the paragraph.
+        start, end: its span, in characters of the paragraph.
         label: where the text of a link ends.
-        tokens: what it made, each with its place; emphasis is known when all is read.
+        tokens: that the rule made, each with its position. The parser gives those of emphasis
+            their final types only at the end of the paragraph.
     """
 
     rule: str
@@ -59,14 +60,18 @@ class Found:
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
-    """The texts of a document, and those of HTML in it."""
+    """Read the texts of a document, and those of HTML in it.
+
+    Raises:
+        DataError: a paragraph is too long, or the document cannot be decoded.
+    """
     text, encode = decoded(data)
     front = _FRONT_MATTER.match(text)
     return spliced(text, list(_places(text, front.end() if front else 0)), encode)
 
 
 def _parser() -> MarkdownIt:
-    """A parser that reads blocks, and whose inline rules note where they find something."""
+    """Make a parser that reads blocks, and whose inline rules record their matches (`Found`)."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.disable(["inline", "text_join", "fragments_join"])
     for name, rule in RULES.items():
@@ -104,7 +109,7 @@ def _places(text: str, start: int) -> Iterator[Place]:
         spans = list[Span]()
         for line in block.content.removesuffix("\n").split("\n"):
             if (found := text.find(line, at, end)) < 0:
-                break  # it stands otherwise in the source, as \| in a table does
+                break  # the source differs from the content, for example \| in a table
             at = found + len(line)
             spans.append((found, at))
         else:
@@ -119,10 +124,10 @@ def _places(text: str, start: int) -> Iterator[Place]:
 def _place(
     text: str, spans: Sequence[Span], content: str, parser: MarkdownIt, env: dict[str, Any]
 ) -> Place:
-    """A paragraph, whose lines stand at some places of the text."""
+    """Make the place of a paragraph whose lines are at these spans of the text."""
     env["found"] = []
     parser.inline.parse(content, parser, env, [])
-    # Between lines stands more than the line feed that the parser sees, such as > of a quotation.
+    # Between two lines the source has more than a line feed, such as the > of a quotation.
     between = [text[a:b] for (_, a), (b, _) in pairwise(spans)]
 
     def source(start: int, end: int) -> str:
@@ -139,13 +144,13 @@ def _place(
 def _parts(
     content: str, found: Sequence[Found], source: Callable[[int, int], str]
 ) -> Iterator[tuple[int, int, Part]]:
-    """What is no plain text, and where."""
+    """Yield each part of a paragraph that is no plain text: start, end, part."""
     for one in found:
         start, end, whole = one.start, one.end, source(one.start, one.end)
         kinds = [token.type for _, token in one.tokens]
         if one.rule == "link":
             target = source(one.label, end)
-            if target in ("]", "][]"):  # the text is the name of the target, too
+            if target in ("]", "][]"):  # the text is also the label of the target
                 target = f"][{source(start + 1, one.label)}]"
             yield start, start + 1, Code("open", "[")
             yield one.label, end, Code("close", target)
@@ -170,7 +175,7 @@ def _parts(
 
 
 def _escaped(text: str) -> str:
-    """Text that is no markup; a list or heading must not begin with it, either."""
+    """Escape text so that it is no markup and begins no list, heading or other block."""
     text = _SPECIAL.sub(r"\\\g<0>", text)
     begins = _BLOCK.match(text)
     return f"{text[: begins.end()]}\\{text[begins.end() :]}" if begins else text

@@ -1,7 +1,7 @@
-"""Subtitles, SubRip and WebVTT: the text of a cue, which keeps its number of lines.
+"""Subtitles (SubRip and WebVTT): translate the text of each cue, on at most as many lines.
 
-A sentence over two cues is translated cue by cue. What libraries of subtitles write lacks cue
-settings, styles or notes, so the text is replaced where it stands.
+A sentence over two cues is translated cue by cue. The text is replaced where it stands, because
+subtitle libraries lose cue settings, styles or notes when they write a file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ _TIME = r"(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}"
 _CUE = re.compile(rf"^{_TIME}[ \t]*-->[ \t]*{_TIME}.*\n((?:.*\S.*(?:\n|\Z))*)", re.MULTILINE)
 _MARK = re.compile(r"<(/?)([A-Za-z]*)[^<>\n]{0,200}>|\{\\[^{}\n]{0,200}\}")
 _WORD = re.compile(rf"(?:{_MARK.pattern}|\S)+")
-# Lines up to one of another speaker, which begins with a dash; ♪ is a line of a song.
+# Lines of one speaker: a line of the next speaker begins with a dash, a line of a song with ♪.
 _SPEECH = re.compile(r".+(?:\n(?!\s*(?:<[^<>\n]{0,200}>\s*)*[-–—♪]).+)*")
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
-    """The text of each cue; lines of one speaker are one text."""
+    """Read the texts of all cues; the lines of one speaker in a cue are one text.
+
+    Raises:
+        DataError: the document has no subtitles of this kind.
+    """
     text, encode = decoded(data)
     if "-->" not in text or (wanted.kind == ".vtt" and not text.startswith("WEBVTT")):
         raise DataError(f"the document has no subtitles of the kind {wanted.kind}: is it another?")
@@ -50,8 +54,8 @@ def _place(text: str, span: Span, kind: str) -> Place:
 
 
 def _cut(text: str, lines: int) -> str:
-    """A text in at most so many lines of like length."""
-    words = [found[0] for found in _WORD.finditer(text)]  # the space of a tag cuts no word
+    """Break a text into at most `lines` lines of similar length."""
+    words = [found[0] for found in _WORD.finditer(text)]  # a tag with a space in it is not split
     lengths = [len(_MARK.sub("", word)) + 1 for word in words]
     made: list[list[str]] = [[] for _ in range(lines)]
     for word, length, end in zip(words, lengths, accumulate(lengths), strict=True):

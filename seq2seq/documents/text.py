@@ -1,4 +1,4 @@
-"""Plain text, and what all formats of text share: encodings, and text put into its places."""
+"""Plain text, and what all text formats share: encodings, and replacing parts of a text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from seq2seq.documents.inline import Code, Inline, Part
 from seq2seq.errors import DataError
 from seq2seq.inference.text.tags import Span, Token, partners
 
-WORDS = {"code", "kbd", "samp", "tt", "var"}  # elements whose text is a name
+WORDS = {"code", "kbd", "samp", "tt", "var"}  # elements whose text is code, not prose
 MARKS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
          (codecs.BOM_UTF16_BE, "utf-16-be")]  # fmt: skip
 OF_PYTHON = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
-    """Each line is a text."""
+    """Read plain text: each line is a text."""
     text, encode = decoded(data)
     lines = [found.span() for found in re.finditer(r"[^\r\n]+", text)]
     return spliced(text, [Place(*line, text[slice(*line)], str) for line in lines], encode)
@@ -30,15 +30,16 @@ def read(data: bytes, wanted: Wanted) -> Document:
 def decoded(
     data: bytes, declared: str = "", errors: str = "strict"
 ) -> tuple[str, Callable[[str], bytes]]:
-    """The text of a file, and what makes bytes of a text in the same way.
+    """Decode a file; return its text and a function that encodes a text in the same way.
+
+    If all lines end with CR LF, the text has LF instead, and the function writes CR LF again.
 
     Args:
-        declared: encoding by what the file itself says; UTF-8 if it does not. A byte order mark
-            counts more.
-        errors: what becomes of letters that it lacks, as `str.encode` knows it.
+        declared: encoding that the file declares; empty: UTF-8. A byte order mark takes precedence.
+        errors: how to write characters that the encoding lacks, as in `str.encode`.
 
     Raises:
-        DataError: it is in another encoding.
+        DataError: the file is in another encoding, or is no text.
     """
     mark, encoding = next(((m, e) for m, e in MARKS if data.startswith(m)), (b"", declared))
     encoding = encoding or "utf-8"
@@ -70,18 +71,18 @@ def decoded(
 
 
 def escaped(text: str) -> str:
-    """Text as HTML has it, and so WebVTT."""
+    """Escape &, < and > for HTML or WebVTT."""
     return html.escape(text, quote=False)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Some text of a file.
+    """A part of a file that is to be translated.
 
     Attributes:
-        start, end: where, in characters.
+        start, end: its span, in characters.
         text: for the translator.
-        write: makes of a translation what is to stand there.
+        write: turns a translation into the content of the file at this place.
     """
 
     start: int
@@ -97,12 +98,13 @@ def tagged(
     read: Callable[[str], str] = str,
     write: Callable[[str], str] = str,
 ) -> Place:
-    """A place of text with tags.
+    """Make a place from text with tags.
 
     Args:
         span: of the place.
-        tokens: in it; a whole element that is one token stays, and is a word if it is code.
-        read, write: take escapes out of text, and put them in.
+        tokens: the tags in it. A token that is a whole element stays as it is; if it is code, the
+            translator sees it as a word.
+        read, write: unescape and escape text.
     """
     start, end = span
     start += len(text[start:end]) - len(text[start:end].lstrip())
@@ -121,7 +123,7 @@ def tagged(
 
 
 def coded(span: Span, parts: Sequence[Part], write: Callable[[str], str]) -> Place:
-    """A place of text with codes, whose contents are text."""
+    """Make a place from text with codes; the content of each code is the source of its tag."""
     inline = Inline(parts)
 
     def written(translation: str) -> str:
@@ -132,7 +134,7 @@ def coded(span: Span, parts: Sequence[Part], write: Callable[[str], str]) -> Pla
 
 
 def spliced(text: str, places: Sequence[Place], encode: Callable[[str], bytes]) -> Document:
-    """A document of a text whose places are translated, while all else stays."""
+    """Make a document from a text: its places are translated, everything else stays."""
     places = [one for one in places if any(map(str.isalpha, one.text))]
 
     def write(translations: Sequence[str]) -> bytes:

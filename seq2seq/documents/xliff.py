@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2: sources without a target get one, marked as not reviewed."""
+"""XLIFF 1.2 and 2: untranslated segments get a target that is marked as not reviewed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from seq2seq.documents.inline import Code, Inline, Part
 from seq2seq.documents.xml import Element, name_of, parsed, written
 from seq2seq.errors import DataError
 
-PAIRED = {"g", "mrk", "pc"}  # what holds text of the sentence; all else inside it is a code
+PAIRED = {"g", "mrk", "pc"}  # elements with text of the sentence inside; all others are codes
 
 
 def read(data: bytes, wanted: Wanted) -> Document:
-    """Sources that are to be translated and are not yet."""
+    """Read the sources that have no translation yet.
+
+    Raises:
+        DataError: the document is no XLIFF.
+    """
     tree = parsed(data)
     root = tree.getroot()
     if name_of(root) != "xliff":
@@ -64,7 +68,7 @@ def _parts(element: Element) -> Iterator[Part]:
 
 
 def _target(source: Element) -> Element:
-    """The empty target of a source."""
+    """Return the emptied target of a source; add one if there is none."""
     segment = source.getparent()
     assert segment is not None
     target = segment.find("{*}target")
@@ -82,7 +86,7 @@ def _target(source: Element) -> Element:
 
 
 def _fill(target: Element, parts: Sequence[Part]) -> None:
-    """Write text and codes, of which each is copied, into an element."""
+    """Write text and copies of the codes into an element."""
     target.text = ""
     inside = [target]
     for part in parts:

@@ -1,4 +1,4 @@
-"""XML as the formats of others use it, read so that no document can harm its reader."""
+"""XML for the formats that use it, parsed so that no document can harm its reader."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Element = etree._Element
 
 
 def parsed(data: bytes) -> etree._ElementTree:
-    """A document without entities of its own and without anything from elsewhere.
+    """Parse a document without a DTD and without loading anything from elsewhere.
 
     Raises:
-        DataError: it is no such XML.
+        DataError: the document is damaged, or has a DOCTYPE.
     """
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
     try:
@@ -28,12 +28,12 @@ def parsed(data: bytes) -> etree._ElementTree:
 
 
 def name_of(element: Element) -> str:
-    """The name of an element without its namespace; empty for comments and the like."""
+    """Return the name of an element without its namespace; empty for comments and the like."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
 def written(tree: etree._ElementTree, like: bytes) -> bytes:
-    """The bytes of a document that was read from others: mark, encoding and line ends as there."""
+    """Serialise a document with the byte order mark, encoding and line ends of the bytes `like`."""
     info, encoding = tree.docinfo, tree.docinfo.encoding or "utf-8"
     mark = codecs.BOM_UTF8 * like.startswith(codecs.BOM_UTF8)
     before = like.removeprefix(mark).decode(encoding)

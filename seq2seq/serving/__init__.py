@@ -1,4 +1,4 @@
-"""A server: translation over HTTP by the APIs of LibreTranslate and DeepL and one of its own.
+"""An HTTP server for translation, with the APIs of LibreTranslate and DeepL and its own API, /v1.
 
 Start reading at `app.py`, which puts the parts together; `batcher.py` joins requests into batches.
 """

@@ -1,4 +1,4 @@
-"""The server's own API, /v1: everything that a `Translation` knows."""
+"""The server's own API, /v1, which returns all fields of a `Translation`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
-from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError
@@ -113,12 +113,15 @@ async def translate(call: Call) -> Any:
 async def _streamed(
     numbers: Sequence[int], answers: Sequence[asyncio.Future[Translation]], seconds: float
 ) -> AsyncIterator[str]:
-    """Lines of JSON: the number of a text and the translation of a line of it, in order."""
+    """Yield a line of JSON for each line of the texts, in order: text number and translation.
+
+    An error ends the stream with a line that has only `error`.
+    """
     try:
         for number, answer in zip(numbers, answers, strict=True):
             found = told(await asyncio.wait_for(answer, seconds))
             yield json.dumps({"number": number} | found) + "\n"
-    except Exception as error:  # the status has been sent
+    except Exception as error:  # status 200 was sent already
         said = "The server failed: its log says where"
         if isinstance(error, TimeoutError):
             said = f"a line took more than {seconds:g} seconds"
@@ -129,19 +132,19 @@ async def _streamed(
         yield json.dumps({"error": said}) + "\n"
     finally:
         for answer in answers:
-            answer.cancel() or answer.exception()  # looked at, so that asyncio logs none
+            answer.cancel() or answer.exception()  # retrieved, lest asyncio log it
 
 
 def told(one: Translation) -> dict[str, Any]:
-    """A translation as the API tells it: an `Answer`."""
+    """Return the fields of an `Answer` for a translation and its alternatives."""
     others = [told(other) for other in one.alternatives]
     return vars(one) | {"alternatives": others, "words": words(one)}
 
 
 def words(one: Translation) -> list[Word]:
-    """The words of a translation and the probability of each.
+    """Return the words of a translation and the probability of each.
 
-    None where its tokens do not make up these words: something was put back among them.
+    Empty if the tokens do not make up these words, because something was put back among them.
     """
     found, parts = one.text.split(), [len(text.split()) for _, text in one.parts]
     begins = [token[:1] == "▁" or not number for number, token in enumerate(one.tokens)]
@@ -152,7 +155,7 @@ def words(one: Translation) -> list[Word]:
     sums, word = [0.0] * len(found), 0
     for token_begins in begins:
         if token_begins and word in ends:
-            next(scores)  # of the end mark before
+            next(scores)  # skips the score of the end mark of the part before
         word += token_begins
         sums[word - 1] += next(scores)
     return [{"text": text, "confidence": round(min(1.0, math.exp(total)), 4)}

@@ -1,4 +1,4 @@
-"""The application: routes of all APIs, the page, headers, metrics, log; start and stop."""
+"""The web application: it joins the routes of all APIs, the pages, headers, metrics and log."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from seq2seq.serving.service import Service
 
 PAGE = Path(__file__).with_name("page")
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-# Files of the page by their paths; no other file is ever read for a request.
+# Files of the web pages by URL path. The server reads no other file for a request.
 FILES = {"/": "index.html", "/attention": "attention.html"} | {
     f"/{name}": name for name in ("app.js", "attention.js", "common.js", "style.css")
 }
-# As OWASP's secure headers project advises for pages that embed nothing and are embedded nowhere.
+# Advice of OWASP's secure headers project for pages that embed nothing and are embedded nowhere.
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -67,20 +67,20 @@ def make_app(
     workers: int = 1,
     origins: Sequence[str] = (),
 ) -> Starlette:
-    """The application.
+    """Make the web application.
 
     Args:
-        models: at least one; the first with the languages that are asked for answers.
+        models: at least one; the first model with the requested languages answers.
         keys: of the clients; None: anybody may ask.
         workers: batches of a model that run at the same time.
-        origins: of pages elsewhere that may ask from a browser; "*" for any.
+        origins: other sites whose pages may use the server from a browser (CORS); "*" for any.
     """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
 
     @asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:
-        await asyncio.to_thread(language_detector)  # which takes half a second to load
+        await asyncio.to_thread(language_detector)  # loading it takes half a second
         app.state.service = Service(models, limits, keys or Keys(None, limits.rate),
                                     glossaries or Glossaries(), registry, workers)  # fmt: skip
         yield
@@ -103,7 +103,7 @@ def make_app(
 
 
 def _apis() -> list[StarletteRoute]:
-    """One for each path, whatever methods it has: any other gets 405 and the list of them."""
+    """Make one route per path for all its methods: other methods get 405 and a list of these."""
     methods: dict[str, dict[str, Route]] = {}
     for route in APIS:
         methods.setdefault(route.path, {})[route.method] = route
@@ -125,7 +125,7 @@ async def _answer(request: Request, routes: Mapping[str, Route]) -> Response:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """What Starlette refuses: a path or a method that is not there, a form that is none."""
+    """Answer requests that Starlette refuses: unknown paths or methods, and damaged forms."""
     assert isinstance(error, HTTPException)
     path, detail = request.url.path, error.detail
     if error.status_code == 404:
@@ -147,7 +147,7 @@ def _pages() -> list[StarletteRoute]:
 
 
 def _operation(registry: CollectorRegistry) -> list[StarletteRoute]:
-    """For whoever runs the server."""
+    """Make the routes for operators: health, metrics and the OpenAPI document."""
     described = document(APIS)
 
     async def alive(request: Request) -> Response:
@@ -168,7 +168,9 @@ def _operation(registry: CollectorRegistry) -> list[StarletteRoute]:
 
 
 class _Observed:
-    """Adds the headers, counts and logs: no text, and no path but that of a route.
+    """Middleware that adds the headers, and counts and logs requests.
+
+    It logs no text, and of the path only the route, such as /v2/glossaries/{glossary_id}.
 
     Args:
         timeout: seconds that a client may take to read a part of an answer.
@@ -190,14 +192,14 @@ class _Observed:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message = {**message, "headers": [*message.get("headers", []), *RAW_HEADERS]}
-            # uvicorn waits for a client that does not read, for ever.
+            # Without a limit, uvicorn waits for ever for a client that does not read.
             async with asyncio.timeout(self._timeout):
                 await send(message)
 
         try:
             await self._app(scope, receive, sent)
         except (TimeoutError, ClientDisconnect):
-            status = 499  # and uvicorn closes the connection, as the answer is not whole
+            status = 499  # uvicorn closes the connection, as the answer is incomplete
         finally:
             seconds = time.perf_counter() - started
             path = getattr(scope.get("route"), "path", "other")

@@ -1,6 +1,6 @@
-"""A batcher: texts that wait, from whichever connection, are translated together.
+"""The batcher translates waiting texts of all connections together.
 
-A translation does not depend on its batch, so joining texts changes nothing but the time they take.
+A translation does not depend on its batch, so joining texts changes only the time that they take.
 All state belongs to the event loop; only `run` is called in other threads.
 """
 
@@ -22,21 +22,21 @@ from seq2seq.serving.limits import Refused
 Settings = Mapping[str, Any]
 Progress = Callable[[int], object]
 Run = Callable[[Sequence[str], Settings, Progress], list[Translation]]
-Kind = tuple[str, int]  # texts of one kind may share a batch: their settings, and how long they are
+Kind = tuple[str, int]  # settings and class of length; equal kinds share a batch
 
-SHORT = 1024  # characters of a text that any other short one may join
-SHARE = 0.1  # of the time of a batch that may pass while the next one fills
-OVERHEAD = 20  # characters that an empty text counts in the queue
-LONGEST_PAUSE = 60  # seconds that a client is told to stay away, at most
+SHORT = 1024  # texts of fewer characters are all of one class of length
+SHARE = 0.1  # the next batch may fill for this share of the time that a batch takes
+OVERHEAD = 20  # characters that each text counts in the queue besides its own
+LONGEST_PAUSE = 60  # upper limit of Retry-After, in seconds
 
 
 class _Abandoned(Exception):
-    """All clients of a batch have gone."""
+    """No client waits for a batch any more: all of its futures are done."""
 
 
 @dataclass(eq=False)
 class Job:
-    """A text that waits."""
+    """A waiting text."""
 
     client: str
     kind: Kind
@@ -50,13 +50,14 @@ class Job:
 
 
 class Batcher:
-    """Joins texts into batches: of equal settings and like length, a text of each client in turn.
+    """Joins texts of equal settings and similar length into batches, taking clients in turn.
 
     Args:
-        run: translates texts with some settings; calls its last argument now and then.
+        run: translates texts with some settings. It calls its last argument now and then, which
+            stops it if no client waits for the batch any more.
         workers: batches that run at the same time, each in a thread.
-        batch: texts of a batch.
-        wait: seconds that a worker waits for further texts; see `_wait_for_others`.
+        batch: most texts in a batch.
+        wait: seconds between two looks at the queue while a batch fills (`_wait_for_others`).
         queue: characters that may wait.
     """
 
@@ -64,10 +65,10 @@ class Batcher:
                  queue: int = 400_000):  # fmt: skip
         self.waiting = 0  # characters
         self._run, self._batch, self._wait, self._room = run, batch, wait, queue
-        self._speed = 500.0  # characters in a second, before any was measured
-        self._took, self._expected = 0.0, 1  # seconds of a batch; texts that waited for the last
-        # The jobs of each client and kind, in the order of their turns. A dict finds a job that
-        # leaves at once.
+        self._speed = 500.0  # characters per second; this is a guess until one is measured
+        self._took, self._expected = 0.0, 1  # seconds of a batch; texts waiting at the last
+        # The jobs of each client and kind, in the order of their turns. A dict, because a job can
+        # be removed from it in constant time.
         self._queues: OrderedDict[tuple[str, Kind], dict[Job, None]] = OrderedDict()
         self._arrived = asyncio.Event()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="translate")
@@ -76,10 +77,12 @@ class Batcher:
     def submit(
         self, client: str, texts: Sequence[str], settings: Settings
     ) -> list[asyncio.Future[Translation]]:
-        """Futures of the translations; one that is cancelled frees its place.
+        """Queue texts and return the futures of their translations, in order.
+
+        Cancelling a future removes its text from the queue.
 
         Raises:
-            Refused: they do not fit into the queue.
+            Refused: the texts do not fit into the queue.
         """
         key, new = json.dumps(settings), asyncio.get_running_loop().create_future
         jobs = [Job(client, (key, (len(text) // SHORT).bit_length()), text, settings, new())
@@ -96,7 +99,7 @@ class Batcher:
         return [job.answer for job in jobs]
 
     async def close(self) -> None:
-        """End the workers; what waits or runs is cancelled."""
+        """Stop the workers, and cancel all waiting and running jobs."""
         for job in list(chain.from_iterable(self._queues.values())):
             job.answer.cancel()
         for worker in self._workers:
@@ -105,7 +108,7 @@ class Batcher:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _leave(self, job: Job) -> None:
-        """Take a job out of the queue, if it is still there."""
+        """Remove a job from the queue if it is still there."""
         place = job.client, job.kind
         jobs = self._queues.get(place, {})
         if job in jobs:
@@ -117,7 +120,7 @@ class Batcher:
             self._arrived.clear()
 
     def _take(self) -> list[Job]:
-        """A batch of the kind whose turn it is, none if nobody waits any more."""
+        """Take a batch of the kind whose turn it is; empty if no text waits."""
         if not self._queues:
             return []
         self._expected = self._count()
@@ -127,7 +130,7 @@ class Batcher:
         batch = list(islice(in_turn, self._batch))
         for job in batch:
             self._leave(job)
-        # Other clients come first now, then other kinds of this client.
+        # Next come other clients, then other kinds of this client, then this kind.
         others = [place for place in self._queues if place[0] == client and place != first]
         for place in [*others, first]:
             if place in self._queues:
@@ -142,10 +145,10 @@ class Batcher:
                 await self._answer(batch)
 
     async def _wait_for_others(self) -> None:
-        """Wait until as many texts are there as at the last batch, or for a share of its time.
+        """Wait until as many texts wait as at the last batch, or for `SHARE` of a batch's time.
 
-        Who was just answered asks again. Without them every other batch would be half full, and a
-        token of a small batch costs more.
+        Clients that were just answered soon ask again. Without this pause their texts would miss
+        the next batch, every other batch would be half full, and small batches cost more per token.
         """
         end = time.monotonic() + SHARE * self._took
         while self._count() < self._batch:
@@ -154,7 +157,7 @@ class Batcher:
                 break
 
     def _count(self) -> int:
-        """Texts that wait."""
+        """Count the waiting texts."""
         return sum(map(len, self._queues.values()))
 
     async def _answer(self, batch: Sequence[Job]) -> None:
@@ -169,13 +172,13 @@ class Batcher:
             answers = list(zip(batch, found, strict=True))
         except _Abandoned:
             return
-        except asyncio.CancelledError:  # by `close`: the thread ends as soon as it looks
+        except asyncio.CancelledError:  # by `close`: the thread stops at its next call of `check`
             for job in batch:
                 job.answer.cancel()
             raise
         except Exception as error:
             left = [job for job in batch if not job.answer.done()]
-            if len(batch) > 1:  # one text may be at fault, which must not be felt by others
+            if len(batch) > 1:  # one text may be at fault: the others get their answers alone
                 for job in left:
                     await self._answer([job])
             elif left:

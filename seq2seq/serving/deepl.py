@@ -1,6 +1,6 @@
-"""The API of DeepL, version 2, as its clients speak it; `server_url` of the PyPI client `deepl`.
+"""The API of DeepL, version 2, for DeepL's clients (`server_url` of the PyPI client `deepl`).
 
-What is not served answers status 404 and says so: documents, rephrasing, and all of version 3.
+What is not served answers status 404 with a message: documents, rephrasing, all of version 3.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import PlainTextResponse, Response
-from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.serving.glossaries import Glossary
 from seq2seq.serving.limits import Refused
@@ -22,13 +22,13 @@ Flag = Literal["0", "1"] | bool
 Texts = Annotated[
     list[str], Field(min_length=1), BeforeValidator(lambda q: [q] if isinstance(q, str) else q)
 ]
-# Of a request for a translation; asking for one of them is refused.
+# Parameters of a translation request that are not supported: a request that sets one is refused.
 NOT_SERVED = ("style_id", "custom_instructions", "translation_memory_id", "glossary_ids",
               "ignore_tags", "splitting_tags", "non_splitting_tags")  # fmt: skip
 
 
 def _code(language: str) -> str:
-    """en for EN-GB: variants of a language are the language."""
+    """Return the code without its variant, in lower case: en for EN-GB."""
     return language.lower().partition("-")[0]
 
 
@@ -116,7 +116,11 @@ async def make_glossary(call: Call) -> dict[str, Any]:
 
 
 def _entries(asked: NewGlossary) -> dict[str, str]:
-    """The phrases of a new glossary; refused if a line is no pair, or a phrase comes twice."""
+    """Read the phrases of a new glossary.
+
+    Raises:
+        Refused: a line is no pair, a phrase comes twice, or there are no phrases.
+    """
     wrong = "Invalid glossary entries provided"
     how: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     rows = csv.reader(io.StringIO(asked.entries), **how if asked.entries_format == "tsv" else {})
@@ -144,7 +148,11 @@ def _described(one: Glossary) -> dict[str, Any]:
 
 
 def _find(call: Call, glossary_id: str | None = None) -> Glossary:
-    """The glossary of the client with that id, or with that in the path."""
+    """Return the client's glossary with this id; without one, with the id in the path.
+
+    Raises:
+        Refused: the client has no such glossary.
+    """
     asked = glossary_id or call.request.path_params["glossary_id"]
     for one in call.service.glossaries.of(call.client.name):
         if one.glossary_id == asked:

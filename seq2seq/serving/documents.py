@@ -1,4 +1,4 @@
-"""Documents that clients send, and translations of them that wait to be fetched."""
+"""Documents that clients upload, and translated documents that wait for their download."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-ROOM = 100_000_000  # bytes that wait; of more, the oldest goes
-SECONDS = 3600.0  # that a document waits
+ROOM = 100_000_000  # bytes kept in all; beyond, the oldest documents are dropped
+SECONDS = 3600.0  # after which a document is dropped
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file of a form.
+    """A file that a client uploaded in a form.
 
     Attributes:
-        name: as the client calls it; nothing is ever opened by it.
+        name: the client's name for the file; the server opens no file of this name.
     """
 
     name: str
@@ -28,11 +28,11 @@ class Upload:
 
     @property
     def kind(self) -> str:
-        """The end of its name."""
+        """The extension of its name in lower case, such as .docx."""
         return PurePath(self.name).suffix.lower()
 
     def response(self) -> Response:
-        """The document as a file to be kept."""
+        """Return the document as an HTTP response that browsers save as a file."""
         name = re.split(r"[/\\]", self.name)[-1]
         how = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
         return Response(self.data, media_type="application/octet-stream",
@@ -40,14 +40,14 @@ class Upload:
 
 
 class Downloads:
-    """Documents in memory, by names that nobody can guess."""
+    """Documents in memory, under names that nobody can guess."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[float, Upload]] = {}  # the oldest first
         self._size = 0
 
     def add(self, document: Upload) -> str:
-        """Keep a document for some time; its name."""
+        """Keep a document for `SECONDS`, and return the name under which `get` finds it."""
         safe = re.sub(r"[^\w.-]", "_", document.name)[-100:]
         name = f"{secrets.token_urlsafe(16)}.{safe}"
         self._kept[name] = time.monotonic(), document
@@ -59,6 +59,6 @@ class Downloads:
         return name
 
     def get(self, name: str) -> Upload | None:
-        """The document of that name, if it is still there."""
+        """Return the document of that name; None if there is none or it is too old."""
         since, found = self._kept.get(name, (0.0, None))
         return found if time.monotonic() - since <= SECONDS else None

@@ -1,4 +1,4 @@
-"""Glossaries that clients made: phrases and their translations, by an id that the server gave."""
+"""Glossaries that clients created: phrases and their translations."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from pathlib import Path
 from seq2seq.errors import DataError
 from seq2seq.files import replace_text
 
-MOST = 1000  # glossaries of a client
-ROOM = 20_000_000  # characters of the glossaries of all clients, which memory holds
+MOST = 1000  # glossaries per client
+ROOM = 20_000_000  # characters of all glossaries together, as they are held in memory
 
 
 @dataclass(frozen=True)
 class Glossary:
-    """Terms of one client.
+    """A glossary of one client.
 
     Attributes:
         owner: name of the client.
-        creation_time: as ISO 8601 writes it.
+        creation_time: in the format of ISO 8601.
+        entries: phrases and their translations.
     """
 
     glossary_id: str
@@ -34,15 +35,15 @@ class Glossary:
 
     @property
     def size(self) -> int:
-        """Characters."""
+        """Characters of the name and the entries."""
         return sum(map(len, [self.name, *self.entries, *self.entries.values()]))
 
 
 class Glossaries:
-    """All glossaries; a client sees its own.
+    """The glossaries of all clients. Each client sees only its own.
 
     Args:
-        folder: keeps each as a file, whose name is the id; None: they end with the server.
+        folder: stores each glossary as ID.json; None: glossaries are lost when the server stops.
 
     Raises:
         DataError: the folder cannot be made, or a file in it is no glossary.
@@ -65,13 +66,13 @@ class Glossaries:
             ) from error
 
     def of(self, owner: str) -> list[Glossary]:
-        """Those of a client, the oldest first."""
+        """Return the glossaries of a client, in the order in which they were added or read."""
         return [one for one in self._all.values() if one.owner == owner]
 
     def add(
         self, owner: str, name: str, pair: tuple[str, str], entries: dict[str, str]
     ) -> Glossary | None:
-        """A new glossary; None if there is no room for it."""
+        """Create a glossary; None if the client has too many, or the server has no room."""
         made = datetime.now(UTC).isoformat()
         one = Glossary(str(uuid.uuid4()), owner, name, *pair, made, entries)
         held = sum(other.size for other in self._all.values())
@@ -84,7 +85,7 @@ class Glossaries:
         return one
 
     def remove(self, one: Glossary) -> None:
-        """Forget a glossary."""
+        """Delete a glossary and its file."""
         del self._all[one.glossary_id]
         if self._folder is not None:
             (self._folder / f"{one.glossary_id}.json").unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The API of LibreTranslate, as its clients speak it: Mastodon, Weblate, Zotero, libretranslatepy.
+"""The API of LibreTranslate, for its clients: Mastodon, Weblate, Zotero, libretranslatepy.
 
-Statuses, fields and texts of errors are those of LibreTranslate 1.9 (`libretranslate/app.py`).
+Statuses, fields and error messages are those of LibreTranslate 1.9 (`libretranslate/app.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Annotated, Any, NotRequired
 
 from pydantic import BaseModel, Field
 from starlette.responses import Response
-from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.documents import KINDS, is_readable
 from seq2seq.serving.limits import Refused
@@ -18,7 +18,7 @@ from seq2seq.serving.service import NAMES
 
 Text = Annotated[str, Field(min_length=1)]
 Texts = Text | Annotated[list[str], Field(min_length=1)]
-MOST = 10  # alternatives
+MOST = 10  # alternatives of a translation
 FORMATS = ("text", "html")
 
 
@@ -54,7 +54,7 @@ async def translate(call: Call) -> dict[str, Any]:
         found = _detected(call, texts)[0]
         source, answer["detectedLanguage"] = found["language"], [found] * len(texts)
     n_best = 1 + max(0, asked.alternatives)
-    if source == asked.target:  # as LibreTranslate does: there is nothing to do
+    if source == asked.target:  # returned as it is, as LibreTranslate does
         answer |= {"translatedText": texts, "alternatives": [[] for _ in texts]}
     else:
         model = call.service.choose(source, asked.target)
@@ -123,7 +123,7 @@ async def settings(call: Call) -> dict[str, Any]:
         "apiKeys": call.service.keys.required,
         "charLimit": call.service.limits.characters,
         "filesTranslation": True,
-        "frontendTimeout": 300,  # milliseconds of silence before the page asks
+        "frontendTimeout": 300,  # milliseconds without typing before the page sends a request
         "keyRequired": call.service.keys.required,
         "language": {"source": source, "target": target},
         "suggestions": False,

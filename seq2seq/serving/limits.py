@@ -1,4 +1,4 @@
-"""Who may ask a server, and how much: its limits, its clients and their keys."""
+"""Who may use a server, and how much: limits, clients and their keys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from seq2seq.config.checked import Checked, setting
 from seq2seq.errors import DataError
 
-JSON_CHARACTER = 12  # bytes of a character as JSON may write it: two escapes of six
-CLIENTS = 10_000  # without keys, whose last requests are remembered
-UNLIMITED = 10**12  # characters, as DeepL writes it
+JSON_CHARACTER = 12  # most bytes of a character in JSON: a surrogate pair of two 6-byte escapes
+CLIENTS = 10_000  # clients without keys that are remembered, to count their requests
+UNLIMITED = 10**12  # characters; DeepL reports "no limit" so
 
 
 class Refused(Exception):
-    """A request that is not answered: the status and why; `seconds` after which to come again."""
+    """The server refuses a request: HTTP status, reason, and seconds until the client may retry."""
 
     def __init__(self, status: int, message: str, seconds: float | None = None):
         super().__init__(message)
@@ -47,20 +47,20 @@ class Limits(Checked, section="option"):
     rate: int = setting(0, "requests of a client in a minute; 0 = any number", at_least=0)
 
     def body(self, file: bool = False) -> int:
-        """Bytes of the body of a request, with or without a document."""
+        """Return the most bytes that a request's body may have, with or without a document."""
         return (self.document if file else JSON_CHARACTER * self.characters) + 2**16
 
 
 @dataclass
 class Client:
-    """Somebody who asks.
+    """A client, known by its key or its address.
 
     Attributes:
         name: of the key, or the address.
-        rate: requests in a minute, 0 for any number.
-        quota: characters that the client may have translated since the start.
-        used: characters that were translated.
-        tokens, at: requests that are left (of a bucket that fills again), and when that was.
+        rate: requests per minute; 0 for any number.
+        quota: characters that the client may have translated from the server's start on.
+        used: characters translated so far.
+        tokens, at: a token bucket: the requests left at the time `at` (of `time.monotonic`).
     """
 
     name: str
@@ -74,7 +74,7 @@ class Client:
         self.tokens = self.rate
 
     def wait(self) -> float:
-        """Count a request; the seconds after which it is welcome, 0 if it is now."""
+        """Count a request, and return 0; if it comes too soon, return the seconds to wait."""
         if not self.rate:
             return 0
         now = time.monotonic()
@@ -87,14 +87,15 @@ class Client:
 
 
 class Keys:
-    """The clients, by key if there are keys, else by address.
+    """The clients, found by key if there are keys, else by address.
 
     Args:
-        file: lines of NAME KEY [REQUESTS A MINUTE [CHARACTERS]], parted by spaces; # comments.
-        rate: requests in a minute of a client whose line does not say.
+        file: lines of NAME KEY [REQUESTS PER MINUTE [CHARACTERS]], separated by spaces; # begins a
+            comment.
+        rate: requests per minute of a client whose line names no rate.
 
     Raises:
-        DataError: the file cannot be read, or says something else.
+        DataError: the file cannot be read, or one of its lines has another form.
     """
 
     def __init__(self, file: Path | None, rate: int = 0):
@@ -104,9 +105,9 @@ class Keys:
         self.required = file is not None
 
     def find(self, key: str | None, address: str) -> Client | None:
-        """Who asks; None for a key that is wrong, or missing where there are keys."""
+        """Return the client; None if keys are required and the key is wrong or missing."""
         if self.required:
-            # Digests of one length, all of them compared: the time tells nothing of any key.
+            # All digests are compared, and have one length: the time reveals nothing about a key.
             asked = _digest(key or "")
             found = [c for known, c in self._clients.items() if hmac.compare_digest(known, asked)]
             return found[0] if found else None

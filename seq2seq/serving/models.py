@@ -1,4 +1,4 @@
-"""The models that a server has, each by its name."""
+"""Load the models of a server, and choose the engine for each request."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.serving.batcher import Progress, Settings
 
-# Settings that the quick engine does not have, or not as torch has them (`choose_engine`).
+# Settings that the quick engine lacks or implements otherwise than torch (`choose_engine`).
 EXACT = ("strategy", "token_scores", "prefix", "terms", "banned", "no_repeat_ngram",
          "repetition_penalty")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model that answers.
+    """A model with its two translators.
 
     Attributes:
-        name: as requests call it.
-        quick, exact: the same model; `exact` on torch if there is a choice.
+        name: by which requests choose the model.
+        quick, exact: translators of the same model; `exact` runs on torch if the engine is "auto".
     """
 
     name: str
@@ -32,24 +32,27 @@ class Model:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Source and target."""
+        """Source and target language."""
         return self.quick.languages
 
     def run(
         self, texts: Sequence[str], settings: Settings, progress: Progress
     ) -> list[Translation]:
-        """The translations of texts; the setting `token_scores` asks for these."""
+        """Translate texts, on the exact engine if a setting needs it (`EXACT`)."""
         translator = self.exact if any(settings.get(name) for name in EXACT) else self.quick
         own = {name: value for name, value in settings.items() if name != "token_scores"}
         return translator.translate(texts, progress=progress, **own)
 
 
 def load(named: Sequence[str], device: str, engine: str, precision: str) -> list[Model]:
-    """The models that are named NAME=FOLDER, or FOLDER alone; none: the one that others take.
+    """Load models.
+
+    Args:
+        named: NAME=FOLDER, or FOLDER alone, of each model; empty: the default model (`find_model`).
 
     Raises:
-        BundleError: one is not there, or cannot be used.
-        ConfigError: two have one name.
+        BundleError: a model does not exist, or cannot be used.
+        ConfigError: two models have the same name.
     """
     folders: dict[str, Path] = {}
     for text in named or [""]:

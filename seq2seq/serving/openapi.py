@@ -1,4 +1,4 @@
-"""The OpenAPI document of the routes."""
+"""The OpenAPI document that describes the routes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from seq2seq import __version__
 from seq2seq.serving.routes import Route
 
-KEYS = {  # the same key, as each API sends it
+KEYS = {  # the two headers in which clients send the same key
     "bearer": {"type": "http", "scheme": "bearer"},
     "deepl": {"type": "apiKey", "in": "header", "name": "Authorization",
               "description": "DeepL-Auth-Key KEY"},
@@ -19,7 +19,7 @@ KEYS = {  # the same key, as each API sends it
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
-    """Version 3.1 of what these routes take and give."""
+    """Make the OpenAPI 3.1 document of these routes."""
     schemas: dict[str, Any] = {}
 
     def schema(kind: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A route: what it takes and gives, and the way of a request from its body to its answer."""
+"""Routes: how a request is read and checked, and how its answer or error is sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from seq2seq.serving.service import Service
 log = logging.getLogger("seq2seq.serving")
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-Document = Annotated[  # of a body that is a form
+Document = Annotated[  # a file in a form
     InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})
 ]
 SCHEMES = ("bearer", "deepl-auth-key")
@@ -32,7 +32,7 @@ SCHEMES = ("bearer", "deepl-auth-key")
 
 @dataclass(frozen=True)
 class Call:
-    """A request whose sender is known and whose body was read."""
+    """A request whose client was identified and whose body was read and validated."""
 
     service: Service
     client: Client
@@ -42,17 +42,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Route:
-    """One path of an API.
+    """One path and method of an API.
 
     Attributes:
         path: with its parameters in braces.
-        says: what it does.
-        answer: makes a response, or what becomes one of JSON.
-        takes: what the body must be (JSON or a form), or the query of a GET.
+        says: summary for the OpenAPI document.
+        answer: returns a response, or an object that is sent as JSON.
+        takes: model that validates the body (JSON or a form), or the query of a GET.
         gives: type of the answer.
-        status: of a good answer.
+        status: of a successful answer.
         open: whether it answers without a key.
-        file: whether it takes a form with a file.
+        file: whether the request may be a form with a file.
     """
 
     method: str
@@ -66,10 +66,10 @@ class Route:
     file: bool = False
 
     async def respond(self, service: Service, request: Request) -> Response:
-        """Answer, or stop as soon as the client has gone or the time is over.
+        """Answer a request. Stop when the client disconnects or the time limit is reached.
 
         Raises:
-            Refused: why there is no answer.
+            Refused: the request is wrong or too large, or takes too long.
         """
         limits, most = service.limits, service.limits.body(self.file)
         request = Request(request.scope, _bounded(request.receive, most))
@@ -83,7 +83,7 @@ class Route:
                     watch.cancel()
         except (TimeoutError, ClientDisconnect) as error:
             if isinstance(error, ClientDisconnect) or await request.is_disconnected():
-                return Response(status_code=499)  # nobody reads it; the log does
+                return Response(status_code=499)  # for the log only: no client is left to read it
             raise Refused(504, f"The answer would take more than {limits.timeout:g} seconds") from (
                 None
             )
@@ -102,31 +102,27 @@ class Route:
 
 
 def error_response(path: str, refused: Refused) -> Response:
-    """An error as the clients of an API read it: DeepL's in `message`, all others in `error`."""
+    """Return an error in the form of the path's API: DeepL has a `message`, all others `error`."""
     name = "message" if path.startswith(("/v2/", "/v3/")) else "error"
     return JSONResponse({name: refused.message}, refused.status, refused.headers)
 
 
 def write(level: int, event: str, **fields: Any) -> None:
-    """A line of the log."""
+    """Log an event as one line of JSON."""
     if log.isEnabledFor(level):
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         log.log(level, json.dumps({"time": now, "event": event, **fields}))
 
 
 def write_fault(path: str, error: Exception) -> None:
-    """Log where a fault was; its message may hold a text, which no log is to have."""
+    """Log the type and place of an error without its message, which may hold a user's text."""
     frames = traceback.extract_tb(error.__traceback__)[-5:]
     at = [f"{one.filename}:{one.lineno}" for one in frames]
     write(logging.ERROR, "fault", path=path, kind=type(error).__name__, at=at)
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
-    """Receives no more bytes than that.
-
-    Raises:
-        Refused: more were sent.
-    """
+    """Wrap `receive` so that it raises `Refused` once a body has more than `most` bytes."""
     size = 0
 
     async def receive_part() -> Message:
@@ -145,7 +141,10 @@ def _check_size(size: int, most: int) -> None:
 
 
 async def _watch(request: Request, time: asyncio.Timeout) -> None:
-    """Ends the time of a request, whose body was read, when its client has gone."""
+    """Wait until the client disconnects, then end the time of its request at once.
+
+    Start it after the body was read, as it receives all further messages.
+    """
     message: Message = {}
     while message.get("type") != "http.disconnect":
         message = await request.receive()
@@ -154,10 +153,10 @@ async def _watch(request: Request, time: asyncio.Timeout) -> None:
 
 
 async def _read(request: Request, most: int, file: bool) -> Any:
-    """What was sent as JSON, a form or a query: an object, as a rule.
+    """Read a body of JSON or a form, or a query. JSON need not be an object.
 
     Raises:
-        Refused: it is too large, or not what it says it is.
+        Refused: the body is too large, or is no JSON.
     """
     length = request.headers.get("content-length", "0")
     _check_size(int(length) if length.isdecimal() else most + 1, most)
@@ -176,7 +175,7 @@ async def _read(request: Request, most: int, file: bool) -> Any:
 
 
 def _key(request: Request, given: Any) -> str | None:
-    """The key in the header, else that in the body."""
+    """Return the key of the header, else of the body; None if neither has one."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in SCHEMES:
         return key.strip()
@@ -185,7 +184,7 @@ def _key(request: Request, given: Any) -> str | None:
 
 
 def _explained(error: ValidationError) -> str:
-    """The first thing that is wrong, without what was sent."""
+    """Describe the first error without repeating what the client sent."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] in ("missing", "string_too_short", "too_short"):

@@ -1,4 +1,4 @@
-"""What stands behind all APIs: the models, who may ask them, and their translations."""
+"""The service that all APIs share: it checks clients, chooses a model and translates."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from seq2seq.serving.models import Model
 
 Result = TypeVar("Result")
 NAMES = {"en": "English", **LANGUAGES}
-READ = 2000  # characters of a text that are looked at to tell its language
+READ = 2000  # characters at the start of a text that language detection reads
 
 
 class Service:
-    """Models, each with its batcher; made within the event loop that runs them.
+    """The models, each with its batcher. Create it inside the event loop that runs the batchers.
 
     Args:
-        models: by their names; the first with the languages that are asked for answers.
+        models: the first model with the requested languages answers.
         workers: batches of a model that run at the same time.
     """
 
@@ -37,7 +37,7 @@ class Service:
                  registry: CollectorRegistry, workers: int = 1):  # fmt: skip
         self.models = {one.name: one for one in models}
         self.limits, self.keys, self.glossaries = limits, keys, glossaries
-        self._threads = asyncio.Semaphore(workers)  # of what runs beside the batchers
+        self._threads = asyncio.Semaphore(workers)  # limits the work outside the batchers
         own: dict[str, Any] = {"namespace": "seq2seq", "registry": registry}
         self._characters = Counter("characters", "Characters translated", ["model"], **own)
         self._batches = Histogram("batch_texts", "Texts of a batch", **own,
@@ -57,26 +57,29 @@ class Service:
         return model.run(texts, settings, progress)
 
     async def close(self) -> None:
-        """End the batchers."""
+        """Close all batchers."""
         await asyncio.gather(*(one.close() for one in self._batchers.values()))
 
     @property
     def full(self) -> bool:
-        """Whether the queue of a model is."""
+        """Whether the queue of at least one model is full."""
         return any(one.waiting >= self.limits.queue for one in self._batchers.values())
 
     # Languages
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The languages of the models, each pair once."""
+        """The language pairs (source, target) of the models, each once."""
         return list(dict.fromkeys(one.languages for one in self.models.values()))
 
     def choose(self, source: str, target: str | None, name: str | None = None) -> Model:
-        """The first model of these languages, or the one that is named, if it has them.
+        """Return the first model of these languages, or the named model if it has them.
+
+        Args:
+            target: None accepts any target language.
 
         Raises:
-            Refused: there is none.
+            Refused: no model fits.
         """
         known = {None, *(language for pair in self.pairs for language in pair)}
         for language in (source, target):
@@ -92,9 +95,10 @@ class Service:
         raise Refused(400, f"{goal} is not available as a target language from {origin}")
 
     def detect(self, text: str) -> list[tuple[str, float]]:
-        """Languages a text may be in, and how sure that is, from 0 to 1; the likeliest first.
+        """Return up to three languages of a text with their probabilities, the likeliest first.
 
-        That is the language of a model unless that is surely wrong.
+        If the text may be in the source language of a model, that language comes first, whatever
+        its probability.
         """
         text = text[:READ]
         ranks = [(code, share) for code, share in language_detector().rank(text) if code in NAMES]
@@ -106,10 +110,10 @@ class Service:
     # Requests
 
     def client(self, key: str | None, address: str) -> Client:
-        """Who asks.
+        """Return the client of a request, by its key or its address, and count the request.
 
         Raises:
-            Refused: the key is wrong, or the client asks too often.
+            Refused: the key is wrong or missing, or the client asks too often.
         """
         client = self.keys.find(key, address)
         if client is None:
@@ -120,10 +124,10 @@ class Service:
         return client
 
     def count(self, client: Client, texts: Sequence[str]) -> int:
-        """Characters of the texts of a request, which from now on count as the client's.
+        """Add the characters of a request's texts to the client's use, and return their number.
 
         Raises:
-            Refused: there are too many for a request, or for the client.
+            Refused: the request has too many characters or texts, or exceeds the client's quota.
         """
         size = sum(map(len, texts))
         self._bound(size, self.limits.characters)
@@ -146,10 +150,12 @@ class Service:
     def submit(
         self, client: Client, model: Model, texts: Sequence[str], settings: dict[str, Any]
     ) -> list[asyncio.Future[Translation]]:
-        """Futures of translations, in order; whoever does not want one any more cancels it.
+        """Queue texts and return the futures of their translations, in order.
+
+        Cancel a future whose translation is no longer wanted.
 
         Raises:
-            Refused: it is too much for one request, for the client or for now.
+            Refused: the request is too large, exceeds the client's quota, or the queue is full.
         """
         size = self.count(client, texts)
         try:
@@ -163,7 +169,7 @@ class Service:
     async def translate(
         self, client: Client, model: Model, texts: Sequence[str], settings: dict[str, Any]
     ) -> list[Translation]:
-        """The translations; raises what `submit` and the translator raise."""
+        """Translate texts; raises what `submit` and the translator raise."""
         answers = self.submit(client, model, texts, settings)
         try:
             return list(await asyncio.gather(*answers))
@@ -175,17 +181,18 @@ class Service:
         self, client: Client, document: Upload, source: str, target: str | None = None,
         model: str | None = None, again: bool = False,
     ) -> Upload:  # fmt: skip
-        """A document with translations in the places of its texts.
+        """Return a copy of a document in which translations replace its texts.
 
         Args:
-            source: language; auto to tell it from the text.
-            again: as `seq2seq.documents.read` takes it.
+            source: language; `auto` detects it from the text.
+            again: see `seq2seq.documents.read`.
 
         Raises:
-            UserError: the document is damaged, or no such document is read.
-            Refused: as `submit` does.
+            UserError: the document is damaged, or its format is not supported.
+            Refused: for the reasons of `choose` and `submit`.
         """
-        # Reading markup takes the time of its characters; most of a .docx can be pictures.
+        # Reading markup takes time in proportion to its length, so it has the limit of any other
+        # request. A .docx may be larger, as most of it can be pictures.
         most = self.limits.document if document.kind == ".docx" else self.limits.body()
         found = await self.in_thread(partial(
             read, document.data, document.kind, again=again, most=most,
@@ -196,7 +203,7 @@ class Service:
         chosen = self.choose(source, target, model)
         size = sum(map(len, found.texts))
         self._bound(size, self.limits.characters)
-        self._check_quota(client, size)  # before any part of it counts
+        self._check_quota(client, size)  # before any part is added to the use
         made: list[str] = []
         for start in range(0, len(found.texts), self.limits.texts):
             texts = found.texts[start : start + self.limits.texts]
@@ -204,7 +211,10 @@ class Service:
         return Upload(document.name, await self.in_thread(partial(found.write, made)))
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """Run work beside the batchers; its place is free when it ends, not when a client goes."""
+        """Run work in a thread, outside the batchers, at most `workers` at the same time.
+
+        Work whose client has disconnected still runs, and holds its place until it ends.
+        """
         await self._threads.acquire()
         task = asyncio.ensure_future(run_in_threadpool(work))
         task.add_done_callback(lambda _: self._threads.release())
