@@ -160,7 +160,7 @@ def _records(place: Path) -> dict[Path, Evaluation]:
 
 
 def _choose(places: Sequence[str]) -> list[System]:
-    """Choose in each place the evaluation of the test set that all places share; name it."""
+    """Choose from each place the evaluation of the test set that all share; give it a name."""
     if len(places) < 2:
         raise RunError("one evaluation has nothing to be compared with: name two runs, or more")
     found = [_records(Path(place)) for place in places]

@@ -60,7 +60,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """Return the ends of the paths, as short as all can be and still differ."""
+    """Name each run by the last parts of its path, as few as make all names differ."""
     paths = [folder.resolve().parts for folder in folders]
     for folder, path in zip(folders, paths, strict=True):
         if paths.count(path) > 1:
