@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the translator only when it is asked for."""
+    """Import the translator on first use."""
     if name in ("Translation", "Translator"):
         from seq2seq.inference import translator
 

@@ -1,4 +1,4 @@
-"""The cores and the memory of this process, and how the libraries below torch use them."""
+"""The cores and the memory of this process, and settings of the libraries that torch uses."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ import os
 
 
 def usable_cores() -> int:
-    """Those that this process may use; all of the machine where nobody knows (macOS)."""
+    """Count the cores that this process may use; where the system cannot tell (macOS), all."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-# Read by libraries when torch loads them; what the user has set counts more.
+# Environment variables that libraries read when torch loads them; values set by the user stay.
 LIBRARY_SETTINGS = {
-    # OpenMP's threads spin where they wait for each other, which keeps other processes from
-    # working: `tiny` trained at 1,770 tokens/s beside one busy process, and at 2,770 with few
-    # turns; alone it is as fast as before (6,760 and 6,930, two cores).
+    # OpenMP's threads spin while they wait for each other, which takes cores from other processes.
+    # Beside one busy process, `tiny` trained at 1,770 tokens/s, and at 2,770 with few turns of
+    # spinning; alone it is as fast as before (6,760 and 6,930, two cores).
     "GOMP_SPINCOUNT": "2000",
-    # oneDNN makes a kernel for each shape of a product and keeps 1,024 of them; batches have more
-    # shapes. 300 steps of the demo in bf16 took 67 s, and 45 s with room for all; but a kernel
-    # takes 1 to 3 MiB: a run that kept 20,000 held 5.9 GiB after 580 steps.
+    # oneDNN makes a kernel for each shape of a matrix product and by default keeps 1,024 of them,
+    # but batches have more shapes. 300 steps of the demo in bf16 took 67 s, and 45 s with room for
+    # all kernels. A kernel takes 1 to 3 MiB: a run with room for 20,000 held 5.9 GiB after 580
+    # steps.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096",
 }
 
 
 def set_up_libraries() -> None:
-    """Tell the libraries below torch how to use the cores; call it before torch is imported."""
+    """Set `LIBRARY_SETTINGS` in the environment; call this before torch is imported."""
     for name, value in LIBRARY_SETTINGS.items():
         os.environ.setdefault(name, value)
 
@@ -35,9 +36,9 @@ def set_up_libraries() -> None:
 def keep_freed_memory() -> None:
     """Tell glibc to keep freed memory instead of giving it back to the system.
 
-    A step of training or search frees and takes the same large tensors again and again; touching
-    fresh pages costs several times more than using old ones. Worth 8-36 % of the speed of training
-    on a CPU; does nothing where there is no glibc.
+    Each step of training or search frees large tensors and allocates others of the same sizes;
+    touching fresh pages costs several times more than reusing old ones. Training on a CPU gets
+    8-36 % faster. Without glibc, this does nothing.
     """
     largest = 2**31 - 1
     trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # constants of malloc.h

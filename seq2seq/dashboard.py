@@ -1,6 +1,7 @@
-"""The dashboard of a W&B project: which panels stand in which section, and how W&B builds them.
+"""The dashboard of a W&B project: its sections and panels, and how they become a W&B workspace.
 
-Needs the package wandb-workspaces; nothing is sent before `save` is called on what comes back.
+`make_workspace` needs the package wandb-workspaces, and sends nothing: only `save` of the
+workspace that it returns does.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ class Panel:
     """One panel.
 
     Attributes:
-        title: in words.
-        keys: what it shows, as runs log it.
+        title: the heading of the panel.
+        keys: names of the curves, tables or media that it shows, as runs log them.
         kind: curves | table | media.
-        pattern: regular expression of further curves.
-        text: whether sentences stand there, so that `logger.share=text` has to let them leave.
+        pattern: regular expression for the names of further curves.
+        text: whether the panel shows sentences, which only leave the machine of the run with
+            `logger.share=text`.
     """
 
     title: str
@@ -87,7 +89,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
 
 
 def outline() -> Iterator[str]:
-    """The sections and their panels in words."""
+    """Yield lines that list the sections and their panels."""
     for name, panels in SECTIONS.items():
         yield name
         for panel in panels:
@@ -96,10 +98,10 @@ def outline() -> Iterator[str]:
 
 
 def make_workspace(entity: str, project: str) -> Any:
-    """A view of the project's own page; its sections fold.
+    """Make a view of the project's page in W&B, with a foldable section for each of `SECTIONS`.
 
     Raises:
-        UserError: the package is missing.
+        UserError: the package wandb-workspaces is missing.
     """
     try:
         import wandb_workspaces.reports.v2 as package
@@ -110,7 +112,7 @@ def make_workspace(entity: str, project: str) -> Any:
             f"{install('dashboard')}"
         ) from error
 
-    reports: Any = package  # its types do not tell what it has
+    reports: Any = package  # its type hints do not list what it has
 
     def shown(panel: Panel) -> Any:
         if panel.kind == "table":

@@ -1,7 +1,7 @@
-"""Errors that a user can cause and mend: what happened, why it cannot work, what to do.
+"""Errors that a user can cause and fix: a message says what happened, why, and what to do.
 
-Commands print these as one plain message and exit with `exit_code`; anything else that
-escapes is a bug of ours and keeps its traceback.
+Commands print these errors as one plain message and exit with `exit_code`. Any other exception is
+a bug of this project, and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"  # only a clone has them
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"  # exists only in a clone
 
 
 class UserError(Exception):
-    """Something the user gave cannot be used; the text says what, why and what to do."""
+    """An input of the user cannot be used; the message says what, why and what to do."""
 
     exit_code = 1
 
@@ -26,7 +26,8 @@ class ConfigError(UserError):
     exit_code = 2
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[list[str]]]:
-        return ConfigError, (self.problems,)  # else another process would get the text in letters
+        # By default, unpickling would pass the message as `problems`, and split it into letters.
+        return ConfigError, (self.problems,)
 
     def __init__(self, problems: Iterable[str]):
         self.problems = list(problems)
@@ -46,7 +47,7 @@ class BundleError(UserError):
 
 
 class RequestError(UserError):
-    """What is asked of a translation contradicts itself, or does not fit."""
+    """The options of a translation contradict each other, or do not fit the model or the text."""
 
 
 class RunError(UserError):
@@ -54,7 +55,7 @@ class RunError(UserError):
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:
-    """A hint naming the valid words: the close ones first, else all of them."""
+    """Write a hint that names the valid words close to `word`, or all if none is close."""
     options = sorted(valid)
     close = difflib.get_close_matches(word, options, n=3, cutoff=0.6)
     if close:
@@ -63,10 +64,10 @@ def nearest(word: str, valid: Iterable[str]) -> str:
 
 
 def install(extra: str) -> str:
-    """The command that installs optional packages, by their name in `pyproject.toml`."""
+    """Return the command that installs a group of optional packages of `pyproject.toml`."""
     return f"pip install -e '.[{extra}]'" if SCRIPTS.is_dir() else f"pip install 'seq2seq[{extra}]'"
 
 
 def command_line(command: str, *arguments: object) -> str:
-    """A command as it can be pasted into a shell, such as `seq2seq train resume=runs/demo`."""
+    """Quote a command for pasting into a shell, such as `seq2seq train resume=runs/demo`."""
     return shlex.join(["seq2seq", command, *map(str, arguments)])

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, however their writing ends, and outlive a loss of power."""
+"""Write files and folders atomically: after a crash or a loss of power, each is whole or absent."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from typing import Any, BinaryIO
 
 log = logging.getLogger(__name__)
 
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # errors of file systems without locks
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A new file to write to, which takes its place at `path` when the block ends well.
+    """Yield a new file, and move it to `path` when the block ends without an error.
 
-    Its `name` is a path beside it, for libraries that want a path. Several processes may write
-    one file, each of them whole. If the block raises, or the disk fails, what stood at `path`
-    stays.
+    The `name` of the new file is a path in the same folder, for libraries that want a path.
+    Several processes may write to the same `path`; each puts a whole file there. If the block
+    raises, or the disk fails, an older file at `path` stays.
     """
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        with open(str(partial), "wb") as file:  # a Path would be its name
+        with open(str(partial), "wb") as file:  # if a Path is opened, `file.name` is no str
             yield file
         sync(partial)
         os.replace(partial, path)
@@ -41,18 +41,18 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file as UTF-8, whole or not at all."""
+    """Write a text to a file as UTF-8, whole or not at all."""
     with atomic_write(path) as file:
         file.write(text.encode())
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A new folder to write to, which takes the place of `path` when the block ends well.
+    """Yield a new folder, and move it to `path` when the block ends without an error.
 
-    No system call puts a folder in the place of a full one, so the old one is `.NAME.old` for a
-    moment: where a process was killed then, `restored` puts it back. If the block raises, or the
-    disk fails, what stood at `path` stays.
+    No system call replaces a folder that is not empty, so the old folder is renamed to `.NAME.old`
+    for a moment. If the process is killed in that moment, `restored` renames it back. If the block
+    raises, or the disk fails, an older folder at `path` stays.
     """
     partial, old = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial"), _old(path)
     try:
@@ -66,7 +66,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         try:
             partial.rename(path)
         finally:
-            restored(path)  # if that failed
+            restored(path)  # puts the old folder back if the new one could not be moved
         sync(path.parent)
         _remove(old)
     finally:
@@ -74,19 +74,19 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def restored(path: Path) -> Path:
-    """A folder, put back if a process was killed while `atomic_folder` was replacing it."""
+    """Return `path`; first put its folder back if a process was killed in `atomic_folder`."""
     if _old(path).is_dir() and not path.exists():
-        with suppress(OSError):  # another process was faster, or may write here
+        with suppress(OSError):  # another process was faster, or this one may not write here
             _old(path).rename(path)
     return path
 
 
 def _old(path: Path) -> Path:
-    return path.parent / f".{path.name}.old"  # of `.`, too, which has no name
+    return path.parent / f".{path.name}.old"  # `with_name` would fail for `.`, which has no name
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, a file or a link, if it is there and can be removed."""
+    """Remove a folder, a file or a link, if it exists and can be removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -95,11 +95,11 @@ def _remove(path: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object that a file holds.
+    """Read the JSON object in a file.
 
     Raises:
         OSError: the file is missing or cannot be read.
-        ValueError: it holds something else.
+        ValueError: the file holds no JSON object.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -111,25 +111,25 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
+    """Compute the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what processes left that were killed while they wrote; none may write there now."""
+    """Remove partial files and folders of killed processes; no process may be writing there."""
     for path in folder.glob(f"*.{8 * '[0-9a-f]'}.partial"):
         _remove(path)
 
 
 def sync(path: Path) -> None:
-    """Force a file, or the names in a folder, from memory to the disk."""
+    """Flush a file, or the names in a folder, from memory to the disk (fsync)."""
     folder = path.is_dir()
     try:
-        # Windows forces only what could be written.
+        # Windows flushes only files that are open for writing.
         descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     except PermissionError:
-        if folder:  # it may be for writing only; Windows opens none and needs no such thing
+        if folder:  # it may be write-only; Windows cannot open folders and needs no flush of them
             return
         raise
     try:
@@ -142,19 +142,20 @@ def sync(path: Path) -> None:
 def alone(
     path: Path, waiting: Callable[[], None] = lambda: None, seconds: float = -1
 ) -> Iterator[None]:
-    """While no other process is in a block of the same lock; a killed process lets go.
+    """Hold a lock while the block runs, so that only one process is in it at a time.
 
-    A file system without locks is warned of, and nobody is kept out.
+    The lock of a killed process is released. On a file system without locks, log a warning and run
+    the block without a lock.
 
     Args:
-        path: of the lock, a file of no content, which stays.
-        waiting: called if another process has it, before waiting.
-        seconds: how long to wait; by default until the other process has ended.
+        path: the lock, an empty file that is not removed.
+        waiting: called before waiting, if another process holds the lock.
+        seconds: how long to wait; by default without a limit.
 
     Raises:
-        TimeoutError: the other process has it for longer.
+        TimeoutError: another process holds the lock for longer.
     """
-    from filelock import FileLock  # takes a while, and seldom needed
+    from filelock import FileLock  # loads slowly and is seldom needed
 
     lock = FileLock(path)
     try:

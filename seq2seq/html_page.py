@@ -1,6 +1,6 @@
-"""Pages of HTML from the templates in `report/templates`: each is one file and fetches nothing.
+"""HTML pages from the templates in `report/templates`: each is one file and fetches nothing.
 
-Whatever a template prints is escaped, and characters that show nothing are named by their code.
+All that a template prints is escaped, and invisible characters are shown as their code points.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 TEMPLATES = Path(__file__).with_name("report") / "templates"
-HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # kinds of characters that show nothing
+HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # Unicode categories of invisible characters
 LONGEST = 240  # characters of a text that are shown
 
 
 def render(template: str, **values: Any) -> str:
-    """The page that a template makes of these values."""
+    """Fill a template with these values, and return the page."""
     return _environment().get_template(template).render(**values)
 
 
@@ -43,17 +43,17 @@ def _printed(value: Any) -> Any:
 
 
 def _inline(name: str) -> Markup:
-    """The style or the script of the pages, as it is."""
+    """Return the style sheet or the script of the pages, without escapes."""
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def visible(text: str) -> str:
-    """Control characters, line ends and the like by their code, since they could hide text."""
+    """Replace control characters, line ends and the like by their code: they could hide text."""
     return "".join(f"‹U+{ord(c):04X}›" if unicodedata.category(c) in HIDDEN else c for c in text)
 
 
 def shown(text: str) -> Markup:
-    """A text whose invisible parts are named, without the end of a long one."""
+    """Show the first LONGEST characters of a text, and its invisible characters by their code."""
     if not text.strip():
         return Markup("<i>({})</i>").format("only spaces" if text else "empty")
     start = escape(visible(text[:LONGEST])[:LONGEST])
@@ -63,5 +63,5 @@ def shown(text: str) -> Markup:
 
 
 def lines(text: str) -> Markup:
-    """A text of several lines."""
+    """Escape a text, and keep its line breaks."""
     return escape("\n".join(map(visible, text.splitlines())))

@@ -15,7 +15,7 @@ class Length:
     """A length in one of three units.
 
     Attributes:
-        count: how many of them.
+        count: number of units.
         unit: `steps` (updates of the weights), `epochs`, or `tokens` (real target tokens).
     """
 
@@ -27,7 +27,7 @@ class Length:
         """Read `4000`, `2epochs` or `50Mtokens`.
 
         Raises:
-            ValueError: it is none of these, or not positive.
+            ValueError: the value has another form, or is not positive.
         """
         found = re.fullmatch(r"\s*([\d.]+(?:e\d+)?)\s*([a-z]*)\s*", str(value).lower())
         unit = (found.group(2) or "steps") if found else ""
@@ -42,6 +42,6 @@ class Length:
         return cls(count, unit)
 
     def in_steps(self, steps_per_epoch: float, tokens_per_step: float) -> int:
-        """The nearest number of whole steps, at least one."""
+        """Convert the length to whole steps: the nearest number, at least one."""
         per_unit = {"steps": 1.0, "epochs": steps_per_epoch, "tokens": 1 / tokens_per_step}
         return max(1, round(self.count * per_unit[self.unit]))

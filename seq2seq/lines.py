@@ -1,7 +1,7 @@
 """Lines of UTF-8 text, in files that may be packed (`.gz`, `.zst`) and in pipes.
 
-Only a line feed ends a line, with or without a carriage return before it: text may hold any other
-character that some programs take for the end of a line. A byte order mark is dropped.
+Only a line feed ends a line, with or without a carriage return before it: other characters that
+some programs take for the end of a line may be part of the text. A byte order mark is dropped.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import IO
 from seq2seq.errors import DataError
 
 PACKED = (".gz", ".zst")
-READ = 1 << 20  # bytes of a pipe that are read at once, if so many have come
-LONGEST = 1 << 26  # bytes without a line feed that are still taken for text
+READ = 1 << 20  # at most so many bytes of a pipe are read at once
+LONGEST = 1 << 26  # bytes; a longer line is not taken for text
 
 
 def lines_of(path: Path, passed: int = 0, start: int = 0) -> Iterator[str]:
-    """Lines of a file without their ends.
+    """Yield the lines of a file without their ends.
 
     Args:
-        path: of the file.
-        passed: lines that are passed over.
-        start: byte where the line behind them begins.
+        path: the file.
+        passed: number of lines before byte `start`, so that messages count them.
+        start: byte at which reading begins, the first of a line.
 
     Raises:
-        DataError: it cannot be read, or is not UTF-8; names the line.
+        DataError: the file cannot be read, or is not UTF-8; the message names the line.
     """
     number = passed
     try:
@@ -48,10 +48,10 @@ def lines_of(path: Path, passed: int = 0, start: int = 0) -> Iterator[str]:
 
 
 def bounded(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """Lines of a file with their ends.
+    """Yield the lines of a file with their ends.
 
     Raises:
-        DataError: one is so long that it would fill the memory, and can hardly be text.
+        DataError: a line is longer than LONGEST: it could fill the memory, and is hardly text.
     """
     while line := file.readline(LONGEST + 1):
         if len(line) > LONGEST:
@@ -64,12 +64,15 @@ def _no_lines(name: str) -> DataError:
 
 
 def decoded(lines: Iterable[bytes], name: str, passed: int = 0) -> Iterator[str]:
-    """Text of lines without their ends.
+    """Decode lines, and cut their ends off.
 
     Args:
-        lines: of UTF-8 text.
-        name: of where they come from, for messages.
-        passed: lines that stand there before these.
+        lines: bytes of UTF-8 text.
+        name: the name of their file or pipe, for messages.
+        passed: number of lines before these in the file.
+
+    Raises:
+        DataError: a line is not UTF-8.
     """
     number = passed
     try:
@@ -86,7 +89,8 @@ def decoded(lines: Iterable[bytes], name: str, passed: int = 0) -> Iterator[str]
 
 def _refuse_utf16(first_line: bytes, name: str) -> None:
     marked = first_line.startswith((b"\xff\xfe", b"\xfe\xff"))
-    if marked or first_line.count(0) * 3 > len(first_line):  # every second byte in Latin script
+    # In UTF-16, every second byte of Latin script is 0.
+    if marked or first_line.count(0) * 3 > len(first_line):
         raise DataError(
             f"{name}, line 1: this looks like UTF-16, text of two bytes a letter; only UTF-8 is "
             "read. Convert it, for example: iconv -f utf-16 -t utf-8"
@@ -94,11 +98,11 @@ def _refuse_utf16(first_line: bytes, name: str) -> None:
 
 
 def open_packed(path: Path) -> IO[bytes]:
-    """A file opened to read what it holds, packed or not."""
+    """Open a file for reading bytes; unpack `.gz` and `.zst`."""
     if path.suffix == ".gz":
         return gzip.open(path, "rb")  # type: ignore[return-value]  # GzipFile reads like IO[bytes]
     if path.suffix == ".zst":
-        import pyarrow  # half a second, and seldom needed
+        import pyarrow  # loads in half a second and is seldom needed
 
         unpacked = pyarrow.input_stream(str(path), compression="zstd")
         return io.BufferedReader(unpacked, 1 << 16)  # the stream itself has no readline
@@ -106,9 +110,12 @@ def open_packed(path: Path) -> IO[bytes]:
 
 
 def packer(path: Path) -> Callable[[bytes], bytes]:
-    """How a file of this name is packed; packed pieces, one after another, are a packed file."""
+    """Return a function that packs bytes as the file's suffix says.
+
+    Packed pieces can be appended to each other: the result is a valid packed file.
+    """
     if path.suffix == ".gz":
-        return lambda data: gzip.compress(data, mtime=0)  # the same text, the same bytes
+        return lambda data: gzip.compress(data, mtime=0)  # equal texts give equal bytes
     if path.suffix == ".zst":
         import pyarrow
 
@@ -118,21 +125,22 @@ def packer(path: Path) -> Callable[[bytes], bytes]:
 
 
 class ArrivingLines:
-    """Lines of a pipe as they come, with their ends cut off.
+    """Iterate over the lines of a pipe as they arrive, without their line feeds.
 
-    Who asks one question at a time, and waits for the answer, can be given it: `pauses` tells.
+    The other end of the pipe may send one line and wait for its answer before the next. `pauses`
+    says that no further line has arrived, so that the caller can answer.
 
     Args:
-        descriptor: what to read from; nothing else may read from it.
-        name: of the pipe, for messages.
+        descriptor: file descriptor of the pipe; nothing else may read from it.
+        name: name of the pipe, for messages.
     """
 
     def __init__(self, descriptor: int, name: str):
         self._descriptor, self._name = descriptor, name
-        self._whole = deque[bytes]()  # lines that have come and are not given yet
+        self._whole = deque[bytes]()  # lines that have arrived and were not yielded yet
 
     def __iter__(self) -> Iterator[bytes]:
-        parts: list[bytes] = []  # of the last line
+        parts: list[bytes] = []  # of the last line, whose end has not arrived
         while data := self._read():
             parts.append(data)
             if b"\n" in data:
@@ -147,13 +155,13 @@ class ArrivingLines:
             yield last
 
     def pauses(self) -> bool:
-        """Whether the next line would have to be waited for."""
+        """Tell whether the next line has not arrived yet."""
         return not self._whole
 
     def _read(self) -> bytes:
         try:
             return os.read(self._descriptor, READ)
-        except BlockingIOError:  # whoever shares the pipe has told it not to wait
+        except BlockingIOError:  # another process that shares the pipe made it non-blocking
             select.select([self._descriptor], [], [])
             return self._read()
         except OSError as error:

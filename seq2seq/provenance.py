@@ -1,6 +1,6 @@
-"""What a run was made by and from: `<run>/origin.json`, and the report of its data beside it.
+"""The origin of a run: `<run>/origin.json`, and beside it the report of the run's data.
 
-Each start of the run, the first and those that went on with it, notes itself.
+Each start of the run adds an entry: the first start, and each one that resumes the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from seq2seq.files import replace_text
 NAME, DATA_REPORT = "origin.json", "data_report.json"
 LIBRARIES = ("torch", "lightning", "tokenizers", "sacrebleu", "datasets", "numpy")
 PACKAGE = Path(__file__).resolve().parent
-TIMEOUT_SECONDS = 10  # that git may take
+TIMEOUT_SECONDS = 10  # of a git command
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,16 @@ class LaunchRecord:
     """One start of a run.
 
     Attributes:
-        time: local, in seconds.
-        command: as it was typed, less the launcher of several processes; that of a run of a sweep
-            makes this run alone.
+        time: local time, to the second.
+        command: the command as typed, without the launcher of several processes. For a run of a
+            sweep, it is a command that makes this run alone.
         revision: commit of the code, with `+` if the code differed from it; None outside of git.
-        versions: of Python, of this project and its libraries.
-        device: on which the first process ran, with precision and attention kernels.
-        processes: that trained together.
-        folder: the current one, from which the paths in the command lead; older notes lack it.
-        data: fingerprint of the prepared data; None in older notes.
+        versions: versions of Python, of this project and of its libraries.
+        device: device of the first process, with precision and attention kernels.
+        processes: number of processes that trained together.
+        folder: working directory, to which paths in the command are relative; empty in older
+            records.
+        data: fingerprint of the prepared data; None in older records.
     """
 
     time: str
@@ -54,12 +55,12 @@ class LaunchRecord:
 
 @dataclass(frozen=True)
 class Provenance:
-    """All of `origin.json`.
+    """The content of `origin.json`.
 
     Attributes:
-        parameters: of the model.
-        data: fingerprint of the data of the last start; None in older notes.
-        starts: the first one first.
+        parameters: number of parameters of the model.
+        data: fingerprint of the data of the last start; None in older records.
+        starts: all starts, oldest first.
     """
 
     parameters: int
@@ -68,10 +69,10 @@ class Provenance:
 
     @classmethod
     def read(cls, run_dir: Path) -> Provenance | None:
-        """That of a run; None if the run is older than this file.
+        """Read `origin.json` of a run; None if the run has none, since it is an older one.
 
         Raises:
-            RunError: it is damaged.
+            RunError: the file is damaged.
         """
         path = run_dir / NAME
         try:
@@ -86,7 +87,7 @@ class Provenance:
             ) from error
 
     def facts(self, attention: str) -> dict[str, Any]:
-        """What trackers show of the last start beside the settings."""
+        """Return the facts of the last start that trackers show beside the settings."""
         start = asdict(self.starts[-1])
         shown = {name: start[name] for name in ("revision", "versions", "command", "device")}
         made = {"parameters": self.parameters, "data_fingerprint": self.data}
@@ -96,7 +97,7 @@ class Provenance:
 def note_start(
     run_dir: Path, parameters: int, device: str, processes: int, report: Report
 ) -> Provenance:
-    """Add this start to `origin.json`, and keep the report of its data."""
+    """Add this start to `origin.json`, and write the report of its data."""
     start = LaunchRecord(
         time=datetime.now().isoformat(" ", "seconds"),
         command=command_line("train", *sys.argv[1:]),
@@ -114,7 +115,7 @@ def note_start(
     try:
         earlier = Provenance.read(run_dir)
     except RunError:
-        earlier = None  # a damaged note is no reason not to train
+        earlier = None  # a damaged record is no reason not to train
     starts = [*(earlier.starts if earlier else ()), start]
     origin = Provenance(parameters, report.fingerprint, starts)
     for name, content in ((NAME, origin), (DATA_REPORT, report)):
@@ -124,13 +125,13 @@ def note_start(
 
 
 def code_revision() -> str | None:
-    """The commit of this code, with `+` if it may differ from it; None if it is not under git."""
-    # A copy inside of another project's checkout must not be taken for that project.
+    """Return the commit of this code, with `+` if the code may differ; None outside of git."""
+    # If this package is copied into another project's checkout, that commit says nothing of it.
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None
     commit = _git("rev-parse", "HEAD")
     changed = _git("status", "--porcelain", "-uno")  # None if git takes too long
-    new = _git("ls-files", "--others", "--exclude-standard", "*.py")  # of the package
+    new = _git("ls-files", "--others", "--exclude-standard", "*.py")  # untracked, in the package
     return None if commit is None else commit + ("" if changed == new == "" else "+")
 
 

@@ -1,7 +1,7 @@
-"""COMET (Rei et al. 2020, 2022), a learned metric, by its own command `comet-score`.
+"""COMET (Rei et al. 2020, 2022), a learned metric, computed by its own command `comet-score`.
 
-Its package wants older versions of numpy and others than this project, so it stands in a virtual
-environment of its own, and its model in a folder: see docs/how-to/evaluate.md.
+COMET's package needs older versions of numpy and other packages than this project. So the package
+is in a virtual environment of its own, and its model in a folder: see docs/how-to/evaluate.md.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from seq2seq.evaluation.record import Score
 from seq2seq.evaluation.significance import resamples
 from seq2seq.evaluation.texts import Texts
 
-LINES = 15  # of what the command printed last that an error shows
+LINES = 15  # the last lines of the command's output that an error message shows
 
 
 def require(model: str, command: str) -> None:
-    """Raise RunError if the command or the model is not there; before anything is translated."""
+    """Raise RunError if the command or the model is missing; call this before translating."""
     if shutil.which(command) is None:
         raise RunError(
             f"comet={model} needs the command {command}, which is not there: python -m venv comet "
@@ -42,10 +42,10 @@ def require(model: str, command: str) -> None:
 
 
 def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
-    """The score of each sentence; about 0 to 1.
+    """Score each sentence by COMET; scores are about 0 to 1. The texts must have sources.
 
     Raises:
-        RunError: the command cannot be run, or fails.
+        RunError: the command cannot be run, fails, or writes no valid scores.
     """
     assert texts.sources is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +60,7 @@ def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
             subprocess.run(
                 [command, *arguments], check=True, text=True, errors="replace",
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                env={**os.environ, "HF_HUB_OFFLINE": "1"},  # what it needs is here, or it says so
+                env={**os.environ, "HF_HUB_OFFLINE": "1"},  # download nothing: fail if files lack
             )  # fmt: skip
             (rows,) = json.loads(output.read_text(encoding="utf-8")).values()
             values = [float(row["COMET"]) for row in rows]
@@ -68,7 +68,7 @@ def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
                 raise ValueError("there is not one finite score for each sentence")
         except (
             *(OSError, subprocess.CalledProcessError),
-            *(ValueError, KeyError, TypeError, AttributeError),  # of what it wrote
+            *(ValueError, KeyError, TypeError, AttributeError),  # malformed output
         ) as error:
             printed = (getattr(error, "stdout", None) or "").splitlines()[-LINES:]
             raise RunError(
@@ -79,7 +79,7 @@ def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
 
 
 def comet_score(values: Sequence[float], signature: str) -> Score:
-    """The mean of sentences and its interval, as the other scores have it."""
+    """Return the mean of the sentences' scores, and its interval, computed as for other scores."""
     each = np.array(values)
     middle, half = estimate_ci(np.array([each[rows].mean() for rows in resamples(len(each))]))
     return Score("COMET", float(each.mean()), signature, float(middle - half), float(middle + half))

@@ -1,4 +1,4 @@
-"""`seq2seq compare`: which of several evaluations of one test set is better, and by chance?"""
+"""`seq2seq compare`: which of several evaluations of one test set is better, and is it chance?"""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ class System:
 
 @dataclass(frozen=True)
 class SystemScore:
-    """A score of a system beside that of the first one.
+    """A score of a system, compared with the score of the first system.
 
     Attributes:
-        p_bootstrap, p_randomisation: how likely a difference as large is if there is none, by
-            paired bootstrap (Koehn 2004) and by approximate randomisation (Riezler and Maxwell
-            2005); None of the first system itself.
+        difference: the value less that of the first system; None for the first system itself.
+        p_bootstrap, p_randomisation: p-values of the difference, that is, the probability of one
+            as large if the systems are equally good: by paired bootstrap (Koehn 2004) and by
+            approximate randomisation (Riezler and Maxwell 2005); None for the first system.
     """
 
     system: str
@@ -54,17 +55,18 @@ class SystemScore:
 
     @property
     def significant(self) -> bool:
-        """Whether both tests say so."""
+        """Whether both p-values are below SIGNIFICANT."""
         both = (self.p_bootstrap, self.p_randomisation)
         return all(p is not None and p < SIGNIFICANT for p in both)
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence whose translations differ.
+    """A sentence whose translations differ in chrF2.
 
     Attributes:
-        line: its number, from 1.
+        line: line number, from 1.
+        translations: the translation of each system.
         chrf: chrF2 of each translation.
     """
 
@@ -77,16 +79,16 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that is said of several systems.
+    """The comparison of several systems.
 
     Attributes:
-        label: the test set in words.
-        sentences: how many it has.
-        systems: their names; the others are tested against the first.
-        folders: of their records.
-        tests: of each score, all systems.
-        wins: for each two systems how many sentences the first translates better, by chrF2.
-        differences: the sentences that differ most, by chrF2.
+        label: name of the test set, for readers.
+        sentences: number of sentences of the test set.
+        systems: names of the systems; all others are tested against the first.
+        folders: the folder of each system's record.
+        tests: all systems for the first score, then all for the next.
+        wins: `wins[i][j]` = number of sentences that system i translates better than j, by chrF2.
+        differences: the sentences whose translations differ most in chrF2.
     """
 
     label: str
@@ -107,13 +109,12 @@ def compare(
     """Compare evaluations.
 
     Args:
-        places: runs, folders of evaluations, or records; the first is what others are tested
-            against.
-        scores: names in `metrics.METRICS`, or COMET, if all were evaluated with it.
-        shown: how many sentences are shown.
+        places: runs, folders of evaluations, or records; the others are tested against the first.
+        scores: names in `metrics.METRICS`, or COMET, if all systems were evaluated with it.
+        shown: at most so many sentences are listed in `differences`.
 
     Raises:
-        UserError: there is nothing to compare, or it cannot be compared; says why.
+        UserError: there is nothing to compare, or the evaluations are not comparable.
     """
     systems = _choose(places)
     _require_comparable(systems, scores)
@@ -143,11 +144,11 @@ def compare(
 
 
 def _records(place: Path) -> dict[Path, Evaluation]:
-    """All evaluations of a run, or the one that is named."""
+    """Read the record at `place`; if `place` is a run or its bundle, all evaluations of the run."""
     for path in (place, place / NAME):
         if path.is_file():
             return {path: Evaluation.read(path)}
-    run = place if (place / "evaluation").is_dir() else place.parent  # of a bundle
+    run = place if (place / "evaluation").is_dir() else place.parent  # `place` may be a bundle
     found = records_of(run) if place.is_dir() else {}
     if not found:
         raise RunError(
@@ -159,7 +160,7 @@ def _records(place: Path) -> dict[Path, Evaluation]:
 
 
 def _choose(places: Sequence[str]) -> list[System]:
-    """Of each place the evaluation of the test set that all have, by a short name."""
+    """Choose from each place the evaluation of the test set that all share; give it a name."""
     if len(places) < 2:
         raise RunError("one evaluation has nothing to be compared with: name two runs, or more")
     found = [_records(Path(place)) for place in places]
@@ -194,7 +195,7 @@ def _test_set(record: Evaluation) -> str:
 
 
 def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> None:
-    """Raise RunError if scores of different things would stand beside each other."""
+    """Raise RunError if sources differ, or a score was computed in different ways."""
     known = [system for system in systems if system.texts.sources is not None]
     for other in known[1:]:
         if other.texts.sources != known[0].texts.sources:
@@ -223,13 +224,13 @@ def _signature(system: System, name: str) -> str:
 
 
 def _tests(systems: Sequence[System], name: str) -> Iterator[SystemScore]:
-    """One score of all systems, each but the first tested against the first."""
+    """Yield one score of each system; test all but the first system against the first."""
     score, stats_SNK = _statistics(systems, name)
     first, *others = bootstrap(score, stats_SNK)
     base, *values = (float(score(sums_K)) for sums_K in stats_SNK.sum(axis=1))
     yield SystemScore(systems[0].name, name, base)
     for number, (value, resampled) in enumerate(zip(values, others, strict=True), 1):
-        difference, p_values = value - base, (1.0, 1.0)  # any difference is as large as none
+        difference, p_values = value - base, (1.0, 1.0)  # p = 1 if the difference is 0
         if difference:
             p_values = (
                 bootstrap_p((first, resampled), difference),
@@ -239,8 +240,8 @@ def _tests(systems: Sequence[System], name: str) -> Iterator[SystemScore]:
 
 
 def _statistics(systems: Sequence[System], name: str) -> tuple[Scorer, Array]:
-    """A score of sums over sentences, and what each sentence of each system adds to them."""
-    if name == "COMET":  # as stored: its model may not be here
+    """Return a score as a function of sums over sentences, and the statistics (S, N, K) to sum."""
+    if name == "COMET":  # use the stored values: COMET's model may be on another machine
         lines = [system.record.lines("comet", system.path.parent) for system in systems]
         return lambda sums: sums[0] / sums[1], np.array([[(float(x), 1) for x in own]
                                                          for own in lines])  # fmt: skip
@@ -253,7 +254,7 @@ def _statistics(systems: Sequence[System], name: str) -> tuple[Scorer, Array]:
 
 
 def in_words(found: Comparison) -> str:
-    """A comparison as Markdown that also reads well on a terminal."""
+    """Format a comparison as Markdown that also reads well on a terminal."""
     return "\n".join(_lines(found)) + "\n"
 
 
@@ -288,13 +289,13 @@ def _lines(found: Comparison) -> Iterator[str]:
 
 
 def score_rows(found: Comparison) -> list[list[str]]:
-    """The table of the tests, its head first."""
+    """Return the table of the tests; the first row is its head."""
     head = ["score", "system", "value", "difference", "p bootstrap", "p randomisation", ""]
     return [head, *map(_row, found.tests)]
 
 
 def _row(test: SystemScore) -> list[str]:
-    digits = 4 if test.score == "COMET" else 2  # from 0 to 1
+    digits = 4 if test.score == "COMET" else 2  # COMET is about 0 to 1
     value = f"{test.value:.{digits}f}"
     if test.difference is None:
         return [test.score, test.system, value, "", "", "", ""]

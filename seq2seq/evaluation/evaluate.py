@@ -48,14 +48,14 @@ LIBRARIES = ("sacrebleu", "sacremoses", "torch")
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be scored.
+    """Texts to be scored, and facts for their record.
 
     Attributes:
-        texts: with their groups.
-        language: of the translations.
-        path: of the record; None if it is not written.
-        given: files of texts that are there, by role, and are not to be written.
-        about: what the record says of the test set, the training text and the model.
+        texts: the texts and the groups of their sentences.
+        language: language of the translations.
+        path: path of the record; None if no record is written.
+        given: existing files of texts, by role; they are not written again.
+        about: fields of the record on the test set, the training text and the model.
     """
 
     texts: Texts
@@ -66,17 +66,17 @@ class Job:
 
 
 def evaluate(config: EvaluateConfig) -> Evaluation:
-    """Score, write, log a table; returns what was written.
+    """Score a model or given translations, write the record, log a table; return the record.
 
-    For a model, `evaluation.json` and the texts go to a folder in `<model>/evaluation`, or
-    to `config.output`; `<model>` is `runs/pretrained/<name>` for a shipped one. Given
-    translations are scored where they are, and `config.output` is the file of the record; without
-    it, nothing is written.
+    For a model, `evaluation.json` and the texts are written to a folder in `<model>/evaluation`,
+    or to the folder `config.output`; for a shipped model, `<model>` is `runs/pretrained/<name>`.
+    Given translations are not copied, and `config.output` is the file of the record; without
+    `config.output`, nothing is written.
 
     Raises:
         UserError: the model or the data cannot be used, or nothing can be written.
     """
-    bootstrap_settings()  # raises before anything is translated
+    bootstrap_settings()  # raises for a wrong seed before anything is translated
     if config.language is not None:
         require_language(config.language)
     if config.comet is not None:
@@ -84,7 +84,7 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     job = _translate(config) if config.bundle else _read_translations(config)
     figures = score_texts(job.texts, job.language)
     record = _write(job, figures)
-    if config.comet is not None:  # its command may fail, so everything else is written by now
+    if config.comet is not None:  # comes last: its command may fail, and the rest is kept
         try:
             values = comet.comet_scores(job.texts, config.comet, config.comet_command)
         except RunError as error:
@@ -103,7 +103,13 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
 
 
 def _write(job: Job, figures: Figures, more: Mapping[str, list[str]] | None = None) -> Evaluation:
-    """The record of a job, written if it has a place; `more` are further texts by role."""
+    """Make the record of a job, and write it if the job has a path.
+
+    Args:
+        job: the texts that were scored.
+        figures: their scores.
+        more: lines of further files, by role.
+    """
     contents = {**job.texts.by_role(), **(more or {})}
     libraries = {name: version(name) for name in LIBRARIES}
     record = Evaluation(
@@ -120,7 +126,7 @@ def _write(job: Job, figures: Figures, more: Mapping[str, list[str]] | None = No
 
 
 def _read_translations(config: EvaluateConfig) -> Job:
-    """Translations that are there, and what they are compared with."""
+    """Read given translations and their references."""
     names = {"hypotheses": config.hypothesis, "references": config.reference,
              "sources": config.source}  # fmt: skip
     files = {role: Path(name) for role, name in names.items() if name is not None}
@@ -147,7 +153,7 @@ def _read_translations(config: EvaluateConfig) -> Job:
 
 
 def _translate(config: EvaluateConfig) -> Job:
-    """Translations of a test set by a model."""
+    """Translate a test set by a model."""
     keep_freed_memory()
     bundle = load_bundle(str(config.bundle), choose_device(config.device))
     changes = {name: value for name, value in asdict(config.decode).items() if value is not None}
@@ -161,7 +167,7 @@ def _translate(config: EvaluateConfig) -> Job:
     }
     groups = {"corpus": corpora} if len(set(corpora)) > 1 else {}
     texts = Texts([], references, sources, groups)
-    # Before anything is translated.
+    # Raises before anything is translated.
     path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
     texts, overlap = _compare_training(texts, _training_text(config))
     weights = prepared(bundle.model, config.precision) if config.precision else bundle.model
@@ -183,7 +189,7 @@ def _translate(config: EvaluateConfig) -> Job:
 
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
-    """Sources, references, and of which corpus of a mixture each is."""
+    """Read the test set: sources, references, and the corpus of a mixture that each is from."""
     corpus = without_variants(find_sources(config.data, config.split))
     rows = [
         (one_line(source), one_line(target), found.member)
@@ -203,16 +209,16 @@ def _require_text(references: Sequence[str], name: str) -> None:
 
 
 def _name(config: EvaluateConfig) -> str:
-    """Of the test set, fit for a folder."""
+    """Return the name of the test set, in a form that can name a folder."""
     data = config.data
     name = str(getattr(data, config.split)) if data.sacrebleu else data.name
     return name.replace("/", "-")
 
 
 def _training_text(config: EvaluateConfig) -> TrainingText | str:
-    """The text that the model was trained on; or why it is not read, in words."""
+    """Find the text that the model was trained on, or say in words why it is not read."""
     spec = config.training_text
-    if spec not in ("auto", "all", "none"):  # it names files
+    if spec not in ("auto", "all", "none"):  # `spec` names files
         return given_text(spec, (config.data.source_column, config.data.target_column))
     if not config.bundle:
         return "no training_text= was given"
@@ -227,7 +233,7 @@ def _training_text(config: EvaluateConfig) -> TrainingText | str:
 
 
 def _compare_training(texts: Texts, training: TrainingText | str) -> tuple[Texts, dict[str, Any]]:
-    """The texts with all groups of their sentences, and what they share with training text."""
+    """Add all groups to the texts, and return what they share with the training text, too."""
     if texts.sources is None:
         return texts, {"unknown": "no sources were given"}
     groups = {"source words": by_length(texts.sources), **texts.groups}
@@ -241,13 +247,13 @@ def _compare_training(texts: Texts, training: TrainingText | str) -> tuple[Texts
 
 
 def _place(config: EvaluateConfig, identity: str) -> Path | None:
-    """Where the record goes; None if nobody wants it.
+    """Return the path of the record; None if no record is wanted.
 
-    By default the folder has the identity in its name, so that only the same evaluation stands
-    there. That of a shipped model stands among the runs.
+    By default, the name of the folder contains the identity, so that a folder only ever holds the
+    same evaluation. Evaluations of a shipped model go to `runs/pretrained/<name>`.
 
     Raises:
-        RunError: something else is there, or nothing can be written.
+        RunError: another evaluation is there, or nothing can be written.
     """
     if config.output is not None:
         path = Path(config.output) / NAME if config.bundle else Path(config.output)

@@ -1,6 +1,6 @@
 """Scores of translations by sacrebleu, on detokenised, cased text, with their signatures.
 
-The only place where a score is computed: validation, `seq2seq evaluate`, comparisons, reports.
+Validation, `seq2seq evaluate`, comparisons and reports all compute their scores here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from seq2seq.evaluation.significance import Array, Scorer, bootstrap
 
 Metric: TypeAlias = BLEU | CHRF | TER
 
-# `force`: what looks tokenised is told by `texts.py`, not by sacrebleu.
+# `force` switches off sacrebleu's warning about tokenised text: `texts.py` warns instead.
 METRICS: dict[str, Callable[[], Metric]] = {
     "BLEU": lambda: BLEU(force=True),
     "chrF2": CHRF,
@@ -31,18 +31,19 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "BLEU-tok": lambda: BLEU(tokenize="none", force=True),
     "BLEU-punct": lambda: BLEU(force=True),
 }
-# The form of the text that a score is of; all others are of the text as it is. Papers on Multi30k
-# score the first form, since its references were made so (Elliott et al. 2016, 2017).
+# Scores that are computed on a changed form of the text; all others use the text as it is. Papers
+# on Multi30k score the first form, since its references have that form (Elliott et al. 2016, 2017).
 FORMS = {"BLEU-tok": "lower+punctuation+tokens", "BLEU-punct": "punctuation"}
 
 
 class Statistics(NamedTuple):
-    """What each sentence adds to a score.
+    """The sufficient statistics of a score, by sentence.
 
     Attributes:
-        score: the score of sums over sentences; float32 sums give float32, as in sacrebleu.
-        stats_NK: K integers of N sentences, as float64 for sums by BLAS.
-        signature: how the score is computed, as sacrebleu writes it.
+        score: computes the score from the K sums over sentences; float32 sums give a float32
+            score, as in sacrebleu.
+        stats_NK: K integers for each of N sentences, as float64, so that BLAS can sum them.
+        signature: how the score is computed, in sacrebleu's notation.
     """
 
     score: Scorer
@@ -53,7 +54,7 @@ class Statistics(NamedTuple):
 def statistics(
     name: str, hypotheses: Sequence[str], references: Sequence[str], language: str = "fr"
 ) -> Statistics:
-    """The statistics of a score of `METRICS`, by sentence.
+    """Compute the statistics of one score of `METRICS` for each sentence.
 
     Raises:
         DataError: the two lists differ in length, or are empty.
@@ -77,7 +78,7 @@ def statistics(
 
 
 def _form(form: str, language: str) -> Callable[[str], str]:
-    """Bring text into one of `FORMS`, by sacremoses, a port of Moses' scripts."""
+    """Return a function that brings text into one of `FORMS`, by sacremoses (a port of Moses)."""
     from sacremoses import MosesPunctNormalizer, MosesTokenizer  # slow to load
 
     normalise: Callable[[str], str] = MosesPunctNormalizer(lang=language).normalize
@@ -88,7 +89,7 @@ def _form(form: str, language: str) -> Callable[[str], str]:
 
 
 def require_language(language: str) -> None:
-    """Raise DataError if Moses does not know a language: it would treat the text as English."""
+    """Raise DataError if Moses does not know a language, since it would treat it as English."""
     from sacremoses.corpus import NonbreakingPrefixes
 
     known = set(NonbreakingPrefixes().available_langs.values())
@@ -106,19 +107,19 @@ def corpus_scores(
     language: str = "fr",
     intervals: bool = False,
 ) -> list[Score]:
-    """Scores of a corpus, one reference each.
+    """Compute scores of a corpus with one reference for each translation.
 
     BLEU (Papineni et al. 2002, as by Post 2018), chrF2 and chrF2++ (Popović 2015, 2017), TER
-    (Snover et al. 2006); BLEU-tok, BLEU as papers on Multi30k print it; BLEU-punct, BLEU of text
-    whose punctuation is normalised.
+    (Snover et al. 2006); BLEU-tok, BLEU as papers on Multi30k report it; BLEU-punct, BLEU of text
+    with normalised punctuation.
 
     Args:
         hypotheses, references: line n of one belongs to line n of the other.
         names: keys of `METRICS`.
-        language: of both.
-        intervals: also 95 % intervals by bootstrap (Koehn 2004). As sacrebleu reports them: half
-            as wide as the middle 95 % of the resamples on either side of their mean. Its own
-            `n_bootstrap=` draws the same resamples, but fails on those in which nothing is right.
+        language: language of both.
+        intervals: also compute 95 % intervals by bootstrap (Koehn 2004), defined as in sacrebleu:
+            on either side of the resamples' mean, half the width of their middle 95 %. (sacrebleu's
+            own `n_bootstrap=` draws the same resamples, but fails on one in which nothing matches.)
 
     Raises:
         DataError: the two lists differ in length, or are empty.
@@ -135,14 +136,14 @@ def corpus_scores(
 
 
 def chrf_scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, list[float]]:
-    """chrF2 of a corpus and of each of its sentences, in the time that the corpus takes alone."""
+    """Compute chrF2 of a corpus and of each sentence, in the time that the corpus alone takes."""
     score, stats_NK, _ = statistics("chrF2", hypotheses, references)
     # Lists of floats are faster here than arrays.
     return score(stats_NK.sum(axis=0).tolist()), [score(own) for own in stats_NK.tolist()]
 
 
 def length_ratio(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Tokens of the translations for each of the references, as BLEU counts them."""
+    """Divide the tokens of the translations by those of the references, as BLEU counts tokens."""
     lengths_N2 = statistics("BLEU", hypotheses, references).stats_NK[:, :2]
     of_hypotheses, of_references = lengths_N2.sum(axis=0).tolist()
     return of_hypotheses / of_references if of_references else 0.0

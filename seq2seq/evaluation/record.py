@@ -1,7 +1,7 @@
-"""What an evaluation found: `evaluation.json`, whose entries docs/reference/files.md lists.
+"""The record of an evaluation: `evaluation.json`. docs/reference/files.md lists its entries.
 
-The record names the files that its numbers come from, relative to its own folder, with their
-fingerprints, so that the numbers can be computed again.
+The record names the files of the texts that were scored, relative to its own folder, with their
+fingerprints, so that the scores can be computed again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 NAME = "evaluation.json"
-OPTIONAL = ("groups", "comet")  # texts that some evaluations have, whatever they are of
+OPTIONAL = ("groups", "comet")  # files that only some evaluations have
 ROLES = ("hypotheses", "references", "sources", *OPTIONAL)
 
 
 class OtherVersion(RunError):
-    """A record of another version of this project."""
+    """The record was written by another version of this project."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Score:
 
     Attributes:
         name: BLEU, chrF2, ...
-        value: its value; from 0 to 100 but for TER (0 is best, no upper bound) and COMET.
-        signature: how it was computed, as sacrebleu writes it.
-        low, high: 95 % interval by bootstrap; None where there is none.
+        value: from 0 to 100, except for TER (0 is best, no upper bound) and COMET (about 0 to 1).
+        signature: how the score was computed, in sacrebleu's notation.
+        low, high: 95 % interval by bootstrap; None if it was not computed.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Group:
-    """Sentences that have something in common, and their scores by name."""
+    """A group of sentences with a common property: its name, size, and scores by name."""
 
     name: str
     sentences: int
@@ -62,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The corpus cut into groups by one property; all sentences are in one of them."""
+    """A division of the corpus by one property; each sentence is in exactly one group."""
 
     by: str
     groups: list[Group]
@@ -70,11 +70,11 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file that numbers come from.
+    """A file of texts that were scored.
 
     Attributes:
-        path: relative to the folder of the record.
-        fingerprint: of its lines.
+        path: path of the file, relative to the folder of the record.
+        fingerprint: fingerprint of its lines.
     """
 
     path: str
@@ -83,7 +83,7 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Figures:
-    """What follows from the texts alone, so that it can be computed again from them."""
+    """The part of a record that follows from the texts alone, and can be computed again."""
 
     scores: list[Score]
     intervals: dict[str, Any] | None
@@ -96,7 +96,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Evaluation(Figures):
-    """All of `evaluation.json`."""
+    """The content of `evaluation.json`."""
 
     overlap: dict[str, Any]
     notes: list[str]
@@ -109,31 +109,31 @@ class Evaluation(Figures):
 
     @property
     def identity(self) -> str:
-        """See `identity_of`."""
+        """The identity of the weights, search settings and texts; see `identity_of`."""
         given = self.files["hypotheses"].fingerprint if self.model is None else None
         return identity_of(self.data["fingerprint"], self.model, self.decode, given)
 
     def score(self, name: str) -> Score | None:
-        """The score of this name, if it was computed."""
+        """Return the score of this name; None if it was not computed."""
         return next((score for score in self.scores if score.name == name), None)
 
     @property
     def label(self) -> str:
-        """The test set in words."""
+        """The name of the test set and its split, for readers."""
         return f"{self.data['name']} {self.data['split']}".strip()
 
     @property
     def search(self) -> str:
-        """How the translations were found, in words; empty if they were given."""
+        """The search that found the translations, in words; empty if they were given."""
         decode = self.decode or {}
         strategy = str(decode.get("strategy", ""))
         return f"beam {decode['beam']}" if strategy == "beam" else strategy
 
     def write(self, path: Path, contents: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Write the record, and before it the lines of its files by role, each file whole.
+        """Write the record atomically, and before it the files in `contents` (lines by role).
 
         Raises:
-            RunError: they cannot be written.
+            RunError: a file cannot be written.
         """
         values = {"format": FORMAT, **asdict(self)}
         with _writing(path):
@@ -141,7 +141,7 @@ class Evaluation(Figures):
                 text = "".join(f"{line}\n" for line in lines)
                 replace_text(path.parent / self.files[role].path, text)
             replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-            for role in set(OPTIONAL) - self.files.keys():  # of an earlier record that stood here
+            for role in set(OPTIONAL) - self.files.keys():  # files of an earlier record at `path`
                 (path.parent / _file_name(role, path)).unlink(missing_ok=True)
 
     @classmethod
@@ -149,7 +149,8 @@ class Evaluation(Figures):
         """Read a record.
 
         Raises:
-            RunError: it is missing or damaged; OtherVersion: it is of another version.
+            RunError: the record is missing or damaged.
+            OtherVersion: the record was written by another version.
         """
         remedy = "evaluate again, or delete it"
         try:
@@ -179,7 +180,7 @@ class Evaluation(Figures):
         return found
 
     def in_words(self) -> Iterator[str]:
-        """Lines that say what a record has, but for its notes."""
+        """Yield lines that describe the record, without its notes."""
         for score in self.scores:
             limits = "" if score.low is None else f"{score.low:.2f} to {score.high:.2f}"
             yield f"{score.name:>10}  {score.value:6.2f}  {limits:14}  {score.signature}"
@@ -205,7 +206,7 @@ class Evaluation(Figures):
             yield f"translated in {self.seconds:.1f} s ({rate:.1f} sentences per second)"
 
     def lines(self, role: str, folder: Path) -> list[str]:
-        """The lines of one of its files; see `read_lines`."""
+        """Read the lines of one of the record's files; see `read_lines`."""
         return read_lines(folder / self.files[role].path, self.files[role].fingerprint)
 
 
@@ -215,22 +216,22 @@ def identity_of(
     decode: Mapping[str, Any] | None = None,
     hypotheses: str | None = None,
 ) -> str:
-    """Eight digits that are those of the same weights, search and texts only.
+    """Hash the weights, the search settings and the texts to eight hexadecimal digits.
 
     Args:
         test_set: fingerprint of sources and references.
-        model, decode: as in the record.
-        hypotheses: fingerprint of translations that were given.
+        model, decode: the fields of the record; None for given translations.
+        hypotheses: fingerprint of given translations.
     """
     weights = None if model is None else [model["sha256"], model["precision"]]
     return fingerprint([weights, decode, test_set, hypotheses])[:8]
 
 
 def records_of(run: Path) -> dict[Path, Evaluation]:
-    """The evaluations of a run by their paths; those of other versions are left out, and named.
+    """Read the evaluations of a run, by path; warn of those of other versions and omit them.
 
     Raises:
-        RunError: one is damaged.
+        RunError: a record is damaged.
     """
     found: dict[Path, Evaluation] = {}
     for path in sorted(run.glob(f"evaluation/*/{NAME}")):
@@ -242,15 +243,15 @@ def records_of(run: Path) -> dict[Path, Evaluation]:
 
 
 def read_lines(path: Path, expected: str | None = None) -> list[str]:
-    """Lines of a text, without spaces at their ends, which no metric sees.
+    """Read the lines of a file, without spaces at their ends, which no metric sees.
 
     Args:
-        path: of the file.
-        expected: its fingerprint.
+        path: the file.
+        expected: fingerprint that the lines must have, if given.
 
     Raises:
-        DataError: it cannot be read.
-        RunError: it is not the one that was fingerprinted.
+        DataError: the file cannot be read.
+        RunError: the file has another fingerprint.
     """
     lines = [line.rstrip() for line in lines_of(path)]
     if expected is not None and text_fingerprint(lines) != expected:
@@ -264,12 +265,12 @@ def read_lines(path: Path, expected: str | None = None) -> list[str]:
 def name_files(
     contents: Mapping[str, Sequence[str]], given: Mapping[str, Path], path: Path | None
 ) -> dict[str, TextFile]:
-    """Names and fingerprints of the files of a record.
+    """Return paths and fingerprints of the files of a record, by role.
 
     Args:
-        contents: their lines.
-        given: those that are there, and stay where they are.
-        path: of the record; None if it is not written.
+        contents: lines of each file.
+        given: existing files, which the record names where they are.
+        path: path of the record; None if no record is written.
     """
     path = path or Path(NAME)
     return {
@@ -282,18 +283,18 @@ def name_files(
 
 
 def _file_name(role: str, record: Path) -> str:
-    """Of a text that is written beside its record."""
+    """Return the name of a file that is written beside its record."""
     suffix = "tsv" if role == "groups" else "txt"
     return f"{role}.{suffix}" if record.name == NAME else f"{record.stem}.{role}.{suffix}"
 
 
 def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> None:
-    """Make the folder of a record, or say why it cannot stand there.
+    """Make the folder of a record; refuse a place where the record cannot be written.
 
     Args:
-        path: of the record.
-        identity: of the evaluation; None if whatever stands there is of this one.
-        roles: of the files that are written beside it.
+        path: path of the record.
+        identity: identity of the evaluation; None if any record at `path` may be overwritten.
+        roles: roles of the files that are written beside the record.
 
     Raises:
         RunError: another evaluation would be overwritten, or nothing can be written.
@@ -302,7 +303,7 @@ def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> Non
         one.exists() for one in (path, *(path.parent / _file_name(role, path) for role in roles))
     )
     if not free and path.exists():
-        with suppress(RunError):  # whatever it is, it is not ours to replace
+        with suppress(RunError):  # if the file is no readable record, it stays
             free = Evaluation.read(path).identity == identity
     if not free:
         raise RunError(

@@ -1,7 +1,8 @@
 """Significance: the resamples of sacrebleu's bootstrap, and paired tests of two systems.
 
-Scores are functions of sums over sentences, so that a resample is a sum of what each sentence has.
-sacrebleu's own functions hold all resamples in memory, which forbids large sets; these hold a few.
+A score is a function of sums over sentences, so a resample only needs a sum of the sentences'
+statistics. sacrebleu's own functions hold all resamples in memory, too much for large test sets;
+these hold a few.
 Letters of shapes: S systems, N sentences, K statistics of a sentence.
 """
 
@@ -17,19 +18,20 @@ import numpy.typing as npt
 from seq2seq.errors import RunError
 
 Array: TypeAlias = npt.NDArray[Any]
-Scorer: TypeAlias = Callable[[Any], float]  # of the K sums over sentences
+Scorer: TypeAlias = Callable[[Any], float]  # its argument: the K sums over sentences
 
-RESAMPLES = 1000  # of the bootstrap, sacrebleu's default
-TRIALS = 10_000  # of the randomisation, likewise
-AT_ONCE = 32  # trials; of a multiple of 32, numpy draws the same coins as of all at once
-ROUNDING = 1e-9  # differences of scores that differ by less are equal
+RESAMPLES = 1000  # of the bootstrap, as by default in sacrebleu
+TRIALS = 10_000  # of the randomisation, as by default in sacrebleu
+AT_ONCE = 32  # trials; in multiples of 32, numpy draws the same coins as for all trials at once
+ROUNDING = 1e-9  # two score differences count as equal if they differ by less
 
 
 def bootstrap_settings() -> dict[str, Any]:
-    """Resamples and seed of the intervals; sacrebleu has the same.
+    """Return the number of resamples and the seed of the intervals, the same as in sacrebleu.
 
     Raises:
-        RunError: it is no number. With sacrebleu's `none`, no interval could be computed again.
+        RunError: the seed in SACREBLEU_SEED is no number. With sacrebleu's `none`, no interval
+            could be reproduced.
     """
     seed = os.environ.get("SACREBLEU_SEED", "12345")
     if not seed.isdecimal():
@@ -42,35 +44,40 @@ def _generator() -> np.random.Generator:
 
 
 def resamples(sentences: int) -> Iterator[Array]:
-    """The sentences of each resample, those that sacrebleu draws."""
+    """Yield the sentence indices (N,) of each resample, the same that sacrebleu draws."""
     draw = _generator()
     for _ in range(RESAMPLES):
         yield draw.choice(sentences, size=sentences)
 
 
 def bootstrap(score: Scorer, stats_SNK: Array) -> list[Array]:
-    """The scores of each system on the same resamples."""
+    """Compute the scores (resamples,) of each system, all systems on the same resamples."""
     sentences = stats_SNK.shape[1]
     counts = (np.bincount(chosen, minlength=sentences) for chosen in resamples(sentences))
-    # sacrebleu computes scores of resamples in float32, and its digits are wanted.
+    # sacrebleu scores resamples in float32; these scores are to equal sacrebleu's in each digit.
     sums = ((own.astype(float) @ stats_SNK).astype(np.float32) for own in counts)
     rows = [[score(own) for own in sums_SK] for sums_SK in sums]
     return [np.array(own) for own in zip(*rows, strict=True)]
 
 
 def bootstrap_p(resampled: Sequence[Array], difference: float) -> float:
-    """How likely a difference is by chance: the paired bootstrap (Koehn 2004), as by sacrebleu."""
+    """Return the p-value of a difference by paired bootstrap (Koehn 2004), as in sacrebleu.
+
+    Args:
+        resampled: scores of the two systems on the same resamples.
+        difference: the difference of the scores on the whole test set.
+    """
     differences = np.abs(resampled[1] - resampled[0])
     larger = int((differences - differences.mean() > abs(difference)).sum())
     return (larger + 1) / (len(differences) + 1)
 
 
 def randomisation_p(score: Scorer, stats_2NK: Array) -> float:
-    """The same by approximate randomisation (Riezler and Maxwell 2005).
+    """Return the p-value of a difference by approximate randomisation (Riezler and Maxwell 2005).
 
-    The translations of each sentence change their systems or not, by a coin. The coins are those
-    of sacrebleu, but differences that are as large are counted as well as larger ones: among a few
-    sentences that differ, these are most.
+    In each trial, a coin decides for each sentence whether the two systems swap translations. The
+    coins are the same as sacrebleu's. Unlike sacrebleu, equal differences count as well as larger
+    ones: if only a few sentences differ, most trials give an equal difference.
     """
     first_K, second_K = stats_2NK.sum(axis=1)
     swapped_NK = stats_2NK[1] - stats_2NK[0]

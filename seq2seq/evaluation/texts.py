@@ -1,4 +1,4 @@
-"""What translations are worth, and what a reader should know of it: all that follows from texts."""
+"""The texts of an evaluation, and all that follows from them: scores, groups, notes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from seq2seq.inference.text.fallback import degenerate
 FAULTS = ("empty", "repetition", "copy", "too long", "too short")
 OF_GROUPS = ("BLEU", "chrF2")
 
-# Traces of tokenisers in a line that nobody types: a space before its full stop or a comma,
-# escapes, marks of subwords and of hyphens.
+# Traces that tokenisers leave in a line: a space before the full stop or a comma, escapes, marks of
+# subwords and of hyphens.
 TOKENISED = re.compile(r" \.$| , |&(?:apos|quot|amp|#91|#93|#124);|@@ |@-@|▁")
-SHARE = 0.1  # of lines with such traces from which on they are no accident
-GAP = 1.0  # BLEU that normalised punctuation may bring before it is worth a note
-SHOWN = 5  # lines that are named
+SHARE = 0.1  # a larger share of lines with such traces gets a note
+GAP = 1.0  # a larger gain of BLEU by normalised punctuation gets a note
+SHOWN = 5  # empty lines whose numbers a note lists
 
 
 @dataclass(frozen=True)
 class Texts:
-    """The lines that are scored; line n of each belongs together.
+    """The lines that are scored: line n of one list belongs to line n of the others.
 
     Attributes:
-        groups: for each property the group of each sentence.
+        groups: for each property, the group of each sentence.
     """
 
     hypotheses: list[str]
@@ -41,13 +41,14 @@ class Texts:
 
     @property
     def fingerprint(self) -> str:
-        """Of the test set: sources, if they are known, and references."""
+        """The fingerprint of the test set: of its references, and its sources if they are known."""
         return text_fingerprint([*(self.sources or ()), *self.references])
 
     def by_role(self) -> dict[str, list[str]]:
-        """The lines of each file of an evaluation, as far as it has them.
+        """Return the lines of each file of an evaluation, without the files that it lacks.
 
-        Groups are a table: the properties, then for each sentence its group by each of them.
+        Groups are a table: the head names the properties, and each further row has the groups of
+        one sentence.
         """
         rows = zip(*self.groups.values(), strict=True)
         table = ["\t".join(self.groups), *("\t".join(row) for row in rows)]
@@ -57,15 +58,19 @@ class Texts:
 
 
 def one_line(text: str) -> str:
-    """A text that is a line of a file wherever it is read; it scores the same."""
+    """Make a text one line for every program that reads it; its scores stay the same."""
     return " ".join(text.splitlines()).rstrip()
 
 
 def score_texts(texts: Texts, language: str) -> Figures:
-    """Score translations into a language.
+    """Score translations.
+
+    Args:
+        texts: the translations, references and groups; sources if they are known.
+        language: language of the translations.
 
     Raises:
-        DataError: there are none, or not as many as references.
+        DataError: there are no translations, or not as many as references.
     """
     hypotheses, references, sources = texts.hypotheses, texts.references, texts.sources
     wrong: dict[str, int] = {}
@@ -97,23 +102,23 @@ def _breakdown(by: str, groups: Sequence[str], texts: Texts) -> Breakdown:
 
 
 def _first(group: str) -> tuple[bool, int]:
-    """Groups of numbers by their first one; others after them, as they came."""
+    """Sort key of a group: ranges of numbers by their first number, then all others as given."""
     number = re.match(r"\d+", group)
     return (False, int(number[0])) if number else (True, 0)
 
 
 def by_length(sources: Sequence[str]) -> list[str]:
-    """The group of each source by its words, which are what spaces separate."""
+    """Return the group of each source by its number of words, which spaces separate."""
     return [_range(len(source.split()), (0, 6, 11, 16, 21, 31, 51)) for source in sources]
 
 
 def by_count(counts: Sequence[int]) -> list[str]:
-    """The group of each sentence by how often its rarest word stood in the training text."""
+    """Return the group of each sentence by the count of its rarest word in the training text."""
     return [_range(count, (0, 1, 10, 100)) for count in counts]
 
 
 def _range(value: int, firsts: Sequence[int]) -> str:
-    """The range that a value falls into, as `6-10`; the last one is open, as `51+`."""
+    """Return the range that contains a value, such as `6-10`; the last range is open: `51+`."""
     first = max(start for start in firsts if start <= value)
     following = next((start for start in firsts if start > value), None)
     if following is None:
@@ -122,7 +127,7 @@ def _range(value: int, firsts: Sequence[int]) -> str:
 
 
 def stored_texts(record: Evaluation, folder: Path) -> Texts:
-    """The texts that a record in this folder was made of.
+    """Read the texts that were scored for a record in this folder.
 
     Raises:
         UserError: a file is missing, or was changed.
@@ -135,12 +140,12 @@ def stored_texts(record: Evaluation, folder: Path) -> Texts:
 
 
 def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> Iterator[str]:
-    """Everything that is remarkable, in words.
+    """Yield notes, in words, on what a reader of the scores should know.
 
     Args:
-        texts: that were scored.
-        figures: what follows from them.
-        overlap: with the training text, as `Shared.record` gives it.
+        texts: the texts that were scored.
+        figures: their scores.
+        overlap: overlap with the training text, as returned by `Shared.record`.
     """
     empty = [str(number) for number, line in enumerate(texts.references, 1) if not line]
     if empty:

@@ -1,5 +1,5 @@
-"""The training text of a model, as far as it is at hand: what a test set shares with it, and how
-often it has the words of the test set."""
+"""Compare a test set with the training text of the model, if that text is available: how many
+sentences are in both, and how often the words of the test set occur in training."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from seq2seq.data.prepared import prepared_pairs
 from seq2seq.errors import DataError
 from seq2seq.files import read_json
 
-MANY = 2_000_000  # pairs that are read without being asked for, in some 20 s
-SHOWN = 5  # examples
-NGRAM = 13  # words in a row that are hardly the same by chance (Brown et al. 2020, appendix C)
+MANY = 2_000_000  # pairs, read in some 20 s; a larger training text is only read on request
+SHOWN = 5  # examples of shared sources in the record
+NGRAM = 13  # so many equal words in a row are hardly chance (Brown et al. 2020, appendix C)
 WORD = re.compile(r"\w+")
 
 
@@ -30,11 +30,13 @@ class Shared:
     """What a test set shares with the training text.
 
     Attributes:
-        pairs_read: of the training text.
-        sources: for each sentence whether its source stands there.
-        pairs: likewise source and reference, as a pair.
-        ngrams: likewise NGRAM words in a row of its source.
-        rarest: how often the rarest word of each source stands in the sources there.
+        pairs_read: number of pairs of the training text.
+        sources: for each sentence, whether the training text has its source.
+        pairs: for each sentence, whether the training text has its source with its reference.
+        ngrams: for each sentence, whether a training source has NGRAM successive words of its
+            source.
+        rarest: for each sentence, how often the rarest word of its source occurs in the training
+            sources.
     """
 
     pairs_read: int
@@ -44,7 +46,7 @@ class Shared:
     rarest: list[int]
 
     def record(self, name: str, sources: Sequence[str]) -> dict[str, Any]:
-        """For `evaluation.json`."""
+        """Return the entry of `evaluation.json`, with the name of the training text."""
         examples = [source for source, seen in zip(sources, self.sources, strict=True) if seen]
         return {
             "training_text": name,
@@ -57,9 +59,9 @@ class Shared:
 
 
 def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequence[str]) -> Shared:
-    """Read the training text once.
+    """Compare a test set with the training text, which is read once.
 
-    Sentences are the same if they differ in case and punctuation only.
+    Sentences count as equal if they differ only in case and punctuation.
     """
     keys = [(text_key(s), text_key(r)) for s, r in zip(sources, references, strict=True)]
     words = [WORD.findall(source.lower()) for source in sources]
@@ -73,7 +75,7 @@ def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequen
     read = 0
     for source, target in tqdm(training, desc="reading training text", unit="pair", disable=None):
         read += 1
-        known: list[str] = []  # words of the test set in a row
+        known: list[str] = []  # the latest successive words that the test set has, too
         for word in WORD.findall(source.lower()):
             if word not in counts:
                 known.clear()
@@ -99,12 +101,12 @@ def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequen
 
 @dataclass(frozen=True)
 class TrainingText:
-    """Training text that can be read.
+    """A training text that can be read.
 
     Attributes:
-        name: of where it is.
-        pairs: how many; None if nobody counted.
-        read: gives all pairs that training reads once in an epoch.
+        name: its files or its corpus.
+        pairs: number of pairs; None if they were not counted.
+        read: yields the pairs that training reads, each once.
     """
 
     name: str
@@ -113,10 +115,10 @@ class TrainingText:
 
 
 def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:
-    """Files that the user names, in the manner of `data.train`.
+    """Find the files that the user names, written as in the setting `data.train`.
 
     Raises:
-        DataError: they are not there.
+        DataError: a file is missing.
     """
     try:
         files = find_files(spec, None, columns)
@@ -126,7 +128,7 @@ def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:
 
 
 def text_of(run: Path, cache: str | None) -> TrainingText | str:
-    """The prepared text that a run was trained on; or why it cannot be had, in words."""
+    """Find the prepared text that a run was trained on, or say in words why it is not available."""
     try:
         report = read_json(run / "data_report.json")
         text, _, ids = report["fingerprint"].partition("-")

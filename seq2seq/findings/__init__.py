@@ -1,9 +1,9 @@
 """Findings: what looks wrong with a run, in plain words, with the evidence and a remedy.
 
-Each check is a function of what a run recorded, so that the same checks run before training, after
-each validation, at the end, and in a report of old runs. A new check is a function of `before.py`
-or `curves.py` that stands in `CHECKS`; `scripts/benchmarks/findings.py` measures whether it names
-a planted fault, and stays silent on healthy runs.
+Start with `record.py`. A check is a function of what a run recorded, so the same checks run before
+training, after each validation, at the end, and in reports of old runs. To add one, write it in
+`before.py` or `curves.py` and list it in `CHECKS`; `scripts/benchmarks/findings.py` measures
+whether it finds a planted fault, and stays silent on healthy runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECKS = (  # the gravest first
 
 
 def findings(record: Record) -> list[Finding]:
-    """All that looks wrong. A check that fails is named in the log: no diagnostic ends a run."""
+    """Run all checks, and return what they find. If a check raises, log it and continue."""
     found = []
     for check in CHECKS:
         try:

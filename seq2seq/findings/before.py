@@ -1,4 +1,4 @@
-"""Findings on settings and data, which are known before the first step."""
+"""Checks of settings and data, which are known before the first step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from seq2seq.data.report import RARE, Report
 from seq2seq.findings.record import Found, Record, check
 
-TUNED, FAR = 8192, 16  # tokens of an update that the default rate is good for; a factor
-SLOWER = "slower than bf16 here"  # is said of a precision where it holds
+TUNED, FAR = 8192, 16  # tokens of an update that suit the default rate; a factor that is too far
+SLOWER = "slower than bf16 here"  # part of `Record.device` if another precision is faster
 
 
 @check("The warm-up takes most of the run")
@@ -79,7 +79,7 @@ def few_kept(run: Record) -> Found:
     "See that line n of one file translates line n of the other",
 )
 def shuffled_targets(run: Record) -> Found:
-    """The lengths of sources and targets have nothing to do with each other."""
+    """Find a corpus in which the lengths of sources and targets are unrelated."""
     if run.data is None or sum(run.data.ratios) < 200:
         return None
     spread = _spread(np.linspace(-2, 2, len(run.data.ratios)), run.data.ratios)
@@ -93,7 +93,7 @@ def shuffled_targets(run: Record) -> Found:
 
 
 def _independent_spread(data: Report) -> float:
-    """The spread of log2(target / source tokens) if targets were given to sources by chance."""
+    """Compute the spread of log2(target / source tokens) if each source had a random target."""
     if not all(sum(counts[1:]) for counts in data.lengths):
         return 0.0
     return math.hypot(
@@ -102,7 +102,7 @@ def _independent_spread(data: Report) -> float:
 
 
 def _spread(values: np.ndarray, counts: list[int]) -> float:
-    """The standard deviation of values that occur so often."""
+    """Compute the standard deviation of values with these counts."""
     weights = np.array(counts) / sum(counts)
     return math.sqrt(weights @ (values - weights @ values) ** 2)
 
@@ -123,7 +123,7 @@ def tiny_data(run: Record) -> Found:
 
 @check("The vocabulary is large for the text")
 def rare_vocabulary(run: Record) -> Found:
-    """Most of it is hardly ever seen, or the text has fewer subwords than asked for."""
+    """Find a vocabulary whose tokens are mostly rare, or that is smaller than asked for."""
     if run.data is None or run.data.kept < 1000 or run.setting("init_from"):
         return None
     worst = max(run.data.vocabulary, key=lambda v: v["rare"] / max(1, v["size"]), default=None)

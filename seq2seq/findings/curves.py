@@ -1,4 +1,4 @@
-"""Findings on what a run recorded: its curves and its translations."""
+"""Checks of what a run recorded while it trained: its curves and its translations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seq2seq.data.report import Report
 from seq2seq.findings.before import warmup_long
 from seq2seq.findings.record import Found, Record, check
 
-LITTLE = 3.0  # seconds of validation that nobody minds
+LITTLE = 3.0  # seconds; a shorter validation is never reported
 
 
 @check("Training diverged")
@@ -36,8 +36,8 @@ def _gentler(run: Record) -> str:
 
 @check("The model does not learn")
 def not_learning(run: Record) -> Found:
-    """It does no better than guessing each token by its frequency."""
-    # A model that learns its training text by heart is another case.
+    """Find a model that does hardly better than guessing each token by its frequency."""
+    # The lower of both losses: a model that memorises its training text does learn.
     losses = [values[-1] for name in ("train/nll", "val/nll") if (values := run.values(name))]
     guess = _guessing(run.data)
     if not losses or guess is None or min(losses) < 0.8 * guess:
@@ -54,7 +54,7 @@ def not_learning(run: Record) -> Found:
 
 
 def _guessing(data: Report | None) -> float | None:
-    """Nats per token of a guess by frequency: the entropy of the tokens of the target."""
+    """Compute the nats per token of a guess by frequency: the entropy of the target's tokens."""
     if data is None or not data.vocabulary:
         return None
     counts = next((v for v in data.vocabulary if v["name"] == "target"), data.vocabulary[0])
@@ -73,7 +73,7 @@ def _guessing(data: Report | None) -> float | None:
     "See that sources and targets belong together; if they do, train longer",
 )
 def source_ignored(run: Record) -> Found:
-    """Different sources get the same translation."""
+    """Find a model whose translations of different sources begin alike."""
     texts = [one["hypothesis"] for one in _sentences(run)]
     starts = {" ".join(text.split()[:3]) for text in texts}
     bleu = run.values("val/bleu")
@@ -89,7 +89,7 @@ def source_ignored(run: Record) -> Found:
 
 @check("The model overfits", "Add text, raise model.dropout, or set trainer.patience=5")
 def overfitting(run: Record) -> Found:
-    """The training loss falls far, and the validation loss rises, or stays where it was."""
+    """Find a run whose training loss falls far while the validation loss rises or stays."""
     points, train = run.curves.get("val/nll", ()), run.values("train/nll", late=True)
     if len(points) < 3 or not train or diverged(run) or not_learning(run):
         return None
@@ -137,7 +137,7 @@ def validation_costly(run: Record) -> Found:
 
 @check("Gradients spike")
 def gradient_spikes(run: Record) -> Found:
-    """Some are far larger than usual."""
+    """Find gradient norms that are far larger than usual."""
     norms = run.values("optim/grad_norm", late=True)
     if len(norms) < 8:
         return None
@@ -182,7 +182,7 @@ def frozen_block(run: Record) -> Found:
 
 
 def _young(run: Record) -> bool:
-    """Whether the model still learns: its output then says nothing of what is to come."""
+    """Tell whether the model still learns, so that its output says nothing of the final one."""
     points = run.curves.get("val/nll", ())
     earlier = [loss for step, loss in points if step <= 2 / 3 * run.steps]
     return run.steps < 300 or not earlier or points[-1][1] < 0.97 * earlier[-1]
@@ -213,7 +213,7 @@ def output_cut_off(run: Record) -> Found:
     "See that targets are translations, and add identical to cleaning.filters",
 )
 def source_copied(run: Record) -> Found:
-    """The model copies, or its training text teaches it to."""
+    """Find a model that copies sources, or a training text that teaches it to."""
     same = max(run.values("data/identical_share"), default=0.0)
     if same >= 0.3:
         return f"{same:.0%} of the training pairs have the same text on both sides"
@@ -228,7 +228,7 @@ def source_copied(run: Record) -> Found:
 
 
 def _sentences(run: Record) -> list[dict[str, str]]:
-    """Those of the last validation."""
+    """Return the sample sentences of the last validation."""
     return run.samples[-1]["sentences"] if run.samples else []
 
 

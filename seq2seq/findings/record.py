@@ -1,4 +1,4 @@
-"""What is known of a run, what a finding says, and how a check is written."""
+"""The parts of every check: the record of a run, a finding, and the decorator `check`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from seq2seq.data.report import Report
 
-Points = Sequence[tuple[float, float]]  # (updates made, value), by rising updates
+Points = Sequence[tuple[float, float]]  # (updates made, value), in the order of updates
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Finding:
     """Something that looks wrong.
 
     Attributes:
-        kind: a key, the name of its check.
-        title: what it is.
-        evidence: the numbers that say so.
+        kind: name of the check function.
+        title: what is wrong.
+        evidence: the numbers that show it.
         remedy: what to do.
     """
 
@@ -34,14 +34,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a run, as far as it is.
+    """What a run has recorded so far; all but the settings may be missing.
 
     Attributes:
-        settings: as in `config.yaml`.
-        curves: by name.
-        samples: lines of `samples.jsonl`.
-        data: the report of the prepared data.
-        device: what it trains on, and in which precision, as `origin.json` has it.
+        settings: content of `config.yaml`.
+        curves: points of each curve, by name.
+        samples: entries of `samples.jsonl`.
+        data: report of the prepared data.
+        device: device and precision of the training, as in `origin.json`.
     """
 
     settings: Mapping[str, Any]
@@ -51,34 +51,39 @@ class Record:
     device: str = ""
 
     def values(self, name: str, late: bool = False) -> list[float]:
-        """The values of a curve, or those of the second half of its steps."""
+        """Return the values of a curve; if `late`, only those of the second half of its steps."""
         points = self.curves.get(name, ())
         middle = points[-1][0] / 2 if late and points else -1
         return [value for step, value in points if step > middle]
 
     def setting(self, name: str) -> Any:
-        """A setting such as `optim.lr`; None if it is not there."""
+        """Return a setting such as `optim.lr`; None if the run has no such setting."""
         section, _, key = name.partition(".")
         return (self.settings.get(section) or {}).get(key)
 
     @property
     def warmup(self) -> int:
-        """Steps of the warm-up; 0 if they are none, or not given as steps."""
+        """The steps of the warm-up; 0 if there is none, or it is not given in steps."""
         steps = self.setting("optim.warmup_steps")
         return steps if isinstance(steps, int) else 0
 
     @property
     def steps(self) -> float:
-        """Updates that were made, as the curves say."""
+        """The number of updates so far, according to the curves."""
         return max((points[-1][0] for points in self.curves.values() if points), default=0)
 
 
-Found = str | tuple[str, str] | None  # the evidence; the evidence and a remedy; nothing is wrong
+Found = str | tuple[str, str] | None  # evidence; evidence and remedy; None = nothing is wrong
 Check = Callable[[Record], Finding | None]
 
 
 def check(title: str, remedy: str = "") -> Callable[[Callable[[Record], Found]], Check]:
-    """Make a check of a function that looks for evidence; its name is the kind of the finding."""
+    """Turn a function that looks for evidence into a check. Its name is the finding's kind.
+
+    Args:
+        title: title of the finding.
+        remedy: remedy of the finding, unless the function returns one with the evidence.
+    """
 
     def made(find: Callable[[Record], Found]) -> Check:
         @wraps(find)

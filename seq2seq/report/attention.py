@@ -1,6 +1,6 @@
-"""What each head of each layer looked at in some translations, for the viewer of page.js.
+"""Cross-attention of each head in some translations, as data for the viewer of page.js.
 
-Shapes: L layers, H heads, S and T source and target tokens, end marks included.
+Shapes: L layers, H heads, S source tokens, T target tokens; S and T include end marks.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.report.run import Run
 from seq2seq.text import evenly, normaliser
 
-SENTENCES, WORDS = 6, 30  # of a run; of the longest of them
-BYTES = 500_000  # of weights on a page, before they are written in base64
+SENTENCES, WORDS = 6, 30  # sentences of a run; words of the longest sentence
+BYTES = 500_000  # attention weights on a page, before their encoding in base64
 
 
 def attention(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """What the viewer of each run shows, or why there is none."""
+    """Return the viewer's data for each run, or the reason why there are none."""
     found = []
     for run in runs:
         try:
@@ -35,7 +35,11 @@ def attention(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _viewer(run: Run, limit: int) -> dict[str, Any]:
-    """What a viewer shows, of which step, and the weights that read it, older or newer."""
+    """Return the data of a run's viewer: attention of the bundle in the last validation's samples.
+
+    `step` is the step of the samples. `read_by` names the weights that computed the attention,
+    since those of the bundle may be older or newer than the samples.
+    """
     if not run.samples:
         raise UserError(
             "samples.jsonl of this run holds no translations (logger.samples=0 keeps none)"
@@ -55,12 +59,14 @@ def _viewer(run: Run, limit: int) -> dict[str, Any]:
 
 
 def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int) -> dict[str, Any]:
-    """What the viewer reads: tokens, and weights (L, H, T, S) of 0 to 255 as base64.
+    """Compute what the viewer reads: tokens, and weights (L, H, T, S) as bytes in base64.
+
+    Weights of 0 to 1 become 0 to 255.
 
     Args:
         bundle: the model.
         pairs: sources and translations.
-        limit: bytes of weights; sentences for which there is no room are left out.
+        limit: bytes that all weights may take; sentences beyond this limit are left out.
     """
     model, source, target = bundle.model, bundle.vocabularies.source, bundle.vocabularies.target
     encoded = bundle.vocabularies.encode_pairs(pairs, normaliser(bundle.normalise))
@@ -86,7 +92,7 @@ def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int)
 
 
 def _readable(tokens: Sequence[str]) -> list[str]:
-    """Tokens without the sign for a space; what goes on with a word has a dot instead."""
+    """Make tokens readable: without the sign for a space; a dot if one continues a word."""
     found = []
     for token in map(visible, tokens):
         if token.startswith("▁"):

@@ -1,6 +1,6 @@
 """Charts for pages, drawn by matplotlib: curves and histograms as SVG that scales and prints.
 
-Each colour of a drawing is a variable of `page.css`, which is another one where the page is dark.
+The colours of a drawing are variables of `page.css`, which have other values on a dark page.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatt
 
 from seq2seq.html_page import visible
 
-# Those of Okabe and Ito, which the colour-blind can tell apart, made dark enough for white paper.
+# Based on the colours of Okabe and Ito, which colour-blind readers can tell apart; darkened for
+# white paper.
 COLOURS = ("#0072b2", "#c65600", "#00785a", "#a0447e", "#6b5b00", "#1d2329")
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))  # 12 looks, all different
 INK, DIM, GRID = COLOURS[5], "#5b6570", "#dde1e6"
 VARIABLES = {c: f"--c{look}" for look, c in enumerate(COLOURS)} | {DIM: "--dim", GRID: "--line"}
 SIZE = (5.2, 2.7)  # inches
-BOX = (0.14, 0.17, 0.84, 0.79)  # of the axes in a drawing: room for numbers and one name below
+# Place of the axes in a drawing: left, bottom, width, height. Numbers and a name fit below.
+BOX = (0.14, 0.17, 0.84, 0.79)
 STYLE: Any = {
     "svg.fonttype": "none",  # text stays text, in the font of the page
-    "svg.hashsalt": "report",  # else ids would change each time
+    "svg.hashsalt": "report",  # without it, ids would change each time
     "font.size": 10.5,
     "axes.linewidth": 0.7,
     "axes.spines.top": False,
@@ -49,7 +51,7 @@ STYLE: Any = {
 }
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
-logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its fonts
+logging.getLogger("matplotlib").setLevel(logging.WARNING)  # no messages about fonts
 
 Points = Sequence[tuple[float, float]]
 
@@ -59,11 +61,11 @@ class Line:
     """One line of a chart.
 
     Attributes:
-        name: in the legend.
-        points: (x, y), finite, by rising x; at least one.
-        look: number of its colour and dashes.
-        kind: line, faint (of many noisy points), dots (few points, joined), or stairs (of a
-            histogram: each y from its x to the next).
+        name: name in the legend.
+        points: (x, y), finite, in the order of x; at least one.
+        look: index of its colour and dashes.
+        kind: line, faint (for many noisy points), dots (for few points, joined by a line), or
+            stairs (for a histogram: each y holds from its x to the next x).
     """
 
     name: str
@@ -81,17 +83,17 @@ class Line:
 
     @property
     def variable(self) -> str:
-        """The variable of `page.css` that is its colour."""
+        """The variable of `page.css` that holds its colour."""
         return VARIABLES[self.colour]
 
     @property
     def last(self) -> str:
-        """The value at its end; that of a histogram says nothing."""
+        """The last value, as text; empty for a histogram, whose last value says nothing."""
         return "" if self.kind == "stairs" else number(self.points[-1][1])
 
     @property
     def spoken(self) -> str:
-        """The line in words, for those who cannot see it."""
+        """A description of the line for readers who cannot see it."""
         if self.kind == "stairs":
             at, most = max(self.points, key=lambda point: point[1])
             return f"{self.name}: most, {number(most)}, at {number(at)}"
@@ -118,14 +120,14 @@ def line_chart(
     log: bool = False,
     zero: bool = False,
 ) -> Chart:
-    """Lines over one x.
+    """Draw a chart of lines.
 
     Args:
         title, note: what is drawn, and how to read it.
-        lines: at least one.
+        lines: the lines, at least one.
         x_name: what x counts.
-        log: logarithmic y, which the note then says, if all values are positive.
-        zero: y begins at 0.
+        log: make the y axis logarithmic, and say so in the note, if all values are positive.
+        zero: begin the y axis at 0.
     """
     log = log and min(y for line in lines for _, y in line.points) > 0
     spoken = f"{title}, by {x_name}. " + "; ".join(line.spoken for line in lines)
@@ -139,7 +141,7 @@ def line_chart(
 
 
 def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bool = False) -> None:
-    """Draw lines on axes that fit: no negative y where no value is negative."""
+    """Draw lines, and set up the axes: the y axis is only negative if a value is."""
     for line in lines:
         xs, ys = zip(*line.points, strict=True)
         look: dict[str, Any] = {"color": line.colour, "linestyle": line.dash}
@@ -167,11 +169,11 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bo
 
 
 def svg(draw: Callable[[Axes], None], label: str) -> Markup:
-    """A drawing as an element of a page, with ids that no other drawing of the page has.
+    """Make an SVG element with ids that no other drawing of the page has.
 
     Args:
-        draw: draws on axes.
-        label: says what there is to see to those who cannot.
+        draw: draws on the axes that it is given.
+        label: describes the drawing to readers who cannot see it.
     """
     file = io.StringIO()
     with matplotlib.rc_context(STYLE):
@@ -189,7 +191,7 @@ def svg(draw: Callable[[Axes], None], label: str) -> Markup:
 
 
 def thinned(points: Points, most: int) -> Points:
-    """At most so many points: of each stretch the lowest and the highest, so that peaks stay."""
+    """Thin a curve to `most` points: keep the lowest and highest of each stretch, and so peaks."""
     if len(points) <= most:
         return points
     size = math.ceil(len(points) / max(1, most // 2 - 1))
@@ -205,14 +207,14 @@ _thousands = EngFormatter(sep="")
 
 
 def short(value: float, _: object = None) -> str:
-    """A number for an axis."""
+    """Format a number for an axis."""
     if abs(value) >= 1e4:
         return str(_thousands(value))
     return f"{round(value, 9):,g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.3g}"
 
 
 def number(value: float) -> str:
-    """A number as it is read out."""
+    """Format a number for text, in a form that can be read out."""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     if abs(value) >= 1000:

@@ -1,4 +1,4 @@
-"""Several runs beside each other: which settings differ, and what quality took how long."""
+"""Comparison of several runs: the settings that differ, and quality against training time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from seq2seq.text import markdown_table
 
 Rows = list[list[str]]
 LACKING = "–"
-PLACES = ("run_dir", "resume", "dry_run", "logger.project")  # which make no difference
+PLACES = ("run_dir", "resume", "dry_run", "logger.project")  # left out: of no effect
 
 
 def trade_off(runs: Sequence[Run]) -> Rows:
-    """A table of quality and effort; a star marks a run that no other one beats in both.
+    """Make a table of quality and effort. A star marks a run that no other run beats in both.
 
-    Quality is BLEU of the test set that all runs were scored on, else the best of validation.
+    Quality is test BLEU if all runs were scored on the same test set, else the best validation
+    BLEU.
     """
     scores = [main_score(run) for run in runs]
     of_test = all(scores) and len({found[0].data["fingerprint"] for found in scores if found}) == 1
@@ -49,9 +50,9 @@ def trade_off(runs: Sequence[Run]) -> Rows:
 
 
 def settings_table(runs: Sequence[Run]) -> Rows:
-    """The settings that differ between runs, with the value in each.
+    """Make a table of the settings that differ between runs, with the value in each run.
 
-    Those that a run of another kind or version lacks stand last.
+    Settings that some runs lack, being of another kind or version, come last.
     """
     each = [{n: _short(value) for n, value in flat(run.settings).items()} for run in runs]
     names = [n for n in dict.fromkeys(n for one in each for n in one) if n not in PLACES]
@@ -61,15 +62,15 @@ def settings_table(runs: Sequence[Run]) -> Rows:
 
 
 def _short(value: object) -> str:
-    """A value of a setting, as it would be typed."""
+    """Format the value of a setting as a user would type it."""
     text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
     return text.removesuffix("...\n").strip()
 
 
 def in_words(runs: Sequence[Run]) -> str:
-    """Both tables as Markdown that also reads well on a terminal.
+    """Format both tables as Markdown that also reads well on a terminal.
 
-    Settings that some runs lack are counted only: these runs are of other kinds.
+    Settings that some runs lack are only counted: these runs are of another kind.
     """
     settings = settings_table(runs)
     kept = [row for row in settings if LACKING not in row]

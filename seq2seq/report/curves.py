@@ -1,4 +1,4 @@
-"""Curves of training and validation, all runs in one chart."""
+"""Charts of the training and validation curves; each chart shows all runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 from seq2seq.report.charts import Chart, Line, Points, line_chart, thinned
 from seq2seq.report.run import Run
 
-POINTS, FEWEST = 600, 20  # of a curve: shared by all runs, and at least
-MORE = 80  # charts of names that the project has no chart for, shared by all runs, and at least
-LEAST = 8
-FEW = 100  # points of a curve of those, shared likewise
+POINTS, FEWEST = 600, 20  # points of a curve: of all runs together; of a run at least
+MORE = 80  # charts of curves that CHARTS does not name, divided by the number of runs
+LEAST = 8  # such charts at least
+FEW = 100  # points of a curve in such a chart, of all runs together
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a chart shows.
+    """The definition of a chart.
 
     Attributes:
-        title, note: above it.
-        names: of the curves, as the logger has them.
-        log, zero: as `line_chart` takes them.
+        title, note: text above the chart.
+        names: names of the curves, as they are logged.
+        log, zero: see `line_chart`.
     """
 
     title: str
@@ -52,7 +52,7 @@ KNOWN = {name for each in CHARTS for name in each.names}
 
 @dataclass(frozen=True)
 class Curves:
-    """The charts of a page, and how many there is no room for."""
+    """The charts of a page, and the number of charts that were left out for lack of room."""
 
     main: list[Chart]
     more: list[Chart]
@@ -60,7 +60,7 @@ class Curves:
 
 
 def curves(runs: Sequence[Run]) -> Curves:
-    """All curves; of several runs those of quality also by tokens and by hours."""
+    """Draw all curves; for several runs, draw loss and BLEU over tokens and hours, too."""
     main = list(_charts(runs, CHARTS, POINTS))
     if len(runs) > 1:
         main[2:2] = [
@@ -82,14 +82,14 @@ def _charts(
     x_name: str = "step",
     spent: Callable[[Run], Points] | None = None,
 ) -> Iterator[Chart]:
-    """Those charts that any run has a curve for.
+    """Draw the charts for which any run has a curve.
 
     Args:
-        runs: in one chart.
-        charts: to be drawn.
-        points: of the curves with the same name, together.
+        runs: the runs, all in each chart.
+        charts: definitions of the charts.
+        points: limit for the points of the curves with the same name, of all runs together.
         x_name: what x counts.
-        spent: (step, x) of a run; by default x is the step.
+        spent: gives the points (step, x) of a run; by default, x is the step.
     """
     most = max(FEWEST, points // len(runs))
     for shown in charts:
@@ -99,7 +99,7 @@ def _charts(
                 if kept := thinned(_curve(run, name, spent), most):
                     what = "average" if name.endswith("_of_average") else name.partition("/")[0]
                     label = [run.name] * (len(runs) > 1) + [what] * (len(shown.names) > 1)
-                    # All curves of a run look alike if there are others.
+                    # If there are several runs, all curves of a run have the same look.
                     look = number if len(runs) > 1 else which
                     lines.append(Line(" ".join(label), kept, look, _kind(name, kept)))
         if lines:
@@ -109,7 +109,7 @@ def _charts(
 
 
 def _curve(run: Run, name: str, spent: Callable[[Run], Points] | None) -> Points:
-    """A curve over steps, or over what it took to get there; empty if nobody knows."""
+    """Return a curve over steps, or over the effort that `spent` gives; empty if it gives none."""
     points = run.curves.get(name, [])
     if spent is None:
         return points
@@ -124,19 +124,19 @@ def _kind(name: str, points: Points) -> str:
 
 
 def hours(run: Run) -> Points:
-    """(step, hours that the updates up to it took), over all starts of the run."""
+    """Return points (step, hours that all updates up to it took), over all starts of the run."""
     return _sums(run.curves.get("perf/step_seconds", []), 1 / 3600)
 
 
 def tokens(run: Run) -> Points:
-    """(step, millions of target tokens that were read up to it)."""
+    """Return points (step, millions of target tokens that were read up to it)."""
     seconds = dict(run.curves.get("perf/step_seconds", []))
     speed = run.curves.get("perf/target_tokens_per_second", [])
     return _sums([(step, rate * seconds[step]) for step, rate in speed if step in seconds], 1e-6)
 
 
 def _sums(of_steps: Points, unit: float) -> Points:
-    """Sums of what each step took, which is known at the ends of windows of steps."""
+    """Sum `unit` times an effort per step, whose mean is given at the end of each window."""
     total, found = 0.0, []
     for (before, _), (step, value) in pairwise([(0.0, 0.0), *of_steps]):
         total += unit * value * (step - before)

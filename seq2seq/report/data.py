@@ -1,4 +1,4 @@
-"""What preparing a corpus did: in words, as a page with plots, and in the report of runs."""
+"""The report of a prepared corpus: in words, as a page with charts, and for the report of runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seq2seq.report.charts import INK, Chart, Line, draw_lines, line_chart, svg
 from seq2seq.report.run import Run
 from seq2seq.text import markdown_table
 
-FILES = 100  # that are listed
+FILES = 100  # files that a page lists
 MEANINGS = {  # what each filter drops
     **{name: " ".join((inspect.getdoc(drops) or "").partition("\n\n")[0].split())
        for name, drops in FILTERS.items()},
@@ -30,7 +30,7 @@ MEANINGS = {  # what each filter drops
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers as they are shown, on the terminal as on a page."""
+    """A table of formatted numbers, for the terminal or a page."""
 
     title: str
     rows: list[list[str]]  # the first holds the names of the columns
@@ -53,7 +53,7 @@ def duration(seconds: float) -> str:
 
 
 def kept_table(report: Report) -> Table:
-    """How much text was kept, and how it was cut into tokens."""
+    """Make the table of the kept text: its words, characters, tokens and sentence lengths."""
     rows = [["", "source", "target"]]
     for name in ("words", "characters", "tokens"):
         rows.append([name, *(f"{n:,}" for n in getattr(report, name))])
@@ -94,12 +94,12 @@ def dropped_table(report: Report) -> Table:
 
 
 def _counted(part: int, whole: int) -> list[str]:
-    """A number, and its share of another."""
+    """Format a number, and its share of the whole."""
     return [f"{part:,}", percent(part, whole)]
 
 
 def figures(report: Report) -> Iterator[Table]:
-    """All that is counted, but for what each filter dropped and for times."""
+    """Yield all tables of counts, except that of the filters; times are not among them."""
     yield kept_table(report)
     yield vocabulary_table(report)
     if report.overlap:
@@ -131,7 +131,7 @@ def time_table(report: Report) -> Table:
 
 
 def in_words(report: Report) -> str:
-    """The report as Markdown that also reads well on a terminal."""
+    """Format the report as Markdown that also reads well on a terminal."""
     lines = [
         f"# {report.name}: {report.read:,} pairs read, {report.kept:,} kept "
         f"({percent(report.kept, report.read)})"
@@ -143,10 +143,10 @@ def in_words(report: Report) -> str:
 
 
 def write_page(folder: Path) -> Path:
-    """The page of a prepared corpus, drawn if it is not yet beside its `report.json`.
+    """Return the path of a corpus's page; make the page if `report.json` has none beside it.
 
     Raises:
-        OSError: it cannot be read or written.
+        OSError: the report cannot be read, or the page cannot be written.
     """
     page = folder / "report.html"
     if not page.exists():
@@ -155,7 +155,7 @@ def write_page(folder: Path) -> Path:
 
 
 def report_page(report: Report) -> str:
-    """The page of a prepared corpus."""
+    """Make the page of a prepared corpus."""
     several = len({each["member"] for each in report.files}) > 1
     files = [
         [f"{each['member']}: {each['file']}" if several else each["file"], f"{each['pairs']:,}"]
@@ -177,7 +177,7 @@ def report_page(report: Report) -> str:
 
 
 def corpora(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """What the page of runs shows of each prepared corpus, whichever runs it was used by."""
+    """Return what the page of runs shows of each prepared corpus, and which runs used it."""
     reports = {run.data.fingerprint: run.data for run in runs if run.data}
     return [
         {
@@ -191,7 +191,7 @@ def corpora(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def length_chart(report: Report) -> Chart:
-    """Histograms of tokens per sentence, up to what 99 % do not exceed."""
+    """Draw histograms of tokens per sentence, up to the length that 99 % do not exceed."""
     end = max(report.length(side, 0.99) for side in (0, 1)) + 1
     sides = zip(("source", "target"), report.lengths, strict=True)
     lines = [
@@ -203,7 +203,7 @@ def length_chart(report: Report) -> Chart:
 
 
 def ratio_chart(report: Report) -> Chart:
-    """Histogram of target tokens per source token; bins of the report, from -2.05 by 0.1."""
+    """Draw the histogram of log2(target tokens / source tokens): bins of 0.1, from -2.05 on."""
     counts = [*enumerate(report.ratios), (len(report.ratios), 0)]
     bars = Line("pairs", [((i - 20.5) / 10, count) for i, count in counts], 2, "stairs")
     bin_of_most, most = max(counts, key=lambda each: each[1])

@@ -1,4 +1,4 @@
-"""The numbers of a run that one asks for first."""
+"""The key numbers of a run, at the top of its report."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from seq2seq.report.curves import hours
 from seq2seq.report.data import duration
 from seq2seq.report.run import Run
 
-Fact = tuple[str, str]  # a number, and what else there is to say of it
+Fact = tuple[str, str]  # a number, and a remark on it
 
 
 def facts(run: Run) -> dict[str, Fact]:
-    """By name, as far as they are known."""
+    """Return the numbers of a run that are known, by name."""
     found: dict[str, Fact] = {}
     main, validated = main_score(run), best_of_validation(run)
     if main:
@@ -36,7 +36,7 @@ def facts(run: Run) -> dict[str, Fact]:
         found["updates"] = f"{run.summary.get('steps', steps):,}", how or ""
     elif steps:
         found["updates"] = f"{steps:,}", "not finished"
-    if spent := hours(run):  # over all starts of the run; what was made twice counts once
+    if spent := hours(run):  # over all starts of the run; repeated updates count once
         found["time of updates"] = duration(3600 * spent[-1][1]), "without validation"
     if speeds := [value for _, value in run.curves.get("perf/target_tokens_per_second", ())]:
         found["speed"] = f"{median(speeds):,.0f}", "target tokens/s, median"
@@ -49,17 +49,17 @@ def facts(run: Run) -> dict[str, Fact]:
 
 
 def best_of_validation(run: Run) -> float | None:
-    """The highest BLEU of a validation."""
+    """Return the highest validation BLEU."""
     return max((bleu for _, bleu in run.curves.get("val/bleu", ())), default=None)
 
 
 def main_score(run: Run) -> tuple[Evaluation, Score] | None:
-    """The evaluation that stands for a run, one of a test set if there is one, and its BLEU."""
+    """Return the run's main evaluation, of a test split if there is one, and its BLEU."""
     found = [(e, score) for e in run.evaluations.values() if (score := e.score("BLEU"))]
     found.sort(key=lambda one: ("test" not in one[0].data["split"], one[1].low is None))
     return found[0] if found else None
 
 
 def interval(score: Score) -> str:
-    """The interval of a score, in words; nothing if there is none."""
+    """Format the interval of a score; empty if the score has none."""
     return "" if score.low is None else f"{score.low:.1f} to {score.high:.1f}"

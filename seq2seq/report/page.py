@@ -24,19 +24,20 @@ from seq2seq.report.translations import evaluated, samples
 log = logging.getLogger(__name__)
 
 SECTIONS = ("Curves", "Scores", "Translations", "Attention", "Data", "Settings", "Make it again")
-MARK = "<!-- report of seq2seq runs -->"  # by which a file is known that may be replaced
+MARK = "<!-- report of seq2seq runs -->"  # a file that begins so is a report, and replaceable
 
 
 def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) -> None:
     """Write the page of one or several runs, whole or not at all.
 
     Args:
-        runs: their folders.
-        output: the file; an earlier report there is replaced.
+        runs: folders of the runs.
+        output: the file of the page; an earlier report there is replaced.
         tests: see `report_page`.
 
     Raises:
-        RunError: a folder is no run, or damaged; the file is something else, or cannot be written.
+        RunError: a folder is no run, or damaged; `output` exists and is no report, or cannot be
+            written.
     """
     try:
         if output.exists():
@@ -55,18 +56,18 @@ def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) 
 
 
 def run_of(place: Path) -> Path | None:
-    """The folder of a run that a bundle is of; `place` is that folder, or that of the bundle."""
+    """Return the folder of the run, if `place` is a run or the bundle of one; else None."""
     return next((p for p in (place, place.parent) if (p / "config.yaml").is_file()), None)
 
 
 def refresh_report(run: Path) -> None:
-    """Write the report of a run anew, if it has one."""
+    """Rewrite the report of a run, if it has one."""
     if (run / "report.html").is_file():
         try_report(run)
 
 
 def try_report(run: Path) -> None:
-    """Write the report of a run; what is wrong with that is only said."""
+    """Write the report of a run; if that fails, only log a warning."""
     output = run / "report.html"
     try:
         write_report([run], output)
@@ -79,11 +80,11 @@ def try_report(run: Path) -> None:
 
 
 def report_page(runs: Sequence[Run], tests: Rows | None = None) -> str:
-    """The whole page.
+    """Make the whole page.
 
     Args:
-        runs: that it is about.
-        tests: a table of the significance of the scores, which all runs have on one test set.
+        runs: the runs that it shows.
+        tests: table of significance tests, if all runs have scores on one test set.
     """
     page = render(
         "run.html",

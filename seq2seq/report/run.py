@@ -1,4 +1,4 @@
-"""What the folder of a run holds, as far as it is there."""
+"""Read the folder of a run; only `config.yaml` is required, other files may be missing."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ class Run(Record):
     """A run, finished or not.
 
     Attributes:
-        folder: of the run.
-        name: that no other run of the page has.
-        summary: as in `summary.json`; empty while the run is not finished.
-        evaluations: of its test sets, by the folder of the record; none of other versions.
+        folder: folder of the run.
+        name: name of the run, unique on the page.
+        summary: content of `summary.json`; empty while the run is not finished.
+        evaluations: evaluations of the run, by the folder of their record, without records of
+            other versions.
         origin: command, code and machine; None if unknown.
     """
 
@@ -45,12 +46,12 @@ class Run(Record):
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """What looks wrong with it."""
+        """What looks wrong with the run."""
         return findings(self)
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read runs, each under a name of its own.
+    """Read runs, and give each a unique name.
 
     Raises:
         RunError: a folder is no run, or something in it is damaged.
@@ -59,7 +60,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that tell them apart."""
+    """Name each run by the last parts of its path, as few as make all names differ."""
     paths = [folder.resolve().parts for folder in folders]
     for folder, path in zip(folders, paths, strict=True):
         if paths.count(path) > 1:
@@ -75,7 +76,7 @@ def read_run(folder: Path, name: str) -> Run:
     """Read one run.
 
     Raises:
-        RunError: it is no run, or something in it is damaged.
+        RunError: the folder is no run, or a file in it is damaged.
     """
     if not folder.is_dir():
         raise RunError(f"there is no run {folder}: give the folder of a run, such as runs/NAME")
@@ -104,7 +105,7 @@ def read_run(folder: Path, name: str) -> Run:
 
 
 def _read(path: Path, parse: Any, kind: type) -> Any:
-    """What a file says; None if it is not there."""
+    """Read and parse a file; None if it does not exist."""
     try:
         found = parse(path.read_text(encoding="utf-8"))
         if not isinstance(found, kind):
@@ -119,10 +120,10 @@ def _read(path: Path, parse: Any, kind: type) -> Any:
 
 @contextmanager
 def damage_named(folders: Sequence[Path]) -> Iterator[None]:
-    """While runs are read and shown, say of values that cannot be shown that they are damaged.
+    """While the block reads and shows runs, report values that it cannot show as damage.
 
     Raises:
-        RunError: a file of one of the runs holds other values than training writes.
+        RunError: a file of one of the runs has values that training does not write.
     """
     try:
         yield

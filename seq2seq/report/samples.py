@@ -1,8 +1,8 @@
-"""What validation translated, in `<run>/samples.jsonl`: docs/reference/files.md has each entry.
+"""Read `<run>/samples.jsonl`, translations of each validation (entries: docs/reference/files.md).
 
-A line for each validation: `sentences` are the same through the whole run, from short to long;
-`worst` have the lowest chrF2 of that validation. `token_log_probs` has one number more than
-`tokens` if the end mark was written.
+The file has a line for each validation. `sentences` are the same through the whole run, from short
+to long; `worst` are those with the lowest chrF2 of that validation. `token_log_probs` has one
+number more than `tokens` if the model wrote the end mark.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Sample = dict[str, Any]  # a line of the file, or a sentence of it
 
 
 def read_samples(run_dir: Path) -> list[Sample]:
-    """The lines of a run's file, less those that a power cut or a full disk damaged."""
+    """Read the entries of a run, without lines that a power cut or a full disk damaged."""
     file = run_dir / SAMPLES
     if not file.is_file():
         return []
     found = []
-    # Texts may hold what Python takes for the end of a line, too.
+    # Not `splitlines`: texts may have other characters that Python takes for the end of a line.
     for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
             entry = json.loads(line)

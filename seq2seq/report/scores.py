@@ -1,4 +1,4 @@
-"""Scores of the evaluations that lie in the runs, with their intervals: a table a test set."""
+"""Scores of the runs' evaluations, with their intervals: a table for each test set."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from seq2seq.report.run import Run
 
 @dataclass(frozen=True)
 class TestSet:
-    """Evaluations whose scores can be compared: of the same text, and not only the same name.
+    """Evaluations whose scores can be compared: the test sets have the same name and text.
 
     Attributes:
-        found: of which run each is.
+        found: each evaluation, with its run.
     """
 
     found: list[tuple[Run, Evaluation]]
 
     @property
     def names(self) -> list[str]:
-        """All scores that any evaluation has."""
+        """The names of all scores that any of the evaluations has."""
         return list(dict.fromkeys(score.name for _, one in self.found for score in one.scores))
 
     @property
@@ -32,7 +32,7 @@ class TestSet:
 
     @property
     def axis(self) -> tuple[float, float]:
-        """The ends of a picture of all intervals of BLEU, which reaches a little beyond them."""
+        """The ends of the axis on which all intervals of BLEU are drawn, with some margin."""
         bleu = [score for _, one in self.found if (score := one.score("BLEU"))]
         ends = [e for score in bleu for e in (score.low, score.value, score.high) if e is not None]
         low, high = (min(ends), max(ends)) if ends else (0.0, 100.0)
@@ -40,13 +40,13 @@ class TestSet:
         return max(0.0, low - pad), high + pad
 
     def place(self, value: float) -> float:
-        """Where a value of BLEU stands in the picture, in percent of its width."""
+        """Return the position of a value of BLEU on the axis, in percent of its length."""
         low, high = self.axis
         return round(100 * (value - low) / (high - low), 1)
 
     @property
     def breakdowns(self) -> list[Table]:
-        """BLEU of groups of sentences, a column for each run."""
+        """Tables of BLEU by group of sentences, with a column for each run."""
         tables = []
         for by in dict.fromkeys(b.by for _, one in self.found for b in one.breakdowns):
             having = [(run, b) for run, one in self.found for b in one.breakdowns if b.by == by]
@@ -62,6 +62,7 @@ class TestSet:
 
 
 def by_test_set(runs: Sequence[Run]) -> list[TestSet]:
+    """Group the evaluations of all runs by test set."""
     sets: dict[tuple[str, str], list[tuple[Run, Evaluation]]] = {}
     for run in runs:
         for one in run.evaluations.values():

@@ -1,4 +1,4 @@
-"""Sentences of runs: what validation translated over time, and what was scored, side by side."""
+"""Translations for the report: samples of validations over time, and scored test sentences."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ from seq2seq.report.run import Run
 from seq2seq.report.samples import Sample
 from seq2seq.text import evenly
 
-SENTENCES = 240  # of all evaluations of a page
-WORDS = 60  # of a sentence that are compared and shown
-VALIDATIONS = 24  # that are shown, of all runs together,
-TOKENS = 6000  # and fewer if their translations would have more tokens than these
-SURE = 0.9  # probability of a token from which it is not marked
+SENTENCES = 240  # shown sentences, of all evaluations of a page together
+WORDS = 60  # words of a sentence that are compared and shown
+VALIDATIONS = 24  # shown validations, of all runs together;
+TOKENS = 6000  # fewer are shown if their translations would have more tokens than this
+SURE = 0.9  # a token of this probability or more is not marked
 
 Words = list[tuple[str, bool]]  # words, and whether the other text lacks them
 
 
 def evaluated(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Of each evaluation whose texts are there, some sentences with the differences marked."""
+    """Choose sentences of each evaluation whose texts can be read, and mark the differences."""
     found = []
     for run in runs:
         for folder, one in run.evaluations.items():
             title = f"{run.name}: {one.label}" if len(runs) > 1 else one.label
-            with suppress(UserError):  # the texts are not kept, or are others by now
+            with suppress(UserError):  # the texts were not kept, or have changed
                 found.append((title, stored_texts(one, folder)))
     return [_sentences(title, texts, max(4, SENTENCES // len(found))) for title, texts in found]
 
 
 def _sentences(title: str, texts: Texts, most: int) -> dict[str, Any]:
-    """The worst third, the best third, and evenly what lies between, the worst first."""
+    """Choose `most` sentences: a third are the worst, a third the best, the rest from between.
+
+    The sentences are sorted by chrF2, the worst first; those between are picked evenly.
+    """
     _, chrf = chrf_scores(texts.hypotheses, texts.references)
     rows = sorted(range(len(chrf)), key=lambda row: (chrf[row], row))
     third = most // 3
@@ -57,7 +60,7 @@ def _sentences(title: str, texts: Texts, most: int) -> dict[str, Any]:
 
 
 def compared(reference: str, hypothesis: str) -> tuple[Words, Words]:
-    """The words of two texts, and of each word whether it has no match in the other text."""
+    """Split two texts into words, and mark each word that has no match in the other text."""
     sides = [text.split()[:WORDS] for text in (reference, hypothesis)]
     blocks = SequenceMatcher(a=sides[0], b=sides[1], autojunk=False).get_matching_blocks()
     same = [{block[side] + i for block in blocks for i in range(block.size)} for side in (0, 1)]
@@ -69,7 +72,7 @@ def compared(reference: str, hypothesis: str) -> tuple[Words, Words]:
 
 
 def samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A part for each run that kept samples: the same sentences over time, and the worst ones."""
+    """Return, for each run with samples, the same sentences over time and the worst sentences."""
     having = [run for run in runs if run.samples]
     return [_samples(run, len(having)) for run in having]
 
@@ -87,7 +90,7 @@ def _samples(run: Run, runs: int) -> dict[str, Any]:
         found = [
             (at, f"{one['step']:,}", marked(one["sentences"][index]))
             for at, one in enumerate(shown)
-            # A run may have gone on with other sentences.
+            # A resumed run may have other sentences.
             if index < len(one["sentences"])
             and one["sentences"][index]["source"] == sentence["source"]
         ]
@@ -102,7 +105,7 @@ def _samples(run: Run, runs: int) -> dict[str, Any]:
 
 
 def marked(one: Sample) -> Sample:
-    """A sentence with `pieces`: its tokens, and how likely those were that the model doubted."""
+    """Add `pieces` to a sentence: its tokens, each with its probability if that is below SURE."""
     tokens, log_probs = one.get("tokens") or [], one.get("token_log_probs") or []
     if len(log_probs) < len(tokens):
         tokens = []

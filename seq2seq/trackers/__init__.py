@@ -1,7 +1,7 @@
-"""Where the figures of a run go: one page for each kind of tracker, on one interface.
+"""Trackers show the curves and other figures of a run: a module for each kind, one interface.
 
-Start with `Tracker`. A new kind is a module here whose `open_tracker` gives one, and its name in
-`LoggerConfig`.
+Start with `Tracker`. To add a kind, write a module here whose `open_tracker` returns a tracker, and
+add the module's name to `LoggerConfig`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Picture(NamedTuple):
-    """Pixels (height, width, 3) from 0 to 255, and what is written below them."""
+    """Pixels (height, width, 3) from 0 to 255, and the caption below them."""
 
     pixels: np.ndarray
     caption: str
@@ -45,16 +45,16 @@ class Histogram(NamedTuple):
     values: list[float]
 
 
-Media = Table | Histogram | list[Picture] | str  # a text is a page of HTML, whole in itself
+Media = Table | Histogram | list[Picture] | str  # a str is a self-contained page of HTML
 
 
 class Artifact(NamedTuple):
-    """What a run takes or makes, so that a score can be followed back to its data.
+    """An input or output of a run, so that a score can be traced back to its data.
 
     Attributes:
-        name: by which one run uses what another one made.
-        facts: figures, and no text of a corpus.
-        folder: its files; None = the facts alone.
+        name: equal names are the same artifact, so one run can use what another made.
+        facts: figures, without text of a corpus.
+        folder: folder of its files; None = the artifact has only facts.
     """
 
     name: str
@@ -63,36 +63,44 @@ class Artifact(NamedTuple):
 
 
 class Tracker:
-    """Takes what it can show of a run, and leaves out the rest. Steps count from 0.
+    """The interface of a tracker, which shows what it can of a run and ignores the rest.
+
+    Steps count from 0.
 
     Attributes:
-        name: in messages.
-        where: the address that it sends everything to; None = nothing leaves this machine.
+        name: name in messages.
+        where: the address to which it sends everything; None = nothing leaves this machine.
     """
 
     name = "the tracker"
     where: str | None = None
 
     def log(self, row: Mapping[str, float], step: int) -> None:
-        """Take the figures of a step, so that a run which is killed later has them."""
+        """Store the figures of a step at once, so that they are kept if the run is killed."""
 
     def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
-        """Take what `make` gives; a tracker that shows no such things does not call it.
+        """Show the media that `make` returns; a tracker that cannot show media does not call it.
 
         Args:
-            what: a key of `CONTENTS`.
-            make: takes time; gives what is shown, by name.
-            step: that it belongs to.
+            what: kind of content, a key of `CONTENTS`.
+            make: returns the media by name; may be slow.
+            step: step of the run to which the media belong.
         """
 
     def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
-        """Take what the run made, or what it used; `kind` is a key of `FOLDERS`."""
+        """Store an artifact that the run made, or, if `used`, one that it used.
+
+        Args:
+            kind: kind of artifact, a key of `FOLDERS`.
+            make: returns the artifact.
+            used: whether the run used the artifact.
+        """
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Take how the run ended: `<run>/summary.json`."""
+        """Store the summary of the run (`<run>/summary.json`), and close the tracker."""
 
 
-# What media are given to trackers, and the `logger.share` that lets them leave this machine.
+# Kinds of media, and the lowest `logger.share` that lets each leave this machine.
 CONTENTS = {
     "parameters": "curves",
     "histograms": "curves",
@@ -100,8 +108,8 @@ CONTENTS = {
     "the report of the data": "text",
     "sentences and pictures": "text",
 }
-FOLDERS = {"dataset": "text", "evaluation": "text", "model": "all"}  # likewise of artifacts
-SHARES = {  # what each value of `logger.share` lets leave, in words
+FOLDERS = {"dataset": "text", "evaluation": "text", "model": "all"}  # likewise for artifacts' files
+SHARES = {  # what each value of `logger.share` lets leave this machine, in words
     "curves": "curves, settings and the command",
     "text": "curves, settings, the command, sentences and the report of the data",
     "all": "curves, settings, the command, sentences, the report of the data and the model",
@@ -109,14 +117,14 @@ SHARES = {  # what each value of `logger.share` lets leave, in words
 
 
 class Guarded(Tracker):
-    """Passes on to a tracker of another program what may leave this machine, and outlives it.
+    """A wrapper that gives a tracker only what may leave this machine, and survives its errors.
 
-    Each table, picture and page that is kept back has a note in its place, which says so. Whatever
-    is wrong with the tracker is said once for each part, and training goes on.
+    A note takes the place of each table, picture and page that may not leave. If a kind of logging
+    fails, a warning says so once for that kind, and training continues.
 
     Args:
-        inner: the tracker.
-        share: as `logger.share`.
+        inner: the wrapped tracker.
+        share: value of `logger.share`.
     """
 
     def __init__(self, inner: Tracker, share: str):
@@ -153,7 +161,7 @@ class Guarded(Tracker):
 
 
 def _notes() -> dict[str, Media]:
-    """What stands in the panels of text that stays here."""
+    """Make the notes for the panels whose text may not leave this machine."""
     note = "Kept on the machine of the run: logger.share=text fills this panel."
     panels = [panel for section in SECTIONS.values() for panel in section if panel.text]
     return {
@@ -170,16 +178,16 @@ def make_trackers(
     step: int = 0,
     validated: bool = True,
 ) -> list[Tracker]:
-    """`<run>/metrics/version_0/metrics.csv`, and the chosen tracker beside it.
+    """Open the trackers of a run: `<run>/metrics/version_0/metrics.csv`, and the chosen one.
 
-    For the first process; the others have none.
+    Only the first process calls this; other processes have no trackers.
 
     Args:
-        config: which kind, and what may leave this machine.
+        config: the kind of tracker, and what may leave this machine.
         run_dir: folder of the run.
-        settings: and other facts of the run as a plain dict, shown beside its curves.
-        step: updates that were made when the run goes on.
-        validated: whether the validation that was due then is done.
+        settings: settings and other facts of the run as a plain dict, shown beside its curves.
+        step: number of updates before this start; 0 unless the run is resumed.
+        validated: whether the validation that was due after `step` updates is done.
     """
     from seq2seq.trackers.csv import METRICS, CsvTracker
 
@@ -190,13 +198,13 @@ def make_trackers(
 def open_chosen(
     config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int = 0
 ) -> Tracker | None:
-    """The tracker that `logger.kind` names; None if there is none, or it does not start."""
+    """Open the tracker that `logger.kind` names; None for csv or none, or if it does not start."""
     if config.kind in ("csv", "none"):
         return None
     module = import_module(f"seq2seq.trackers.{config.kind}")
     try:
         tracker: Tracker | None = module.open_tracker(config, run_dir, settings, step)
-    except Exception as error:  # of another program: the run is worth more
+    except Exception as error:  # a tracker's error must not end the run
         log.warning("logger=%s did not start, there are files only: %r", config.kind, error)
         return None
     if tracker is None:
@@ -206,7 +214,7 @@ def open_chosen(
 
 
 def shared(tracker: Tracker, share: str) -> str:
-    """What leaves this machine, in words."""
+    """Say in words what leaves this machine, and where it goes."""
     if tracker.where is None:
         return f"nothing leaves this machine (logger={tracker.name}, here)"
     return f"{SHARES[share]} go to {tracker.where} (logger.share={share})"
@@ -215,7 +223,7 @@ def shared(tracker: Tracker, share: str) -> str:
 def require_package(config: LoggerConfig) -> None:
     """Raise RunError early if the package of a tracker is missing.
 
-    W&B is not among them: a run does without it, since it is the default.
+    W&B is not checked: it is the default, so a run continues without it.
     """
     if config.kind in ("tensorboard", "trackio", "mlflow") and find_spec(config.kind) is None:
         raise RunError(
@@ -224,7 +232,7 @@ def require_package(config: LoggerConfig) -> None:
 
 
 def own_id(run_dir: Path, kind: str) -> str:
-    """By which a tracker knows a run that goes on; the same each time."""
+    """Return the id by which a tracker recognises a resumed run; make it at the first call."""
     file = run_dir / f"{kind}_id"
     if not file.exists():
         replace_text(file, secrets.token_hex(4))

@@ -1,4 +1,4 @@
-"""One table of all curves of a run: `<run>/metrics/version_0/metrics.csv`."""
+"""The table of all curves of a run: `<run>/metrics/version_0/metrics.csv`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ Points = list[tuple[float, float]]
 
 
 class CsvTracker(Tracker):
-    """One table for the whole run: rows up to `step` are kept, later ones will be made again.
+    """A tracker that writes one table for the whole run.
 
-    A row is on the disk as soon as it is logged. Columns are sorted; a new one has the file
-    written anew.
+    A row is written to the file as soon as it is logged. Columns are sorted; a new column makes
+    the tracker rewrite the file.
+
+    Args:
+        file: the table.
+        step: number of updates before this start; rows of later updates are removed, since the run
+            makes them again.
+        validated: whether the validation that was due after `step` updates is done; if not, its
+            rows are removed, too.
     """
 
     def __init__(self, file: Path, step: int = 0, validated: bool = True):
         self.file = file
         rows = list(whole_rows(file)) if file.exists() else []
-        # Steps count from 0: what belongs to the last of `step` updates has step - 1.
+        # Steps count from 0: rows of the last of `step` updates have step - 1.
         kept = [row for row in rows if int(row["step"]) < step]
         kept = [row for row in kept if "val/bleu_of_average" not in row]  # made at the very end
         if not validated:
@@ -53,7 +60,7 @@ class CsvTracker(Tracker):
 
 
 def whole_rows(file: Path) -> Iterator[dict[str, str]]:
-    """The rows of the table, less those that are damaged, as by a power cut."""
+    """Yield the rows of the table, without those that are damaged, for example by a power cut."""
     text = file.read_text(encoding="utf-8", errors="replace")
     for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
         found = {name: cell for name, cell in row.items() if cell != ""}  # None: the row is short
@@ -65,12 +72,15 @@ def whole_rows(file: Path) -> Iterator[dict[str, str]]:
 
 
 def read_curves(file: Path) -> dict[str, Points]:
-    """By name, (updates made, value) by rising updates; the table numbers updates from 0."""
+    """Read the points (updates made, value) of each curve, in the order of updates.
+
+    The table counts updates from 0, the points from 1.
+    """
     found: dict[str, dict[float, float]] = {}
     rows = list(whole_rows(file)) if file.exists() else []
     last = max((int(row["step"]) for row in rows if row.get("train/nll")), default=10**12) + 1
     for row in rows:
-        step = min(int(row["step"]) + 1, last)  # that of an average is logged after the last one
+        step = min(int(row["step"]) + 1, last)  # an average's row has a step after the last update
         for name, cell in row.items():
             if name != "step" and math.isfinite(value := float(cell)):
                 found.setdefault(name, {})[step] = value

@@ -1,4 +1,4 @@
-"""From the data of a run to its bundle, and on to the evaluations of that: W&B draws the graph."""
+"""The artifacts of a run: data, bundle, and evaluations of the bundle. W&B draws their graph."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from seq2seq.trackers import Artifact, open_chosen
 
 
 def dataset(report: Report) -> Artifact:
-    """The prepared data; its text stays where it is."""
+    """Make the artifact of the prepared data: facts only, without its text."""
     names = ("name", "fingerprint", "read", "kept", "dropped", "words", "tokens")
     return Artifact(f"data-{report.fingerprint}", {n: getattr(report, n) for n in names})
 
 
 def bundle(run: Path) -> Artifact:
-    """What a run ships, under the id that W&B knows the run by."""
+    """Make the artifact of a run's bundle, named by the id by which W&B knows the run."""
     made, known = read_config(run / "bundle/config.json"), run / "wandb_id"
     facts = {"step": made.training["step"], "scores": made.training["scores"],
              "sha256": made.checksums.get(WEIGHTS)}  # fmt: skip
@@ -30,7 +30,7 @@ def bundle(run: Path) -> Artifact:
 
 
 def evaluation(record: Evaluation, folder: Path) -> Artifact:
-    """Scores, and the texts that they are of."""
+    """Make the artifact of an evaluation: its scores, and the folder of the scored texts."""
     facts = {
         "scores": {score.name: score.value for score in record.scores},
         "data": {key: record.data[key] for key in ("name", "split", "fingerprint")},
@@ -41,7 +41,7 @@ def evaluation(record: Evaluation, folder: Path) -> Artifact:
 
 
 def log_evaluation(run: Path, record: Evaluation) -> None:
-    """Tell W&B of an evaluation in a run that W&B knows, as a run which used its bundle."""
+    """If W&B knows a run, log an evaluation of its bundle there, as a run that used the bundle."""
     if not (run / "wandb_id").exists():
         return
     settings = migrated(yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8")))

@@ -1,6 +1,6 @@
 """MLflow: the server that `MLFLOW_TRACKING_URI` names, or a database in `<run>/mlflow`.
 
-To look at the latter: `mlflow ui --backend-store-uri sqlite:///RUN/mlflow/mlflow.db`.
+To look at such a database: `mlflow ui --backend-store-uri sqlite:///RUN/mlflow/mlflow.db`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from seq2seq.config import LoggerConfig, flat
 from seq2seq.trackers import Artifact, Histogram, Media, Picture, Table, Tracker, own_id
 
 LONGEST = 6000  # characters of a tag
-NAME = "seq2seq.run"  # the tag by which a run that goes on is found
+NAME = "seq2seq.run"  # the tag by which a resumed run is found
 
 
 class MlflowTracker(Tracker):
-    """Curves as metrics, settings as tags, everything else as files beside the run.
+    """A tracker that logs curves as metrics, settings as tags, and all else as files of the run.
 
     Args:
-        client: of MLflow.
-        run_id: of an open run there.
+        client: the client of MLflow.
+        run_id: id of an open run of MLflow.
     """
 
     name = "mlflow"
@@ -62,7 +62,7 @@ class MlflowTracker(Tracker):
 
 
 def _files(name: str, media: Media) -> Iterator[tuple[str, Any]]:
-    """The files that hold something, as text or as pixels; a table leaves pictures out."""
+    """Yield the files for some media, as text or as pixels; tables are written without pictures."""
     if isinstance(media, Table):
         rows = [[None if isinstance(cell, Picture) else cell for cell in r] for r in media.rows]
         table = {"columns": media.columns, "data": rows}
@@ -79,7 +79,7 @@ def _files(name: str, media: Media) -> Iterator[tuple[str, Any]]:
 def open_tracker(
     config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int
 ) -> Tracker:
-    logging.getLogger("mlflow").setLevel(logging.WARNING)  # it tells of each table it makes
+    logging.getLogger("mlflow").setLevel(logging.WARNING)  # it logs each table it makes
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from mlflow.entities import RunTag
     from mlflow.tracking import MlflowClient

@@ -1,4 +1,4 @@
-"""Files for TensorBoard in `<run>/tensorboard`."""
+"""TensorBoard: files in `<run>/tensorboard`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from seq2seq.trackers import Tracker
 
 
 class TensorBoardTracker(Tracker):
-    """Takes curves and settings.
+    """A tracker that logs curves and settings.
 
     Args:
-        folder: of the files.
-        settings: shown as text.
-        step: what files hold from here on will be made again, and is no longer shown.
+        folder: folder of the files.
+        settings: settings of the run, shown as text.
+        step: number of updates before this start; TensorBoard no longer shows what older files
+            hold from this step on, since the run makes it again.
     """
 
     name = "tensorboard"
@@ -33,7 +34,7 @@ class TensorBoardTracker(Tracker):
     def log(self, row: Mapping[str, float], step: int) -> None:
         for name, value in row.items():
             self._writer.add_scalar(name, value, step)
-        self._writer.flush()  # else up to two minutes wait in memory
+        self._writer.flush()  # otherwise, rows stay in memory for up to two minutes
 
 
 def open_tracker(

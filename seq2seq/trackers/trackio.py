@@ -1,4 +1,4 @@
-"""Trackio: a project of runs on this machine, or on a server or a space that `TRACKIO_*` name.
+"""Trackio: a project on this machine, or on a server or space that a variable `TRACKIO_*` names.
 
 No account is needed: `trackio show --project seq2seq` opens the dashboard.
 """
@@ -17,7 +17,7 @@ from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker, own_id
 
 
 class TrackioTracker(Tracker):
-    """Takes everything but artifacts.
+    """A tracker that logs everything but artifacts.
 
     Args:
         run: an open run of Trackio.
@@ -41,7 +41,7 @@ class TrackioTracker(Tracker):
         numbers = {f"result/{n}": v for n, v in summary.items() if isinstance(v, int | float)}
         self.run.log(numbers)
         with redirect_stdout(io.StringIO()):
-            trackio.finish()  # type: ignore[no-untyped-call]  # else it would say so again when the process ends
+            trackio.finish()  # type: ignore[no-untyped-call]  # else it prints again when the process ends
 
 
 def _as_trackio(media: Media) -> Any:
@@ -70,7 +70,7 @@ def open_tracker(
 ) -> Tracker:
     import trackio
 
-    with redirect_stdout(io.StringIO()):  # it greets on the output, which is for results
+    with redirect_stdout(io.StringIO()):  # it prints to standard output, which is for results
         run = trackio.init(
             project=config.project,
             name=f"{run_dir.name}-{own_id(run_dir, 'trackio')}",

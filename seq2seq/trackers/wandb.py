@@ -1,4 +1,4 @@
-"""W&B, online or offline: never a prompt, hang or failure."""
+"""W&B, online or offline: it never prompts, never hangs, and never makes training fail."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from seq2seq.trackers import Artifact, Histogram, Media, Picture, Table, Tracker
 
 log = logging.getLogger(__name__)
 
-STEP = "trainer/global_step"  # what curves are drawn over; W&B's own step counts rows
-BINS = 32  # of a histogram
+STEP = "trainer/global_step"  # the x axis of curves; W&B's own step counts rows
+BINS = 32  # bins of a histogram
 START_TIMEOUT = 20  # seconds to wait for W&B before going offline
 FINISH_TIMEOUT = 600  # seconds that uploading may take at the end
-OFF = ("offline", "disabled")  # values of WANDB_MODE; the third is `online`
+OFF = ("offline", "disabled")  # values of WANDB_MODE that send nothing; the third is `online`
 DEFAULT_URL = "https://api.wandb.ai"
 PORTS = {"https": 443, "http": 80}
 
 
 class WandbTracker(Tracker):
-    """Takes everything.
+    """A tracker that logs everything.
 
     Args:
         run: an open run of W&B.
-        run_dir: the run's own folder.
-        settings: shown beside its curves.
+        run_dir: folder of the run.
+        settings: settings of the run, shown beside its curves.
     """
 
     name = "W&B"
@@ -54,10 +54,10 @@ class WandbTracker(Tracker):
             self.run.log({**shown, STEP: step})
 
     def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
-        """W&B makes no new version of an artifact whose files it has."""
+        """Log an artifact; W&B makes no new version of it if its files have not changed."""
         with _staged(self.run_dir):
             artifact = _as_artifact(kind, make())
-            if used:  # as by `use_artifact`, which an offline run does not have
+            if used:  # does what `use_artifact` does, which offline runs lack
                 self.run._log_artifact(artifact, is_user_created=True, use_after_commit=True)
             else:
                 self.run.log_artifact(artifact, aliases=["best"])
@@ -66,7 +66,7 @@ class WandbTracker(Tracker):
         try:
             self.run.summary.update({f"result/{name}": value for name, value in summary.items()})
             self.run.finish()
-        except Exception as error:  # such as a time-out: the server has gone
+        except Exception as error:  # for example a time-out, if the server is gone
             log.warning(
                 "W&B did not end well: %r. To upload what is on the disk: "
                 "wandb sync %s/wandb/*run-*",
@@ -76,8 +76,8 @@ class WandbTracker(Tracker):
 
 @contextmanager
 def _staged(run_dir: Path) -> Iterator[None]:
-    """Have W&B keep what it copies for uploading with the run, and not in the user's home."""
-    ours = "WANDB_DATA_DIR" not in os.environ  # else the user knows a better place
+    """While the block runs, let W&B stage uploads in the run's folder, not in the user's home."""
+    ours = "WANDB_DATA_DIR" not in os.environ  # otherwise, the user has chosen a place
     if ours:
         os.environ["WANDB_DATA_DIR"] = str((run_dir / "wandb").absolute())
     try:
@@ -88,7 +88,10 @@ def _staged(run_dir: Path) -> Iterator[None]:
 
 
 def _as_artifact(kind: str, artifact: Artifact) -> Any:
-    """With the model card as its description; without files its facts are one, to tell versions."""
+    """Make an artifact of W&B, with the model card as its description.
+
+    An artifact without files gets a file of its facts, so that W&B can tell its versions apart.
+    """
     import wandb
 
     name, facts, folder = artifact
@@ -122,7 +125,7 @@ def _as_wandb(media: Media) -> Any:
 
 
 def _images(pictures: Sequence[Picture]) -> list[Any]:
-    """With as much white below and beside them as W&B needs to show them in one row."""
+    """Convert pictures; pad them with white to one size, so that W&B shows them in one row."""
     import wandb
 
     height, width = np.max([picture.pixels.shape[:2] for picture in pictures], axis=0)
@@ -137,7 +140,7 @@ def _images(pictures: Sequence[Picture]) -> list[Any]:
 def open_tracker(
     config: LoggerConfig, run_dir: Path, settings: Mapping[str, Any], step: int
 ) -> Tracker | None:
-    """A run of W&B, offline if nothing can be sent; None if it is disabled or cannot be had."""
+    """Start a run of W&B, offline if nothing can be sent; None if W&B is disabled or fails."""
     wanted = _choose_mode()
     if wanted == "disabled":
         return None
@@ -162,12 +165,12 @@ def _start(config: LoggerConfig, run_dir: Path, mode: str) -> Any:
         name=run_dir.name,
         dir=run_dir,
         id=own_id(run_dir, "wandb"),
-        resume="allow",  # offline too: `wandb sync` then adds to what it sent before
-        reinit="finish_previous",  # of a sweep
+        resume="allow",  # offline, too: `wandb sync` then adds to what it sent before
+        reinit="finish_previous",  # the previous run of a sweep
         mode=mode,  # type: ignore[arg-type]  # a mode of W&B
         settings=wandb.Settings(
             init_timeout=START_TIMEOUT,
-            # Without them the end of a run waits for ever for a server that has gone.
+            # Without these two, the end of a run waits forever if the server is gone.
             finish_timeout=float(os.environ.get("WANDB_FINISH_TIMEOUT", FINISH_TIMEOUT)),
             finish_timeout_raises=True,
             console="off",
@@ -180,28 +183,28 @@ def _start(config: LoggerConfig, run_dir: Path, mode: str) -> Any:
 
 
 def _choose_mode() -> str:
-    """WANDB_MODE, or online if a key is configured; offline where online could only fail.
+    """Choose WANDB_MODE, or online if a key is configured; offline if online would fail.
 
-    W&B itself would ask for a key on the terminal, or wait for a server that is not there.
+    W&B itself would ask for a key on the terminal, or wait for a server that does not answer.
     """
     wanted = os.environ.get("WANDB_MODE")
     if wanted in OFF:
         return wanted
     if wanted and wanted != "online":
         log.warning("WANDB_MODE=%s is not known (online, %s): ignored", wanted, ", ".join(OFF))
-        del os.environ["WANDB_MODE"]  # W&B would stumble over it again
+        del os.environ["WANDB_MODE"]  # else W&B would fail for this value
     why = unavailable()
     if why is None:
         return "online"
-    if wanted == "online" or has_key():  # else nobody asked for W&B
+    if wanted == "online" or has_key():  # otherwise, the user did not ask for W&B
         log.warning("%s: this run is logged offline", why)
     if _address() is None:
-        os.environ.pop("WANDB_BASE_URL", None)  # W&B would stumble over it, offline too
+        os.environ.pop("WANDB_BASE_URL", None)  # else W&B would fail for it, offline, too
     return "offline"
 
 
 def unavailable() -> str | None:
-    """Why nothing can be sent to W&B from here; None if it can."""
+    """Explain why nothing can be sent to W&B from here; None if it can."""
     mode = os.environ.get("WANDB_MODE")
     if mode in OFF:
         return f"WANDB_MODE={mode} keeps all from being sent"
@@ -211,43 +214,46 @@ def unavailable() -> str | None:
     if not has_key():
         return "no key is configured (WANDB_API_KEY, wandb login)"
     if os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"):
-        return None  # only the proxy knows; W&B's own time-out decides
+        return None  # only the proxy can reach the server; W&B's own time-out decides
     try:
         socket.create_connection(place, timeout=5).close()
-    except (OSError, ValueError):  # the latter of a name that cannot be one of a host
+    except (OSError, ValueError):  # ValueError: the name cannot be that of a host
         return f"{server().netloc} cannot be reached"
     return None
 
 
 def _address() -> tuple[str, int] | None:
-    """Host and port of the server; None if its address is none."""
+    """Return host and port of the server; None if its address is not valid."""
     url = server()
-    with suppress(KeyError, ValueError):  # another scheme; a port that cannot be
+    with suppress(KeyError, ValueError):  # an unknown scheme; an impossible port
         usual, port = PORTS[url.scheme], url.port
         return (url.hostname, port or usual) if url.hostname else None
     return None
 
 
 def server() -> ParseResult:
-    """Where runs go: as WANDB_BASE_URL says, the settings of `wandb login --host`, or W&B."""
+    """Return the server's URL: WANDB_BASE_URL, else that of W&B's settings (`wandb login --host`).
+
+    If W&B cannot read its settings, return W&B's public server.
+    """
     url = os.environ.get("WANDB_BASE_URL")
     if not url:
         try:
             import wandb  # loads slowly
 
             url = wandb.setup().settings.base_url
-        except Exception:  # of settings that it does not understand, too: `wandb.init` will say so
+        except Exception:  # for example wrong settings; `wandb.init` will report them
             url = DEFAULT_URL
     return urlparse(url)
 
 
 def has_key() -> bool:
-    """Whether a variable or the netrc file of `wandb login` holds a key for the server."""
+    """Tell whether an environment variable or the netrc file has a key for the server."""
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True
     url = server()
     hosts = {url.netloc, url.hostname}
-    if (url.hostname or "").endswith("coreweave.com"):  # the same server by its new name
+    if (url.hostname or "").endswith("coreweave.com"):  # a new name of W&B's public server
         hosts.add(urlparse(DEFAULT_URL).netloc)
     for file in filter(None, (os.environ.get("NETRC"), "~/.netrc", "~/_netrc")):
         with suppress(OSError, netrc.NetrcParseError):
