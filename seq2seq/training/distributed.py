@@ -45,7 +45,7 @@ def make_fabric(
 
 
 def _without_buffers() -> dict[str, Any]:
-    """Return the argument that keeps DDP from sending buffers: ours are equal tables everywhere."""
+    """Return the argument that keeps DDP from sending buffers, which are equal tables anyway."""
     known = inspect.signature(DistributedDataParallel).parameters
     new = "forward_sync_buffers"  # since torch 2.13, which warns about the old name
     return {new if new in known else "broadcast_buffers": False}
@@ -150,7 +150,7 @@ class Processes:
 
     @contextmanager
     def failing_together(self) -> Iterator[None]:
-        """Make all processes fail if the block fails in one of them, so that none waits forever.
+        """Make all processes fail if the block fails in one, so that none waits for another.
 
         Raises:
             UserError, OSError: as raised in the block; the other processes raise a RunError with

@@ -63,7 +63,7 @@ def orthogonal(matrix: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     a, b, c = COEFFICIENTS
     x = matrix.to(dtype, copy=True)
     tall = x.size(0) > x.size(1)
-    x = x.T if tall else x  # the product of the short sides is the cheaper one
+    x = x.T if tall else x  # so that x @ x.T is the smaller product
     x.div_(x.norm().clamp(min=1e-7))
     for _ in range(ITERATIONS):
         square = x @ x.T

@@ -15,7 +15,7 @@ from seq2seq.training.distributed import process_rank
 
 # SIGHUP is sent when a terminal is closed; Windows has no such signal.
 SIGNALS = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
-# Seconds after which a SIGINT counts as a second Ctrl-C: launchers send the first once more.
+# Seconds after which a SIGINT counts as a second Ctrl-C: launchers forward the first one, too.
 SECOND_CTRL_C_AFTER = 2.0
 
 
@@ -67,7 +67,7 @@ class StopRequest:
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal == 0:
             self.signal, self._when = number, time.monotonic()
-            if process_rank() == 0:  # not by print(), which the signal may have interrupted
+            if process_rank() == 0:  # no print(): the signal may have interrupted one
                 with suppress(OSError):  # the terminal may be closed
                     os.write(2, b"\nstopping: the state is saved first\n")
         elif number == signal.SIGINT and time.monotonic() - self._when > SECOND_CTRL_C_AFTER:

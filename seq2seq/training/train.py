@@ -190,7 +190,7 @@ def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> 
 
 
 def draw_data(folder: Path) -> None:
-    """Write the report of prepared data if it is missing; without it, warn and train."""
+    """Write the report of the prepared data if it is missing; if that fails, only warn."""
     if (folder / "report.html").exists():
         return
     from seq2seq.report.data import write_page  # matplotlib takes a second to load

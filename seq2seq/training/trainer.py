@@ -286,7 +286,7 @@ class Trainer:
         self.write_row()
 
     def _save_or_validate(self, signal: int, late: int) -> None:
-        """Save and validate if due after this step; `signal` and `late` are equal everywhere."""
+        """Save and validate if due now; `signal` and `late` are maxima over all processes."""
         if self.run.processes.size == 1:
             signal = self.run.stop.signal  # a signal may have come since
         validate_now = self.validation is not None and (

@@ -2,7 +2,8 @@
 
 The trainer (`training/trainer.py`) calls the methods of `Callback` in the order of its list of
 callbacks. Validation (`training/validation.py`) is no callback: the trainer runs it itself. Of
-several processes only the first has all callbacks; the others have those that gather figures.
+several processes only the first has all callbacks; the others have those that gather figures of
+all processes.
 """
 
 from __future__ import annotations

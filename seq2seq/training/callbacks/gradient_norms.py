@@ -57,7 +57,7 @@ class GradientNorms(Callback):
 def block_norms(model: TranslationModel) -> dict[str, Tensor]:
     """Return the gradient norm of each block, 0 for one without gradients; collective."""
     gradients: defaultdict[str, list[Tensor]] = defaultdict(list)
-    for name, parameter in model.named_parameters():  # a shared one only once
+    for name, parameter in model.named_parameters():  # a shared one once, where it is first
         gradients[block(name)] += [] if parameter.grad is None else [parameter.grad]
     none = torch.zeros((), device=parameter.device)
     return {

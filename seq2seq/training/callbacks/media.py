@@ -118,7 +118,7 @@ class Media(Callback):
 
 
 def parameter_table(model: TranslationModel) -> dict[str, trackers.Media]:
-    """Make a table of the name, shape and size of each parameter; shared ones appear once."""
+    """Make a table of each parameter's name, shape and size; a shared one is where it is first."""
     rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in model.named_parameters()]
     return {"model/parameters": Table(["parameter", "shape", "numbers"], rows)}
 
