@@ -1,4 +1,4 @@
-"""What is done to the training text (`cleaning.*`)."""
+"""Settings of how training text is normalised and filtered (`cleaning.*`)."""
 
 from __future__ import annotations
 

@@ -150,7 +150,10 @@ class EvaluateConfig(Checked):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"
 
     def idle(self, given: Iterable[str]) -> Iterator[str]:
-        """Object to settings for a model if there is none; `training_text` uses `data`'s columns."""
+        """Yield one sentence for each given setting of a model, if there is none.
+
+        `training_text` uses the columns of `data`, also without a model.
+        """
         named = self.training_text not in ("auto", "all", "none")
         for argument in given if self.hypothesis and self.bundle is None else ():
             group = argument.partition("=")[0].partition(".")[0]

@@ -1,4 +1,4 @@
-"""Where parallel text is, how corpora are mixed and cut into batches (`data.*`)."""
+"""Settings of corpora: where they are, how they are mixed and cut into batches (`data.*`)."""
 
 from __future__ import annotations
 

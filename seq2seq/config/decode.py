@@ -1,4 +1,4 @@
-"""How translations are searched for (`decode.*`)."""
+"""Settings of the search for translations (`decode.*`)."""
 
 from __future__ import annotations
 

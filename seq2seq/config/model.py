@@ -1,4 +1,4 @@
-"""Sizes and kinds of models (`model.*`)."""
+"""Settings of models: sizes and kinds (`model.*`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimiser, its schedule and the loss (`optim.*`)."""
+"""Settings of the optimiser, its schedule and the loss (`optim.*`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that once had another name: stored ones are read, given ones are refused.
+"""Renamed and removed settings: accepted in stored files, refused if a user gives them.
 
 Stored runs, bundles and checkpoints keep the old names; command lines and YAML files must use the
 present names.

@@ -1,4 +1,4 @@
-"""Report what looks wrong with a run: before its first step, after validations, at its end."""
+"""Findings: what looks wrong with a run, before its first step, after validations, at its end."""
 
 from __future__ import annotations
 
