@@ -1,9 +1,9 @@
 """Every setting of the project: its type, default, meaning and the rules between settings.
 
-One file for each group of settings, `rules.py` for what holds between groups, `commands.py` for
-the groups of each command; start reading with `checked.py`, which says what a setting is. These
-dataclasses are the schema of the YAML files in `configs/` (Hydra merges the files into them, so
-an unknown key or a wrong type fails at once) and what all code below the entry points receives.
+Each group of settings has a file. `rules.py` has the rules between groups, `commands.py` the groups
+of each command. Start reading with `checked.py`, which defines what a setting is. These dataclasses
+are the schema of the YAML files in `configs/`: Hydra merges the files into them, so an unknown key
+or a wrong type fails at once. All code below the entry points receives these dataclasses.
 """
 
 from seq2seq.config.checked import Checked, flat, unchecked

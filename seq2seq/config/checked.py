@@ -1,10 +1,10 @@
-"""What a setting is: its default, its meaning and the values that it may have, in one place.
+"""What a setting is: a default, a meaning and the values that it may have, in one place.
 
     class OptimConfig(Checked, section="optim"):
         beta1: float = setting(0.9, "decay of AdamW's first moment", at_least=0, below=1)
 
-Each class is a dataclass. Making an object of it checks every value, then the class's own
-`rules`; all problems come together, in one `ConfigError`.
+Each class is a dataclass. Creating an object checks every value, then the class's own `rules`. One
+`ConfigError` names all problems.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SHARE = {"at_least": 0, "below": 1}
 
 @dataclass_transform()
 class Checked:
-    """Base of all settings, each subclass a dataclass: refuses impossible values when it is made.
+    """Base class of settings. Each subclass is a dataclass whose objects refuse impossible values.
 
     Attributes:
-        section: what stands before the names of its settings, such as `optim`.
+        section: prefix of the names of its settings, such as `optim`.
     """
 
     section: ClassVar[str] = ""
@@ -59,13 +59,13 @@ class Checked:
         yield from ()
 
     def idle(self, given: Iterable[str]) -> Iterator[str]:
-        """Yield one sentence for each of the given settings, as typed, that would do nothing."""
+        """Yield one sentence for each given setting, as typed, that would do nothing."""
         yield from ()
 
 
 @dataclass(frozen=True)
 class Checks:
-    """The values that a setting may have; for a list or dict, those that each item may have."""
+    """The values that a setting may have or, for a list or dict, that each item may have."""
 
     at_least: float | None = None  # a number with a lower bound must be finite
     above: float | None = None
@@ -74,13 +74,13 @@ class Checks:
     choices: tuple[str, ...] = ()  # words; for a dict, its keys
     length: bool = False  # such as 4000 or 2epochs
     distinct: bool = False  # no item of the list may come twice
-    # A setting of the same class without which this one does nothing, and the values that it must
-    # have then; no values = any but none and empty.
+    # Another setting of the same class, without which this setting does nothing, and the values
+    # that the other one must have; no values = any value that is neither null nor empty.
     only_with: tuple[str, tuple[object, ...]] | None = None
-    instead: str = ""  # what else may be done about a number that is out of bounds
+    instead: str = ""  # another remedy for a number out of bounds; follows the bound in the message
 
     def problems(self, owner: Checked, key: str) -> Iterator[str]:
-        """Yield what is wrong with one of the settings, by the name of its field."""
+        """Yield the problems of one setting of `owner`; `key` is the name of its field."""
         section = f"{owner.section}." if owner.section else ""
         name, value = f"{section}{key}", getattr(owner, key)
         if isinstance(value, dict):
@@ -109,7 +109,7 @@ class Checks:
                 )
 
     def _unfit(self, value: Any) -> str | None:
-        """What is wrong with a length, or a number; None = nothing."""
+        """Say what is wrong with a length or a number; None = nothing."""
         if self.length:
             try:
                 Length.parse(value)
@@ -117,14 +117,14 @@ class Checks:
                 return f"is no length: {error}"
         for name, holds, size in BOUNDS:
             bound = getattr(self, name)
-            if bound is not None and not holds(value, bound):  # so that NaN is refused, too
+            if bound is not None and not holds(value, bound):  # `not` refuses NaN, too
                 return f"is too {size}: it must be {name.replace('_', ' ')} {bound}{self.instead}"
         finite = self.at_least is not None or self.above is not None
         return "sets no limit: give a finite number" if finite and value == math.inf else None
 
 
 def setting(default: Value, meaning: str, **checks: Any) -> Value:
-    """A field of a settings class: its default, its meaning, and `checks` as in `Checks`.
+    """Make a field of a settings class; `checks` are those of `Checks`.
 
     A setting whose default is None may be left out.
     """
@@ -139,26 +139,26 @@ def setting(default: Value, meaning: str, **checks: Any) -> Value:
 
 
 def group(kind: type[Value]) -> Value:
-    """A field that holds a whole group of settings; the docstring of `kind` is its meaning."""
+    """Make a field that holds a whole group of settings; its meaning is the docstring of `kind`."""
     return field(default_factory=kind)
 
 
 def groups_of(schema: type[Any]) -> dict[str, type[Checked]]:
-    """The fields of a class that hold groups of settings: the class of each, by name."""
+    """Return the groups of settings that a class has: the class of each group, by field name."""
     made: dict[str, Any] = {one.name: one.default_factory for one in fields(schema)}
     return {name: kind for name, kind in made.items()
             if isinstance(kind, type) and issubclass(kind, Checked)}  # fmt: skip
 
 
 def unchecked(schema: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """A settings object whose problems can still be asked for, however bad its values are."""
+    """Make a settings object without checking its values; `problems` can then list all faults."""
     made = object.__new__(schema)
     vars(made).update(values)
     return made
 
 
 def changes_of(schema: type[Settings]) -> type[Any]:
-    """The same settings, of which some are given and the others are None."""
+    """Make a class with the fields of `schema`, in which None means "not given"."""
     types = get_type_hints(schema)
     body: dict[str, Any] = {"__annotations__": {}}
     for one in fields(schema):  # type: ignore[arg-type]  # subclasses are dataclasses
@@ -168,7 +168,7 @@ def changes_of(schema: type[Settings]) -> type[Any]:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted names, such as `data.path`; an empty group is a value, too."""
+    """Flatten nested settings to dotted names, such as `data.path`; an empty group is a value."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         nested = isinstance(value, Mapping) and value
@@ -177,7 +177,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def steps_of(value: Any) -> int | None:
-    """A length that is given in steps; None for other units, and for what is no length."""
+    """Return the steps of a length; None if its unit is another one, or `value` is no length."""
     try:
         found = Length.parse(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""When the state of a run is saved (`checkpoint.*`)."""
+"""Settings that say when a run saves its state (`checkpoint.*`)."""
 
 from __future__ import annotations
 

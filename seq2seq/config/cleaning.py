@@ -1,4 +1,4 @@
-"""What is done to the training text (`cleaning.*`)."""
+"""Settings of how training text is normalised and filtered (`cleaning.*`)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FILTERS = (
     *("empty", "damaged", "too_long", "length_ratio", "identical", "markup", "symbols"),
     *("wrong_language", "quotation", "leakage", "duplicate", "near_duplicate"),
 )
-LAST = ("duplicate", "near_duplicate")  # they compare what the others leave
+LAST = ("duplicate", "near_duplicate")  # they compare the pairs that the others leave
 CODE = re.compile("[a-z]{2,3}")
-# Values of later settings by which text is cleaned as it was before there were such settings.
+# Settings that came later, with the values that clean text as before they existed.
 IDLE: dict[str, Any] = {"leakage_from": 1, "leakage_ngram": None}
 
 
@@ -63,12 +63,12 @@ class CleaningConfig(Checked, section="cleaning"):
     )  # fmt: skip
 
     def steps(self, side: int) -> list[str]:
-        """The normalisation of the source (0) or the target (1)."""
+        """Return the normalisation steps of the source (0) or the target (1)."""
         french = self.languages[side] == "fr"
         return [step for step in self.normalise if step not in OF_FRENCH or french]
 
     def deciding(self) -> dict[str, Any]:
-        """The settings that decide the text, as JSON; those that came later only if they do."""
+        """Return the settings that affect the text, as JSON; later ones only if they do so."""
         said = {name: value for name, value in asdict(self).items() if name != "max_dropped"}
         return {name: value for name, value in said.items() if IDLE.get(name, ()) != value}
 

@@ -25,12 +25,12 @@ from seq2seq.config.rules import (
 from seq2seq.config.tokenizer import TokenizerConfig
 from seq2seq.config.trainer import TrainerConfig
 
-# Settings of `evaluate` that do nothing for translations that are there.
+# Settings of `evaluate` that do nothing if it scores translations from a file.
 OF_MODELS = ("data", "split", "decode", "precision", "device", "training_text")
 
 
 def device_is_named(device: str) -> Iterator[str]:
-    """Whether this machine has the device is seen when the model is loaded."""
+    """Check the form of a device name; loading the model shows whether the machine has it."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
         yield f"device={device} is not known: give auto, cpu, cuda or cuda:NUMBER"
 
@@ -150,7 +150,10 @@ class EvaluateConfig(Checked):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"
 
     def idle(self, given: Iterable[str]) -> Iterator[str]:
-        """What is for a model, while there is none; `training_text` has the columns of `data`."""
+        """Yield one sentence for each given setting of a model, if there is none.
+
+        `training_text` uses the columns of `data`, also without a model.
+        """
         named = self.training_text not in ("auto", "all", "none")
         for argument in given if self.hypothesis and self.bundle is None else ():
             group = argument.partition("=")[0].partition(".")[0]

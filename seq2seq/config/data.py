@@ -1,4 +1,4 @@
-"""Where parallel text is, how corpora are mixed and cut into batches (`data.*`)."""
+"""Settings of corpora: where they are, how they are mixed and cut into batches (`data.*`)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class DataConfig(CorpusConfig):
     num_workers: int = setting(0, "processes that make batches beside the training", at_least=0)
 
     def corpora(self) -> dict[str, CorpusConfig]:
-        """The members of the mixture, even while they are dicts that are still to be checked."""
+        """Return the members of the mixture; a member that is still a dict is not checked yet."""
         return {
             name: one
             if isinstance(one, CorpusConfig)
@@ -149,7 +149,7 @@ class DataConfig(CorpusConfig):
             )
 
     def _idle_place(self, members: Mapping[str, CorpusConfig]) -> Iterator[str]:
-        """Places of the mixture itself that none of its members is looked up in."""
+        """Yield settings of the mixture's own place that none of its members uses."""
         default = CorpusConfig()
         for name in ("path", "hub", "urls", "source_column", "target_column", "where"):
             shared = {corpus.path for corpus in members.values()} if name == "path" else ()

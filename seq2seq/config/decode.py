@@ -1,4 +1,4 @@
-"""How translations are searched for (`decode.*`)."""
+"""Settings of the search for translations (`decode.*`)."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class DecodeConfig(Checked, section="decode"):
 
     @property
     def width(self) -> int:
-        """Hypotheses of a sentence that are extended at once; only samples that are wanted."""
+        """Hypotheses that the search extends at each step: the beam, or the number of samples."""
         return self.n_best if self.strategy == "sample" else self.beam
 
 
-# Search settings that are given; the others are as the model was validated.
+# Search settings of a command; those that are None stay as in the validation of the model.
 DecodeChanges = changes_of(DecodeConfig)

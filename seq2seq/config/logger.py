@@ -1,4 +1,4 @@
-"""Where curves go (`logger.*`)."""
+"""Settings of trackers: where curves go, and what leaves the machine (`logger.*`)."""
 
 from __future__ import annotations
 

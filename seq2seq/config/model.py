@@ -1,4 +1,4 @@
-"""Sizes and kinds of models (`model.*`)."""
+"""Settings of models: sizes and kinds (`model.*`)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from seq2seq.config.checked import SHARE, Checked, setting
 
 KERNELS = ("sdpa", "reference")
-# Settings of a model that any weights fit.
+# Model settings that may differ from those with which given weights were trained.
 FREE_OF_WEIGHTS = ("name", "dropout", "attention_dropout", "kernel", "zero_blocks")
-SIZE = {"at_least": 1, "at_most": 2**16}  # more is a slip of the keys
+SIZE = {"at_least": 1, "at_most": 2**16}  # a larger number is a typing error
 
 
 class ModelConfig(Checked, section="model"):
@@ -37,7 +37,7 @@ class ModelConfig(Checked, section="model"):
             )
 
     def summary(self) -> str:
-        """The sizes in words."""
+        """Describe the sizes in words."""
         raise NotImplementedError
 
 

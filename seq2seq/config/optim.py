@@ -1,4 +1,4 @@
-"""The optimiser, its schedule and the loss (`optim.*`)."""
+"""Settings of the optimiser, its schedule and the loss (`optim.*`)."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ class OptimConfig(Checked, section="optim"):
     )
 
     def decay_length(self, total_steps: int) -> int:
-        """Steps in which wsd falls; `decay_steps` is a number of steps, or None."""
+        """Return the steps of the decay of wsd; `decay_steps` is a number of steps, or None."""
         return self.decay_steps or max(1, round(total_steps / 5))

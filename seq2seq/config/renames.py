@@ -1,7 +1,7 @@
-"""Settings that once had another name: stored ones are read, given ones are refused.
+"""Renamed and removed settings: accepted in stored files, refused if a user gives them.
 
-Runs, bundles and checkpoints go on saying what was called otherwise when they were made;
-command lines and YAML files of today say what it is called today.
+Stored runs, bundles and checkpoints keep the old names; command lines and YAML files must use the
+present names.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-RENAMED = {  # by what was
+RENAMED = {  # old name: present name
     "optim.final_lr": "optim.final_lr_ratio",
     "trainer.on_bad_step": "trainer.on_loss_spike",
     "trainer.spike": "trainer.max_loss_spike",
 }
-REMOVED = {  # and what to do instead
+REMOVED = {  # old name: what to do instead
     "trainer.split": "raise trainer.accumulate and lower data.max_tokens by the same factor",
     "trainer.halve_on_oom": "raise trainer.accumulate and lower data.max_tokens when memory is out",
     "optim.r_drop": "plain steps learn more in the same time; init_from=RUN takes over the weights "
@@ -30,21 +30,21 @@ REMOVED = {  # and what to do instead
     "takes over the weights of a run that used it",
     "decode.samples": "decode.n_best is how many samples come back",
 }
-# What these are where they did nothing; another value had a part in what was made.
+# Values with which removed settings did nothing; other values affected the result.
 OFF = {"data.streaming": False, "data.longest_first": False, "model.word_dropout": 0,
        "optim.r_drop": 0, "decode.coverage": 0, "decode.groups": 1}  # fmt: skip
-# What was done before there was a setting for it, where the default of the setting is another.
+# What the code did before a setting existed, if the default of the setting differs from that.
 BEFORE = {"cleaning": {"leakage_from": 1}}
 
 
 def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored settings, or some groups of them, by the names of today.
+    """Translate stored settings, or some groups of them, to the present names.
 
-    Those removed are left out, unless they were in use: then whoever reads them has to say so.
-    Those that came later have the value that was meant before.
+    Removed settings are left out, unless they had an effect: then the caller must say so.
+    Settings that came later get the value that stands for the earlier behaviour.
 
     Args:
-        stored: by group, such as `{"optim": {"final_lr": 0.1}}`; it is not changed.
+        stored: settings by group, such as `{"optim": {"final_lr": 0.1}}`; not changed.
     """
     found = dict(stored)
     for section, settings in stored.items():
@@ -59,12 +59,12 @@ def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _did_nothing(key: str, value: Any) -> bool:
-    """Whether a setting was removed and had no part in what was made."""
+    """Tell whether a setting was removed and had no effect on the result."""
     return key in REMOVED and value == OFF.get(key, value)
 
 
 def refusal(key: str) -> str | None:
-    """What to say about an old name that is given today; None for all others."""
+    """Return the message about an old name that a user gives; None for other names."""
     if key in RENAMED:
         return f"{key} is now {RENAMED[key]}"
     if key in REMOVED:

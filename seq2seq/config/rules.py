@@ -1,4 +1,4 @@
-"""Rules between groups of settings: what does not go together, and what a resumed run may change.
+"""Rules between groups of settings, and the settings that a resumed run may change.
 
 Each rule yields a sentence for each combination that cannot work.
 """
@@ -17,23 +17,23 @@ from seq2seq.config.optim import OptimConfig
 from seq2seq.config.tokenizer import TokenizerConfig
 from seq2seq.config.trainer import TrainerConfig
 
-RESUMABLE = (  # settings that may change when a run goes on
+RESUMABLE = (  # settings that may change when a run resumes
     *("trainer.*", "checkpoint.*", "logger.*"),
     *("data.path", "data.members.*.path", "data.cache", "data.processes", "data.num_workers"),
     *("data.store", "data.verify"),
     "decode.batch_tokens",  # memory of the search
-    *("optim.decay_steps", "data.final_steps"),  # with max_steps: the rate falls now
+    *("optim.decay_steps", "data.final_steps"),  # with max_steps, to let the rate fall now
 )
-FIXED = ("trainer.train_pairs", "trainer.val_pairs", "trainer.val_on_train")  # but for these
+FIXED = ("trainer.train_pairs", "trainer.val_pairs", "trainer.val_on_train")  # but not these
 
 
 def may_change(key: str) -> bool:
-    """Whether a setting may have another value when a run goes on."""
+    """Tell whether a setting may have another value when a run resumes."""
     return key not in FIXED and any(fnmatch(key, pattern) for pattern in RESUMABLE)
 
 
 def sentences_fit_batches(data: DataConfig, model: ModelConfig) -> Iterator[str]:
-    """A batch must hold the longest pair, padded."""
+    """Check that a batch can hold the longest pair, padded."""
     if data.max_tokens < 2 * model.max_length:
         yield (
             f"data.max_tokens={data.max_tokens} cannot hold one pair of sentences of "
@@ -49,7 +49,7 @@ def sentences_fit_batches(data: DataConfig, model: ModelConfig) -> Iterator[str]
 
 
 def vocabularies_fit_embeddings(tokenizer: TokenizerConfig, model: ModelConfig) -> Iterator[str]:
-    """Only one vocabulary has one matrix of embeddings."""
+    """Check that two vocabularies do not share one matrix of embeddings."""
     if not tokenizer.joint and model.tie_embeddings == "all":
         yield (
             "tokenizer.joint=false makes two vocabularies, which cannot share the embeddings "
@@ -60,7 +60,7 @@ def vocabularies_fit_embeddings(tokenizer: TokenizerConfig, model: ModelConfig) 
 def schedule_fits_run(
     optim: OptimConfig, trainer: TrainerConfig, data: DataConfig
 ) -> Iterator[str]:
-    """The parts of a run must fit into it, as far as their lengths are steps already."""
+    """Check that the parts of a run fit into it, if their lengths are in steps already."""
     total, warmup = steps_of(trainer.max_steps), steps_of(optim.warmup_steps)
     if total is not None and total <= (data.final_steps or 0):
         yield (
@@ -87,7 +87,7 @@ def schedule_fits_run(
 def sharded_weights_suffice(
     trainer: TrainerConfig, optim: OptimConfig, checkpoint: CheckpointConfig
 ) -> Iterator[str]:
-    """FSDP leaves each process a part of each weight."""
+    """Check that nothing needs whole weights under FSDP, where a process has only a part."""
     if trainer.strategy != "fsdp":
         return
     if optim.ema or checkpoint.average:
@@ -105,7 +105,7 @@ def sharded_weights_suffice(
 
 
 def headings_are_english(data: DataConfig, cleaning: CleaningConfig) -> Iterator[str]:
-    """Headings are capitalised as in English."""
+    """Check that the source is English if the data have headings, capitalised as in English."""
     if cleaning.languages[:1] == ["en"]:
         return
     members = {f"data.members.{name}": corpus for name, corpus in data.corpora().items()}

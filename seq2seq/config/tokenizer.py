@@ -1,4 +1,4 @@
-"""The subword vocabulary (`tokenizer.*`)."""
+"""Settings of the subword vocabulary (`tokenizer.*`)."""
 
 from __future__ import annotations
 

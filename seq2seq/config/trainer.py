@@ -1,4 +1,4 @@
-"""The training loop (`trainer.*`)."""
+"""Settings of the training loop (`trainer.*`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Averages of weights: a moving one (EMA) over steps, and one of validated weights at the end."""
+"""Averages of weights: a moving average (EMA) over steps, and one of snapshots at the end."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ log = logging.getLogger(__name__)
 
 
 class EMA:
-    """An exponential moving average of the weights: what is validated and shipped.
+    """An exponential moving average of the weights, which is validated and shipped.
 
-    After update number t (from 0) of the weights w, shadow = d * shadow + (1 - d) * w, where
-    d = min(decay, (1 + t) / (10 + t)) lets the average forget the random start soon (the rule of
-    TensorFlow's ExponentialMovingAverage). Processes hold equal weights, so they hold equal
-    shadows. A step that was skipped does not count.
+    After update number t (from 0) of the weights w, shadow = d * shadow + (1 - d) * w. The decay
+    d = min(decay, (1 + t) / (10 + t)), the rule of TensorFlow's ExponentialMovingAverage, soon
+    forgets the random initial weights. All processes hold equal weights, so their shadows are
+    equal. A skipped step does not count.
 
     Args:
-        decay: of the average; its memory is 1 / (1 - decay) steps.
+        decay: largest d; the average then remembers about 1 / (1 - decay) steps.
     """
 
     def __init__(self, model: nn.Module, decay: float):
-        self.decay, self.weights = decay, dict(model.named_parameters())  # tied ones once
+        self.decay, self.weights = decay, dict(model.named_parameters())  # tied weights once
         device = next(iter(self.weights.values())).device
         self.updates = torch.zeros((), dtype=torch.float64, device=device)
-        # In 32 bits.
         self.shadow = {
             name: weight.detach().to(torch.float32, copy=True)
             for name, weight in self.weights.items()
@@ -42,10 +41,10 @@ class EMA:
 
     @torch.no_grad()
     def update(self, skipped: Tensor | bool = False) -> None:
-        """Follow the weights after a step.
+        """Update the average after a step.
 
         Args:
-            skipped: () whether the step was left out, on the device; nothing waits for it.
+            skipped: (), on the device: whether the step was skipped. The host does not wait for it.
         """
         decay = ((1 + self.updates) / (10 + self.updates)).clamp(max=self.decay)
         made = ~torch.as_tensor(skipped, device=self.updates.device)
@@ -57,7 +56,7 @@ class EMA:
     @contextmanager
     @torch.no_grad()
     def lent(self) -> Iterator[None]:
-        """Inside, the model has the averaged weights."""
+        """Give the model the averaged weights inside the block, and restore its own after it."""
         weights: list[Tensor] = list(self.weights.values())
         raw = [weight.detach().clone() for weight in weights]
         torch._foreach_copy_(weights, list(self.shadow.values()))
@@ -76,9 +75,9 @@ class EMA:
 
 
 class Snapshots:
-    """Weights of validations in `<run>/snapshots`, as many as the average at the end can need.
+    """Validated weights in `<run>/snapshots`, as many as the average at the end may need.
 
-    A snapshot holds what was validated: the moving average, if there is one.
+    A snapshot holds the weights that were validated: the moving average, if there is one.
 
     Args:
         count: snapshots in the average.
@@ -89,10 +88,10 @@ class Snapshots:
         self.run_dir, self.processes, self.count, self.by = run_dir, processes, count, by
 
     def forget_after(self, step: int) -> None:
-        """Remove those made after the state that a run goes on from; collective.
+        """Remove snapshots of later steps than `step`, where the run resumes; collective.
 
         Raises:
-            UserError, OSError: one is damaged, or cannot be removed; in all processes.
+            UserError, OSError: a snapshot is damaged or cannot be removed; in all processes.
         """
         with self.processes.failing_together():
             if self.processes.rank == 0:
@@ -101,10 +100,10 @@ class Snapshots:
                         snapshot.path.unlink()
 
     def keep(self, model: TranslationModel, step: int, bleu: float) -> None:
-        """Save validated weights, and remove those that no average will need; collective.
+        """Save validated weights, and remove snapshots that no average will need; collective.
 
         Raises:
-            UserError, OSError: they could not be written; in all processes.
+            UserError, OSError: the weights could not be written; in all processes.
         """
         with self.processes.failing_together():
             if self.processes.rank == 0:
@@ -116,12 +115,12 @@ class Snapshots:
                         snapshot.path.unlink()
 
     def chosen(self) -> list[Snapshot]:
-        """The snapshots of the average, by step; collective.
+        """Return the snapshots to average, ordered by step; collective.
 
         Raises:
             RunError: the processes see different files.
         """
-        self.processes.gather(None)  # the files of the first process are whole
+        self.processes.gather(None)  # wait until the first process has written its files
         found = choose(read_snapshots(self.run_dir), self.count, self.by)
         steps = [snapshot.step for snapshot in found]
         self.processes.require_same(steps, "snapshots", self.run_dir)

@@ -1,39 +1,39 @@
-"""The state of a run: saved whole or not at all, verified when it is read, and restored.
+"""Checkpoints, the saved states of a run: written atomically, verified when read, and restored.
 
 `<run>/checkpoints/step-N.ckpt` is a dict of tensors and plain values, read with
 `weights_only=True`::
 
-    format         raised when older checkpoints would be read wrongly
-    version        of this package that wrote it
-    settings       of the run, as a plain dict
-    step           updates that were made
+    format         number of the file format; raised when older files would be read wrongly
+    version        the version of seq2seq that wrote the file
+    settings       the settings of the run, as a plain dict
+    step           number of updates so far
     validated      False if a validation is due after this step and has not been made
-    precision      in which the run computes
-    random_states  of torch in each process, for the CPU and its GPU; whatever else draws numbers
-                   makes a generator for it, from the run's seed and the place in the data
+    precision      the precision of the run's arithmetic
+    random_states  torch's random states in each process, of the CPU and of its GPU; other code that
+                   draws numbers makes a generator from the run's seed and the place in the data
     model          the raw weights by name
-    optimizer, schedule, scaler, spikes, data
-    ema            the moving average; absent without one
-    callbacks      by name
+    optimizer, schedule, scaler, spikes, data: the states of these parts
+    ema            the state of the moving average; absent without one
+    callbacks      the states of validation and callbacks, by class name
     shards         files of `step-N.shards`, with size and check sum; None without FSDP
 
-With FSDP `model` is empty and `optimizer` lacks its large tensors: each process writes its part of
-them into `step-N.shards` first (see `sharding.py`), so the file is there only if they are.
+With FSDP, `model` is empty and `optimizer` lacks its large tensors: each process first writes its
+part of them into `step-N.shards` (see `sharding.py`), so a checkpoint never lacks its shards.
 
-`resume=RUN` restores all of this from the newest file that is whole. What came after it is computed
-again, to the bit where as many processes go on and the device's kernels give the same sums each
-time (those of a CPU do, some of a GPU do not)::
+`resume=RUN` restores all of this from the newest undamaged checkpoint, and computes again what came
+after it. The result is the same to the bit if the number of processes is the same and the device's
+kernels are deterministic (those of a CPU are, some of a GPU are not)::
 
-    the run ends                       newest on the disk          `resume=` goes on with
+    the run stopped                    newest checkpoint           `resume=` continues with
     between two saves                  step N of the last save     step N + 1
-    in a save of step N                the save before             the step after that
+    in the save of step N              the previous save           the step after that save
     in the validation after step N     step N, `validated` False   that validation
-    or in the save after that
+    or in the save after it
     after the last step N              step N, `validated` True    average, summary, report
     by a signal (see `stopping.py`)    the step under way          the next step, or the validation
 
-If one of several processes is killed, `torchrun` ends the others, and with `--max-restarts` starts
-all again with the same command.
+If one of several processes is killed, `torchrun` ends the others. With `--max-restarts` it starts
+all of them again with the same command.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FORMAT = 2
-LAST_VERSIONS = {1: "revision 8b3eb09, seq2seq 0.1.0"}  # that go on from older formats
-KEEP = 2  # the newest, and the one before in case the newest was damaged
+LAST_VERSIONS = {1: "revision 8b3eb09, seq2seq 0.1.0"}  # that can resume from older formats
+KEEP = 2  # the newest, and the previous one in case the newest is damaged
 
 
 class Checkpoint(NamedTuple):
-    """A state that was saved, and its file."""
+    """A saved state, and the path of its file."""
 
     path: Path
     content: dict[str, Any]
@@ -83,12 +83,12 @@ def checkpoint_path(run_dir: Path, step: int) -> Path:
 
 
 def step_of(path: Path) -> int:
-    """The number of updates after which a checkpoint was written."""
+    """Return the step of a checkpoint: the number of updates before it was written."""
     return int(path.stem.removeprefix("step-"))
 
 
 def checkpoint_files(run_dir: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first."""
+    """List the checkpoints of a run, oldest first."""
     return sorted((run_dir / "checkpoints").glob(f"step-{8 * '[0-9]'}.ckpt"))
 
 
@@ -96,21 +96,21 @@ def checkpoint_files(run_dir: Path) -> list[Path]:
 
 
 def save(trainer: Trainer, validated: bool) -> None:
-    """Write the state after a step; collective.
+    """Write a checkpoint of the state after a step, and remove old checkpoints; collective.
 
     Args:
-        trainer: between two steps, its model with the raw weights.
+        trainer: is between two steps, and its model has the raw weights.
         validated: False if a validation of these weights is due.
 
     Raises:
-        OSError: it could not be written; in the other processes RunError.
+        OSError: the checkpoint could not be written; the other processes raise RunError.
     """
     run, step = trainer.run, trainer.step
     path, first = checkpoint_path(run.folder, step), run.processes.rank == 0
     random_states = run.processes.gather(_random_state())
     with run.processes.failing_together():
-        # A validation leaves weights and moments as they are: the shards that the file before it
-        # names stay, so there is no moment without a whole checkpoint of this step.
+        # A validation changes neither weights nor moments, so the save after it keeps the shards
+        # of the save before it: a whole checkpoint of this step exists at every moment.
         if trainer.sharded and (trainer.shard_sums is None or step not in trainer.saved_steps):
             shards = path.with_suffix(".shards")
             save_shards(trainer.model, trainer.optimizer, shards)
@@ -125,7 +125,7 @@ def save(trainer: Trainer, validated: bool) -> None:
 
 
 def _state(trainer: Trainer) -> dict[str, Any]:
-    """The content of a checkpoint, but for `validated` and the states that each process has."""
+    """Return the content of a checkpoint, except `validated` and `random_states`."""
     whole = not trainer.sharded
     state = {
         "settings": trainer.run.settings,
@@ -146,16 +146,16 @@ def _state(trainer: Trainer) -> dict[str, Any]:
 
 
 def _parts(trainer: Trainer) -> dict[str, Any]:
-    """What may remember something from step to step, by name."""
+    """Return the parts that may keep a state from step to step, by class name."""
     parts = (trainer.validation, *trainer.callbacks)
     return {type(part).__name__: part for part in parts if part is not None}
 
 
 def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
-    """Write a checkpoint, whole or not at all.
+    """Write a checkpoint atomically.
 
     Raises:
-        OSError: the disk is full or broken; nothing is left of the new file.
+        OSError: the disk is full or broken; no partial file is left.
     """
     path.parent.mkdir(exist_ok=True)
     try:
@@ -167,7 +167,7 @@ def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
 
 
 def shard_sum(path: Path) -> list[int]:
-    """Bytes and check sum of a file of shards."""
+    """Return the size in bytes and the check sum (CRC-32) of a file of shards."""
     total, size = 0, 0
     with path.open("rb") as file:
         while block := file.read(2**24):
@@ -176,7 +176,7 @@ def shard_sum(path: Path) -> list[int]:
 
 
 def remove_others(run_dir: Path, keep: Collection[int]) -> None:
-    """Remove the checkpoints but those after these steps, with their shards."""
+    """Remove all checkpoints, with their shards, except those of the steps in `keep`."""
     for path in checkpoint_files(run_dir):
         if step_of(path) not in keep:
             path.unlink()
@@ -184,7 +184,7 @@ def remove_others(run_dir: Path, keep: Collection[int]) -> None:
 
 
 def remove_stray_shards(run_dir: Path) -> None:
-    """Remove shards without a checkpoint: it is gone, or was not written yet when a save ended."""
+    """Remove shards whose checkpoint was removed, or never written in an interrupted save."""
     for shards in (run_dir / "checkpoints").glob("*.shards"):
         if not shards.with_suffix(".ckpt").exists():
             shutil.rmtree(shards)
@@ -194,10 +194,10 @@ def remove_stray_shards(run_dir: Path) -> None:
 
 
 def newest_checkpoint(run_dir: Path) -> Path | None:
-    """The newest checkpoint that is whole; None if the run has none at all.
+    """Return the newest undamaged checkpoint; None if the run has no checkpoints.
 
     Raises:
-        RunError: there are checkpoints, but every one is damaged.
+        RunError: there are checkpoints, but all of them are damaged.
     """
     files = checkpoint_files(run_dir)
     for path in reversed(files):
@@ -213,7 +213,7 @@ def newest_checkpoint(run_dir: Path) -> Path | None:
 
 
 def _fault(path: Path) -> str | None:
-    """What is wrong with a file; None if it is whole."""
+    """Describe the damage of a checkpoint; None if it is whole."""
     try:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()  # torch itself does not compare the check sums
@@ -222,7 +222,7 @@ def _fault(path: Path) -> str | None:
         for name, expected in (_load(path).get("shards") or {}).items():
             if shard_sum(path.with_suffix(".shards") / name) != expected:
                 return f"the check sum of {path.stem}.shards/{name} is wrong"
-    except Exception as error:  # whatever it is, the one before may be whole
+    except Exception as error:  # whatever the error is, the previous one may be whole
         return str(error) or type(error).__name__
     return None
 
@@ -233,10 +233,10 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint; its tensors stay in the file until used.
+    """Read a checkpoint; its tensors stay in the file until they are used.
 
     Raises:
-        RunError: it has a format that this version cannot read.
+        RunError: this version cannot read the format of the file.
     """
     content = _load(path)
     found = content.get("format", content.get("seq2seq", {}).get("format", 0))
@@ -251,10 +251,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def find_checkpoint(run_dir: Path, settings: dict[str, Any]) -> Checkpoint | None:
-    """Read the newest checkpoint of a run that goes on with these settings; None if it has none.
+    """Read the newest checkpoint of a run that resumes with these settings; None if it has none.
 
     Raises:
-        RunError: all are damaged, or it was made with other settings or by another version.
+        RunError: all checkpoints are damaged, or the newest one was made with other settings or
+            has a format that this version cannot read.
     """
     path = newest_checkpoint(run_dir)
     if path is None:
@@ -265,10 +266,10 @@ def find_checkpoint(run_dir: Path, settings: dict[str, Any]) -> Checkpoint | Non
 
 
 def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse a checkpoint of a run whose config.yaml was edited since.
+    """Refuse a checkpoint if the run's config.yaml was edited after it was written.
 
     Raises:
-        RunError: names each setting that differs, then and now.
+        RunError: settings differ that may not change; names each with both values.
     """
     fixed, after = [], flat(now)
     for key, old in flat(migrated(then)).items():
@@ -278,7 +279,7 @@ def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> Non
             continue
         if not may_change(key):
             fixed.append(f"\n  - {key} was {old}, and is {new} now")
-        elif new != "gone":  # a setting of an older version, which changed nothing that is learned
+        elif new != "gone":  # else a setting of an older version that did not affect learning
             log.warning("resuming    %s was %s, and is %s from now on", key, old, new)
     if fixed:
         raise RunError(
@@ -288,14 +289,14 @@ def check_settings(path: Path, then: dict[str, Any], now: dict[str, Any]) -> Non
         )
 
 
-# Going on
+# Resuming
 
 
 def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
-    """Give a trainer the state of a checkpoint, but for the random state; collective.
+    """Restore a trainer from a checkpoint, except its random state; collective.
 
     Raises:
-        RunError: the data have changed, or the weights are those of another model.
+        RunError: the data have changed, or the weights belong to another model.
     """
     path, content = checkpoint
     now = trainer.run.precision
@@ -321,7 +322,7 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
         trainer.shard_sums = content["shards"] if trainer.sharded else None
     trainer.saved_steps = [content["step"]]
     trainer.schedule.load_state_dict(content["schedule"])
-    schedule = trainer.schedule  # the optimiser has the rate of the run's former length
+    schedule = trainer.schedule  # the restored rate is that of the run's former length
     for group, peak, share in zip(
         trainer.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True
     ):
@@ -338,13 +339,13 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
 
 
 def _random_state() -> dict[str, Any]:
-    """The state of this process's random numbers, on the CPU and on its GPU."""
+    """Return the states of torch's random generators in this process: CPU and GPU."""
     on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     return {"torch": torch.get_rng_state(), "cuda": on_gpu}
 
 
 def restore_random_state(trainer: Trainer, checkpoint: Checkpoint | None) -> None:
-    """Take this process's random state from the checkpoint, or seed it where that has none."""
+    """Restore this process's random state, or seed it if the checkpoint has none for it."""
     states = [] if checkpoint is None else checkpoint.content["random_states"]
     rank, world = trainer.fabric.global_rank, trainer.fabric.world_size
     if states and len(states) != world:

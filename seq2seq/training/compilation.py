@@ -18,25 +18,26 @@ log = logging.getLogger(__name__)
 def compile_model(
     model: nn.Module, device: torch.device, forward_backward: Callable[[Batch, bool], object]
 ) -> None:
-    """Compile calls of a model, and try them once, forwards and backwards.
+    """Compile the calls of a model, and try them with one forward and one backward pass.
 
-    Names of parameters stay what they are, and search is not compiled. All sizes are symbols in
-    the graphs, so that few graphs serve batches of all shapes.
+    Parameter names do not change, and search is not compiled. All sizes are symbols in the graphs,
+    so that few graphs serve batches of all shapes.
 
-    The trial goes the way of a real step, through DDP: torch then cuts the graph where DDP sends
-    gradients (its DDPOptimizer), so that they travel while the backward pass goes on.
+    The trial runs like a real step, through DDP: torch's DDPOptimizer then cuts the graph where DDP
+    sends gradients, so that processes exchange gradients during the backward pass.
 
     Args:
-        forward_backward: of a batch, and whether processes exchange the gradients.
+        forward_backward: runs both passes on a batch; its second argument says whether processes
+            exchange the gradients.
 
     Raises:
-        RunError: torch cannot compile it here.
+        RunError: torch cannot compile the model on this machine.
     """
     started = time.perf_counter()
     model.compile(dynamic=True)
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            # Three sentences of 5 and 7 tokens: sizes that no graph takes for constants.
+            # Three sentences of 5 and 7 tokens: torch treats none of these sizes as a constant.
             source, target = (torch.ones(3, n, dtype=torch.long, device=device) for n in (5, 7))
             trial = Batch(source, target, target, source.numel(), target.numel())
             forward_backward(trial, False)

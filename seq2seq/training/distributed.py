@@ -1,4 +1,4 @@
-"""The processes of a run: how they are started, and what they tell each other."""
+"""The processes of a run: how they start, and the messages that they exchange."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMEOUT = timedelta(hours=2)  # one process may validate for long while the othe
 def make_fabric(
     accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1, strategy: str = "auto"
 ) -> Fabric:
-    """Fabric, which starts processes, places tensors and knows the precision."""
+    """Make the Fabric, which starts processes, places tensors and knows the precision."""
     chosen: str | Strategy = strategy
     if strategy == "fsdp":
         chosen = sharded_strategy(devices * num_nodes, bf16=precision == "bf16-mixed")
@@ -45,28 +45,28 @@ def make_fabric(
 
 
 def _without_buffers() -> dict[str, Any]:
-    """What keeps DDP from sending buffers: ours are tables, equal everywhere."""
+    """Return the argument that keeps DDP from sending buffers, which are equal tables anyway."""
     known = inspect.signature(DistributedDataParallel).parameters
-    new = "forward_sync_buffers"  # since torch 2.13, which warns of the old name
+    new = "forward_sync_buffers"  # since torch 2.13, which warns about the old name
     return {new if new in known else "broadcast_buffers": False}
 
 
 def process_rank() -> int:
-    """Rank of this process among those of a distributed run; 0 when it is alone.
+    """Return the rank of this process in a distributed run; 0 if it is the only process.
 
-    Known before Fabric starts: torchrun sets RANK, SLURM its own name, and Fabric's own launcher
-    LOCAL_RANK for the processes that it starts.
+    The rank is known before Fabric starts: torchrun sets RANK, SLURM sets SLURM_PROCID, and
+    Fabric's own launcher sets LOCAL_RANK for the processes that it starts.
     """
     names = ("RANK", "SLURM_PROCID", "LOCAL_RANK")
     return next((int(os.environ[name]) for name in names if name in os.environ), 0)
 
 
 def check_processes(config: TrainerConfig, precision: str) -> None:
-    """Refuse what the processes of a run cannot do together.
+    """Refuse settings with which the processes of a run cannot work together.
 
     Raises:
-        ConfigError: torchrun has started another number of them than the settings say, or could
-            not start them again; or shards do not go with one process or the precision.
+        ConfigError: torchrun has started another number of processes than the settings say, or
+            could hang when it restarts them; or FSDP has one process only, or runs in fp16.
     """
     problems = []
     wanted, started = config.devices * config.num_nodes, int(os.environ.get("WORLD_SIZE", 0))
@@ -100,10 +100,11 @@ def check_processes(config: TrainerConfig, precision: str) -> None:
 
 
 class Processes:
-    """All processes of a run, and small messages between them through the CPU: no GPU waits.
+    """All processes of a run. They exchange small messages through the CPU, so that no GPU waits.
 
-    Made when Fabric has started them. Making it and each method are collective: every process
-    must call them, in the same order. For one process alone every method is trivial.
+    Create the object after Fabric has started the processes. Creating it and calling its methods
+    are collective: every process must do so, in the same order. With a single process, every method
+    is trivial.
     """
 
     def __init__(self) -> None:
@@ -113,7 +114,7 @@ class Processes:
             self._group = dist.new_group(backend="gloo", timeout=TIMEOUT)
 
     def gather(self, value: T) -> list[T]:
-        """The values of all processes, by rank."""
+        """Return the values of all processes, ordered by rank."""
         if self._group is None:
             return [value]
         values: list[Any] = [None] * self.size
@@ -131,7 +132,11 @@ class Processes:
             )
 
     def start_all_reduce_max(self, *numbers: int) -> Callable[[], list[int]]:
-        """Ask for the largest of each number over all processes; what is returned waits for it."""
+        """Start to compute the maximum of each number over all processes.
+
+        Returns:
+            A function that waits for the maxima and returns them.
+        """
         values, work = torch.tensor(numbers), None
         if self._group is not None:
             work = dist.all_reduce(values, dist.ReduceOp.MAX, self._group, async_op=True)
@@ -145,10 +150,11 @@ class Processes:
 
     @contextmanager
     def failing_together(self) -> Iterator[None]:
-        """An error inside, in one process, ends all of them: none waits for another.
+        """Make all processes fail if the block fails in one, so that none waits for another.
 
         Raises:
-            UserError, OSError: as inside; in the other processes a RunError with its message.
+            UserError, OSError: as raised in the block; the other processes raise a RunError with
+                the same message.
         """
         error: UserError | OSError | None = None
         try:

@@ -1,4 +1,4 @@
-"""What a run will be: said when it starts, and measured by `scripts/train.py dry_run=true`."""
+"""What a run will do: logged at its start, and measured by `scripts/train.py dry_run=true`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-STEPS = 5  # of a typical batch
-SHORT_RUN, FEWEST_SCORED = 50, 50  # steps; pairs that it translates at least
+STEPS = 5  # on a typical batch
+SHORT_RUN, FEWEST_SCORED = 50, 50  # steps of a short run; fewest pairs that it translates
 
 
 def announce(
     config: TrainConfig, run_dir: Path, data: TranslationData, model: nn.Module, device: str
 ) -> None:
-    """Log what will be trained on what."""
+    """Log the data, the model, the device and the length of a run."""
     t, corpus, final = config.trainer, config.data, config.data.final_steps
     sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(data.vocabularies.sizes))
     shares = ((t.accumulate, "batches"), (t.devices * t.num_nodes, "processes"))
@@ -57,14 +57,17 @@ def announce(
 
 
 def scored_pairs(config: TrainerConfig, pairs: int) -> int:
-    """Validation pairs that are translated; translating all could take longer than a short run."""
+    """Return how many validation pairs to translate.
+
+    A short run translates some of them only: all could take longer than the run itself.
+    """
     if config.val_pairs is not None or config.max_steps > SHORT_RUN:
         return pairs
     return min(pairs, max(FEWEST_SCORED, 10 * int(config.max_steps)))
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Trained numbers, shared ones once."""
+    """Count the numbers in all parameters; shared parameters count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -75,13 +78,13 @@ def dry_run(
     accelerator: str,
     precision: str,
 ) -> None:
-    """Say how long an epoch is, and by a few steps how much memory and time training takes."""
+    """Log the length of an epoch, and the memory and time of training, measured on a few steps."""
     t, (_, typical, largest) = config.trainer, data.examples()
     batches, tokens = data.epoch()
     steps = batches / (t.devices * t.num_nodes * t.accumulate)
     one_batch = replace(config, trainer=replace(t, accumulate=1))
     trainer = trainer_alone(one_batch, model, accelerator, precision)
-    trainer.batch = largest  # the one to name when memory runs out
+    trainer.batch = largest  # the message about lack of memory names it
     with plain_failures(trainer.run.folder, trainer):
         trainer.train_step(iter([largest]))
         trainer.timer.restart()
@@ -104,7 +107,7 @@ def dry_run(
 def trainer_alone(
     config: TrainConfig, model: TranslationModel, accelerator: str, precision: str
 ) -> Trainer:
-    """A trainer in this process that keeps nothing, so that its steps can be measured."""
+    """Make a trainer for one process that writes no files, to measure its steps."""
     fabric, run = make_fabric(accelerator, precision), Run(Path(os.devnull), {}, precision)
     optim, max_tokens = config.optim, config.data.max_tokens
     return Trainer(fabric, model, run, config.trainer, optim=optim, max_tokens=max_tokens)

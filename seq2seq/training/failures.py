@@ -1,4 +1,4 @@
-"""Failures of the machine, a full disk or no memory left, as messages that say what to do."""
+"""Failures of the machine (full disk, no memory left) as messages that say what to do."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
-# CUDA's allocator raises torch.OutOfMemoryError; the others raise a RuntimeError that says this.
+# CUDA's allocator raises torch.OutOfMemoryError; others raise a RuntimeError with such a text.
 OUT_OF_MEMORY = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
 
 
 @contextmanager
 def plain_failures(run_dir: Path, trainer: Trainer | None = None) -> Iterator[None]:
-    """Turn failures of the disk and of memory inside into messages for the user.
+    """Turn failures of the disk and of memory in the block into messages for the user.
 
     Args:
-        trainer: whose steps and validations run inside; None = no step is made.
+        trainer: its steps and validations run in the block; None = no step is made.
 
     Raises:
         RunError: the disk is full or broken, or memory ran out.
@@ -51,14 +51,14 @@ def plain_failures(run_dir: Path, trainer: Trainer | None = None) -> Iterator[No
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, of the GPU or of the machine."""
+    """Tell whether an error says that the memory of the GPU or of the machine ran out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and re.search(OUT_OF_MEMORY, str(error)) is not None
 
 
 def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:
-    """What a user can do; a trainer without a batch validates, or has made no step."""
+    """Say what a user can do; a trainer without a batch is validating, or has made no step."""
     batch, validation = (trainer.batch, trainer.validation) if trainer else (None, None)
     if trainer is not None and batch is not None:
         sentences, source_length = batch.source.shape

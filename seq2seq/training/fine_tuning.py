@@ -1,4 +1,4 @@
-"""Starting from the weights of another model (`init_from`), and from nothing else of it."""
+"""Fine-tuning (`init_from`): start a run from the weights and vocabularies of another model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 
 def initial_bundle(config: TrainConfig) -> Bundle:
-    """The bundle that training starts from, which fits the settings.
+    """Load the bundle that training starts from, and check that it fits the settings.
 
     Raises:
-        BundleError: there is none.
-        RunError: its sizes, vocabulary or languages are not those of the settings.
+        BundleError: there is no such bundle.
+        RunError: its sizes, vocabularies or languages differ from the settings.
     """
     bundle = load_bundle(str(config.init_from))
     if differences := model_differences(bundle.model.config, config.model):
@@ -39,9 +39,9 @@ def initial_bundle(config: TrainConfig) -> Bundle:
 
 
 def model_differences(there: ModelConfig, here: ModelConfig) -> list[str]:
-    """Settings that weights depend on, as `model.d_model: 128 there, 512 here`."""
+    """List different settings that weights depend on: `model.d_model: 128 there, 512 here`."""
     learned = getattr(here, "positions", None) == "learned"
-    # Computed positions are as many as are needed.
+    # Computed positions have no fixed number, so max_length may differ.
     free = FREE_OF_WEIGHTS if learned else (*FREE_OF_WEIGHTS, "max_length")
     theirs, ours = asdict(there), asdict(here)
     return [
@@ -52,7 +52,7 @@ def model_differences(there: ModelConfig, here: ModelConfig) -> list[str]:
 
 
 def _check_text(config: TrainConfig, bundle: Bundle) -> None:
-    """Refuse the other direction; warn of text that is normalised in another way."""
+    """Refuse another direction of translation; warn if text is normalised in another way."""
     languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages")
     if languages is not None and languages != config.cleaning.languages:
         raise RunError(

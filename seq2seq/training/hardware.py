@@ -1,4 +1,4 @@
-"""What this machine has: device, precision, attention kernels, memory."""
+"""The hardware of this machine: device, precision, attention kernels, memory."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from seq2seq.model.fused_attention import fused_backend
 
 
 def choose_accelerator(config: TrainerConfig) -> str:
-    """`cpu` or `gpu`, as asked or as found.
+    """Choose `cpu` or `gpu`: as the settings say or, for auto, a GPU if there is one.
 
     Raises:
-        ConfigError: a GPU, or more GPUs than there are, was asked for.
+        ConfigError: the settings ask for a GPU, or for more GPUs, than this machine has.
     """
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if config.accelerator == "cpu" or (config.accelerator == "auto" and not found):
@@ -47,38 +47,38 @@ def choose_accelerator(config: TrainerConfig) -> str:
 
 
 def claim_device(accelerator: str) -> None:
-    """Make this process's own GPU the current one, before anything takes memory of another."""
+    """Make this process's own GPU current, before anything allocates memory on another GPU."""
     if accelerator == "gpu":
         names = ("LOCAL_RANK", "SLURM_LOCALID")
         found = next((int(os.environ[name]) for name in names if name in os.environ), 0)
         torch.cuda.set_device(found)
 
 
-# On a CPU with instructions for bf16, models of this width train faster in bf16: 1.9 times at 128,
-# 2.3 times at 256 (`experiment=demo`, one thread). But each new shape of a batch costs bf16 some
-# 10 ms for each kind of product, whose kernels are made on the spot. With many shapes only wider
+# On a CPU with instructions for bf16, models of at least this width train faster in bf16: 1.9 times
+# at width 128, 2.3 times at 256 (`experiment=demo`, one thread). But for each new batch shape, bf16
+# makes a kernel for each kind of product, which takes some 10 ms. With many shapes only wider
 # models make up for that: a step of Multi30k on two cores takes 0.4 s in fp32 and 0.8 s in bf16 at
-# width 128, 1.0 and 1.2 s at 256, 5.9 and 2.5 s at 512. A rule and not a trial, so that two runs
-# of the same settings are the same.
+# width 128, 1.0 and 1.2 s at 256, 5.9 and 2.5 s at 512. A rule decides, not a trial, so that two
+# runs with the same settings are the same.
 BF16_WIDTH, BF16_WIDTH_MANY_SHAPES = 128, 512
 
 
 def choose_precision(
     config: TrainerConfig, accelerator: str, model: ModelConfig, data: DataConfig
 ) -> tuple[str, str]:
-    """`config.precision`, where auto is the fastest that is safe.
+    """Choose the precision: `config.precision` or, for auto, the fastest safe one.
 
-    That is bf16 on a GPU that has it and fp16 on others; on a CPU bf16 where it has instructions
-    for it and the model is wide enough to gain from them, else fp32.
+    auto means bf16 on a GPU that has bf16, and fp16 on other GPUs. On a CPU it means bf16 if the
+    CPU has instructions for bf16 and the model is wide enough to gain from them, else fp32.
 
     Args:
         data: says whether batches have few shapes (`length_multiple=0`).
 
     Returns:
-        The precision; why it was chosen, or what is to be said against it, or nothing.
+        The precision; and a remark: why it was chosen, or its drawback, or nothing.
 
     Raises:
-        ConfigError: the device lacks the precision asked for.
+        ConfigError: the device lacks the precision that the settings ask for.
     """
     wanted, best, why = config.precision, "bf16-mixed", ""
     if accelerator == "gpu":
@@ -117,32 +117,32 @@ def choose_precision(
 
 
 def set_up_process(accelerator: str, first: bool = True) -> None:
-    """Settings of a process for training; of several, the first one speaks for all."""
+    """Set up a process for training; of several, only the first logs more than warnings."""
     keep_freed_memory()
     if not first:
         logging.getLogger("seq2seq").setLevel(logging.WARNING)
-    # Products of fp32 run on the tensor cores of a GPU. A CPU must not take the same setting:
-    # kernels would be made anew for each shape of a batch, and training take three times as long.
+    # Products of fp32 run on the tensor cores of a GPU. A CPU must not use the same setting: it
+    # would make new kernels for each batch shape, and training would take three times as long.
     torch.set_float32_matmul_precision("high" if accelerator == "gpu" else "highest")
-    # Messages that tell our users nothing they can act on.
+    # Hide messages that users cannot act on.
     for name in ("lightning.fabric", "lightning.pytorch"):  # the second logs for the first, too
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")
-    # What fp16 does when its first steps overflow; the schedule goes on with the data.
+    # fp16 causes this one when its first steps overflow; the schedule then follows the data.
     warnings.filterwarnings("ignore", message=".*lr_scheduler.step.. before .optimizer.step.*")
 
 
 def describe_device(accelerator: str) -> str:
-    """For people: `NVIDIA H100`, or `CPU (8 threads)`."""
+    """Describe the device for people: `NVIDIA H100`, or `CPU (8 threads)`."""
     if accelerator == "gpu":
         return torch.cuda.get_device_name()
     threads = torch.get_num_threads()
     return f"CPU ({threads} thread{'s' * (threads > 1)})"
 
 
-# Dense products of bf16, or fp16 where there is no bf16, added up in fp32: TFLOP/s by NVIDIA's data
-# sheets (theirs with sparsity are twice as high). All words must stand in the device's name; the
-# first line that fits counts.
+# TFLOP/s of dense matrix products in bf16 (fp16 if the GPU has no bf16) with sums in fp32, from
+# NVIDIA's data sheets (figures with sparsity are twice as high). A line fits if the device's name
+# has all its words; the first line that fits counts.
 DENSE_PEAKS = {
     "B200": 2250.0,
     "GH200": 989.0,
@@ -170,16 +170,16 @@ DENSE_PEAKS = {
 
 
 def dense_peak(device_name: str) -> float | None:
-    """TFLOP/s of matrix products that a GPU can reach; None for one that is not listed."""
+    """Return the peak TFLOP/s of a GPU's dense matrix products; None if it is not listed."""
     words = set(re.split(r"[\s-]+", device_name))
     if "Laptop" in words:
-        return None  # slower than their namesakes, and each maker sets another limit
+        return None  # they are slower than their namesakes, and each maker sets another limit
     fits = (peak for name, peak in DENSE_PEAKS.items() if words.issuperset(name.split()))
     return next(fits, None)
 
 
 def describe_attention(config: ModelConfig, accelerator: str, precision: str) -> str:
-    """Which kernel each attention of a model runs in training: `encoder flash, decoder ...`."""
+    """Describe which kernel each attention uses in training: `encoder flash, decoder ...`."""
     if not isinstance(config, TransformerConfig):
         return "additive"
     if config.kernel != "sdpa":
@@ -201,7 +201,7 @@ def describe_attention(config: ModelConfig, accelerator: str, precision: str) ->
 
 
 def peak_memory(device: str) -> int:
-    """Peak bytes so far: of the GPU on `cuda`, else of this process; 0 on Windows."""
+    """Return peak bytes so far: of the GPU on `cuda`, else of this process; 0 on Windows."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
     try:

@@ -1,4 +1,4 @@
-"""Lengths of training in steps, once the data are known that epochs and tokens are counted in."""
+"""Lengths of training: epochs and tokens converted to steps, once the data are known."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LENGTHS = (
 
 
 def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
-    """The settings with every length as a whole number of steps.
+    """Return the settings with every length as a whole number of steps.
 
     Args:
-        data: prepared; asked for the size of an epoch only where a length needs it.
+        data: prepared; its epoch is measured only if a length needs it.
 
     Raises:
         ConfigError: the schedule does not fit into the run.

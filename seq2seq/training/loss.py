@@ -1,4 +1,4 @@
-"""What is minimised: label-smoothed cross-entropy, as sums over real target tokens.
+"""The training loss: label-smoothed cross-entropy, summed over real target tokens.
 
 Shapes: B sentences, T target positions, P real ones among them, D model width, V vocabulary.
 """
@@ -15,16 +15,16 @@ from seq2seq.data.collate import Batch
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import TranslationModel
 
-# Scores of the vocabulary that are held at once: 64 MiB in full precision on a CPU (fewer make
-# the products slower), 1 GiB on a GPU.
+# Vocabulary scores in memory at once: in full precision 64 MiB on a CPU (fewer would make the
+# products slower), 1 GiB on a GPU.
 SCORES_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
 
 
 class LossSums(NamedTuple):
-    """Sums over the real target tokens of a batch; divide by their number once, at the end.
+    """Losses summed over the real target tokens of a batch; divide by their number at the end.
 
     Attributes:
-        smoothed: cross-entropy against smoothed labels, which is minimised.
+        smoothed: cross-entropy against smoothed labels, which training minimises.
         nll: plain negative log-likelihood in nats, without gradient.
     """
 
@@ -39,19 +39,19 @@ def translation_loss(
     smoothing: float = 0.0,
     num_tokens: int | None = None,
 ) -> LossSums:
-    """Loss of hidden states against the tokens they should predict.
+    """Compute the loss of hidden states against the tokens that they should predict.
 
-    A smoothed label is the true token with weight 1 - smoothing and every token of the
-    vocabulary with smoothing / V (Szegedy et al. 2016; section 5.4 of Vaswani et al. 2017).
-    Only real positions are projected to the vocabulary, since padding would cost as much, and
-    only some at a time: the scores of a whole batch are never in memory.
+    A smoothed label gives the true token the weight 1 - smoothing and adds smoothing / V to every
+    token of the vocabulary (Szegedy et al. 2016; section 5.4 of Vaswani et al. 2017).
+    Only real positions are projected to the vocabulary, since a padded position would cost as
+    much. They are projected in portions, so the scores of a whole batch are never in memory.
 
     Args:
-        model: whose output layer makes scores of hidden states.
+        model: its output layer computes scores from hidden states.
         hidden_BTD: hidden states.
-        labels_BT: ids to predict, PAD where there is none.
+        labels_BT: ids to predict, PAD at padding.
         smoothing: weight that is spread over the vocabulary.
-        num_tokens: number of real labels, if known; spares a GPU from waiting to count them.
+        num_tokens: number of real labels; None = count them, for which the host waits for a GPU.
     """
     real = labels_BT.flatten() != PAD
     size = int(real.sum()) if num_tokens is None else num_tokens
@@ -60,8 +60,8 @@ def translation_loss(
     labels_P = labels_BT.flatten()[places_P]
     weight_VD: Tensor = model.output.weight
     bias_V: Tensor | None = model.output.bias
-    # The gradient is made in the forward pass of `_CrossEntropy`, which asks `needs_input_grad`
-    # whether one is wanted. That is true of weights even where no gradients are recorded.
+    # `_CrossEntropy` computes gradients in its forward pass if `needs_input_grad` asks for them. It
+    # does so for weights even if no gradients are recorded, unless they are detached.
     if not torch.is_grad_enabled():
         weight_VD, bias_V = weight_VD.detach(), None if bias_V is None else bias_V.detach()
     device, dtype = weight_VD.device.type, weight_VD.dtype
@@ -74,10 +74,10 @@ def translation_loss(
 
 
 class TranslationTask(nn.Module):
-    """Maps a batch to sums of its losses; `TokenMean` divides them by the number of tokens.
+    """Maps a batch to its summed losses; `TokenMean` divides them by the number of tokens.
 
-    DDP wants all that uses weights inside the `forward` of the module it wraps, and the loss uses
-    those of the output layer.
+    DDP requires that the `forward` of the module that it wraps contains all use of weights, and
+    the loss uses the weights of the output layer.
     """
 
     def __init__(self, model: TranslationModel, label_smoothing: float):
@@ -92,55 +92,55 @@ class TranslationTask(nn.Module):
 
 
 def validation_nll(model: TranslationModel, batch: Batch) -> Tensor:
-    """The negative log-likelihood of a batch, summed, in nats."""
-    with torch.compiler.set_stance("force_eager"):  # compiling for it would take longer
+    """Return the summed negative log-likelihood of a batch, in nats."""
+    with torch.compiler.set_stance("force_eager"):  # compiling for validation would take longer
         hidden_BTD = model(batch.source, batch.source_real, batch.target_in)
     return translation_loss(model, hidden_BTD, batch.labels).nll
 
 
 class TokenMean:
-    """Makes of sums over batches the mean over all N target tokens of an update.
+    """Turns sums over batches into the mean over all N target tokens of an update.
 
-    An update takes `accumulate` batches in each of `world_size` processes. N is known when all of
-    them have run; until then each sum is divided by what is expected, E = max_tokens * accumulate,
-    which keeps gradients in the range of fp16:
+    An update takes `accumulate` batches in each of `world_size` processes. N is known only after
+    all of them have run. Until then each sum is divided by an expected number of tokens,
+    E = max_tokens * accumulate, which keeps gradients in the range of fp16:
 
         each batch     backward(sum / E)                   `scaled`
         processes      DDP and FSDP take the average: / world_size
         each update    gradients * E * world_size / N      `complete`
 
-    So one process with batches of 2N tokens, two accumulated batches of N, and two processes with N
-    agree.
+    So one process with a batch of 2n tokens, with two accumulated batches of n, and two processes
+    with a batch of n each get the same gradients.
     """
 
     def __init__(self, max_tokens: int, accumulate: int, world_size: int):
         self.max_tokens, self.accumulate, self.world_size = max_tokens, accumulate, world_size
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """What the backward pass of a batch begins with."""
+        """Scale the summed loss of a batch for its backward pass: sum / E."""
         return loss / self.max_tokens / self.accumulate
 
     def complete(self, gradients: list[Tensor], tokens: Tensor) -> None:
-        """Make gradients those of the mean, in place; `tokens` is N, a tensor on their device."""
+        """Rescale gradients to those of the mean, in place; `tokens` is N, on their device."""
         factor = self.max_tokens * self.accumulate * self.world_size / tokens
         torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
 
 
 def _portions(rows: int, weight_VD: Tensor) -> list[slice]:
-    """Slices of the rows whose scores are held at once."""
+    """Split the rows into slices whose scores are in memory at once."""
     size = max(1, SCORES_AT_ONCE[weight_VD.device.type] // len(weight_VD))
     return [slice(start, start + size) for start in range(0, rows, size)]
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Smoothed and plain cross-entropy sums of hidden states under an output layer.
+    """Smoothed and plain cross-entropy of an output layer, summed over hidden states.
 
-    The gradient is made in the forward pass, portion by portion, while the scores z = h W' + b
-    are at hand. With smoothing e, smoothed = nll + e * (z[label] - mean(z)), and the mean of the
-    scores is the score of W's mean row: smoothing costs no pass over the vocabulary.
+    The gradient is computed in the forward pass, portion by portion, while the scores z = h W' + b
+    are in memory. With smoothing e, smoothed = nll + e * (z[label] - mean(z)). The mean of the
+    scores is the score of W's mean row, so smoothing needs no pass over the vocabulary.
 
-    Products are those of the plain sum, whatever the scale of fp16, which comes in with the
-    gradient of the sum: differences of probabilities are in its range as they are.
+    The products are those of the unscaled sum. The loss scale of fp16 enters only in the backward
+    pass, with the gradient of the sum: differences of probabilities fit into fp16 without it.
     """
 
     @staticmethod
@@ -198,7 +198,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """total += a @ b, where half-precision products are summed in full precision."""
+    """Add a @ b to `total` in place, summing half-precision products in full precision."""
     if total.dtype == a.dtype:
         total.addmm_(a, b)
     elif a.is_cuda:

@@ -1,7 +1,7 @@
-"""Steps that are skipped: the loss or the gradient is not finite, or the loss jumps.
+"""Skipped steps: a step is skipped if its loss or gradient is not finite, or if its loss jumps.
 
-The judgement is made by tensors on the device that trains. A CPU reads it at once; a GPU leaves
-the step out by itself, and the host reads one step later why, so that it need not wait.
+Tensors on the training device judge a step. A CPU reads the verdict at once. A GPU skips the step
+by itself, and the host reads the reason one step later, so that the host need not wait.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REMEMBERED = 100  # good steps that the running average goes back
-WARM_UP_STEPS = 20  # good steps before a jump can be told from a loss that is still unsettled
-MOST_IN_A_ROW = 10  # skipped steps in a row after which nothing good is to be expected
+REMEMBERED = 100  # good steps that the running average covers
+WARM_UP_STEPS = 20  # good steps until the loss is settled enough to tell a jump
+MOST_IN_A_ROW = 10  # skipped steps in a row that end the run
 GOOD, LOSS_NOT_FINITE, GRADIENT_NOT_FINITE, JUMP = range(4)
 
 
 class Verdict(NamedTuple):
-    """What was thought of an update."""
+    """The verdict on an update, and the figures behind it."""
 
     fault: float  # `GOOD`, or why the step was skipped
     nll: float  # nats per target token
@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
     in_a_row: float  # skipped steps since the last good one
 
     def reason(self, threshold: float) -> str:
-        """What was wrong, in words; `threshold` is `trainer.max_loss_spike`."""
+        """Describe the fault in words; `threshold` is `trainer.max_loss_spike`."""
         if self.fault == LOSS_NOT_FINITE:
             return f"the loss is {self.nll}"
         if self.fault == GRADIENT_NOT_FINITE:
@@ -51,24 +51,25 @@ class LossSpikes:
 
     Args:
         threshold: nats per token above the running average that make a spike.
-        device: of the losses.
+        device: device of the losses.
     """
 
     def __init__(self, threshold: float, device: torch.device | str = "cpu"):
         self.threshold = threshold
-        # Nats per token over recent good steps; number of good steps; of skipped ones in a row.
+        # Mean nats per token of recent good steps; count of good steps; count of skipped steps in
+        # a row.
         self._state = torch.zeros(3, dtype=torch.float64, device=device)
-        self._verdict: Tensor | None = None  # figures (5,) of the latest, until they are read
+        self._verdict: Tensor | None = None  # (5,) the latest one, until it is read
         self._arrived: torch.cuda.Event | None = None
 
     def judge(self, nll: Tensor, norm: Tensor) -> Tensor:
-        """Whether to skip the update: (), on the device. `read` says why.
+        """Judge an update; return whether to skip it: (), on the device. `read` returns the reason.
 
-        The average moves on with each good step.
+        Each good step updates the running average.
 
         Args:
             nll: nats per target token, over all processes and accumulated batches.
-            norm: of the gradient before clipping.
+            norm: norm of the gradient before clipping.
         """
         nll, norm = nll.double(), norm.double()
         average, good, in_a_row = self._state.unbind()
@@ -82,14 +83,14 @@ class LossSpikes:
         in_a_row = torch.where(fine, 0.0, in_a_row + 1)
         self._state = torch.stack([torch.where(fine, moved, average), good, in_a_row])
         self._verdict = torch.stack([fault.double(), nll, average, norm, in_a_row])
-        if self._verdict.is_cuda:  # on its way to the host, which need not wait for later steps
+        if self._verdict.is_cuda:  # send it to the host, which need not wait for later steps
             self._verdict = self._verdict.to("cpu", non_blocking=True)
             self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._arrived.record()
         return ~fine
 
     def read(self) -> Verdict | None:
-        """The verdict on the update that was judged last; None if it was read already."""
+        """Return the verdict on the last judged update; None if it was read already."""
         verdict, self._verdict = self._verdict, None
         if self._arrived is not None:
             self._arrived.synchronize()
@@ -105,14 +106,14 @@ class LossSpikes:
 
 
 class SkippedSteps:
-    """Says which steps were skipped, why, and where in the data their batches are.
+    """Reports skipped steps: the reason, and where in the data their batches are.
 
     Args:
-        config: `max_loss_spike`; `on_loss_spike`, whether the first skipped step ends the run or
-            only `MOST_IN_A_ROW` of them.
+        config: has `max_loss_spike`; and `on_loss_spike`, which says whether the first skipped step
+            ends the run, or only `MOST_IN_A_ROW` of them in a row.
 
     Attributes:
-        error: what ends the run once its state is saved; None = it goes on.
+        error: ends the run once its state is saved; None = the run continues.
     """
 
     def __init__(self, run: Run, config: TrainerConfig, data: TranslationData):
@@ -120,7 +121,7 @@ class SkippedSteps:
         self.error: RunError | None = None
 
     def report(self, step: int, verdict: Verdict) -> None:
-        """Log a skipped step, counted from 1, or set `error`."""
+        """Log a skipped step, or set `error`; `step` counts from 1."""
         reason, place = verdict.reason(self.config.max_loss_spike), self.data.place(step - 1)
         what = (
             f"step {step} was left out: {reason} ({verdict.nll:.3g} nats per token, recent average "

@@ -1,4 +1,4 @@
-"""Muon: momentum steps whose matrices are made orthogonal, so that all directions learn equally.
+"""Muon: makes the matrix of each momentum step orthogonal, so that all directions learn equally.
 
 The method: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon. The length of a step:
 Liu et al. 2025, section 2.2. `torch.optim.Muon` computes the same, but always multiplies in bf16:
@@ -21,11 +21,11 @@ ITERATIONS, COEFFICIENTS = 5, (3.4445, -4.7750, 2.0315)
 
 
 class Muon(Optimizer):
-    """Muon for matrices between hidden states.
+    """The Muon optimiser, for weight matrices between hidden states.
 
     Args:
         matrices: the weights, each (outputs, inputs).
-        lr: the length of a step: one that suits AdamW suits Muon, too.
+        lr: the length of a step; a rate that suits AdamW suits Muon, too.
         weight_decay: decoupled from the gradient, as in AdamW.
     """
 
@@ -50,12 +50,12 @@ class Muon(Optimizer):
 
 
 def orthogonal(matrix: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """About U Vᵀ, if the matrix is U S Vᵀ: its singular values come near 1, between 0.6 and 1.3.
+    """Return about U Vᵀ for the matrix U S Vᵀ: singular values near 1, between 0.6 and 1.3.
 
     Each Newton–Schulz iteration applies an odd polynomial to the singular values.
 
     Args:
-        dtype: of the products; None = bf16 where the device has instructions for it, else fp32.
+        dtype: of the products; None = bf16 if the device has instructions for it, else fp32.
     """
     if dtype is None:
         fast = matrix.device.type != "cpu" or cpu_has("bfloat16")
@@ -63,7 +63,7 @@ def orthogonal(matrix: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     a, b, c = COEFFICIENTS
     x = matrix.to(dtype, copy=True)
     tall = x.size(0) > x.size(1)
-    x = x.T if tall else x  # the product of the short sides is the cheaper one
+    x = x.T if tall else x  # so that x @ x.T is the smaller product
     x.div_(x.norm().clamp(min=1e-7))
     for _ in range(ITERATIONS):
         square = x @ x.T

@@ -1,4 +1,4 @@
-"""Optimisers (AdamW, Muon beside it), parameter groups, schedules of the learning rate."""
+"""Optimisers (AdamW, or Muon with AdamW), parameter groups, schedules of the learning rate."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from seq2seq.training.muon import Muon
 
 
 def peak_learning_rate(config: OptimConfig, d_model: int) -> float:
-    """`optim.lr`, or the paper's peak: (d_model * warm-up steps) ** -0.5."""
+    """Return `optim.lr` or, if it is None, the paper's peak: (d_model * warm-up steps) ** -0.5."""
     return 1 / math.sqrt(d_model * config.warmup_steps) if config.lr is None else config.lr
 
 
-# Schedules: the share of the peak rate at a step counted from 0. All rise linearly over the
-# warm-up and reach the peak, 1, at its last update; cosine and wsd reach `final` at the last of
-# all updates, and stay there.
+# Schedules return the share of the peak rate at a step, counted from 0. All rise linearly over the
+# warm-up and reach the peak, 1, at its last update. cosine and wsd reach `final` at the last update
+# of the run, and stay there.
 
 
 def inverse_sqrt(step: int, warmup_steps: int) -> float:
-    """After the warm-up 1/sqrt(step): section 5.3 of Vaswani et al. 2017."""
+    """Fall as 1/sqrt(step) after the warm-up: section 5.3 of Vaswani et al. 2017."""
     step += 1
     return min(step / warmup_steps, math.sqrt(warmup_steps / step))
 
 
 def cosine(step: int, warmup_steps: int, total_steps: int, final: float = 0.0) -> float:
-    """After the warm-up half a period of a cosine (Loshchilov & Hutter 2017, without restarts)."""
+    """Fall by half a cosine period after the warm-up (Loshchilov & Hutter 2017, no restarts)."""
     step += 1
     if step <= warmup_steps:
         return step / warmup_steps
@@ -42,9 +42,10 @@ def cosine(step: int, warmup_steps: int, total_steps: int, final: float = 0.0) -
 def wsd(
     step: int, warmup_steps: int, decay_steps: int, total_steps: int, final: float = 0.0
 ) -> float:
-    """Warm-up, stable, decay (Hu et al. 2024); the decay is 1 - sqrt (Hägele et al. 2024).
+    """Warm up, stay, decay (WSD; Hu et al. 2024); the decay is 1 - sqrt (Hägele et al. 2024).
 
-    They find that shape better than a straight line, and 10 to 20 % of the steps enough for it.
+    Hägele et al. find that this decay beats a straight line, and that 10 to 20 % of the steps are
+    enough for it.
     """
     step += 1
     if step <= warmup_steps:
@@ -54,7 +55,7 @@ def wsd(
 
 
 def make_optimizer(model: nn.Module, config: OptimConfig, d_model: int) -> Optimizer:
-    """AdamW, or Muon beside it, that decays matrices but not biases and norms."""
+    """Make AdamW, or Muon with AdamW; weight decay acts on matrices, not on biases and norms."""
     rate = peak_learning_rate(config, d_model)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     hidden = hidden_matrices(model) if config.optimizer == "muon" else set()
@@ -68,7 +69,7 @@ def make_optimizer(model: nn.Module, config: OptimConfig, d_model: int) -> Optim
         lr=rate,
         betas=(config.beta1, config.beta2),
         eps=config.eps,
-        fused=True,  # one pass over the memory: 6 to 8 times faster than the others on a CPU
+        fused=True,  # one pass over the memory: 6 to 8 times faster than other versions on a CPU
     )
     optimizer: Optimizer = adamw
     if config.optimizer == "muon":
@@ -80,13 +81,13 @@ def make_optimizer(model: nn.Module, config: OptimConfig, d_model: int) -> Optim
 
 
 def hidden_matrices(model: nn.Module) -> set[Tensor]:
-    """Weights of the linear maps between hidden states: all but those of the output projection."""
+    """Return the weights of linear maps between hidden states: all but the output projection."""
     linear = (m for m in model.modules() if isinstance(m, nn.Linear) and m is not model.output)
     return {module.weight for module in linear if module.weight.requires_grad}
 
 
 def make_schedule(optimizer: Optimizer, config: OptimConfig, total_steps: int) -> LambdaLR:
-    """The schedule of a run of so many steps; the lengths of `config` are steps too."""
+    """Make the schedule of a run of `total_steps`; the lengths of `config` are in steps, too."""
     warmup, final = config.warmup_steps, config.final_lr_ratio
     decay = config.decay_length(total_steps)
     shares: dict[str, Callable[[int], float]] = {
@@ -103,8 +104,8 @@ class MuonWithAdamW(Optimizer):
     Muon suits matrices between hidden states; embeddings, the output projection, biases and norms
     stay with AdamW.
 
-    The two keep their own rules; groups and state are shared objects, so the learning rate that
-    a schedule sets and the state that a checkpoint restores are theirs too.
+    Each part keeps its own update rule. Groups and state are shared objects, so both parts see the
+    learning rate that a schedule sets and the state that a checkpoint restores.
     """
 
     def __init__(self, muon: Muon, adamw: AdamW) -> None:

@@ -1,4 +1,4 @@
-"""The folder of a training run: made, written to, and judged when the run goes on.
+"""The folder of a training run: creates it, locks it, and checks whether its run can resume.
 
 <run>/config.yaml      resolved settings
 <run>/tokenizer.json   vocabulary
@@ -9,10 +9,10 @@
 <run>/bundle/          the best model by validation BLEU
 <run>/samples.jsonl    translations of each validation (callbacks/samples.py)
 <run>/metrics/         curves as CSV; W&B or TensorBoard files beside it
-<run>/profile/         where the time goes, if asked for
-<run>/train.log        what was printed
-<run>/summary.json     the run is finished
-<run>/report.html      all of it to look at (seq2seq/report/), written last
+<run>/profile/         trace of a few steps, if asked for
+<run>/train.log        log messages
+<run>/summary.json     results; exists only if the run is finished
+<run>/report.html      report of the run (seq2seq/report/), written last
 """
 
 from __future__ import annotations
@@ -41,28 +41,29 @@ log = logging.getLogger(__name__)
 
 LOCK = ".lock"
 RESULTS = ("checkpoints/*.ckpt", "bundle", "summary.json")  # what a new run must not overwrite
-# With an older filelock, data workers of a killed process hold its lock until they miss it: 5 s.
+# With an older filelock, data workers of a killed process hold its lock until they notice: 5 s.
 LOCK_SECONDS = 10
-BEGINNING = {LOCK, "config.yaml", "train.log"}  # what a run has before it has made anything
+BEGINNING = {LOCK, "config.yaml", "train.log"}  # files of a run that has no results yet
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the parts of a run share."""
+    """Facts and objects that the parts of a run share."""
 
     folder: Path
-    settings: dict[str, Any]  # as its checkpoints and bundles keep them
-    precision: str  # in which it computes
-    device: str = ""  # on which, in words
+    settings: dict[str, Any]  # as checkpoints and bundles store them
+    precision: str  # of the arithmetic
+    device: str = ""  # described in words
     processes: Processes = field(default_factory=Processes)  # that train together
-    stop: StopRequest = field(default_factory=StopRequest)  # whether a signal came to this one
+    stop: StopRequest = field(default_factory=StopRequest)  # whether this process got a signal
 
 
 def run_folder(config: TrainConfig) -> Path:
-    """The folder of a run, made if the run is new.
+    """Return the folder of a run; create it if the run is new.
 
     Raises:
-        RunError: it holds something already.
+        RunError: the folder of a new run holds files already, or a run of several processes
+            lacks `run_dir`.
     """
     if config.dry_run:
         return Path(os.devnull)  # where nothing is found and nothing can be written
@@ -74,16 +75,16 @@ def run_folder(config: TrainConfig) -> Path:
             f"several processes must agree on one folder: give it, for example run_dir=runs/{name}"
         )
     run_dir = Path(config.run_dir or f"runs/{name}-{datetime.now():%Y%m%d-%H%M%S}")
-    if process_rank() == 0:  # which makes it for all
+    if process_rank() == 0:  # it creates the folder for all
         _require_new(run_dir)
         run_dir.mkdir(parents=True, exist_ok=True)
     return run_dir
 
 
 def _require_new(run_dir: Path) -> None:
-    """Raise RunError unless a folder is empty, or of a run that was killed before it saved.
+    """Raise RunError unless a folder is empty, or its run was killed before it saved anything.
 
-    Such a run has a lock and no results: the same command begins anew in its folder.
+    Such a folder has a lock and no results: the same command starts the run again there.
     """
     kept = RESULTS if (run_dir / LOCK).exists() else ("*",)
     if any(path for pattern in kept for path in run_dir.glob(pattern)):
@@ -96,13 +97,13 @@ def _require_new(run_dir: Path) -> None:
 
 @contextmanager
 def opened(run_dir: Path, config: TrainConfig) -> Iterator[None]:
-    """Train in a folder: no other process can, and what the project logs goes to its `train.log`.
+    """Lock a folder for training, and also write the project's log messages to its `train.log`.
 
-    A new run writes its settings before all else, since a run that has them can go on. If it fails
-    before it has made anything, its folder goes.
+    A new run writes its settings first, since a run that has settings can resume. If a new run
+    fails before it has results, its folder is removed.
 
     Raises:
-        RunError: another process trains there, or the folder of a new run holds something already.
+        RunError: another process trains in the folder, or the folder of a new run holds files.
     """
     new = config.resume is None
     with locked(run_dir):
@@ -119,13 +120,13 @@ def opened(run_dir: Path, config: TrainConfig) -> Iterator[None]:
 
 
 def write_settings(config: TrainConfig, run_dir: Path) -> None:
-    """Write `<run>/config.yaml`, whole or not at all."""
+    """Write `<run>/config.yaml` atomically."""
     text = yaml.safe_dump(asdict(config) | {"resume": None}, sort_keys=False, allow_unicode=True)
     replace_text(run_dir / "config.yaml", text)
 
 
 def plain_settings(config: TrainConfig) -> dict[str, Any]:
-    """The settings as a dict, without folders of this machine, which say nothing elsewhere."""
+    """Return the settings as a dict, without folders: they mean nothing on other machines."""
     settings = asdict(config)
     settings["run_dir"] = settings["resume"] = settings["data"]["cache"] = None
     for corpus in (settings["data"], *settings["data"]["members"].values()):
@@ -135,12 +136,12 @@ def plain_settings(config: TrainConfig) -> dict[str, Any]:
 
 @contextmanager
 def locked(run_dir: Path) -> Iterator[None]:
-    """Keep others from training in the folder at the same time; a killed process lets go.
+    """Lock the folder against training by other processes; a killed process loses its lock.
 
-    Removes the half-written files of killed processes.
+    Remove the half-written files of killed processes.
 
     Raises:
-        RunError: another process trains there.
+        RunError: another process trains in the folder.
     """
 
     def waiting() -> None:
@@ -163,7 +164,7 @@ def locked(run_dir: Path) -> Iterator[None]:
 def require_unfinished(run_dir: Path, checkpoint: Checkpoint, trainer: TrainerConfig) -> None:
     """Raise RunError if the run to resume has made all its steps, or stopped early."""
     if not checkpoint.content["validated"] or not (run_dir / "summary.json").exists():
-        return  # what comes after the last step is still to be done
+        return  # the work after the last step is not finished
     step, patience = checkpoint.content["step"], trainer.patience
     if step >= trainer.max_steps:
         raise RunError(
@@ -180,7 +181,7 @@ def require_unfinished(run_dir: Path, checkpoint: Checkpoint, trainer: TrainerCo
 
 
 class LogFile(logging.FileHandler):
-    """While open, what the project logs also goes to a file."""
+    """A handler that, while open, writes the project's log messages to a file, too."""
 
     def __init__(self, path: Path):
         super().__init__(path, encoding="utf-8", delay=True)

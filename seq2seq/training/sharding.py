@@ -1,11 +1,12 @@
 """FSDP2: each of n processes keeps 1/n of weights, gradients and optimiser state.
 
-The weights of a layer are gathered when it runs, forwards and backwards, in bf16 if the run
-computes in it; gradients are averaged into their shards in 32 bits, once for each update. A model
-is built without memory (on the meta device) in all processes but the first, whose weights, on the
-CPU, are sent to the shards one by one: no GPU ever holds the whole in 32 bits.
+The weights of a layer are gathered when the layer runs, forwards and backwards, in bf16 if the run
+computes in bf16. Gradients are averaged into their shards in 32 bits, once per update. The first
+process builds the model with weights, on the CPU; the others build it without memory (on the meta
+device). The first process sends the weights to the shards one by one, so no GPU ever holds all of
+them in 32 bits.
 
-Checkpoints are sharded, too: each process writes its part of weights and moments by
+Checkpoints are sharded, too: each process writes its part of weights and moments with
 torch.distributed.checkpoint, which can read them into any other number of shards, or into one.
 """
 
@@ -35,10 +36,10 @@ from seq2seq.model.translation_model import TranslationModel
 
 
 def sharded_strategy(processes: int, bf16: bool) -> ModelParallelStrategy:
-    """Shares the model of a task out among all processes.
+    """Make the strategy that shards the model of a task across all processes.
 
     Args:
-        bf16: gather weights in bf16; gradients are added up in 32 bits.
+        bf16: gather weights in bf16; gradients are added up in 32 bits in any case.
     """
     return ModelParallelStrategy(
         partial(_share_out, bf16=bf16), data_parallel_size=processes, tensor_parallel_size=1
@@ -46,11 +47,11 @@ def sharded_strategy(processes: int, bf16: bool) -> ModelParallelStrategy:
 
 
 def _share_out(task: nn.Module, mesh: DeviceMesh, bf16: bool) -> nn.Module:
-    """Replace `task.model`, which only the first process has weights of, by its shards; collective.
+    """Replace `task.model`, whose weights only the first process has, by its shards; collective.
 
-    The units are the layers, and all that is left: embeddings, last norms and output, tied or
-    not. That last unit stays gathered from the forward to the backward pass, as the loss needs
-    the output between them.
+    Each layer is an FSDP unit. One more unit holds the rest: embeddings, last norms and output,
+    tied or not. It stays gathered between the forward and the backward pass, since the loss needs
+    the output layer there.
     """
     whole, first = task.model, dist.get_rank() == 0
     assert isinstance(whole, TranslationModel)
@@ -59,7 +60,7 @@ def _share_out(task: nn.Module, mesh: DeviceMesh, bf16: bool) -> nn.Module:
     policy = MixedPrecisionPolicy(
         param_dtype=torch.bfloat16 if bf16 else None,
         reduce_dtype=torch.float32,
-        cast_forward_inputs=False,  # what runs between layers stays as autocast has it
+        cast_forward_inputs=False,  # between layers, autocast chooses the dtype
     )
     mesh = mesh["data_parallel"]
     for module in model.modules():
@@ -78,43 +79,42 @@ def _share_out(task: nn.Module, mesh: DeviceMesh, bf16: bool) -> nn.Module:
 
 @torch.no_grad()
 def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Give a model, sharded or not, whole weights; collective.
+    """Load whole weights into a model, sharded or not; collective.
 
     Args:
-        model: whose shards are sent by the first process, one weight at a time.
-        weights: by name; of shards, the other processes may have none.
+        model: if it is sharded, the first process sends the shards, one weight at a time.
+        weights: by name; if the model is sharded, they may be empty in all but the first process.
 
     Raises:
-        RuntimeError, KeyError: they are those of another model.
+        RuntimeError, KeyError: the weights belong to another model.
     """
     if not isinstance(model, FSDPModule):
         model.load_state_dict(weights)
         return
-    # Not by torch's `set_model_state_dict`, which does not know modules with two names.
+    # torch's `set_model_state_dict` does not support modules with two names.
     for name, own in model.named_parameters():
         own.copy_(_shards_of(weights[name] if weights else torch.empty(own.shape), own))
 
 
 def _shards_of(whole: Tensor, like: Tensor) -> Tensor:
-    """A tensor of the first process, shared out among all like a weight, if that is sharded."""
+    """Shard a tensor of the first process like the weight `like`, if that is sharded."""
     if not isinstance(like, DTensor):
         return whole
     return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements)
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """The tensor, gathered if it is sharded; collective."""
+    """Return the tensor, gathered if it is sharded; collective."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def gathered_model(
     model: TranslationModel, device: torch.device | None = None, dtype: torch.dtype | None = None
 ) -> TranslationModel:
-    """The model, or a plain copy of one that is sharded; collective.
+    """Return the model itself or, if it is sharded, an unsharded copy; collective.
 
-    Validation needs it: processes have different numbers of batches, and decode in different
-    numbers of steps, so they cannot gather weights together. The copy is made tensor by tensor, in
-    the precision it has.
+    Validation needs the copy: processes have different numbers of batches and of decoding steps,
+    so they cannot gather weights together. Tensors are gathered and converted one by one.
 
     Args:
         model: sharded or not.
@@ -122,11 +122,11 @@ def gathered_model(
     """
     if not isinstance(model, FSDPModule):
         return model
-    model.reshard()  # after a forward pass alone, the last unit is still whole
+    model.reshard()  # after a forward pass alone, the last unit is still gathered
     one = next(model.parameters())
     device, dtype = device or one.device, dtype or one.dtype
-    with torch.inference_mode(False), torch.no_grad():  # which sharded tensors do not know
-        whole = {  # tied weights are one
+    with torch.inference_mode(False), torch.no_grad():  # sharded tensors do not support it
+        whole = {  # tied weights stay tied
             own: nn.Parameter(full_tensor(own.detach()).to(device, dtype), requires_grad=False)
             for own in model.parameters()
         }
@@ -144,7 +144,7 @@ def gathered_model(
 
 
 def save_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
-    """Write weights and moments, each process its part; collective.
+    """Write weights and moments; each process writes its part; collective.
 
     Raises:
         OSError: a part could not be written.
@@ -153,7 +153,7 @@ def save_shards(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
     if dist.get_rank() == 0:
         shutil.rmtree(folder, ignore_errors=True)
     dist.barrier()
-    model.reshard()  # else weights that are whole since a forward pass alone would lack moments
+    model.reshard()  # else weights that a forward pass alone left gathered would lack moments
     try:
         save_sharded(_sharded_state(model, optimizer), checkpoint_id=folder)
     except CheckpointException as error:
@@ -183,7 +183,7 @@ def _sharded_state(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
 
 
 def small_state(optimizer: Optimizer) -> dict[str, Any]:
-    """The state of an optimiser without the tensors that are sharded."""
+    """Return the state of an optimiser without the sharded tensors."""
     state = optimizer.state_dict()
     small = {
         number: {key: value.cpu() for key, value in values.items() if not value.dim()}
@@ -193,7 +193,7 @@ def small_state(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def load_whole_state(optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Give an optimiser, of shards or not, the whole tensors of a checkpoint; collective."""
+    """Load the whole tensors of a checkpoint into an optimiser, sharded or not; collective."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     moments = {
         number: {

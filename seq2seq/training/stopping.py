@@ -1,4 +1,4 @@
-"""Ctrl-C and other signals: remembered until the state is saved, then obeyed by all together."""
+"""Ctrl-C and other signals: all processes stop together, after the state is saved."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from types import FrameType
 from seq2seq.errors import UserError, command_line
 from seq2seq.training.distributed import process_rank
 
-# Windows has no SIGHUP, which comes when a terminal is closed.
+# SIGHUP is sent when a terminal is closed; Windows has no such signal.
 SIGNALS = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
-# Seconds after which a second Ctrl-C counts as one: launchers pass the first on, too.
+# Seconds after which a SIGINT counts as a second Ctrl-C: launchers forward the first one, too.
 SECOND_CTRL_C_AFTER = 2.0
 
 
 class Interrupted(UserError):
-    """The run was stopped by a signal, after its state was saved."""
+    """A signal stopped the run, after its state was saved."""
 
     def __init__(self, signal_number: int, step: int, run_dir: Path):
         self.exit_code = 128 + signal_number
@@ -31,15 +31,15 @@ class Interrupted(UserError):
 
 
 class Stopping(Exception):
-    """Breaks off a validation: the process was asked to stop."""
+    """The process was asked to stop, so that its validation ends early."""
 
 
 class StopRequest:
-    """Whether this process was asked to stop.
+    """Remembers whether this process was asked to stop.
 
-    A process that stopped alone would leave the others waiting for it in their next exchange of
-    gradients. So a signal is only remembered; the trainer asks all processes after each step
-    whether one of them got it.
+    If one process stopped alone, the others would wait for it in their next exchange of gradients.
+    So a process only remembers a signal. After each step the trainer asks all processes whether
+    one of them got a signal.
 
     Attributes:
         signal: the number of the signal that this process got; 0 = none.
@@ -50,8 +50,8 @@ class StopRequest:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the signals, and give them back at the end."""
-        # By nohup SIGHUP is ignored: the run outlives its terminal.
+        """Handle the signals in the block, and restore the old handlers after it."""
+        # Under nohup, SIGHUP stays ignored: the run outlives its terminal.
         numbers = [
             number
             for number in SIGNALS
@@ -67,15 +67,15 @@ class StopRequest:
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal == 0:
             self.signal, self._when = number, time.monotonic()
-            if process_rank() == 0:  # print() might have been interrupted itself
-                with suppress(OSError):  # the terminal is closed
+            if process_rank() == 0:  # no print(): the signal may have interrupted one
+                with suppress(OSError):  # the terminal may be closed
                     os.write(2, b"\nstopping: the state is saved first\n")
         elif number == signal.SIGINT and time.monotonic() - self._when > SECOND_CTRL_C_AFTER:
             signal.signal(number, signal.default_int_handler)
-            raise KeyboardInterrupt  # asked twice: at once, without saving
+            raise KeyboardInterrupt  # asked twice: stop at once, without saving
 
     def raise_if_stopping(self, *_: object) -> None:
-        """Break off a long search; a function to be called between its parts.
+        """Raise if the process was asked to stop; a long search calls this between its parts.
 
         Raises:
             Stopping: the process was asked to stop.

@@ -1,6 +1,6 @@
-"""The one timer of training: how long steps and their parts take, on a CPU and on a GPU.
+"""The timer of training: measures steps and their parts, on a CPU and on a GPU.
 
-Speeds in the curves, `trainer.profile`, `dry_run` and the training benchmark read it.
+The speeds in the curves, `trainer.profile`, `dry_run` and the training benchmark use it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PARTS = ("data", "forward", "backward", "optimiser")
 
 
 class Times(NamedTuple):
-    """Seconds of some updates: of all their time, and of each of `PARTS`."""
+    """The seconds that some updates took: in total, and in each of `PARTS`."""
 
     steps: int
     total: float
@@ -27,9 +27,9 @@ class Times(NamedTuple):
 class Timer:
     """Adds up the time of training by parts, and marks the parts in a trace of torch's profiler.
 
-    A GPU works while the host goes on. There a mark is an event in the GPU's stream: nothing waits
-    for it until the times are read, and it says when the GPU came by. So `data` is the time in
-    which the GPU had nothing to do for want of a batch.
+    A GPU runs behind the host. So a mark on a GPU is an event in its stream, with the time at
+    which the GPU reached it. Recording the event does not wait; reading the times does. So `data`
+    is the time in which the GPU had no work because it had no batch.
     """
 
     def __init__(self, device: torch.device):
@@ -37,14 +37,14 @@ class Timer:
         self.restart()
 
     def restart(self) -> None:
-        """Begin again at zero."""
+        """Start again from zero."""
         self._parts = dict.fromkeys(PARTS, 0.0)
         self._spans: list[tuple[str, Any, Any]] = []  # part, begin, end: not yet added up
         self._count, self._excluded, self._started = 0, 0.0, time.perf_counter()
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """What runs inside belongs to this part of a step."""
+        """Add the time of the block to this part of a step."""
         begin = self._mark()
         with record_function(name):
             yield
@@ -54,8 +54,8 @@ class Timer:
 
     @contextmanager
     def excluded(self) -> Iterator[None]:
-        """What runs inside is no training: validating, saving."""
-        self._wait_for_gpu()  # whose steps under way are training
+        """Exclude the time of the block, such as a validation or a save."""
+        self._wait_for_gpu()  # the steps that it still runs are training
         begin = time.perf_counter()
         try:
             yield
@@ -68,7 +68,7 @@ class Timer:
         self._count += 1
 
     def read(self) -> Times:
-        """The times since the timer was made or restarted; waits for the GPU."""
+        """Return the times since the timer was created or restarted; wait for the GPU."""
         self._wait_for_gpu()
         self._add_up()
         total = time.perf_counter() - self._started - self._excluded
@@ -82,7 +82,7 @@ class Timer:
         return event
 
     def _add_up(self) -> None:
-        """Add the spans to their parts; for those that the GPU has not yet passed, wait."""
+        """Add the spans to their parts; wait for spans that the GPU has not finished."""
         for name, begin, end in self._spans:
             if self._cuda:
                 end.synchronize()

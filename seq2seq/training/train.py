@@ -1,4 +1,4 @@
-"""A training run from settings to a finished folder (see `run_folder.py`), from top to bottom."""
+"""A training run, from top to bottom: from settings to a finished folder (see `run_folder.py`)."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ log = logging.getLogger(__name__)
 
 
 def train(config: TrainConfig) -> float:
-    """Run `scripts/train.py`; returns the best validation BLEU, which a sweep can maximise.
+    """Run `scripts/train.py`; return the best validation BLEU, which a sweep can maximise.
 
     Raises:
-        UserError: something the user gave cannot be used, or the machine failed.
-        Interrupted: a signal stopped it; its state is saved.
+        UserError: settings or files of the user cannot be used, or the machine failed.
+        Interrupted: a signal stopped the run; its state is saved.
     """
     t, first = config.trainer, process_rank() == 0
     accelerator = choose_accelerator(t)
@@ -120,14 +120,14 @@ def fit(
     checkpoint: Checkpoint | None,
     facts: dict[str, Any],
 ) -> float:
-    """Train a model to the end of its run; returns the best validation BLEU.
+    """Train a model to the end of its run; return the best validation BLEU.
 
     Args:
-        config: its lengths in steps.
+        config: with lengths in steps.
         fabric: launched.
         data: prepared.
-        checkpoint: to go on from.
-        facts: what trackers show of the run beside settings and curves.
+        checkpoint: the state to resume from; None = a new run.
+        facts: about the run; trackers show them beside settings and curves.
     """
     first, trackers = run.processes.rank == 0, list[Tracker]()
     if first:
@@ -164,9 +164,9 @@ def fit(
 def known_vocabularies(
     config: TrainConfig, folder: Path, bundle: Bundle | None
 ) -> Vocabularies | None:
-    """The vocabularies of a bundle, or of a run that goes on; None = they are still to be made.
+    """Return the vocabularies of a bundle or of a resumed run; None = they are yet to be made.
 
-    A run that was killed early may have none yet, or one of two.
+    A run that was killed early may have no vocabulary yet, or only one of two.
     """
     if bundle is not None:
         return bundle.vocabularies
@@ -174,7 +174,7 @@ def known_vocabularies(
 
 
 def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> TranslationData:
-    """The data of a run, prepared; `vocabularies` are those to use, if there are any yet."""
+    """Prepare the data of a run, with `vocabularies` if there are any yet."""
     data = TranslationData(
         config.data,
         config.cleaning,
@@ -190,21 +190,21 @@ def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> 
 
 
 def draw_data(folder: Path) -> None:
-    """Write the page of prepared data, if there is none; training goes on without it."""
+    """Write the report of the prepared data if it is missing; if that fails, only warn."""
     if (folder / "report.html").exists():
         return
     from seq2seq.report.data import write_page  # matplotlib takes a second to load
 
     try:
         write_page(folder)
-    except OSError as error:  # the folder may be someone else's
+    except OSError as error:  # the folder may belong to another user
         log.warning("the page of the prepared data was not written: %s", error)
 
 
 def make_model(
     config: TrainConfig, data: TranslationData, bundle: Bundle | None, whole: bool
 ) -> TranslationModel:
-    """The model, with new weights or those of a bundle; unless `whole`, without memory for them."""
+    """Build the model with new or a bundle's weights; unless `whole`, without memory for them."""
     torch.manual_seed(config.seed)
     with torch.device("cpu" if whole else "meta"):
         model = build_model(config.model, *data.vocabularies.sizes)
@@ -216,10 +216,10 @@ def make_model(
 def note_beginning(
     config: TrainConfig, folder: Path, data: TranslationData, model: nn.Module, device: str
 ) -> Provenance:
-    """Write settings, vocabulary and provenance; from now on they are those of the run."""
+    """Write settings, vocabularies and provenance into the run's folder; return the provenance."""
     write_settings(config, folder)
     data.vocabularies.save(folder)
-    for name in ("summary.json", "report.html"):  # a run that goes on is unfinished
+    for name in ("summary.json", "report.html"):  # a resumed run is unfinished
         (folder / name).unlink(missing_ok=True)
     processes = config.trainer.devices * config.trainer.num_nodes
     return note_start(folder, count_parameters(model), device, processes, data.prepared.report)
@@ -228,10 +228,10 @@ def note_beginning(
 def make_validation(
     config: TrainConfig, run: Run, data: TranslationData, checkpoint: Checkpoint | None
 ) -> Validation:
-    """What scores the model, keeps the best bundle, and averages at the end."""
+    """Make the validation: it scores the model, keeps the best bundle, averages at the end."""
     count, by = config.checkpoint.average, config.checkpoint.average_by
     scored = scored_pairs(config.trainer, len(data.val_pairs))
-    if checkpoint is not None:  # on the same pairs as before, whose scores are compared
+    if checkpoint is not None:  # score the same pairs as before, to compare scores
         before = checkpoint.content["callbacks"].get("Validation", {})
         scored = before.get("pairs", len(data.val_pairs))
     return Validation(
@@ -249,10 +249,10 @@ def make_validation(
 def make_callbacks(
     config: TrainConfig, run: Run, data: TranslationData, validation: Validation
 ) -> list[Callback]:
-    """What watches the run; each stands behind those whose figures it takes."""
+    """Make the callbacks of a run; each comes after those whose figures it uses."""
     throughput, norms = Throughput(), GradientNorms()
     if run.processes.rank != 0:
-        return [throughput, norms]  # which gather figures of all processes
+        return [throughput, norms]  # these gather figures of all processes
     samples = Samples(run.folder, config.logger.samples, validation)
     return [
         throughput,
@@ -260,15 +260,15 @@ def make_callbacks(
         samples,
         *([Profile(run.folder / "profile")] if config.trainer.profile else []),
         Media(samples, norms, data.prepared.folder / "report.html"),
-        norms,  # behind Media, since it forgets its figures at the end of a validation
+        norms,  # after Media: norms forget their figures at the end of a validation
         Findings(samples, data.prepared.report),
     ]
 
 
 def finish(config: TrainConfig, trainer: Trainer, validation: Validation, seconds: float) -> None:
-    """Tell the trackers, write `<run>/summary.json` and the report, and say what to do next.
+    """Finish the trackers, write `<run>/summary.json` and the report, and log the next commands.
 
-    With its summary a run is finished: one that was killed before goes on with its end.
+    A run with a summary is finished. If a run is killed before that, resuming repeats this ending.
     """
     run_dir, best = trainer.run.folder, max(validation.best, validation.average)
     summary = {
@@ -305,13 +305,13 @@ def settings_of_corpus(data: DataConfig) -> list[str]:
 
 
 def make_up_for_report(run_dir: Path) -> None:
-    """Write the report of a finished run that was killed before it had one."""
+    """Write the report of a finished run that was killed before it wrote its report."""
     if (run_dir / "summary.json").exists() and not (run_dir / "report.html").exists():
         write_run_report(run_dir)
 
 
 def write_run_report(run_dir: Path) -> None:
-    """Write `<run>/report.html`; whatever is wrong with it, the run is finished."""
+    """Write `<run>/report.html`; the run is finished even if this fails."""
     from seq2seq.report.page import try_report  # matplotlib takes a second to load
 
     try_report(run_dir)

@@ -37,33 +37,35 @@ log = logging.getLogger(__name__)
 
 
 class Trainer:
-    """Makes the steps of a run.
+    """The training loop of a run.
 
-    What is minimised is the mean over all target tokens of an update (`loss.TokenMean`).
+    It minimises the mean loss over all target tokens of an update (`loss.TokenMean`).
 
     Args:
         fabric: launched; starts processes, places tensors, knows the precision.
-        model: with weights; of shards, in the first process only.
-        run: its folder, what its processes tell each other, and signals.
-        config: settings of the loop, its lengths in steps.
+        model: with weights; with FSDP, in the first process only.
+        run: its folder, messages between its processes, and signals.
+        config: settings of the loop, with lengths in steps.
         optim: settings of the optimiser, its schedule and the moving average.
-        max_tokens: budget of a batch.
-        seed: of the run; made into those of processes that have no random state to go on with.
+        max_tokens: token budget of a batch.
+        seed: of the run; a process without a random state to restore derives its seed from it.
         saving: when the state is saved; None = never.
         validation: scores the model; None = no validation.
-        skipped_steps: reports them; None = they are only skipped.
-        callbacks: told of each moment, in this order.
-        trackers: where rows of figures go.
+        skipped_steps: reports skipped steps; None = no report.
+        callbacks: called at each moment of training, in this order.
+        trackers: receive the rows of figures.
 
     Attributes:
         step: updates so far, the skipped ones included.
-        task, model, optimizer: the losses of a batch, and what trains.
-        timer: of the parts of a step.
+        task, model, optimizer: the task computes the losses of a batch with the model, whose
+            weights the optimiser updates.
+        timer: measures the parts of a step.
         metrics: the latest value of each figure.
-        batch: the one that is being trained on; None in validation.
-        skipped: () whether the last update was left out, on the device.
-        saved_steps: after which whole checkpoints were written or, by an earlier start, read.
-        shard_sums: of the newest of them (see `checkpointing.py`); None = it has no shards.
+        batch: the batch in training; None in validation.
+        skipped: (), on the device: whether the last update was skipped.
+        saved_steps: steps of whole checkpoints that this start of the run wrote or read.
+        shard_sums: sizes and check sums of the newest checkpoint's shards (see
+            `checkpointing.py`); None = it has no shards.
     """
 
     data: TranslationData
@@ -92,8 +94,8 @@ class Trainer:
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
         self._row: dict[str, Any] = {}
-        self._judged = 0  # the step whose verdict is to be read
-        self._saved_at = 0.0  # by the clock
+        self._judged = 0  # the step whose verdict is to be read next
+        self._saved_at = 0.0  # on the monotonic clock
         self.saved_steps: list[int] = []
         self.shard_sums: dict[str, list[int]] | None = None
 
@@ -110,16 +112,16 @@ class Trainer:
         self.ema = EMA(self.model, optim.ema) if optim.ema else None
         self.spikes = LossSpikes(config.max_loss_spike, self.device)
         self.skipped = torch.zeros((), dtype=torch.bool, device=self.device)
-        # A fused AdamW can leave a step out by itself; else the host waits for the judgement.
+        # A fused AdamW can skip a step by itself; otherwise the host waits for the verdict.
         on_gpu = self.device.type == "cuda" and not self.sharded and self.scaler is None
         self.skips_on_device = on_gpu and isinstance(self.optimizer, AdamW)
 
     def fit(self, data: TranslationData, checkpoint: Checkpoint | None = None) -> None:
-        """Train to the end.
+        """Train to the end of the run.
 
         Args:
             data: prepared.
-            checkpoint: the state to go on from.
+            checkpoint: the state to resume from; None = a new run.
 
         Raises:
             Interrupted: a signal came; the state is saved.
@@ -142,7 +144,7 @@ class Trainer:
                 callback.on_train_end(self)
 
     def _begin(self, checkpoint: Checkpoint | None) -> Iterator[Batch]:
-        """Restore the state, open the data, and make up for a validation that was broken off."""
+        """Restore the state, open the data, and repeat a validation that was interrupted."""
         self.step = 0 if checkpoint is None else checkpoint.content["step"]
         self.run.processes.require_same(self.step, "checkpoints", self.run.folder)
         if checkpoint is not None:
@@ -161,7 +163,7 @@ class Trainer:
             self.validation.begin(self.step)
         for callback in self.callbacks:
             callback.on_train_start(self)
-        # Last, since opening loaders and trackers may have drawn numbers.
+        # Restore this last, since opening loaders and trackers may have drawn random numbers.
         restore_random_state(self, checkpoint)
         if checkpoint is not None and not checkpoint.content["validated"] and self.validation:
             log.info("the validation after step %d was not finished: again", self.step)
@@ -173,7 +175,7 @@ class Trainer:
     # A step
 
     def train_step(self, batches: Iterator[Batch]) -> list[Batch]:
-        """One update, and nothing else; returns the batches that it was made of."""
+        """Make one update, and nothing else; return its batches."""
         used: list[Batch] = []
         losses = []
         self.optimizer.zero_grad()
@@ -193,7 +195,7 @@ class Trainer:
         return used
 
     def _forward_backward(self, batch: Batch, sync: bool = True) -> Tensor:
-        """Add a batch to the gradients; returns its summed loss and negative log-likelihood (2,).
+        """Add the gradients of a batch; return its summed loss and negative log-likelihood: (2,).
 
         Args:
             batch: on the device.
@@ -207,7 +209,7 @@ class Trainer:
         return torch.stack([loss.detach(), nll])
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
-        """Make gradients those of the mean loss per target token, clip them, and step."""
+        """Rescale gradients to the mean loss per target token, clip them, and step."""
         tokens = losses.new_full((1,), sum(batch.target_tokens for batch in used))
         loss, nll, tokens = self.sum_over_processes(torch.cat([losses, tokens]))
         loss, nll = loss / tokens, nll / tokens
@@ -222,7 +224,7 @@ class Trainer:
         self.schedule.step()
 
     def sum_over_processes(self, values: Tensor) -> Tensor:
-        """The sum of all processes' tensors, on the device; collective."""
+        """Return the sum of all processes' tensors, on the device; collective."""
         if self.fabric.world_size > 1:
             return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="sum"))
         return values
@@ -230,31 +232,31 @@ class Trainer:
     def _step_unless_bad(self, nll: Tensor, norm: Tensor) -> None:
         """Let the optimiser update the weights, unless the step is judged to be bad."""
         if self._overflowed(nll, norm):
-            self.skipped = torch.ones_like(self.skipped)  # the scaler skips it, and scales less
+            self.skipped = torch.ones_like(self.skipped)  # the scaler skips it and lowers its scale
         else:
             self._report_last_verdict()
             self.skipped = self.spikes.judge(nll, norm)
             self._judged = self.step + 1
             if self.skips_on_device:
-                # The protocol of torch's GradScaler: a fused AdamW updates nothing where it is 1.
+                # As torch's GradScaler does it: a fused AdamW updates nothing if `found_inf` is 1.
                 setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
             elif self.skipped:
-                self.optimizer.zero_grad()  # the optimiser finds nothing to do
+                self.optimizer.zero_grad()  # without gradients the optimiser does nothing
         self.fabric.strategy.optimizer_step(self.optimizer)
 
     def _overflowed(self, nll: Tensor, norm: Tensor) -> bool:
-        """Whether the gradients were too large for fp16 under its loss scale."""
+        """Tell whether the gradients were too large for fp16 under its loss scale."""
         if self.scaler is None or self.scaler.get_scale() <= 1:
             return False
         return bool(nll.isfinite() & ~norm.isfinite())
 
     @property
     def scaler(self) -> Any:
-        """What keeps small gradients of fp16 from becoming zero; None in other precisions."""
+        """The scaler that keeps small fp16 gradients from becoming zero; None without fp16."""
         return getattr(self.fabric.strategy.precision, "scaler", None)
 
     def _report_last_verdict(self) -> None:
-        """Read the verdict on the step that was judged last; if it was skipped, say why."""
+        """Read the verdict on the last judged step; if the step was skipped, report why."""
         verdict = self.spikes.read()
         if verdict is not None and verdict.fault != GOOD and self.skipped_steps is not None:
             self.skipped_steps.report(self._judged, verdict)
@@ -262,9 +264,9 @@ class Trainer:
     # Between two steps
 
     def _ask_for_flags(self) -> Callable[[], list[int]]:
-        """Begin to ask all processes for signals, and the first one whether a save is due by time.
+        """Start to ask all processes for signals, and the first whether its clock says to save.
 
-        The answer is there when the step is made, so that no process waits for another.
+        The answer arrives while the step is made, so that no process waits for another.
         """
         minutes = None if self.saving is None else self.saving.every_minutes
         late = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
@@ -284,19 +286,19 @@ class Trainer:
         self.write_row()
 
     def _save_or_validate(self, signal: int, late: int) -> None:
-        """Do what is due after this step; `signal` and `late` as all processes know them."""
+        """Save and validate if due now; `signal` and `late` are maxima over all processes."""
         if self.run.processes.size == 1:
-            signal = self.run.stop.signal  # it may have come since
+            signal = self.run.stop.signal  # a signal may have come since
         validate_now = self.validation is not None and (
             self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
         )
         by_steps = self.saving is not None and self.step % self.saving.every_n_steps == 0
         save_now = by_steps or validate_now or signal or late
         if save_now:
-            self._report_last_verdict()  # a GPU's is else read one step later; it may end the run
+            self._report_last_verdict()  # a GPU's would be read a step later; it may end the run
         error = None if self.skipped_steps is None else self.skipped_steps.error
         if save_now or error is not None:
-            self._save(validated=not validate_now)  # before a validation, since that takes long
+            self._save(validated=not validate_now)  # before a validation, which takes long
         if error is not None:
             raise error
         if signal:
@@ -311,7 +313,7 @@ class Trainer:
             self._saved_at = time.monotonic()
 
     def _validate(self) -> None:
-        """Validate the averaged weights, if there is an average; then save that it was done."""
+        """Validate the averaged weights, if there are any; then save that this is done."""
         assert self.validation is not None
         self.batch = None
         with self.timer.excluded():

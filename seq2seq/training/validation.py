@@ -1,4 +1,4 @@
-"""Validation: the loss, real translations and their BLEU; keeps the best model as a bundle."""
+"""Validation: computes the loss, translates, scores BLEU, and keeps the best model as a bundle."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SAMPLES, WIDTH = 3, 90  # translations shown in the log at each validation; their characters
+SAMPLES, WIDTH = 3, 90  # translations that each validation logs; most characters of each
 
 
 class Validation:
-    """Logs `val/nll` and `val/bleu`, the latter by the very code that `scripts/evaluate.py` runs.
+    """Logs `val/nll` and `val/bleu`; BLEU comes from the same code as in `scripts/evaluate.py`.
 
-    When BLEU is the best so far, `<run>/bundle` is written.
+    If BLEU is the best so far, it writes `<run>/bundle`.
 
     Args:
-        run: its folder, processes and settings, which the bundle keeps.
+        run: its folder, processes and settings; the bundle stores the settings.
         pairs: validation pairs.
-        vocabularies: those of the model.
+        vocabularies: of the model.
         decode: search settings.
-        normalise: what is done to a source before the model reads it.
+        normalise: normalisation steps of a source before the model reads it.
         patience: validations without a better BLEU after which training stops; None = never.
         length_ratio: target tokens per source token of the training corpus.
-        snapshots: keep what was validated, for an average at the end; None = no average.
+        snapshots: store validated weights for an average at the end; None = no average.
 
     Attributes:
-        best, best_step: best BLEU so far, and after which step.
+        best, best_step: best BLEU so far, and its step.
         worse: validations since the best.
         average: BLEU of the bundle, if it is an average of several steps.
-        summary: of the average at the end; None if there is none.
-        head: the attention of the bundle that aligns best.
+        summary: steps and BLEU of the average at the end; None if there is none.
+        head: the attention head of the bundle that aligns best.
         latest, translations, seconds: of the last validation: BLEU, translations in the order of
-            the pairs, and the time that all processes took together.
+            the pairs, and the time from the start until all processes had translated.
         signature: says how BLEU is computed.
     """
 
@@ -101,11 +101,11 @@ class Validation:
 
     @property
     def gives_up(self) -> bool:
-        """Whether there were `patience` validations without a better BLEU."""
+        """Whether the last `patience` validations brought no better BLEU."""
         return self.patience is not None and self.worse >= self.patience
 
     def begin(self, step: int) -> None:
-        """Take up what the folder holds when training starts after `step`."""
+        """Remove snapshots from after `step`, where training starts; read the bundle, if any."""
         if self.snapshots is not None:
             self.snapshots.forget_after(step)
         if (self.bundle_dir / "config.json").exists():
@@ -114,7 +114,7 @@ class Validation:
             self.average = made["scores"]["BLEU"] if "averaged" in made else self.average
 
     def validate(self, trainer: Trainer) -> None:
-        """Score the model as it is, in evaluation mode; collective.
+        """Score the model, which is in evaluation mode, and keep it if it is the best; collective.
 
         Raises:
             Interrupted: a signal came; the state was saved before the validation.
@@ -138,7 +138,7 @@ class Validation:
         if bleu > self.best:
             self.best, self.best_step, self.worse = bleu, step, 0
             if bleu > self.average:
-                if half:  # the bundle has all digits
+                if half:  # the bundle stores full precision
                     model = gathered_model(trainer.model, torch.device("cpu"))
                 self.ship(model, step, bleu)
         if self.snapshots is not None:
@@ -148,12 +148,12 @@ class Validation:
 
     @torch.inference_mode()
     def _nll(self, trainer: Trainer, model: TranslationModel) -> Tensor:
-        """Nats per target token of the validation pairs, in the precision of training."""
+        """Return nats per target token of the validation pairs, in the precision of training."""
         totals = torch.zeros(2, device=trainer.device)
         with trainer.fabric.autocast():
             for batch in trainer.data.val_dataloader():
                 if self.run.stop.signal:
-                    break  # the search comes next, and ends the run
+                    break  # the search comes next and ends the run
                 nll = validation_nll(model, batch.to(trainer.device))
                 totals += torch.stack([nll, nll.new_tensor(batch.target_tokens)])
         totals = trainer.sum_over_processes(totals)
@@ -161,7 +161,10 @@ class Validation:
 
     @torch.inference_mode()
     def score(self, model: TranslationModel, step: int) -> tuple[float, list[Translation]]:
-        """BLEU of a model in evaluation mode, and its translations, in all processes; collective.
+        """Translate the validation sources with a model in evaluation mode; collective.
+
+        Returns:
+            BLEU, and the translations in the order of the pairs; equal in all processes.
 
         Raises:
             Interrupted: a signal came.
@@ -179,7 +182,7 @@ class Validation:
                 found = translator.translate_corpus(mine, progress=stop.raise_if_stopping)
         finally:
             torch.set_float32_matmul_precision(precision)
-        # The state was saved before the validation, and the next run begins with it.
+        # The state was saved before the validation, so resuming begins with this validation.
         if stopping := max(processes.gather(stop.signal)):
             raise Interrupted(stopping, step, self.run.folder)
         shares = processes.gather(found)
@@ -192,10 +195,10 @@ class Validation:
         return bleu.value, translations
 
     def ship(self, model: TranslationModel, step: int, bleu: float, **made: Any) -> None:
-        """Write `<run>/bundle`, with what else is known of its making; collective.
+        """Write `<run>/bundle`; `made` adds to what it says about its training; collective.
 
         Raises:
-            RunError: it could not be written; in all processes, so that none waits for one.
+            RunError: the bundle could not be written; in all processes, so that none waits.
         """
         training = {
             "step": step,
@@ -218,7 +221,7 @@ class Validation:
                     raise RunError(f"{error}, then go on: {go_on}") from error
 
     def score_average(self, trainer: Trainer) -> None:
-        """At the end, score the average of snapshots, and ship it if it is better; collective."""
+        """Score the average of the snapshots at the end; ship it if it is better; collective."""
         chosen = [] if self.snapshots is None else self.snapshots.chosen()
         if len(chosen) < 2:
             return
@@ -243,5 +246,5 @@ class Validation:
 
 
 def _clipped(text: str) -> str:
-    """The beginning of a long text, such as what an untrained model repeats."""
+    """Cut a long text, such as the repetitions of an untrained model."""
     return text if len(text) <= WIDTH else f"{text[:WIDTH]}... ({len(text)} characters)"

@@ -1,4 +1,4 @@
-"""Tells what looks wrong with a run: before its first step, after each validation, at its end."""
+"""Findings: what looks wrong with a run, before its first step, after validations, at its end."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LARGE = 500_000  # pairs that are read in some 5 s, and not more
+LARGE = 500_000  # the most pairs that are read, which takes some 5 s
 
 
 class Findings(Callback):
     """Logs each kind of finding once, and gives all of them to the trackers at the end.
 
-    Stands behind all other callbacks, whose figures it reads from the table of curves.
+    Must be the last callback: it reads the figures of the others from the table of curves.
 
     Args:
         samples: sentences of the last validation.
@@ -55,7 +55,7 @@ class Findings(Callback):
         self._tell(trainer)
 
     def on_validation_end(self, trainer: Trainer) -> None:
-        trainer.write_row()  # the figures of this validation count
+        trainer.write_row()  # so that the curves include this validation
         self._tell(trainer)
 
     def on_train_end(self, trainer: Trainer) -> None:
@@ -65,7 +65,7 @@ class Findings(Callback):
             tracker.log_media("findings", lambda: {"run/findings": table}, trainer.step - 1)
 
     def _tell(self, trainer: Trainer) -> list[Finding]:
-        """Log what is new; returns all that is found."""
+        """Log findings of new kinds; return all findings."""
         curves = read_curves(trainer.run.folder / METRICS)
         found = findings(replace(self._record, curves=curves, samples=self.samples.lines))
         for one in found:
@@ -76,10 +76,10 @@ class Findings(Callback):
 
 
 def shares(data: TranslationData) -> dict[str, float]:
-    """The shares of what should not be trained on, where no filter takes it out: pairs whose sides
-    are the same, and of each evaluation split the pairs that stand in the training text.
+    """Return the shares of pairs that should not be trained on, unless a filter removes them: pairs
+    with equal sides, and for each evaluation split the share that is in the training text.
 
-    Of large corpora nobody knows: reading them takes minutes.
+    Empty for large corpora, since reading them takes minutes.
     """
     if {"identical", "leakage"} <= set(data.cleaning.filters) or data.prepared.report.kept > LARGE:
         return {}

@@ -1,4 +1,4 @@
-"""How large the gradients of each block of the model are."""
+"""Gradient norms of each block of the model."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 class GradientNorms(Callback):
     """Logs `optim/grad_norm/<block>` every `trainer.log_every_n_steps` steps.
 
-    Their squares add up to that of `optim/grad_norm`: they are norms before clipping. Blocks are
-    layers, and what is beside them: embeddings, last norms, output.
+    These are norms before clipping: their squares add up to the square of `optim/grad_norm`. Blocks
+    are the layers, and the parts beside them: embeddings, last norms, output.
 
     Attributes:
-        since_validation: all that was logged since the last validation, by block.
+        since_validation: norms logged since the last validation, by block.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class GradientNorms(Callback):
             return
         names, norms = zip(*block_norms(trainer.model).items(), strict=True)
         norms_N = torch.stack(norms)
-        # The gradients are still there, but clipped: all of them by the same factor.
+        # The gradients are clipped by now, all by the same factor: undo it for the norms.
         before = trainer.metrics["optim/grad_norm"].to(norms_N.device)
         values = (norms_N * before / norms_N.norm().clamp_min(1e-30)).tolist()
         for name, value in zip(names, values, strict=True):
@@ -55,9 +55,9 @@ class GradientNorms(Callback):
 
 @torch.no_grad()
 def block_norms(model: TranslationModel) -> dict[str, Tensor]:
-    """The norm of the gradient of each block, 0 without one; every process must call it."""
+    """Return the gradient norm of each block, 0 for one without gradients; collective."""
     gradients: defaultdict[str, list[Tensor]] = defaultdict(list)
-    for name, parameter in model.named_parameters():  # each once: a shared one where it is first
+    for name, parameter in model.named_parameters():  # a shared one once, where it is first
         gradients[block(name)] += [] if parameter.grad is None else [parameter.grad]
     none = torch.zeros((), device=parameter.device)
     return {
@@ -68,6 +68,6 @@ def block_norms(model: TranslationModel) -> dict[str, Tensor]:
 
 
 def block(parameter: str) -> str:
-    """The block that a parameter is in: `encoder.3` of `encoder.3.self_attention.q_proj.weight`."""
+    """Return a parameter's block: `encoder.3` for `encoder.3.self_attention.q_proj.weight`."""
     top, *rest = parameter.split(".")
     return f"{top}.{rest[0]}" if rest and rest[0].isdigit() else top

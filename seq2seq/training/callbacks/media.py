@@ -1,4 +1,4 @@
-"""What trackers show of a run beside its curves: texts, pictures, histograms, the data."""
+"""Media for trackers, beside the curves: texts, pictures, histograms, the report of the data."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
 
 COLUMNS = ["step", "index", "source", "reference", "hypothesis", "score", "chrF", "confidence"]
-ROWS = 1000  # of the table of fixed sentences, which each validation logs as a whole
-PICTURES = 20  # of attention that a validation logs, at most
+ROWS = 1000  # most rows of the table of fixed sentences; each validation logs all of it
+PICTURES = 20  # most pictures of attention that a validation logs
 
 
 class Media(Callback):
-    """Gives trackers what numbers alone do not show. Stands behind `Samples`, and before
-    `GradientNorms`, which forgets at the end of a validation.
+    """Sends texts, pictures and histograms to the trackers. Must come after `Samples`, and before
+    `GradientNorms`, which forgets its norms at the end of a validation.
 
     Args:
         samples: sentences of each validation.
-        norms: of gradients since the last validation.
-        data_report: the page on the prepared data; it may be missing.
+        norms: gradient norms since the last validation.
+        data_report: the page on the prepared data; the file may be missing.
     """
 
     def __init__(self, samples: Samples, norms: GradientNorms, data_report: Path):
@@ -92,16 +92,16 @@ class Media(Callback):
     def _attention(
         self, sentences: Sequence[Mapping[str, Any]], model: TranslationModel
     ) -> list[Picture | None]:
-        """Pictures of the head that aligns best, of sentences that the model can read.
+        """Draw the attention of the head that aligns best, for sentences that the model can read.
 
-        Of many sentences only some have one, from short to long.
+        If there are many sentences, only some of them get a picture, from short to long.
         """
         from seq2seq.inference import attention_figure  # matplotlib loads slowly
 
         validation, longest = self.samples.validation, attention_figure.LONGEST
         both = validation.vocabularies
         found: list[Picture | None] = [None] * len(sentences)
-        if isinstance(model, FSDPModule):  # it would have to be gathered
+        if isinstance(model, FSDPModule):  # its weights would have to be gathered
             return found
         pairs = [(one["source"], one["hypothesis"]) for one in sentences]
         ids = both.encode_pairs(pairs, normaliser(validation.normalise))
@@ -118,13 +118,13 @@ class Media(Callback):
 
 
 def parameter_table(model: TranslationModel) -> dict[str, trackers.Media]:
-    """Name, shape and size of each parameter; a shared one where it is first."""
+    """Make a table of each parameter's name, shape and size; a shared one is where it is first."""
     rows = [[name, str(tuple(p.shape)), p.numel()] for name, p in model.named_parameters()]
     return {"model/parameters": Table(["parameter", "shape", "numbers"], rows)}
 
 
 def row(step: int, sentence: Mapping[str, Any]) -> list[Any]:
-    """Of a table of sentences; confidence is the geometric mean of its tokens' probabilities."""
+    """Make a row of a table of sentences; confidence = geometric mean of token probabilities."""
     scores = sentence["token_log_probs"][: len(sentence["tokens"])]  # without the end mark
     confidence = round(math.exp(sum(scores) / len(scores)), 4) if scores else None
     return [
@@ -135,7 +135,7 @@ def row(step: int, sentence: Mapping[str, Any]) -> list[Any]:
 
 
 def confidence_page(step: int, sentences: Sequence[Mapping[str, Any]]) -> str:
-    """Translations whose tokens are the more orange the less sure the model was of them."""
+    """Make a page of translations; a token is the more orange the less sure the model was."""
     # The last score may be that of the end mark, which is no token.
     found = [
         (one["source"], zip(one["tokens"], map(math.exp, one["token_log_probs"]), strict=False))

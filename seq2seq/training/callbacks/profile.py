@@ -1,4 +1,4 @@
-"""What a few steps spend their time on: a trace by torch's profiler."""
+"""A trace of a few training steps by torch's profiler: where the time goes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Profile(Callback):
         self._trace.step()
 
     def on_train_end(self, trainer: Trainer) -> None:
-        self._trace.stop()  # writes what it has of a short run
+        self._trace.stop()  # a short run writes the steps that it made
 
     def _write(self, trace: profile) -> None:
         self.folder.mkdir(exist_ok=True)

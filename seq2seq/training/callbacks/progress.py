@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: step, loss, speed, best BLEU, time left."""
+"""Progress of training for people: step, loss, speed, best BLEU, time left."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REFRESH = 0.5  # seconds between two pictures of the bar
-# Seconds before the first line of a log, and between two lines at most.
+REFRESH = 0.5  # seconds between two updates of the bar
+# Seconds before the first line of the log, and most seconds between two lines.
 FIRST, LONGEST = 5.0, 300.0
 
 
 class Progress(Callback):
-    """A bar over the whole run on a terminal; elsewhere a line from time to time, soon at first.
+    """Shows a bar on a terminal; elsewhere logs a line from time to time, more often at first.
 
     Args:
-        validation: knows the best BLEU, also that of a run which goes on.
+        validation: knows the best BLEU, also after resuming.
     """
 
     def __init__(self, validation: Validation) -> None:
@@ -76,7 +76,7 @@ class Progress(Callback):
             self.bar.set_postfix_str(self._text(trainer))
 
     def _text(self, trainer: Trainer) -> str:
-        """Loss of the last step, speed as it was logged last, best BLEU, time left."""
+        """Write the loss of the last step, the last logged speed, best BLEU and time left."""
         metrics = trainer.metrics
         figures = []
         if (nll := metrics.get("train/nll")) is not None:  # else no step was made
@@ -85,7 +85,7 @@ class Progress(Callback):
             figures.append(f"{speed:,.0f} target tokens/s")
         if best := self.validation.best_step:
             figures.append(f"best BLEU {self.validation.best:.1f} at {best}")
-        # As long for each step as until now, validations included.
+        # Assume the mean time per step so far, validations included.
         for_each = (time.monotonic() - self._started) / max(1, trainer.step - self._first)
         left = timedelta(seconds=round(for_each * (trainer.max_steps - trainer.step)))
         return ", ".join([*figures, f"left {left}"])

@@ -1,4 +1,4 @@
-"""What validation translated: some sentences in `<run>/samples.jsonl`, figures to the trackers."""
+"""Samples of validations: sentences go to `<run>/samples.jsonl`, figures to the trackers."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ log = logging.getLogger(__name__)
 
 
 class Samples(Callback):
-    """Keeps sentences of each validation, and logs what its translations are like.
+    """Keeps sentences of each validation, and logs figures about its translations.
 
-    What a run that goes on makes again replaces what was there, so its file is that of a run
-    which never stopped.
+    When a resumed run repeats a validation, its new line replaces the old one. So the file is the
+    same as that of a run that never stopped.
 
     Args:
         run_dir: folder of the run.
-        count: fixed sentences, and worst ones; 0 = none.
+        count: number of fixed sentences, and of worst ones; 0 = none.
         validation: translates the validation set.
 
     Attributes:
-        lines: of the file, after a validation.
+        lines: all lines of the file, after a validation.
     """
 
     def __init__(self, run_dir: Path, count: int, validation: Validation):
@@ -59,7 +59,7 @@ class Samples(Callback):
     def keep(self, step: int, chrf: Sequence[float]) -> None:
         """Write the file with a line for this step, given the chrF2 of each sentence.
 
-        Lines of this step and of later ones go: the run was stopped before, and went on.
+        Existing lines of this step and of later ones are removed: the run was resumed before them.
         """
         worst = sorted(range(len(chrf)), key=lambda row: (chrf[row], row))[: self.count]
         pairs, found = self.validation.pairs, self.validation.translations
@@ -74,12 +74,12 @@ class Samples(Callback):
             self.lines = [*earlier, latest]
             text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.lines)
             replace_text(self.run_dir / SAMPLES, text)
-        except OSError as error:  # the run is worth more
+        except OSError as error:  # no reason to fail the run
             log.warning("the samples of step %d could not be kept: %s", step, error)
 
 
 def sentence(row: int, pair: Pair, found: Translation, chrf: float) -> dict[str, Any]:
-    """One sentence as the file has it."""
+    """Return one sentence in the form that the file stores."""
     return {
         "index": row,
         "source": pair[0],
@@ -95,10 +95,10 @@ def sentence(row: int, pair: Pair, found: Translation, chrf: float) -> dict[str,
 def decode_figures(
     pairs: Sequence[Pair], found: Sequence[Translation], seconds: float
 ) -> dict[str, float]:
-    """How the search of the validation set went: speed, how sure the model was, what is wrong.
+    """Return figures on the search of the validation set: speed, log probability, faults.
 
     Args:
-        seconds: that all processes took together.
+        seconds: from the start until all processes had translated.
     """
     wrong = sum(bool(degenerate(source, str(one)))
                 for (source, _), one in zip(pairs, found, strict=True))  # fmt: skip

@@ -1,4 +1,4 @@
-"""What training achieves: real tokens and FLOP per second, padding, waiting, memory."""
+"""Throughput of training: real tokens and FLOP per second, padding, waiting, memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Throughput(Callback):
     """Logs `perf/*` over each window of `trainer.log_every_n_steps` steps.
 
-    Tokens and FLOP are those of all processes together, gathered once a window; utilisation is
-    the average of their GPUs; memory is that of the first process. Time spent in validation and
-    on checkpoints is left out.
+    Tokens and FLOP are summed over all processes, once per window. Utilisation is the average of
+    their GPUs. Memory is that of the first process. Time for validation and checkpoints is
+    excluded.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Throughput(Callback):
 
 
 def work(model: TranslationModel, batch: Batch) -> Tensor:
-    """Real source and target tokens, positions with padding, FLOP of a batch: (4,)."""
+    """Count real source and target tokens, positions with padding, and FLOP of a batch: (4,)."""
     source, target = batch.source_tokens, batch.target_tokens
     positions = batch.source.numel() + batch.labels.numel()
     size = BatchSize(batch.source.size(0), source, target)
