@@ -36,7 +36,7 @@ class Snapshot:
 
 
 def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float) -> None:
-    """Write a snapshot of a model's weights; an interrupted write leaves no half snapshot.
+    """Write a snapshot of a model's weights; an interrupted write leaves no damaged one.
 
     Raises:
         RunError: the disk is full, or the folder cannot be written.
@@ -112,7 +112,7 @@ def fill(model: TranslationModel, weights: dict[str, Tensor]) -> None:
 
 
 def require_same_model(folders: list[Path]) -> None:
-    """Raise BundleError if bundles differ in model, vocabulary or normalisation; name each."""
+    """Raise BundleError, with the differences, unless model, vocabulary and normalisation agree."""
     first, *others = map(_of_model, folders)
     for folder, other in zip(folders[1:], others, strict=True):
         differences = [

@@ -46,7 +46,7 @@ class Trained:
 
     @property
     def normalise_target(self) -> list[str]:
-        """Steps that normalised the targets of the training corpus; `normalise` has the sources'.
+        """Steps that normalised the targets of the training corpus, as `normalise` the sources.
 
         The two differ in the steps for French (`CleaningConfig.steps`), which follow from the
         settings.
@@ -101,7 +101,7 @@ def read_config(path: Path) -> BundleConfig:
         if isinstance(settings := training.get("config"), dict):
             training["config"] = migrated(settings)
         sizes = dict(config["model"])
-        sizes.pop("word_dropout", None)  # acted in training only; removed since
+        sizes.pop("word_dropout", None)  # a setting of training, since removed
         # Bundles from before there was a choice lack the entry.
         architecture = sizes.get("architecture", "transformer")
         if architecture not in ARCHITECTURES:
@@ -126,7 +126,7 @@ def read_config(path: Path) -> BundleConfig:
 
 
 def _typed(schema: type, section: str, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored settings; raise ValueError for a value that has not its setting's type."""
+    """Return stored settings; raise ValueError if a value has another type than its setting."""
     kinds = get_type_hints(schema)
     for name, value in stored.items():
         kind = kinds.get(name, object)  # the class itself refuses an unknown name
@@ -138,7 +138,7 @@ def _typed(schema: type, section: str, stored: Mapping[str, Any]) -> dict[str, A
 
 
 def _decode(path: Path, stored: dict[str, Any]) -> DecodeConfig:
-    """Read stored search settings. If some were removed since, warn and use beam search."""
+    """Read stored search settings. If some no longer exist, warn that a plain beam is used."""
     gone = {name: value for name, value in stored.items() if f"decode.{name}" in REMOVED}
     kept = {name: value for name, value in stored.items() if name not in gone}
     if kept.get("strategy") == "mbr":

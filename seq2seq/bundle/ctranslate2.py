@@ -22,7 +22,7 @@ LAYOUT = 2  # version of what `ctranslate2_export` writes; other versions are no
 
 
 def require_ctranslate2() -> ModuleType:
-    """Import CTranslate2, an optional package, only when it is used.
+    """Import and return CTranslate2, an optional package that is loaded only when used.
 
     Raises:
         UserError: it is not installed.
@@ -67,7 +67,7 @@ def require_layout(folder: Path) -> None:
 
 
 def exported(path: Path) -> Path:
-    """Return an exported model: `path` itself, or a conversion of the bundle there, from the cache.
+    """Return an exported model: `path` itself, or a cached conversion of the bundle there.
 
     A conversion is named by a hash of all that determines it, so a changed bundle gets a new one.
 

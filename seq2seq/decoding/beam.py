@@ -97,7 +97,7 @@ def _step(
     config: DecodeConfig,
     constraints: Sequence[Constraint],
 ) -> tuple[_Extensions, _Extensions]:
-    """Return the N best extensions without an end mark, and the N best with or without one."""
+    """Return the N best extensions without an end mark, and the N best of all, end marks too."""
     # The likeliest tokens of each hypothesis, in the order of their ids: (R, V) -> (R, K).
     adjusted_RV = apply_constraints(log_probs_RV, constraints, history)
     tokens_RK = largest(adjusted_RV, min(2 * config.beam, adjusted_RV.size(1))).sort(dim=1).values
@@ -166,7 +166,7 @@ def _on_host(
 
 
 def _best_first(found: list[Hypothesis]) -> list[Hypothesis]:
-    """Sort what has ended, best first; ties keep the order of ending. If nothing has, keep all."""
+    """Sort finished hypotheses, best first, ties by order of ending; if none, return the others."""
     finished = [one for one in found if one.finished]
     return sorted(finished, key=lambda one: -one.score) or found
 

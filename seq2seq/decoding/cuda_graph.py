@@ -111,7 +111,7 @@ class Slot(TransformerState):
             self.source_allowed[:count] = other.source_allowed.index_select(0, sentences)
 
     def clear(self) -> None:
-        """Set keys and values to zero: a NaN would do harm even in a place that a mask hides."""
+        """Set keys and values to zero: a NaN would spread even from a place that a mask hides."""
         for tensor in (self.cache.storage, *(part for layer in self.source for part in layer)):
             tensor.zero_()
 
@@ -172,10 +172,10 @@ class GraphStep(ModelStep):
         return state
 
     def hidden(self, tokens_R: Tensor, state: GraphState | TransformerState) -> Tensor:
-        """Append a token to each hypothesis; return hidden states (R, D), until the next call.
+        """Append a token to each hypothesis; return hidden states (R, D).
 
-        The first step uses no graph: it has one hypothesis for each sentence, and beams need this
-        shape only once.
+        The next call overwrites them. The first step uses no graph: it has one hypothesis for each
+        sentence, and beams need this shape only once.
         """
         if isinstance(state, TransformerState):
             return super().hidden(tokens_R, state)

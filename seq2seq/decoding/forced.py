@@ -1,4 +1,4 @@
-"""Forced decoding: how likely models find given translations, and what they read for each token.
+"""Forced decoding: how likely given translations are, and what models read for each token.
 
 Shapes: B pairs, H heads, S and T source and target lengths, end marks included; P real target
 tokens of a batch.

@@ -17,7 +17,7 @@ IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without ma
 
 
 def fits(pair: IdPair, max_length: int) -> bool:
-    """Tell whether both sides have tokens, and a model with this limit can read their end marks."""
+    """Tell whether both sides have tokens, and fit with end marks into a model of this limit."""
     return 0 < min(map(len, pair)) <= max(map(len, pair)) < max_length
 
 

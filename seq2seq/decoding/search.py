@@ -28,7 +28,7 @@ from seq2seq.decoding.request import OutputLimits, Request, check_requests, outp
 from seq2seq.decoding.sampling import sample_search
 from seq2seq.decoding.step import Searchable, State
 
-COUNTED_LENGTH = 8  # least tokens that a source counts as, to limit the rows of a batch
+COUNTED_LENGTH = 8  # a shorter source counts as this long, to limit the rows of a batch
 
 Found = list[list[Hypothesis]]
 
@@ -135,4 +135,4 @@ def _in_threads(
                 yield started[done], done.result()
         finally:
             pool.shutdown(cancel_futures=True)  # after an error or interrupt, start no more
-            torch.set_num_threads(threads)  # the workers' setting holds for later threads
+            torch.set_num_threads(threads)  # the workers' setting would hold for later threads

@@ -168,7 +168,7 @@ def _decode_config(generation: Mapping[str, Any]) -> DecodeConfig:
     penalty = generation.get("length_penalty")
     return DecodeConfig(
         beam=generation.get("num_beams") or 1,
-        length_penalty=1.0 if penalty is None else max(0.0, float(penalty)),  # 1 is theirs, too
+        length_penalty=1.0 if penalty is None else max(0.0, float(penalty)),  # their default, too
     )
 
 
@@ -255,7 +255,7 @@ def _generation(decode: DecodeConfig, config: TransformerConfig) -> dict[str, An
     return {
         "num_beams": decode.beam,
         "length_penalty": exponent.get(decode.length_norm, 1.0),
-        "early_stopping": decode.beam > 1,  # once N hypotheses have ended, as ours
+        "early_stopping": decode.beam > 1,  # once `num_beams` have ended, as ours
         "max_length": config.max_length,
     }
 

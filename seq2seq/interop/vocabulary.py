@@ -26,7 +26,7 @@ class Words:
 
     Attributes:
         vocabularies: with our ids.
-        rows: their id for each of our ids, of source and target.
+        rows: for each of our ids, the id in their vocabulary; for source and target.
         languages: of source and target; empty if unknown.
         starts: whether only our vocabulary has BOS, so that it is never an output.
     """
@@ -73,7 +73,7 @@ def read_vocabulary(folder: Path, theirs: Mapping[str, Any]) -> Words:
 def _our_ids(
     path: Path, ids: Mapping[str, int], theirs: Mapping[str, Any], start: bool
 ) -> tuple[list[int], list[str]]:
-    """Return their id for each of our ids, and the name of each token.
+    """Return, for each of our ids, the id in their vocabulary and the token's name.
 
     Args:
         path: file of the vocabulary, for messages.

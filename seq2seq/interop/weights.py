@@ -1,8 +1,8 @@
 """Convert weights between our models and Marian or Pegasus models: their names and their order.
 
 Their tokens have other ids, so the rows of embeddings and outputs are permuted. Their sinusoidal
-positions have all sines in the first half of the model width, and ours may alternate sines and
-cosines. Then an export permutes the rows or columns that belong to the width, in each weight.
+positions have all sines in the first half of the model width. If ours alternate sines and cosines,
+an export permutes, in each weight, the rows or columns that belong to the width.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read_weights(
         folder: of their model.
         config: settings from its `config.json`.
         names: of our weights.
-        rows: their id for each of our ids, of source and target.
+        rows: for each of our ids, the id in their vocabulary; for source and target.
 
     Raises:
         BundleError: weights are missing or damaged, or belong to another model.
@@ -123,7 +123,7 @@ def their_weights(
     Args:
         model: the model to export.
         config: settings of the model.
-        orders: our id for each of their ids, of source and target.
+        orders: for each of their ids, the id in our vocabulary; for source and target.
     """
     ours = model.state_dict()
     ours.setdefault("output.bias", torch.zeros(model.vocab_sizes[1]))

@@ -30,7 +30,9 @@ def attend(
     *,
     causal: bool = False,
 ) -> Tensor:
-    """Scale dot products and attend: softmax(q k^T / sqrt(E)) v (Vaswani et al. 2017, eq. 1).
+    """Compute scaled dot-product attention.
+
+    This is softmax(q k^T / sqrt(E)) v, equation 1 of Vaswani et al. (2017).
 
     Args:
         q_BHTE: queries.

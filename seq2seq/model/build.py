@@ -24,7 +24,7 @@ def build_model(
 
 
 class Uninitialised(TorchFunctionMode):
-    """A context for building a model whose weights are read later: it draws and scales none.
+    """A context for building a model whose weights are read later: none are drawn or scaled.
 
     Drawing weights takes longer than reading them, and on the meta device torch first loads 800
     modules to draw.

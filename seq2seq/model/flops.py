@@ -49,7 +49,7 @@ def _transformer(config: TransformerConfig, batch: BatchSize) -> float:
     feed_forward = (3 if config.activation == "swiglu" else 2) * width * config.d_ff
     layer = query_and_out + keys_values + feed_forward
     seen = batch.source / batch.sentences  # source tokens that each source or target token reads
-    before = (batch.target / batch.sentences + 1) / 2  # target tokens that each of them reads
+    before = (batch.target / batch.sentences + 1) / 2  # target tokens that a target token reads
     # Scores and weighted sums of values take `queries` multiplications each per pair of tokens.
     encoder = batch.source * (layer + 2 * queries * seen)
     decoder = batch.target * (layer + query_and_out + 2 * queries * (before + seen))
@@ -58,7 +58,7 @@ def _transformer(config: TransformerConfig, batch: BatchSize) -> float:
 
 
 def _recurrent(config: RecurrentConfig, batch: BatchSize) -> float:
-    """Count them for the recurrent model, which has three gate matrices in each cell."""
+    """Count them for the recurrent model, whose gates are three matrices in each cell."""
     width, half, inner = config.d_model, config.d_model // 2, config.d_attention
     seen = batch.source / batch.sentences
     both_directions = 2 * 3 * half * (width + half)

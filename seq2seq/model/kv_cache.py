@@ -73,7 +73,7 @@ class KVCache:
 
     @property
     def bytes(self) -> int:
-        """Memory in bytes, places that are still free included."""
+        """Memory in bytes, including places that are still free."""
         return sum(t.nbytes for t in (self.storage, self._spare) if t is not None)
 
     def append(self, layer: int, k_RKTE: Tensor, v_RKTE: Tensor) -> KeysValues:

@@ -29,7 +29,7 @@ from seq2seq.model.layers import DecoderLayer
 from seq2seq.model.recurrent import AdditiveAttention
 from seq2seq.model.translation_model import BiasedOutput, TranslationModel
 
-ROWS = 64  # that matrices are packed for; products with other numbers are as fast
+ROWS = 64  # rows that matrices are packed for; other numbers are as fast
 LARGE, ENOUGH_ROWS = 2**20, 4  # numbers in a large matrix; rows that make its product fast
 
 

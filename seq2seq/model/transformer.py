@@ -153,7 +153,7 @@ class Transformer(TranslationModel):
         return TransformerState(source, source_allowed, cache)
 
     def _encode_by_length(self, source_BS: Tensor, source_real_BS: Tensor) -> Tensor:
-        """Encode in groups of similar length, because padding costs time. Unread positions are 0."""
+        """Encode in groups of similar length, as padding costs time; positions not read are 0."""
         positions_S = torch.arange(1, source_BS.size(1) + 1)
         length_B = (source_real_BS * positions_S).amax(dim=1)  # up to the last real token
         order_B, parts = length_B.argsort(), []

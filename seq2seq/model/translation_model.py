@@ -106,7 +106,7 @@ def make_embeddings(
 
 
 def initialise(model: nn.Module) -> None:
-    """Set Xavier-uniform matrices, zero biases, and embeddings of unit size after their scaling.
+    """Set matrices Xavier-uniform, biases zero, and embeddings to unit size after scaling.
 
     Recurrent cells keep PyTorch's initial weights.
     """
