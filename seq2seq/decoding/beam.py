@@ -166,7 +166,7 @@ def _on_host(
 
 
 def _best_first(found: list[Hypothesis]) -> list[Hypothesis]:
-    """Sort finished hypotheses, best first, ties by order of ending; if none, return the others."""
+    """Sort finished hypotheses, best first, ties by order of ending; if none, return all."""
     finished = [one for one in found if one.finished]
     return sorted(finished, key=lambda one: -one.score) or found
 

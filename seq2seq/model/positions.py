@@ -76,8 +76,8 @@ class LearnedPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Rotates queries and keys by an angle that grows with position (Su et al. 2021, RoFormer).
 
-    The product of a query at i and a key at j then depends on i - j, not on i and j. The angles are
-    float32 in every precision of the model: bf16 could not tell far positions from neighbours.
+    The product of a query at i and a key at j then depends on i - j alone. The angles are float32
+    in every precision of the model: bf16 could not tell far positions from their neighbours.
     """
 
     cos: Tensor
