@@ -1,5 +1,5 @@
-"""The folder of a trained model, which needs no pickle to be read.
+"""Bundles: folders of trained models, which are read without pickle.
 
-`bundle.py` reads and writes it, `config.py` knows its settings without torch, `find.py` says where
-one is. Start reading at `bundle.py`.
+`bundle.py` reads and writes a bundle, `config.py` reads its settings without torch, `find.py`
+finds a bundle by name. Start reading at `bundle.py`.
 """

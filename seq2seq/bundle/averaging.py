@@ -1,8 +1,8 @@
-"""Averages of weights: of a run's snapshots, or of several bundles of one model.
+"""Average weights: of a run's snapshots, or of several bundles of one model.
 
-Weights from the end of one run, averaged, translate better than each of them alone (section 6.1
-of Vaswani et al. 2017). A snapshot is `<run>/snapshots/step-N.safetensors`: the weights that were
-validated after step N, with their BLEU in the file's metadata.
+The average of weights from the end of one run translates better than each of them alone (section
+6.1 of Vaswani et al. 2017). A snapshot is `<run>/snapshots/step-N.safetensors`: the weights that
+were validated after step N, with their BLEU in the file's metadata.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Snapshot:
 
 
 def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float) -> None:
-    """Write the weights of a model; whole or not at all.
+    """Write a snapshot of a model's weights; an interrupted write leaves no damaged one.
 
     Raises:
         RunError: the disk is full, or the folder cannot be written.
@@ -55,10 +55,10 @@ def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float
 
 
 def read_snapshots(run_dir: Path) -> list[Snapshot]:
-    """The snapshots of a run, oldest first.
+    """List the snapshots of a run, oldest first.
 
     Raises:
-        BundleError: one is damaged.
+        BundleError: a snapshot is damaged.
     """
     found = []
     for path in sorted((run_dir / "snapshots").glob("step-*.safetensors")):
@@ -75,16 +75,19 @@ def read_snapshots(run_dir: Path) -> list[Snapshot]:
 
 
 def choose(snapshots: Sequence[Snapshot], count: int, by: str) -> list[Snapshot]:
-    """The last `count` of them, or those with the best BLEU (the later of equals); by step."""
+    """Return the last `count` snapshots, or the `count` with the best BLEU, ordered by step.
+
+    Of snapshots with equal BLEU, the later one counts as better.
+    """
     by_step = sorted(snapshots, key=lambda snapshot: snapshot.step)
     ranked = sorted(by_step, key=lambda snapshot: snapshot.bleu) if by == "best" else by_step
     return sorted(ranked[-count:], key=lambda snapshot: snapshot.step)
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of each tensor over safetensors files, summed in 64 bits, one file at a time.
+    """Return the mean of each tensor over safetensors files, summed in 64 bits, file by file.
 
-    Means of 16-bit weights are 32-bit: they fall between the values of 16 bits.
+    Means of 16-bit weights are 32-bit, because they fall between 16-bit values.
 
     Raises:
         BundleError: a file is damaged, or holds other tensors than the first.
@@ -103,13 +106,13 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def fill(model: TranslationModel, weights: dict[str, Tensor]) -> None:
-    """Give a model these weights, in place."""
+    """Copy these weights into a model, in place."""
     for name, weight in model.named_parameters():
         weight.copy_(weights[name])
 
 
 def require_same_model(folders: list[Path]) -> None:
-    """Raise BundleError where bundles differ in model, vocabulary or normalisation, naming it."""
+    """Raise BundleError, with the differences, unless model, vocabulary and normalisation agree."""
     first, *others = map(_of_model, folders)
     for folder, other in zip(folders[1:], others, strict=True):
         differences = [
@@ -125,7 +128,7 @@ def require_same_model(folders: list[Path]) -> None:
 
 
 def _of_model(folder: Path) -> dict[str, Any]:
-    """What has to be the same."""
+    """Collect what must be equal in bundles that are averaged."""
     config = read_config(folder / "config.json")
     sizes = {f"model.{n}": v for n, v in asdict(config.model).items() if n not in FREE_OF_WEIGHTS}
     words = Vocabularies.load(folder).content_hash()

@@ -1,6 +1,6 @@
-"""A trained model as a folder that needs no pickle to be read.
+"""A bundle: a trained model as a folder that is read without pickle.
 
-model.safetensors   weights, in 32 bits, or in 16 where they are shipped; read as 32-bit ones
+model.safetensors   weights in 32 bits, or in 16 bits if shipped; loaded as 32-bit weights
 config.json         format version, sizes, normalisation, decode settings, how it was trained
 tokenizer.json      vocabulary; or tokenizer.source.json and tokenizer.target.json
 README.md           model card
@@ -48,9 +48,9 @@ class Bundle(Trained):
 
     Attributes:
         model: the network.
-        vocabularies: of its source and its target.
-        decode: the search settings it was validated with.
-        alignment: the attention that aligns best (`inference/head_choice.py`).
+        vocabularies: of the source and the target.
+        decode: the search settings of its validation.
+        alignment: the attention head that aligns best (`inference/head_choice.py`).
     """
 
     model: TranslationModel
@@ -63,12 +63,14 @@ class Bundle(Trained):
     def save(
         self, folder: Path, *, dtype: torch.dtype | None = None, card: str | None = None
     ) -> None:
-        """Write the folder, replacing a bundle that stands there; whole or not at all.
+        """Save the bundle in a folder and replace an older bundle there.
+
+        An interrupted save leaves the older bundle.
 
         Args:
             folder: of the bundle.
-            dtype: of the weights in the file; None = as they are.
-            card: the README.md; None = `model_card`. Checksums of the files stand below it.
+            dtype: type of the weights in the file; None = unchanged.
+            card: text of README.md; None = `model_card`. Checksums of the files are added below it.
 
         Raises:
             RunError: the disk is full, or the folder cannot be written.
@@ -100,21 +102,21 @@ class Bundle(Trained):
         }
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (folder / "config.json").write_text(text, encoding="utf-8")
-        # The library makes the file readable for its owner alone; a bundle is made to be given.
+        # safetensors makes its file readable for the owner only, but bundles are made to be shared.
         shutil.copymode(folder / "config.json", folder / WEIGHTS)
         (folder / "README.md").write_text(f"{card}\n{files(checksums)}", encoding="utf-8")
 
 
 def unique_weights(model: TranslationModel) -> dict[str, torch.Tensor]:
-    """The weights by name; tied ones once, under their first name."""
+    """Return the weights by name; tied weights appear once, under their first name."""
     return {name: weight.detach().contiguous() for name, weight in model.named_parameters()}
 
 
 def load_bundle(folder: str | Path, device: torch.device | str = "cpu") -> Bundle:
-    """Read a bundle, the bundle of a run, or a shipped one by its name.
+    """Load a bundle, the bundle of a run, or a shipped bundle by its name.
 
     Raises:
-        BundleError: the folder is missing, foreign, damaged or newer than this code.
+        BundleError: the folder is missing, no bundle, damaged or newer than this code.
     """
     folder = bundle_folder(folder)
     config = read_config(folder / "config.json")
@@ -126,8 +128,8 @@ def load_bundle(folder: str | Path, device: torch.device | str = "cpu") -> Bundl
             f"{needed}: the files come from different runs; copy the whole bundle again"
         )
     model = _load_model(config, folder / WEIGHTS)
-    require_checksums(folder, config)  # the faults above say more
-    heads = getattr(config.model, "n_heads", 1)  # a recurrent model looks once
+    require_checksums(folder, config)  # last, since the errors above say more
+    heads = getattr(config.model, "n_heads", 1)  # a recurrent model has one head
     if not config.alignment.exists(len(cross_attentions(model)), heads):
         raise DamagedBundle(
             f"{folder}/config.json aligns by {config.alignment}, which this model lacks: delete "
@@ -144,7 +146,7 @@ def load_bundle(folder: str | Path, device: torch.device | str = "cpu") -> Bundl
 
 
 def require_same_language(bundles: Sequence[tuple[str, Bundle]]) -> None:
-    """Raise BundleError unless bundles, with their names, can be searched as one."""
+    """Raise BundleError unless bundles, given with their names, can form an ensemble."""
     (name, first), *others = bundles
     for other, bundle in others:
         if bundle.vocabularies.content_hash() != first.vocabularies.content_hash():
@@ -173,9 +175,9 @@ def reading(path: Path) -> Iterator[None]:
 
 @torch.no_grad()
 def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
-    """The model of a config with the weights of a file.
+    """Build the model of a config, with the weights of a file.
 
-    Its sizes are compared with those of the file before any memory is taken.
+    The model's shapes are compared with those of the file before memory is allocated.
     """
     with reading(path), safe_open(path, "pt") as file:
         names: list[str] = list(file.keys())
@@ -195,9 +197,9 @@ def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
 
 
 def _require_same_shapes(config: BundleConfig, found: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise DamagedBundle unless the tensors of a file are those of the model of a config."""
+    """Raise DamagedBundle unless a file's tensors have the names and shapes of a config's model."""
     layers = max(getattr(config.model, f"{side}_layers", 0) for side in ("encoder", "decoder"))
-    if layers > len(found):  # to describe a million of them takes hours
+    if layers > len(found):  # building a million of them takes hours
         faults = [f"{layers} layers, and the file has {len(found)} tensors"]
     else:
         with torch.device("meta"), Uninitialised():

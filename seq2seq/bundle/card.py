@@ -1,4 +1,4 @@
-"""The model card of a bundle: what it is, what it learnt from and how, how good it is, its use."""
+"""The model card of a bundle: its sizes, its training data and recipe, its scores, its use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HERE = '    translate --model THIS_FOLDER "hello world"'  # how a bundle is used
 
 
 def model_card(bundle: Bundle, use: str = HERE) -> str:
-    """In Markdown, from what the bundle itself knows; ends with how to use it."""
+    """Write the card in Markdown, from the bundle alone; its last paragraph is `use`."""
     made = bundle.training
     data = made.get("config", {}).get("data", {}).get("name", "unknown data")
     scores = [
@@ -26,7 +26,7 @@ def model_card(bundle: Bundle, use: str = HERE) -> str:
     ]
     parts = [
         *making(bundle),
-        *(() if "imported" in made else scores),  # nobody knows those of an imported model
+        *(() if "imported" in made else scores),  # an imported model has no known scores
         "It translates sentences like those it was trained on; for other text its output may be "
         "fluent and wrong.",
         use,
@@ -35,13 +35,13 @@ def model_card(bundle: Bundle, use: str = HERE) -> str:
 
 
 def files(checksums: Mapping[str, str]) -> str:
-    """The section of a bundle's card that names its files, as `sha256sum --check` reads them."""
+    """Return the card's section on files, with checksums as `sha256sum --check` reads them."""
     lines = "\n".join(f"    {value}  {name}" for name, value in checksums.items())
     return f"## Files\n\nSHA-256 of what this card is about:\n\n{lines}\n"
 
 
 def making(bundle: Bundle, version: str = __version__) -> list[str]:
-    """Paragraphs of every card: title, sizes, how it was trained, by which version of this code."""
+    """Return the paragraphs of every card: title, sizes, training, version of this code."""
     made, sizes = bundle.training, bundle.model.config
     config: Mapping[str, Any] = made.get("config", {})
     direction = " to ".join(LANGUAGES.get(name, name) for name in bundle.languages)
@@ -67,7 +67,7 @@ def making(bundle: Bundle, version: str = __version__) -> list[str]:
 
 
 def _recipe(config: Mapping[str, Any]) -> Iterator[str]:
-    """How it was trained, as far as the settings say."""
+    """Yield the parts of the training recipe that the settings contain."""
     optim, data = config.get("optim"), config.get("data", {})
     if optim:
         peak = "as in the paper" if optim["lr"] is None else f"{optim['lr']:g}"
@@ -86,7 +86,7 @@ def _recipe(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _steps(length: int | str) -> str:
-    """A length of training; one in another unit (`2 epochs`) as it was given."""
+    """Format a length of training in steps; another unit (`2 epochs`) stays as it is."""
     if not str(length).isdecimal():
         return str(length)
     return f"{int(length):,} step{'' if int(length) == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What the `config.json` of a bundle says: all that is known of a model without its weights."""
+"""The `config.json` of a bundle: all facts about a model except its weights."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ log = logging.getLogger(__name__)
 FORMAT = 1
 WEIGHTS = "model.safetensors"
 FILES = ("config.json", WEIGHTS)  # and vocabularies
-MODEL = (*FILES, "model.bin", JOINT, *SEPARATE)  # what makes one, here or for CTranslate2
+MODEL = (*FILES, "model.bin", JOINT, *SEPARATE)  # files that define one, here or for CTranslate2
 
 
 class DamagedBundle(BundleError):
-    """A bundle is there, and what it holds cannot be right."""
+    """A bundle exists, but its content cannot be right."""
 
     exit_code = 2
 
 
 class Trained:
-    """What follows from how a model was trained.
+    """Facts about a model that follow from its training.
 
     Attributes:
-        training: what is known of its making: settings, step, scores.
-        normalise: what is done to a source before the model reads it (`seq2seq/text.py`).
-        decode: the search settings it was validated with.
+        training: the record of its training: settings, step, scores.
+        normalise: steps that change a source before the model reads it (`seq2seq/text.py`).
+        decode: the search settings of its validation.
     """
 
     training: dict[str, Any]
@@ -46,9 +46,10 @@ class Trained:
 
     @property
     def normalise_target(self) -> list[str]:
-        """What was done to the targets of its training corpus: `normalise` to its sources.
+        """Steps that normalised the targets of the training corpus, as `normalise` the sources.
 
-        They differ in the steps for French (`CleaningConfig.steps`), which the settings tell.
+        The two differ in the steps for French (`CleaningConfig.steps`), which follow from the
+        settings.
         """
         cleaning = self.training.get("config", {}).get("cleaning", {})
         known = {name: cleaning[name] for name in ("languages", "normalise") if name in cleaning}
@@ -56,26 +57,26 @@ class Trained:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Codes of source and target."""
+        """Language codes of source and target."""
         cleaning = self.training.get("config", {}).get("cleaning", {})
         source, target = cleaning.get("languages", ("en", "fr"))
         return source, target
 
     @property
     def length_ratio(self) -> float:
-        """Target tokens per source token in its training corpus; 1 if nobody knows."""
+        """Target tokens per source token in the training corpus; 1 if unknown."""
         return float(self.training.get("length_ratio", 1.0))
 
 
 @dataclass
 class BundleConfig(Trained):
-    """What `config.json` says.
+    """The content of a bundle's `config.json`.
 
     Attributes:
         model: sizes and kinds.
         vocab_sizes: of source and target.
-        decode: the search settings it was validated with.
-        alignment: the attention that aligns best.
+        decode: the search settings of its validation.
+        alignment: the attention head that aligns best.
         checksums: SHA-256 of files, by name; older bundles have none.
     """
 
@@ -92,7 +93,7 @@ def read_config(path: Path) -> BundleConfig:
     """Read the `config.json` of a bundle.
 
     Raises:
-        BundleError: it is missing, foreign, damaged or of another format.
+        BundleError: it is missing, damaged, of another format, or no bundle's.
     """
     config = migrated(_of_our_format(path))
     try:
@@ -100,12 +101,12 @@ def read_config(path: Path) -> BundleConfig:
         if isinstance(settings := training.get("config"), dict):
             training["config"] = migrated(settings)
         sizes = dict(config["model"])
-        sizes.pop("word_dropout", None)  # of training alone, and gone
-        # Bundles of before there was a choice do not name it.
+        sizes.pop("word_dropout", None)  # a setting of training, since removed
+        # Bundles from before there was a choice lack the entry.
         architecture = sizes.get("architecture", "transformer")
         if architecture not in ARCHITECTURES:
             raise ValueError(f"{architecture} is not known: {nearest(architecture, ARCHITECTURES)}")
-        vocab_size = config["vocab_size"]  # one number, or those of the source and the target
+        vocab_size = config["vocab_size"]  # one number, or one each for source and target
         source, target = vocab_size if isinstance(vocab_size, list) else (vocab_size, vocab_size)
         schema = ARCHITECTURES[architecture]
         return BundleConfig(
@@ -113,9 +114,9 @@ def read_config(path: Path) -> BundleConfig:
             vocab_sizes=(int(source), int(target)),
             decode=_decode(path, dict(config["decode"])),
             training=training,
-            # Bundles of before there was a choice read texts as they are.
+            # Bundles from before there was a choice read texts unchanged.
             normalise=CleaningConfig(normalise=list(config.get("normalise", []))).normalise,
-            # Before one was chosen on validation data, there was the default.
+            # Bundles from before the head was chosen on validation data have the default.
             alignment=AttentionHead(**config.get("alignment", {})),
             checksums=dict(config.get("sha256", {})),
         )
@@ -125,10 +126,10 @@ def read_config(path: Path) -> BundleConfig:
 
 
 def _typed(schema: type, section: str, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they were stored; ValueError for a value of another type than the setting's."""
+    """Return stored settings; raise ValueError if a value has another type than its setting."""
     kinds = get_type_hints(schema)
     for name, value in stored.items():
-        kind = kinds.get(name, object)  # what is no setting is told by the class itself
+        kind = kinds.get(name, object)  # the class itself refuses an unknown name
         right = isinstance(value, int | float) if kind is float else isinstance(value, kind)
         if not right or (isinstance(value, bool) and kind is not bool and name in kinds):
             said = getattr(kind, "__name__", kind)
@@ -137,7 +138,7 @@ def _typed(schema: type, section: str, stored: Mapping[str, Any]) -> dict[str, A
 
 
 def _decode(path: Path, stored: dict[str, Any]) -> DecodeConfig:
-    """Search settings; where they ask for what is gone, a warning says so, and a beam searches."""
+    """Read stored search settings. If some no longer exist, warn that a plain beam is used."""
     gone = {name: value for name, value in stored.items() if f"decode.{name}" in REMOVED}
     kept = {name: value for name, value in stored.items() if name not in gone}
     if kept.get("strategy") == "mbr":
@@ -167,10 +168,10 @@ def _of_our_format(path: Path) -> dict[str, Any]:
 
 
 def bundle_digest(folder: Path) -> str:
-    """A SHA-256 of all that makes a model what it is; its card may change.
+    """Hash (SHA-256) the files that define a model; its card is not one of them.
 
     Args:
-        folder: of a bundle, or of what it was converted to for CTranslate2.
+        folder: of a bundle, or of a model converted for CTranslate2.
     """
     digest = hashlib.sha256()
     for name in MODEL:
@@ -180,7 +181,7 @@ def bundle_digest(folder: Path) -> str:
 
 
 def require_checksums(folder: Path, config: BundleConfig) -> None:
-    """Raise DamagedBundle where a file is not the one that was saved."""
+    """Raise DamagedBundle if a file has changed since the bundle was saved."""
     for name, expected in config.checksums.items():
         if (folder / name).is_file() and checksum(folder / name) != expected:
             raise DamagedBundle(

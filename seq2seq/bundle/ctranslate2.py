@@ -1,6 +1,6 @@
-"""A model of CTranslate2 in its folder: given, or made of a bundle once and kept in the cache.
+"""Models of CTranslate2: a given folder, or a bundle that is converted once and cached.
 
-A file without torch: what translates with CTranslate2 does not wait for it.
+This file does not import torch, so that translating with CTranslate2 need not wait for it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from seq2seq.files import read_json
 
 log = logging.getLogger(__name__)
 
-LAYOUT = 2  # of what `ctranslate2_export` writes; when it is raised, what is older is not used
+LAYOUT = 2  # version of what `ctranslate2_export` writes; other versions are not used
 
 
 def require_ctranslate2() -> ModuleType:
-    """The package, which is optional and loaded only when it is used.
+    """Import and return CTranslate2, an optional package that is loaded only when used.
 
     Raises:
         UserError: it is not installed.
@@ -39,12 +39,12 @@ def require_ctranslate2() -> ModuleType:
 
 
 def require_expressible(config: ModelConfig, folder: Path) -> None:
-    """Raise BundleError where CTranslate2 lacks a part of the model."""
+    """Raise BundleError if CTranslate2 lacks a part of the model."""
     reasons = []
     if not isinstance(config, TransformerConfig):
         reasons.append(f"model.architecture={config.architecture} (it runs transformers only)")
     elif config.qk_norm and config.cross_qk_norm:
-        # It would normalise the queries over the source before they are parted into heads.
+        # CTranslate2 would normalise the queries of cross-attention before it splits the heads.
         reasons.append("model.qk_norm=true with model.cross_qk_norm=true")
     if reasons:
         raise BundleError(
@@ -54,7 +54,7 @@ def require_expressible(config: ModelConfig, folder: Path) -> None:
 
 
 def require_layout(folder: Path) -> None:
-    """Raise BundleError where another version of this project has exported a model."""
+    """Raise BundleError if another version of this project exported a model."""
     try:
         layout = read_json(folder / "config.json").get("ctranslate2", {}).get("layout")
     except (OSError, ValueError) as error:
@@ -67,9 +67,9 @@ def require_layout(folder: Path) -> None:
 
 
 def exported(path: Path) -> Path:
-    """What `export` wrote: `path` itself, or made of the bundle there and kept in the cache.
+    """Return an exported model: `path` itself, or a cached conversion of the bundle there.
 
-    The cache names it by a hash of all that makes it, so that a changed bundle gets a new one.
+    A conversion is named by a hash of all that determines it, so a changed bundle gets a new one.
 
     Raises:
         BundleError: there is no bundle, or CTranslate2 cannot run its model.
@@ -90,6 +90,6 @@ def exported(path: Path) -> Path:
         try:
             export(folder, output)
         except RunError:
-            if not is_exported(output):  # else somebody was faster
+            if not is_exported(output):  # else another process was faster
                 raise
     return output

@@ -1,6 +1,6 @@
-"""A bundle in the format of CTranslate2, an engine in C++ (github.com/OpenNMT/CTranslate2).
+"""Export a bundle to the format of CTranslate2, an engine in C++ (github.com/OpenNMT/CTranslate2).
 
-The folder is a model that any user of CTranslate2 can load, and our translator too::
+Any user of CTranslate2 can load the folder, and so can our translator::
 
     model.bin             weights
     config.json           settings of CTranslate2, and those of the bundle, in one object
@@ -8,9 +8,9 @@ The folder is a model that any user of CTranslate2 can load, and our translator 
     tokenizer.json        the vocabulary as the bundle has it, or one for each language
 
 Linear layers that read the same input are one matrix there: queries, keys and values of
-self-attention; keys and values of attention over the source.
+self-attention; keys and values of cross-attention.
 
-What changes here raises `LAYOUT` in `ctranslate2.py`, or what is older would be used.
+A change of the written files must raise `LAYOUT` in `ctranslate2.py`; else older exports are used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def export(
     quantization: str = "float32",
     force: bool = False,
 ) -> Path:
-    """Write the bundle in `path`, or of the run `path`, for CTranslate2; returns the folder.
+    """Export the bundle `path`, or that of the run `path`, for CTranslate2; return the folder.
 
     Args:
         path: a bundle or a run, or the name of a shipped model.
@@ -90,10 +90,10 @@ def _write(folder: Path, output: Path, quantization: str) -> None:
 
 
 def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: AttentionHead) -> Any:
-    """CTranslate2's description of a model, filled with its weights (a `TransformerSpec`).
+    """Return CTranslate2's description of a model, filled with its weights (a `TransformerSpec`).
 
-    The attention that it can tell is the mean of the first heads of a layer. Where one head
-    aligns, the heads of its layer change places in `model`, which does not change its outputs.
+    CTranslate2 can report only the mean of the first heads of a layer. So if one head aligns, the
+    heads of its layer are reordered in `model`, which does not change the outputs.
     """
     require_ctranslate2()
     from ctranslate2.specs import common_spec, transformer_spec
@@ -142,16 +142,16 @@ def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: Attention
     source, target = vocabularies.source.names(), vocabularies.target.names()
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
-    spec.config.unk_token = target[PAD]  # there is none, since all texts can be encoded
+    spec.config.unk_token = target[PAD]  # no token is unknown, since all texts can be encoded
     spec.config.bos_token = spec.config.decoder_start_token = target[BOS]
     spec.config.eos_token = target[EOS]
-    spec.config.layer_norm_epsilon = 1e-5  # nn.LayerNorm's, and of our norms of queries and keys
+    spec.config.layer_norm_epsilon = 1e-5  # that of nn.LayerNorm, and of our q_norm and k_norm
     return spec
 
 
 @torch.no_grad()
 def _put_first(head: int, attention: MultiHeadAttention) -> None:
-    """Make a query head the first one, and its key/value head too."""
+    """Reorder the heads so that one query head, and its key/value head, come first."""
     width = attention.head_dim
     kv_heads = attention.k_proj.out_features // width
     group = attention.q_proj.out_features // width // kv_heads
@@ -190,7 +190,7 @@ def _set_attention(described: Any, attention: MultiHeadAttention, residual: Resi
         norm = getattr(attention, name)
         if isinstance(norm, nn.RMSNorm):
             getattr(described, name).gamma = norm.weight.data
-        elif hasattr(described, name):  # CTranslate2 would have norms in both kinds of attention
+        elif hasattr(described, name):  # CTranslate2 expects norms in both kinds of attention
             delattr(described, name)
 
 
@@ -212,10 +212,10 @@ def _set_norm(described: Any, norm: nn.LayerNorm) -> None:
 
 
 def _set_positions(part: Any, positions: nn.Module | None, config: TransformerConfig) -> None:
-    """Give the table of absolute positions; CTranslate2's own sinusoids start at 1, unmixed."""
+    """Set the table of absolute positions; CTranslate2's own starts at 1 and does not alternate."""
     if positions is None:
         return
-    # An output of the greatest length is scored with an end mark behind it.
+    # An output of maximum length is scored with an end mark after it.
     length = -(-(config.max_length + 1) // MULTIPLE) * MULTIPLE
     table_LD = sinusoidal_table(length, config.d_model, config.positions == "sinusoidal_halves")
     if isinstance(positions, LearnedPositions):

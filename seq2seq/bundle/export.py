@@ -1,4 +1,4 @@
-"""The folder that a model is exported to: new, or in the place of one that was exported before."""
+"""The folder that a model is exported to: a new one, or one that replaces an earlier export."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from seq2seq.files import atomic_folder, read_json
 
 
 def export_place(bundle: Path, output: Path | None, form: str) -> Path:
-    """The folder to export to.
+    """Return the folder to export to.
 
     Args:
-        bundle: what is exported.
+        bundle: folder of the bundle.
         output: as the user named it; None = beside the bundle, or in the current folder if the
             bundle is shipped.
-        form: what is put behind the bundle's name then.
+        form: without `output`, the suffix of the bundle's name.
     """
     beside = _absolute(Path(bundle.name) if is_shipped(bundle) else bundle)
     return _absolute(output or beside.with_name(f"{beside.name}-{form}"))
@@ -27,7 +27,7 @@ def export_place(bundle: Path, output: Path | None, form: str) -> Path:
 
 @contextmanager
 def export_folder(output: Path, force: bool) -> Iterator[Path]:
-    """A new folder to write to, which becomes `output` when the block ends well.
+    """Yield a new folder to write to, which becomes `output` if the block succeeds.
 
     Args:
         output: as `export_place` gives it.
@@ -53,7 +53,7 @@ def export_folder(output: Path, force: bool) -> Iterator[Path]:
 
 
 def _was_exported(folder: Path) -> bool:
-    """Whether this project wrote a folder for another program."""
+    """Tell whether this project exported a folder for another program."""
     if is_exported(folder):
         return True
     try:
@@ -63,5 +63,5 @@ def _was_exported(folder: Path) -> bool:
 
 
 def _absolute(path: Path) -> Path:
-    """So that "." has a name, too."""
+    """Make a path absolute, so that "." has a name, too."""
     return Path(os.path.abspath(path))

@@ -1,4 +1,4 @@
-"""Where a model is: named by a folder or the name of a shipped one, chosen before, or none of it.
+"""Find a model: by folder or by name, by an earlier choice, or the shipped one.
 
 `translate --use MODEL` remembers a choice in the user's settings, `~/.config/seq2seq/model`.
 """
@@ -16,11 +16,11 @@ from seq2seq.errors import BundleError, RunError, command_line
 from seq2seq.files import replace_text, restored
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"  # a folder for each shipped model
-GENERAL = "general"  # the one that is taken where none is named
+GENERAL = "general"  # the default model
 HUB_NAME = re.compile(r"(hf:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # hf:OWNER/NAME@REVISION
-PARTS = ("config.json", "config.yaml", "bundle")  # one of them is in each bundle and run
+PARTS = ("config.json", "config.yaml", "bundle")  # each bundle and run has one of them
 LEARNT = 1.0  # BLEU below which a run has learnt nothing
-FEW = 16  # validation pairs, of which no BLEU says anything
+FEW = 16  # validation pairs; with fewer, BLEU means nothing
 
 NO_MODEL = """no model found: none was named or chosen, SEQ2SEQ_MODEL is not set, and the model of
 this package is not in {pretrained}. To get one:
@@ -30,19 +30,19 @@ this package is not in {pretrained}. To get one:
 
 
 class Found(NamedTuple):
-    """A model, and why it is that one."""
+    """The folder of a model, and why this model was chosen."""
 
     folder: Path
     why: str
 
 
 def find_model(named: str | None) -> Found:
-    """The model to use.
+    """Find the model to use.
 
     In this order: the one named, SEQ2SEQ_MODEL, the one chosen with `--use`, the shipped one.
 
     Raises:
-        BundleError: there is none, or not the one named; says how to get one.
+        BundleError: there is none, or not the one named; the message says how to get one.
     """
     if named:
         return Found(model_folder(named), "named")
@@ -69,7 +69,7 @@ def _memory() -> Path:
 
 
 def chosen_model() -> str | None:
-    """What `choose_model` remembers, if anything."""
+    """Return the model that `choose_model` stored; None if there is none."""
     try:
         return _memory().read_text(encoding="utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
@@ -77,11 +77,11 @@ def chosen_model() -> str | None:
 
 
 def choose_model(name: str) -> Path:
-    """Have `find_model` take this model where none is named; returns its folder.
+    """Make `find_model` use this model if none is named; return its folder.
 
     Raises:
-        BundleError: it is none, was made by a `debug=` run, or has learnt nothing.
-        RunError: the choice cannot be written.
+        BundleError: it is no model, was made by a `debug=` run, or has learnt nothing.
+        RunError: the choice cannot be stored.
     """
     folder = model_folder(name)
     bundle = bundle_folder(folder) if not is_exported(folder) else folder
@@ -96,7 +96,7 @@ def choose_model(name: str) -> Path:
     memory = _memory()
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
-        # A shipped model may stand elsewhere after the next installation.
+        # The next installation may move a shipped model, so its name is stored.
         replace_text(memory, f"{name if is_shipped(folder) else folder.resolve()}\n")
     except OSError as error:
         raise RunError(
@@ -109,21 +109,21 @@ def choose_model(name: str) -> Path:
 
 
 def shipped_model(name: str = GENERAL) -> Path | None:
-    """The folder of a shipped model; None if there is none of this name."""
+    """Return the folder of a shipped model; None if none has this name."""
     folder = PRETRAINED / name
-    named = Path(name).name == name  # and no path, which leads elsewhere
+    named = Path(name).name == name  # a name, not a path
     return folder if named and (folder / "config.json").is_file() else None
 
 
 def is_shipped(folder: Path) -> bool:
-    """Whether a folder is that of a shipped model, beside which nothing is to be written."""
+    """Tell whether a folder belongs to a shipped model. Callers write nothing beside it."""
     return folder.resolve().parent == PRETRAINED
 
 
 def hub_name(text: str) -> tuple[str, str | None] | None:
-    """OWNER/NAME and the revision, if a text names a model of the Hugging Face hub.
+    """Split the name of a hub model into OWNER/NAME and revision; None if it is no such name.
 
-    `hf:` in front tells it from a folder; else it is none where there is a folder OWNER.
+    Without `hf:` in front, a text is no name of the hub if a folder OWNER exists.
     """
     found = HUB_NAME.fullmatch(text)
     if found is None or (not found[1] and Path(text).parent.exists()):
@@ -132,13 +132,13 @@ def hub_name(text: str) -> tuple[str, str | None] | None:
 
 
 def model_folder(name: str | Path) -> Path:
-    """The folder that is called so; else that of the shipped model of this name, or a bundle made
-    of the model of the Hugging Face hub.
+    """Find a model by name: a folder, a shipped model, or a model of the Hugging Face hub.
 
-    A folder of something else, say of data, does not hide the shipped one.
+    A model of the hub is converted into a bundle. A folder of the same name hides a shipped model
+    only if it holds a bundle or a run, not if it holds, say, data.
 
     Raises:
-        BundleError: there is neither.
+        BundleError: there is no such model.
     """
     folder, shipped = Path(name), shipped_model(str(name))
     if shipped and not any((folder / part).exists() for part in PARTS):
@@ -158,10 +158,10 @@ def model_folder(name: str | Path) -> Path:
 
 
 def bundle_folder(name: str | Path) -> Path:
-    """The bundle itself, given it, the run that holds it, or the name of a shipped one.
+    """Return a bundle's folder, given this folder, the run that holds it, or a model's name.
 
     Raises:
-        BundleError: neither is there; says what is.
+        BundleError: there is no bundle; the message says what is there instead.
     """
     folder = model_folder(name)
     if (restored(folder / "bundle") / "config.json").is_file():
@@ -192,5 +192,5 @@ def bundle_folder(name: str | Path) -> Path:
 
 
 def is_exported(folder: Path) -> bool:
-    """Whether a folder holds what a bundle was converted to for CTranslate2."""
+    """Tell whether a folder holds a model converted for CTranslate2."""
     return (folder / "model.bin").is_file()

@@ -1,6 +1,6 @@
-"""Bundles from models of Hugging Face's Transformers library, and to them; by folder or by name.
+"""Convert models of Hugging Face's Transformers library to bundles, and bundles to such models.
 
-A model of the hub is downloaded once, made into a bundle, and kept.
+A model of the hub is downloaded once, converted to a bundle, and kept.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ ERRORS = (OSError, HTTPError, HFValidationError)  # of the network, the hub, the
 
 
 def hub_bundle(name: str, revision: str | None = None) -> Path:
-    """The bundle of a model of the hub; downloaded and converted when it is named first.
+    """Return the bundle of a hub model; download and convert the model at its first use.
 
-    From then on nothing is asked of the hub, so that the model stays the same and no network is
-    needed; `seq2seq import` asks again.
+    Later calls do not contact the hub, so the model stays the same and needs no network;
+    `seq2seq import` contacts the hub again.
 
     Raises:
-        BundleError: the hub has no such model, gives it to others only, or cannot be reached; or
-            the model is of a kind that cannot be read.
+        BundleError: the hub has no such model, refuses access to it, or cannot be reached; or the
+            model is of a kind that cannot be read.
     """
     folder = _kept(name, revision)
     if not (folder / "config.json").is_file():
@@ -58,7 +58,7 @@ def hub_bundle(name: str, revision: str | None = None) -> Path:
 
 
 def import_from_hub(name: str, revision: str | None = None, output: Path | None = None) -> Path:
-    """Download a model, make it a bundle, and return the bundle's folder.
+    """Download a model, convert it to a bundle, and return the bundle's folder.
 
     Args:
         name: OWNER/NAME.
@@ -73,13 +73,13 @@ def import_from_hub(name: str, revision: str | None = None, output: Path | None 
 
 
 def import_folder(source: Path, output: Path, imported: str = "", **about: str) -> None:
-    """Make a bundle of a model of the Transformers library.
+    """Convert a model of the Transformers library to a bundle.
 
     Args:
         source: the folder of the model.
         output: the folder of the bundle.
-        imported: name of the model; that of its folder if empty.
-        about: what else is known of its making.
+        imported: name of the model; empty = the name of its folder.
+        about: further entries of the bundle's training record.
     """
     imported = imported or source.name
     found = read_huggingface(source, imported)
@@ -96,9 +96,9 @@ def _kept(name: str, revision: str | None) -> Path:
 
 
 def _download(name: str, revision: str | None) -> Path:
-    """The folder of a model's files in the cache of the hub's library; offline, an earlier copy."""
+    """Download a model into the cache of the hub's library (offline: use an earlier copy there)."""
     said, unreachable = f"{name}@{revision}" if revision else name, ""
-    try:  # `snapshot_download` asks the same, but may wait for ever
+    try:  # `snapshot_download` checks the same, but may wait for ever
         huggingface_hub.HfApi().model_info(name, revision=revision, timeout=TIMEOUT)
     except ERRORS as error:
         unreachable = _reason(error)
@@ -128,7 +128,7 @@ def _download(name: str, revision: str | None) -> Path:
 
 
 def _reason(error: Exception) -> str:
-    """What a library says, in one line."""
+    """Shorten a library's error to one line."""
     return textwrap.shorten(f"{type(error).__name__}: {error}", 300).rstrip(".")
 
 
@@ -139,7 +139,7 @@ def export_huggingface(
     results: Sequence[EvalResult] = (),
     force: bool = False,
 ) -> Path:
-    """Write the bundle in `path`, or of the run `path`, for the library; returns the folder.
+    """Export the bundle `path`, or that of the run `path`, for the library; return the folder.
 
     Args:
         path: a bundle or a run.
@@ -168,12 +168,12 @@ def eval_results(
     revision: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> list[EvalResult]:
-    """Scores of a model as the hub has them.
+    """Convert scores of a model to the hub's format.
 
     Args:
         data, split: name of the data set and its part.
-        scores: by name; None where one was not computed.
-        revision: which texts of that name they were.
+        scores: by name; None if a score was not computed.
+        revision: tells which texts of that name they were.
         settings: what distinguishes this evaluation from others of the same texts.
     """
     how = "".join(f", {name}={value}" for name, value in (settings or {}).items())
@@ -195,12 +195,12 @@ def eval_results(
 
 
 def hub_card(bundle: Bundle, license: str | None = None, results: Sequence[EvalResult] = ()) -> str:
-    """The card of a bundle with what the hub reads: languages, licence, scores.
+    """Return the card of a bundle with the metadata of the hub: languages, licence, scores.
 
     Args:
-        bundle: that is exported.
-        license: of its weights, as the hub calls it, such as apache-2.0; None = not said.
-        results: of evaluations, beside those of the last validation.
+        bundle: the bundle that is exported.
+        license: of its weights, by the hub's name, such as apache-2.0; None = not stated.
+        results: results of evaluations, besides those of the last validation.
     """
     made = bundle.training
     data = made.get("config", {}).get("data", {}).get("name", "unknown")
@@ -223,10 +223,10 @@ def hub_card(bundle: Bundle, license: str | None = None, results: Sequence[EvalR
 
 
 def push(folder: Path, name: str, private: bool = True) -> str:
-    """Send a folder to the hub as a model; returns its address.
+    """Upload a folder to the hub as a model; return its address.
 
     Raises:
-        UserError: the hub refuses it, or cannot be reached.
+        UserError: the hub refuses the upload, or cannot be reached.
     """
     api = huggingface_hub.HfApi()
     try:

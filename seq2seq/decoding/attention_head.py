@@ -1,6 +1,6 @@
-"""Which attention tells what a translation read of its source.
+"""The choice of the attention head that shows which source tokens a translation read.
 
-A file without torch: the commands of CTranslate2 do not wait for it.
+This file does not import torch, so that the commands of CTranslate2 need not wait for it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AttentionHead:
-    """One attention from the target to the source.
+    """One head, or the mean of a layer's heads, of the attention from target to source.
 
     Attributes:
-        layer: of the decoder, from 0; from its end if negative. The last but one aligns best in
-            most models: the last rather serves the choice among next words.
-        head: None = the mean of all heads of the layer.
+        layer: decoder layer, counted from 0, or from the end if negative. The last but one aligns
+            best in most models; the last rather serves the choice of the next word.
+        head: head of the layer, from 0; None = the mean of all heads of the layer.
     """
 
     layer: int = -2
@@ -27,17 +27,17 @@ class AttentionHead:
             raise ValueError(f"a layer and a head are whole numbers, not {self}")
 
     def index(self, layers: int) -> int:
-        """Its layer, of so many; the first, if counting from the end goes too far."""
+        """Return an index into so many layers; the first if a negative number goes too far."""
         return max(self.layer, -layers)
 
     def module(self, names: Sequence[str]) -> str:
-        """The name of the module it is in.
+        """Return the name of the module that has this head.
 
         Args:
-            names: of those that read the source, the lowest layer first (`cross_attentions`).
+            names: modules that read the source, the lowest layer first (`cross_attentions`).
         """
         return names[self.index(len(names))]
 
     def exists(self, layers: int, heads: int) -> bool:
-        """Whether a model with so many has it."""
+        """Tell whether a model with so many layers, and heads in each, has this head."""
         return self.layer < layers and (self.head is None or 0 <= self.head < heads)

@@ -1,11 +1,11 @@
 """Beam search: keep the N likeliest unfinished hypotheses of each sentence.
 
-Beams are chosen on the device of the model, for all sentences at once. A few numbers of each
-sentence are brought to the CPU at each step, where they tell which sentences are done.
+Beams are chosen on the device of the model, for all sentences at once. Each step copies a few
+numbers of each sentence to the CPU, where they decide which sentences are done.
 
-Shapes: B unfinished sentences, M beams they have now (1 at the start, then N), R = B x M rows of
+Shapes: B unfinished sentences, M beams of each (1 at the start, then N), R = B x M rows of
 the model (row b * M + m is beam m of sentence b), L tokens so far, V vocabulary; K likeliest tokens
-of a beam, C = M x K extensions of a sentence to choose from; n results that are asked for.
+of a beam, C = M x K extensions of a sentence to choose from; n results that the caller wants.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def beam_search(
     config: DecodeConfig,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """All hypotheses of each source (B, S) that have ended, best first, or one that was cut off.
+    """Return all finished hypotheses of each source (B, S), best first; if none, one cut off.
 
     As in fairseq, an end mark counts only among the N best candidates of a step, and a sentence is
-    done once N hypotheses have ended. It is done earlier when no continuation can change the first
-    `config.n_best` (see `_StopRule`): they are the same that going on would return.
+    done once N hypotheses have ended. A sentence is done earlier if no continuation can change its
+    first `config.n_best` (see `_StopRule`): a longer search would return the same ones.
     """
     device, finished = source_BS.device, list[History]()
     history = History.empty(len(limits), device)
@@ -53,7 +53,7 @@ def beam_search(
 
         if results_BN.any():
             finished.append(end_candidates.extend(before).select(indices_of(results_BN, device)))
-        if done_B.any():  # the first hypothesis, too, in case none ended
+        if done_B.any():  # keep the first hypothesis, in case none has ended
             finished.append(history.select(history.width * indices_of(done_B, device)))
             if done_B.all():
                 return [*map(_best_first, collect_hypotheses(finished, len(limits), config))]
@@ -67,13 +67,13 @@ def beam_search(
 
 
 class _Extensions(NamedTuple):
-    """Hypotheses with one more token, to choose from; all (B, C), of which N may be left.
+    """Candidates: hypotheses with one more token; all tensors (B, C), or (B, N) after selection.
 
     Attributes:
-        rows: of the hypotheses that are extended.
-        tokens: by what.
-        log_probs: of these tokens, by the model.
-        totals: what the extensions are ranked by.
+        rows: rows of the hypotheses that are extended.
+        tokens: the new tokens.
+        log_probs: log probabilities of the new tokens under the model.
+        totals: values that rank the extensions.
     """
 
     rows: Tensor
@@ -85,7 +85,7 @@ class _Extensions(NamedTuple):
         return _Extensions(*(column.gather(1, indices_BN) for column in self))
 
     def extend(self, history: History) -> History:
-        """The hypotheses with their new tokens, one a row."""
+        """Return the hypotheses with their new tokens, one per row."""
         parents = history.select(self.rows.flatten(), self.rows.size(1))
         return parents.append(self.tokens.flatten(), self.log_probs.flatten())
 
@@ -97,7 +97,7 @@ def _step(
     config: DecodeConfig,
     constraints: Sequence[Constraint],
 ) -> tuple[_Extensions, _Extensions]:
-    """The N best extensions that go on, and the N best of all, among which an end mark counts."""
+    """Return the N best extensions without an end mark, and the N best of all, end marks too."""
     # The likeliest tokens of each hypothesis, in the order of their ids: (R, V) -> (R, K).
     adjusted_RV = apply_constraints(log_probs_RV, constraints, history)
     tokens_RK = largest(adjusted_RV, min(2 * config.beam, adjusted_RV.size(1))).sort(dim=1).values
@@ -105,29 +105,29 @@ def _step(
     log_probs_RK = log_probs_RV.gather(1, tokens_RK).double()
     rows_RK = torch.arange(len(tokens_RK), device=tokens_RK.device)[:, None].expand_as(tokens_RK)
 
-    # Those of a sentence are its extensions, one beam after another: (R, K) -> (B, C).
+    # The extensions of a sentence form one row, one beam after another: (R, K) -> (B, C).
     columns = (rows_RK, tokens_RK, log_probs_RK, totals_RK)
     extensions = _Extensions(*(column.reshape(len(totals_BM), -1) for column in columns))
 
-    # Twice as many as go on are enough even if the end mark of every beam is among them:
-    # (B, C) -> (B, 2N). Ties go to the first beam and token, as they stand, lest they depend on
-    # the batch.
+    # 2N candidates leave N without an end mark, even if the end mark of every beam is among them:
+    # (B, C) -> (B, 2N). Ties go to the first beam and token, so that they do not depend on the
+    # batch.
     order_BC = (-extensions.totals).argsort(dim=1, stable=True)
     best = extensions.select(order_BC[:, : 2 * config.beam])
     end_candidates = _Extensions(*(column[:, : config.beam] for column in best))
 
-    # Without the end marks, of which each beam has one at most: (B, 2N) -> (B, N), or fewer if the
-    # vocabulary is so small.
+    # Drop the end marks, at most one for each beam: (B, 2N) -> (B, N), or fewer if the vocabulary
+    # is too small.
     ends_last = (best.tokens == EOS).int().argsort(dim=1, stable=True)
     number = min(config.beam, max(1, best.tokens.size(1) - history.width))
     return best.select(ends_last[:, :number]), end_candidates
 
 
 def largest(x_RV: Tensor, count: int) -> Tensor:
-    """Where the largest numbers of each row stand (R, count), in any order.
+    """Return the indices of the `count` largest numbers of each row (R, count), in any order.
 
-    They stand in the pieces of a row, P of W numbers each, that have the largest maxima. A CPU
-    finds these maxima ten times faster than `topk` goes through the row.
+    A row is cut into P pieces of W numbers. The largest numbers are in the pieces with the largest
+    maxima, and a CPU finds these maxima ten times faster than `topk` searches the row.
     """
     size = x_RV.size(1)
     width = next((w for w in (64, 32) if size % w == 0), size)
@@ -135,7 +135,7 @@ def largest(x_RV: Tensor, count: int) -> Tensor:
         return x_RV.topk(count, dim=1, sorted=False).indices
     x_RPW = x_RV.reshape(len(x_RV), -1, width)
     pieces_RK = x_RPW.amax(dim=2).topk(count, dim=1, sorted=False).indices
-    inside = (pieces_RK[..., None] * width + torch.arange(width)).flatten(1)  # (R, K x W) places
+    inside = (pieces_RK[..., None] * width + torch.arange(width)).flatten(1)  # (R, K x W) indices
     best_RK = x_RV.gather(1, inside).topk(count, dim=1, sorted=False).indices
     return inside.gather(1, best_RK)
 
@@ -143,16 +143,16 @@ def largest(x_RV: Tensor, count: int) -> Tensor:
 def _on_host(
     end_candidates: _Extensions, before: History, history: History, rows_R: Tensor
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """What the stop rule looks at: the one time that a step waits for a GPU.
+    """Copy what the stop rule reads to the CPU; only here does a step wait for a GPU.
 
     Args:
-        end_candidates: extensions of the hypotheses `before`, as those of `history` are.
-        rows_R: the parent of each hypothesis of `history`.
+        end_candidates: extensions of the hypotheses `before`, as `history` is.
+        rows_R: the row of the parent of each hypothesis of `history`.
 
     Returns:
-        Log probabilities (B, N) of hypotheses that end, minus infinity where none does; the
-        largest of those that go on (B,); whether any of these has another row than its parent, as
-        when one hypothesis becomes N.
+        Log probabilities (B, N) of the candidates that end, minus infinity for the others; the
+        largest log probability of the hypotheses in `history` (B,); whether any hypothesis in
+        `history` has another row than its parent, as when one hypothesis becomes N.
     """
     ending_BN = (end_candidates.tokens == EOS) & (end_candidates.totals > -torch.inf)
     sums_BN = before.log_probs_RL.sum(dim=1)[end_candidates.rows] + end_candidates.log_probs
@@ -166,21 +166,21 @@ def _on_host(
 
 
 def _best_first(found: list[Hypothesis]) -> list[Hypothesis]:
-    """What ended; ties keep the order in which they did. Else what was cut off."""
+    """Sort finished hypotheses, best first, ties by order of ending; if none, return all."""
     finished = [one for one in found if one.finished]
     return sorted(finished, key=lambda one: -one.score) or found
 
 
 class _StopRule:
-    """Says which sentences are done: at the limit, with N results, or when nothing better can come.
+    """Decides which sentences are done: at the limit, with N results, or if none better can follow.
 
-    More tokens can only lower a log probability (<= 0), and each divisor grows with length, so that
-    the one of the largest length allowed brings it nearest to zero: no continuation of a hypothesis
-    has a score above its log probability divided for the limit.
+    More tokens can only lower a log probability (<= 0), and the length divisor grows with length.
+    So the divisor of the length limit brings a log probability nearest to zero: no continuation of
+    a hypothesis scores above the hypothesis's log probability divided by that divisor.
 
     Args:
-        limits: of each output in tokens, end mark included.
-        config: beams, results that are wanted, and how they are scored.
+        limits: greatest length of each output in tokens, end mark included.
+        config: number of beams and of results, and how hypotheses are scored.
     """
 
     def __init__(self, limits: Sequence[int], config: DecodeConfig):
@@ -193,11 +193,11 @@ class _StopRule:
     def judge(
         self, ended_BN: np.ndarray, best_B: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which ends are results (B, N), and which sentences are done (B,).
+        """Return which candidates are results (B, N), and which sentences are done (B,).
 
         Args:
             ended_BN, best_B: see `_on_host`.
-            length: tokens of all hypotheses.
+            length: tokens of each hypothesis; all have the same number.
         """
         results_BN = ended_BN > -np.inf
         if results_BN.any():
@@ -206,11 +206,11 @@ class _StopRule:
             rising = np.sort(np.concatenate([self._best_Bn, scores_BN], axis=1), axis=1)
             self._best_Bn = rising[:, -self._config.n_best :]
         done_B = (self._limits_B <= length) | (self._count_B >= self._config.beam)
-        done_B |= np.isneginf(best_B)  # constraints left nothing to say
+        done_B |= np.isneginf(best_B)  # constraints forbid every continuation
         done_B |= self._best_Bn[:, 0] >= best_B / self._divisors_B
         return results_BN, done_B
 
     def keep(self, which_B: np.ndarray) -> None:
-        """Go on with these sentences only."""
+        """Continue with these sentences only."""
         self._limits_B, self._divisors_B = self._limits_B[which_B], self._divisors_B[which_B]
         self._count_B, self._best_Bn = self._count_B[which_B], self._best_Bn[which_B]

@@ -1,10 +1,10 @@
 """Constraints on the next token, which every strategy applies alike.
 
-They work on the device of the model, and nothing here waits for it. What they are asked for was
-checked before (`check_requests`).
+They run on the device of the model and never wait for it. `check_requests` has already checked the
+requests.
 
 Shapes: B sources of a batch, R hypotheses being extended, L tokens that each has so far, V
-vocabulary, C tokens of each hypothesis that a constraint is about.
+vocabulary, C tokens of each hypothesis that a constraint affects.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.decoding.history import History
 
 Device = torch.device | str
-NO_TOKEN = -1  # fills up what is shorter than others; never an id
+NO_TOKEN = -1  # pads the shorter sequences; never a token id
 
-# Takes log probabilities of the next token (R, V) and what the hypotheses have so far; returns what
-# tokens are ranked by. Tokens that must not be get minus infinity, in place, so that results know
-# them as impossible. Tokens that are only less likely get their values in a copy, since the scores
-# of results are the model's own; so constraints that copy come last.
+# Takes log probabilities of the next token (R, V) and the hypotheses so far; returns the values
+# that rank the tokens. Forbidden tokens get minus infinity in place, so that results show them as
+# impossible. Penalties change a copy, because the scores of results are the model's own. So
+# constraints that copy come last.
 Constraint = Callable[[Tensor, History], Tensor]
 
 
 def apply_constraints(
     log_probs_RV: Tensor, constraints: Sequence[Constraint], history: History
 ) -> Tensor:
-    """What the next tokens are to be ranked by (R, V); writes into the log probabilities.
+    """Return the values (R, V) that rank the next tokens; write into the log probabilities.
 
     The constraints are applied one after another. Padding and the start mark are inputs of a
     model, never outputs.
@@ -44,11 +44,11 @@ def apply_constraints(
 
 
 class MinLength:
-    """No end mark before an output has so many tokens.
+    """Constraint: an output has a minimum number of tokens before its end mark.
 
     Args:
-        lengths: for each source of the batch.
-        device: of the model, here and below.
+        lengths: the minimum for each source of the batch.
+        device: device of the model, here and in the classes below.
     """
 
     def __init__(self, lengths: Sequence[int], device: Device = "cpu"):
@@ -62,10 +62,10 @@ class MinLength:
 
 
 class ForcedPrefix:
-    """Outputs begin with given tokens.
+    """Constraint: an output begins with given tokens.
 
     Args:
-        prefixes: for each source of the batch; an empty one asks for nothing.
+        prefixes: one for each source of the batch; an empty one forces nothing.
     """
 
     def __init__(self, prefixes: Sequence[Sequence[int]], device: Device = "cpu"):
@@ -75,7 +75,7 @@ class ForcedPrefix:
         if history.length < self.tokens_BL.size(1):
             next_R1 = self.tokens_BL[history.sentence_R, history.length][:, None]
             before_R1 = log_probs_RV.gather(1, next_R1)
-            # Not where another constraint rules the token out: nothing would be left.
+            # Not if another constraint forbids the token: no token would be left.
             forced_R1 = (next_R1 != PAD) & (before_R1 != -torch.inf)
             log_probs_RV.masked_fill_(forced_R1, -torch.inf)
             log_probs_RV.scatter_(1, next_R1, before_R1)
@@ -83,7 +83,7 @@ class ForcedPrefix:
 
 
 class BannedSequences:
-    """Given sequences of tokens never occur.
+    """Constraint: an output never contains given sequences of tokens.
 
     Args:
         banned: the sequences of each source of the batch.
@@ -91,7 +91,7 @@ class BannedSequences:
 
     def __init__(self, banned: Sequence[Sequence[Sequence[int]]], device: Device = "cpu"):
         own = [set(map(tuple, sequences)) for sequences in banned]
-        # Sources often ban the same sequences: S different ones, aligned at their ends.
+        # Sources often ban the same sequences: the S different ones are aligned at their ends.
         different = sorted(set().union(*own))
         applies = [[sequence in some for sequence in different] for some in own]
         self.applies_BS = torch.tensor(applies, dtype=torch.bool, device=device)
@@ -107,10 +107,10 @@ class BannedSequences:
 
 
 class NoRepeatNgram:
-    """No n-gram occurs twice, unless nothing else can follow, as within a forced prefix.
+    """Constraint: no n-gram occurs twice, unless no other token can follow, as in a forced prefix.
 
     Args:
-        size: its number of tokens, n (Paulus et al. 2018 take 3).
+        size: n, the tokens of an n-gram (Paulus et al. 2018 use 3).
     """
 
     def __init__(self, size: int):
@@ -120,9 +120,9 @@ class NoRepeatNgram:
         if history.length < self.size:
             return log_probs_RV
         ngrams_RCn = history.tokens_RL.unfold(1, self.size, 1)
-        begun_Rn = history.tokens_RL[:, history.length - self.size + 1 :]  # but for its last token
+        begun_Rn = history.tokens_RL[:, history.length - self.size + 1 :]  # without its last token
         again_RC = (ngrams_RCn[..., :-1] == begun_Rn[:, None]).all(dim=2)
-        # Ruled out, except in a row where that would leave nothing.
+        # Forbid the repeated tokens, except in a row where no token would be left.
         tokens_RC = ngrams_RCn[..., -1]
         before_RC = log_probs_RV.gather(1, tokens_RC)
         log_probs_RV.scatter_add_(1, tokens_RC, _minus_infinity(log_probs_RV, again_RC))
@@ -132,10 +132,10 @@ class NoRepeatNgram:
 
 
 class RepetitionPenalty:
-    """Tokens that an output has already are less likely (Keskar et al. 2019, on log scale).
+    """Penalty: tokens that an output already has rank lower (Keskar et al. 2019, on log scale).
 
     Args:
-        factor: what their log probabilities are multiplied by.
+        factor: multiplies the log probabilities of these tokens.
     """
 
     def __init__(self, factor: float):
@@ -147,12 +147,12 @@ class RepetitionPenalty:
 
 
 def _minus_infinity(like: Tensor, where: Tensor) -> Tensor:
-    """What is added to log probabilities: minus infinity there, 0 elsewhere."""
+    """Return a term to add to log probabilities: minus infinity at `where`, 0 elsewhere."""
     return like.new_zeros(where.shape).masked_fill_(where, -torch.inf)
 
 
 def padded(sequences: Sequence[Sequence[int]], filler: int, device: Device) -> Tensor:
-    """Sequences as the rows of one tensor, filled up at their ends."""
+    """Stack sequences as the rows of one tensor, padded at their ends."""
     longest = max(map(len, sequences), default=0)
     rows = [[*sequence, *[filler] * (longest - len(sequence))] for sequence in sequences]
     return torch.tensor(rows, dtype=torch.long, device=device).reshape(len(rows), longest)

@@ -1,11 +1,12 @@
 """The decoder's layers for one token as a CUDA graph, which a GPU replays from the second step on.
 
-They are some 150 kernels. While batches are small, launching them one by one from Python takes
-longer than they run; a graph of them is launched at once. It reads and writes the same places of
-memory each time, and its shapes are fixed. So sentences, source positions and target positions are
-rounded up, to few sizes, and what a search remembers lies in a slot: the tensors of one such shape
-and the graph recorded over them. Masks hide what is rounded up, and the numbers stay the same. One
-search at a time has the slots; others that run meanwhile step without graphs.
+The layers are some 150 kernels. For small batches, launching the kernels one by one from Python
+takes longer than running them; a graph launches all of them at once. A graph reads and writes the
+same memory each time, and its shapes are fixed. So the numbers of sentences, source positions and
+target positions are rounded up to a few sizes, and the state of a search is kept in a slot: the
+tensors of one such shape, and the graph recorded over them. Masks hide the places that rounding
+adds, so results stay the same. One search at a time uses the slots; other searches that run at the
+same time step without graphs.
 
 Shapes: B sentences, R hypotheses, S source length, D model width.
 """
@@ -30,12 +31,12 @@ from seq2seq.model.transformer import Transformer
 from seq2seq.model.translation_model import TranslationModel
 
 SOURCE_BLOCK, TARGET_BLOCK = 16, 32  # lengths are rounded up to multiples of these
-MAX_SLOTS, MAX_BYTES = 64, 2 * 2**30  # that are kept for searches to come
+MAX_SLOTS, MAX_BYTES = 64, 2 * 2**30  # limits of the slots kept for later searches
 RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 
 
 def graph_step(model: TranslationModel) -> GraphStep:
-    """A translation model as a search takes it, whose decoder is replayed as CUDA graphs.
+    """Wrap a translation model for a search, with a decoder that is replayed as CUDA graphs.
 
     Raises:
         UserError: the model is not on a GPU, or is no transformer with the fused kernel.
@@ -57,12 +58,12 @@ class Shape(NamedTuple):
 
 
 class Slot(TransformerState):
-    """A state whose tensors stay where they are, and the model's step over them.
+    """A state whose tensors never move in memory, and the model's recorded step over them.
 
     Args:
-        model: whose step it is.
-        shape: of the tensors.
-        like: a state with the heads, widths and numbers of this one.
+        model: the model that steps.
+        shape: sizes of the tensors.
+        like: a state with the same heads, widths and dtype.
     """
 
     cache: FixedKVCache
@@ -87,14 +88,17 @@ class Slot(TransformerState):
         self.hidden_RD.copy_(model.decode_step(self.tokens_R[:, None], self)[:, 0])
 
     def run(self, tokens_R: Tensor) -> Tensor:
-        """Append a token to each hypothesis; hidden states (R, D), until the next call."""
+        """Append a token to each hypothesis; return hidden states (R, D).
+
+        The next call overwrites them.
+        """
         self.tokens_R[: len(tokens_R)] = tokens_R
         self._replay()
         self.cache.go_to(self.length + 1)
         return self.hidden_RD[: len(tokens_R)]
 
     def fill(self, other: TransformerState, sentences: Tensor, rows: Tensor) -> None:
-        """Copy these sentences and hypotheses, from any state or itself."""
+        """Copy these sentences and hypotheses from another state, or from this slot itself."""
         assert other.cache.storage is not None
         self.cache.copy_rows(other.cache.storage, rows, other.length)
         self.cache.go_to(other.length)
@@ -107,13 +111,13 @@ class Slot(TransformerState):
             self.source_allowed[:count] = other.source_allowed.index_select(0, sentences)
 
     def clear(self) -> None:
-        """Forget: what is not a number would stay so, even where a mask hides it."""
+        """Set keys and values to zero: a NaN would spread even from a place that a mask hides."""
         for tensor in (self.cache.storage, *(part for layer in self.source for part in layer)):
             tensor.zero_()
 
 
 class GraphState:
-    """What a search remembers: an ordinary state, and from its second token on a slot."""
+    """The state of a search: an ordinary state first, and a slot from the second token on."""
 
     def __init__(self, start: TransformerState, step: GraphStep):
         self.held, self._step = start, step
@@ -132,7 +136,7 @@ class GraphState:
         self.held = slot
 
     def slot_with_room(self) -> Slot:
-        """The slot, with room for one more position."""
+        """Return a slot with room for one more position; move to another slot if necessary."""
         if not isinstance(self.held, Slot) or self.held.length == self.held.shape.target:
             device = self.held.source[0].k.device
             rows = torch.arange(self.sentences * self.beams, device=device)
@@ -142,10 +146,10 @@ class GraphState:
 
 
 class GraphStep(ModelStep):
-    """A transformer as a search takes it, whose decoder is replayed.
+    """A transformer with the interface of a search, whose decoder is replayed as CUDA graphs.
 
     Args:
-        model: in evaluation mode, with the fused kernel; its weights must stay where they are.
+        model: in evaluation mode, with the fused kernel; its weights must not move in memory.
     """
 
     model: Transformer
@@ -153,8 +157,8 @@ class GraphStep(ModelStep):
     def __init__(self, model: Transformer):
         super().__init__(model)
         self._limit = model.config.max_length
-        self._slots: dict[Shape, Slot] = {}  # the last used one last
-        self._taken = threading.Lock()  # until the search that has the slots forgets its state
+        self._slots: dict[Shape, Slot] = {}  # the most recently used last
+        self._taken = threading.Lock()  # until the search that uses the slots deletes its state
 
     def start(self, source_BS: Tensor) -> GraphState | TransformerState:
         given = source_BS.size(1)
@@ -168,9 +172,10 @@ class GraphStep(ModelStep):
         return state
 
     def hidden(self, tokens_R: Tensor, state: GraphState | TransformerState) -> Tensor:
-        """Append a token to each hypothesis; hidden states (R, D), until the next call.
+        """Append a token to each hypothesis; return hidden states (R, D).
 
-        The first step is no graph: there is one hypothesis for each sentence, and never again.
+        The next call overwrites them. The first step uses no graph: it has one hypothesis for each
+        sentence, and beams need this shape only once.
         """
         if isinstance(state, TransformerState):
             return super().hidden(tokens_R, state)
@@ -179,7 +184,7 @@ class GraphStep(ModelStep):
         return state.slot_with_room().run(tokens_R)
 
     def slot(self, state: GraphState) -> Slot:
-        """Of the shape that a state needs for its next position: its own, or an empty one."""
+        """Return a slot of the shape that a state needs next: its present slot, or an empty one."""
         source = state.held.source[0].k.size(2)
         target = min(_multiple(state.held.length + 1, TARGET_BLOCK), self._limit)
         shape = Shape(_rounded(state.sentences), state.beams, source, target)
@@ -202,7 +207,7 @@ class GraphStep(ModelStep):
 
 
 def recorded(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """What does the same as `run` whenever it is called: on a GPU a graph, elsewhere itself."""
+    """Record `run` as a CUDA graph and return its replay; without a GPU, return `run` itself."""
     if device.type != "cuda":
         return run
     graph = torch.cuda.CUDAGraph()
@@ -221,16 +226,16 @@ def recorded(run: Callable[[], None], device: torch.device) -> Callable[[], None
 
 @cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
-    """The one that graphs are recorded on: libraries have a workspace for each."""
+    """Return the one stream that records graphs: libraries have a workspace for each stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def _rounded(sentences: int) -> int:
-    """The next of 1, 2, 3, 4, 6, 8, 12, 16, 24, ...: seldom much too large, and few."""
+    """Round up to one of 1, 2, 3, 4, 6, 8, 12, 16, 24, ...: few sizes, seldom much too large."""
     power = 1 << (sentences - 1).bit_length()  # the next power of two
     return 3 * power // 4 if sentences <= 3 * power // 4 else power
 
 
 def _multiple(number: int, block: int) -> int:
-    """The next multiple of a block."""
+    """Round up to a multiple of a block."""
     return -(-number // block) * block

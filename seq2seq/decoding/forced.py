@@ -1,4 +1,4 @@
-"""Forced decoding: how likely models find given translations, and what they read for each token.
+"""Forced decoding: how likely given translations are, and what models read for each token.
 
 Shapes: B pairs, H heads, S and T source and target lengths, end marks included; P real target
 tokens of a batch.
@@ -20,18 +20,18 @@ from seq2seq.decoding.request import IdPair
 from seq2seq.model.attention_maps import attention_maps, cross_attentions
 from seq2seq.model.translation_model import TranslationModel
 
-BATCH_TOKENS = 8192  # positions of both sides that are computed at once
+BATCH_TOKENS = 8192  # positions of both sides in one batch
 
 
 @torch.inference_mode()
 def forced_log_probs(
     models: Sequence[TranslationModel], pairs: Sequence[IdPair]
 ) -> list[list[float]]:
-    """Log probabilities of the tokens of each target, its end mark last.
+    """Return the log probabilities of the tokens of each target, its end mark last.
 
     Args:
-        models: in evaluation mode, over one vocabulary; several are asked for the mean of their
-            probabilities, as `Ensemble` does.
+        models: in evaluation mode, over one vocabulary; the probabilities of several models are
+            averaged, as in `Ensemble`.
         pairs: source and target ids without marks, in any order.
     """
     results: list[list[float]] = [[] for _ in pairs]
@@ -53,10 +53,10 @@ def forced_log_probs(
 def forced_attention(
     model: TranslationModel, pairs: Sequence[IdPair], head: AttentionHead
 ) -> list[np.ndarray]:
-    """Attention weights of one head for given pairs, in one pass over each target.
+    """Return attention weights of one head for given pairs, in one pass over each target.
 
     Returns:
-        (T, S) for each pair: in row t what was read to predict token t, the end mark last; rows
+        (T, S) for each pair: row t holds the weights that predict token t, the end mark last; rows
         sum to 1.
     """
     results: list[np.ndarray] = [np.empty(0)] * len(pairs)
@@ -70,7 +70,7 @@ def forced_attention(
 def forced_maps(
     model: TranslationModel, pairs: Sequence[IdPair], modules: Sequence[str]
 ) -> Iterator[tuple[int, list[np.ndarray]]]:
-    """The number of each pair, in no order, with the weights (H, T, S) of each of some modules."""
+    """Yield the index of each pair, in any order, with the weights (H, T, S) of each module."""
     for rows, batch in _batches(pairs, model):
         maps = attention_maps(model, batch.source, batch.source_real, batch.target_in, modules)
         of_modules = [maps[name].float().cpu().numpy() for name in modules]
@@ -82,7 +82,7 @@ def forced_maps(
 def _batches(
     pairs: Sequence[IdPair], model: TranslationModel
 ) -> Iterator[tuple[np.ndarray, Batch]]:
-    """Pairs of like lengths, by their numbers, on the model's device."""
+    """Yield batches of pairs of similar length, on the model's device, with the pairs' indices."""
     device = next(model.parameters()).device
     lengths = np.array([[len(side) + 1 for side in pair] for pair in pairs]).reshape(-1, 2)
     for rows in token_batches(lengths, Budget(BATCH_TOKENS)):

@@ -18,7 +18,7 @@ from seq2seq.decoding.history import History, collect_hypotheses
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.step import Searchable, State
 
-# What next tokens are ranked by (R, V), and what was before -> the next tokens (R,).
+# Values that rank the next tokens (R, V), and the outputs so far -> the next tokens (R,).
 Choice = Callable[[Tensor, History], Tensor]
 
 
@@ -29,7 +29,7 @@ def greedy_search(
     config: DecodeConfig,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """One hypothesis for each source (B, S); `limits` are the output limits in tokens."""
+    """Return one hypothesis for each source (B, S); `limits` are the output limits in tokens."""
 
     def likeliest(adjusted_RV: Tensor, history: History) -> Tensor:
         return adjusted_RV.max(dim=-1).indices  # on a CPU three times as fast as argmax
@@ -46,10 +46,10 @@ def extend(
     choose: Choice,
     count: int = 1,
 ) -> list[list[Hypothesis]]:
-    """Extend `count` outputs of each source token by token, each on its own, to their ends.
+    """Extend `count` independent outputs of each source, token by token, until they end.
 
-    Sources leave the batch when all their outputs have ended. Which ones go on is all that a step
-    brings to the CPU: the one time that it waits for a GPU.
+    Sources leave the batch when all their outputs have ended. A step copies to the CPU only which
+    sources continue, and waits for a GPU only there.
     """
     history, finished = History.empty(len(limits), source_BS.device), list[History]()
     limit_B = torch.tensor(limits, device=source_BS.device)
@@ -58,14 +58,14 @@ def extend(
     open_R = torch.ones(len(limits) * count, dtype=torch.bool, device=source_BS.device)
     while True:
         log_probs_RV = model.step(last_R, state)
-        if not history.length and count > 1:  # until now there was one empty output for each
+        if not history.length and count > 1:  # until now, each source had one empty output
             rows_R = history.sentence_R.repeat_interleave(count)
             history, log_probs_RV = history.select(rows_R, count), log_probs_RV[rows_R]
             state.reorder(rows_R)
         last_R = choose(apply_constraints(log_probs_RV, constraints, history), history)
         chosen_R = log_probs_RV.gather(1, last_R[:, None])[:, 0].double()
         history = history.append(last_R, chosen_R)
-        # Minus infinity: constraints left nothing to say.
+        # Minus infinity: constraints forbid every token.
         open_R = open_R & (last_R != EOS) & (chosen_R != -torch.inf)
         open_R &= limit_B[history.sentence_R] > history.length
         going_B = open_R.view(-1, count).any(dim=1).cpu().numpy()

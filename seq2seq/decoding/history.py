@@ -1,6 +1,6 @@
 """Hypotheses while a search extends them.
 
-Shapes: B sentences that are left, R hypotheses, N of each sentence, L tokens so far.
+Shapes: B unfinished sentences, R hypotheses, N of each sentence, L tokens so far.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from seq2seq.decoding.hypothesis import Hypothesis
 
 
 class History(NamedTuple):
-    """Hypotheses as far as they are, one a row, on the device of the model.
+    """The hypotheses so far, one per row, on the device of the model.
 
     Attributes:
-        tokens_RL: without the start mark.
-        log_probs_RL: of these tokens, by the model.
-        sentence_R: which source of the batch each extends; those of one source are neighbours.
-        width: hypotheses of each source.
+        tokens_RL: token ids without the start mark.
+        log_probs_RL: log probabilities of these tokens under the model.
+        sentence_R: the source in the batch that each hypothesis translates; hypotheses of one
+            source are neighbours.
+        width: number of hypotheses of each source.
     """
 
     tokens_RL: Tensor
@@ -33,7 +34,7 @@ class History(NamedTuple):
 
     @classmethod
     def empty(cls, sentences: int, device: torch.device) -> History:
-        """One empty hypothesis for each source."""
+        """Make one empty hypothesis for each source."""
         tokens_RL = torch.empty(sentences, 0, dtype=torch.long, device=device)
         return cls(tokens_RL, tokens_RL.double(), torch.arange(sentences, device=device))
 
@@ -42,32 +43,32 @@ class History(NamedTuple):
         return self.tokens_RL.size(1)
 
     def append(self, tokens_R: Tensor, log_probs_R: Tensor) -> History:
-        """Each has one more token."""
+        """Return the hypotheses with one more token each."""
         tokens_RL = torch.cat([self.tokens_RL, tokens_R[:, None]], dim=1)
         log_probs_RL = torch.cat([self.log_probs_RL, log_probs_R[:, None]], dim=1)
         return self._replace(tokens_RL=tokens_RL, log_probs_RL=log_probs_RL)
 
     def select(self, rows_R: Tensor, width: int | None = None) -> History:
-        """Copies of some rows."""
+        """Return copies of some rows; `width` None = as before."""
         parts = (self.tokens_RL, self.log_probs_RL, self.sentence_R)
         tokens_RL, log_probs_RL, sentence_R = (part.index_select(0, rows_R) for part in parts)
         return History(tokens_RL, log_probs_RL, sentence_R, width or self.width)
 
     def rows_of(self, which_B: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Places of these sentences among those that are left, and of their hypotheses."""
+        """Return the indices of these unfinished sentences, and those of their hypotheses."""
         device = self.tokens_RL.device
         return indices_of(which_B, device), indices_of(which_B.repeat(self.width), device)
 
 
 def indices_of(which: np.ndarray, device: torch.device) -> Tensor:
-    """Indices of what is true in an array, as if it were flat, on a device."""
+    """Return the indices of the true elements of an array, as if it were flat, on a device."""
     return torch.from_numpy(np.flatnonzero(which)).to(device, non_blocking=True)
 
 
 def collect_hypotheses(
     parts: Sequence[History], sentences: int, config: DecodeConfig
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each sentence, in the order of the parts, which are all read from here."""
+    """Copy parts to the CPU; return the hypotheses of each sentence in the order of the parts."""
     found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     for part in parts:
         columns = (part.sentence_R, part.tokens_RL, part.log_probs_RL)

@@ -1,6 +1,6 @@
-"""What a search returns, and what it is ranked by: probability and length.
+"""The result of a search, and the score that ranks it: probability and length.
 
-Other engines make hypotheses, too, and start without torch.
+This file does not import torch, because engines without torch make hypotheses, too.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Hypothesis:
     Attributes:
         tokens: ids without start and end marks.
         log_prob: natural log of its probability under the model, end mark included.
-        score: what finished hypotheses are ranked by: `log_prob`, divided by a function of length.
+        score: ranks finished hypotheses: `log_prob`, divided by a function of the length.
         finished: False if the output limit cut it off before an end mark.
-        token_log_probs: of each token, and of the end mark if there is one; empty where an engine
-            does not tell them.
+        token_log_probs: log probability of each token, and of the end mark if there is one; empty
+            if an engine does not report them.
     """
 
     tokens: list[int]
@@ -36,9 +36,10 @@ class Hypothesis:
     def of(
         cls, output: Sequence[int], log_probs: Sequence[float], config: DecodeConfig
     ) -> Hypothesis:
-        """From the tokens that a search wrote; what follows an end mark does not count.
+        """Make a hypothesis of the tokens that a search wrote, up to the first end mark.
 
-        An impossible token is where constraints left nothing to say: the output is cut off there.
+        If constraints forbade every token, the search wrote an impossible one: the output is cut
+        off there.
         """
         if -math.inf in log_probs:
             output = output[: log_probs.index(-math.inf)]
@@ -51,9 +52,9 @@ class Hypothesis:
 
 
 def length_divisor(length: int, config: DecodeConfig) -> float:
-    """What the log probability of a hypothesis is divided by.
+    """Return the number that divides the log probability of a hypothesis.
 
-    It is positive, and never falls as the length in tokens, end mark included, grows.
+    The number is positive, and never falls as the length in tokens, end mark included, grows.
 
     `none` ranks by probability, which favours short outputs; `average` with an exponent of 1 by
     the mean per token; `gnmt` divides by ((5 + length) / 6) ** exponent (Wu et al. 2016, eq. 14).

@@ -1,6 +1,6 @@
-"""What is asked of a search: a source, what its translation must hold, how long it may be.
+"""A request to a search: a source, what its translation must contain, how long it may be.
 
-Other engines are asked, too, and start without torch.
+This file does not import torch, because engines without torch take requests, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without ma
 
 
 def fits(pair: IdPair, max_length: int) -> bool:
-    """Whether both sides hold something and a model of this limit can read them with end marks."""
+    """Tell whether both sides have tokens, and fit with end marks into a model of this limit."""
     return 0 < min(map(len, pair)) <= max(map(len, pair)) < max_length
 
 
@@ -26,9 +26,9 @@ class Request:
     """One source as token ids, without marks.
 
     Attributes:
-        source: to be translated.
-        prefix: the output begins so.
-        banned: sequences that the output does not contain.
+        source: ids to translate.
+        prefix: ids that the output begins with.
+        banned: sequences of ids that the output must not contain.
     """
 
     source: Sequence[int]
@@ -37,7 +37,7 @@ class Request:
 
 
 class OutputLimits(NamedTuple):
-    """Fewest tokens of an output before its end mark, and most with it."""
+    """Fewest tokens of an output without its end mark, and most tokens with the end mark."""
 
     fewest: int
     most: int
@@ -46,12 +46,12 @@ class OutputLimits(NamedTuple):
 def output_limits(
     source_length: int, config: DecodeConfig, model_limit: int, ratio: float = 1.0
 ) -> OutputLimits:
-    """The limits of the output for a source.
+    """Return the limits of the output for a source.
 
     Args:
-        source_length: its tokens, end mark included.
-        config: factors of the length that is to be expected.
-        model_limit: most tokens of the model.
+        source_length: tokens of the source, end mark included.
+        config: sets the limits relative to the expected length.
+        model_limit: most tokens that the model can handle.
         ratio: target tokens per source token, as in the training corpus.
     """
     expected = ratio * source_length
@@ -61,7 +61,7 @@ def output_limits(
 
 
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
-    """Raise RequestError for a request that contradicts itself or its output limit; names it."""
+    """Raise RequestError if a request contradicts itself or its output limit; name the request."""
     for number, (request, limit) in enumerate(zip(requests, limits, strict=True), 1):
         problem = _contradiction(request)
         if not problem and request.prefix and len(request.prefix) >= limit:
@@ -75,7 +75,7 @@ def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
 
 
 def _contradiction(request: Request) -> str | None:
-    """Why no output can be as it is asked for; None if one can."""
+    """Explain why no output can satisfy a request; None if one can."""
     prefix, banned = tuple(request.prefix), [*map(tuple, request.banned)]
     if () in banned:
         return "a banned sequence is empty, and so every output would hold it"

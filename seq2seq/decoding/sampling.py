@@ -1,4 +1,4 @@
-"""Sampling: each token is drawn from the model's probabilities, of which the small ones may be cut.
+"""Sampling: draw each token from the model's probabilities, perhaps without the small ones.
 
 Shapes: B sources, n samples of each, R = B x n outputs being extended, L their tokens so far,
 V vocabulary, G blocks of K ids.
@@ -21,7 +21,7 @@ from seq2seq.decoding.history import History
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.step import Searchable, State
 
-BLOCK = 64  # ids that are neighbours when a token is drawn
+BLOCK = 64  # neighbouring ids that are drawn as one block first
 
 
 def sample_search(
@@ -31,10 +31,10 @@ def sample_search(
     config: DecodeConfig,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """`config.width` samples for each source (B, S), best first; equal ones stand as often.
+    """Return `config.width` samples for each source (B, S), best first; samples may be equal.
 
-    Every sample has random numbers of its own, which depend on the seed, the source and its
-    number alone: the same sentence gets the same samples in any batch.
+    Every sample has its own random numbers, which depend only on the seed, the source and the
+    number of the sample: the same sentence gets the same samples in any batch.
     """
     count = config.width
     sources = [[token for token in row if token != PAD] for row in source_BS.tolist()]
@@ -49,7 +49,7 @@ def sample_search(
     def choose(adjusted_RV: Tensor, history: History) -> Tensor:
         number_R = torch.arange(len(adjusted_RV), device=adjusted_RV.device) % count
         uniforms_R2 = on_device_BnL2[history.sentence_R, number_R, history.length]
-        # So no temperature overflows.
+        # The greatest value is 0, so no temperature overflows.
         below_RV = adjusted_RV - adjusted_RV.amax(dim=1, keepdim=True)
         probs_RV = truncate(torch.softmax(below_RV / config.temperature, dim=1), config)
         return draw_tokens(probs_RV, uniforms_R2.to(probs_RV))
@@ -59,11 +59,12 @@ def sample_search(
 
 
 def truncate(probs_RV: Tensor, config: DecodeConfig) -> Tensor:
-    """Probabilities (R, V) without the tokens that are not to be drawn; rows sum to at most 1.
+    """Set probabilities (R, V) of unlikely tokens to zero; rows then sum to at most 1.
 
-    One after another: those below `min_p` times the largest (Nguyen et al. 2024), those behind
-    the `top_k` likeliest (Fan et al. 2018), those behind the likeliest that have `top_p` of what
-    is left (Holtzman et al. 2020). What is as likely as the last token that stays, stays too.
+    Three cuts, in this order: tokens below `min_p` times the largest probability (Nguyen et al.
+    2024); tokens after the `top_k` likeliest (Fan et al. 2018); tokens after the likeliest that
+    together have `top_p` of the remaining probability (Holtzman et al. 2020). A token as likely as
+    the last one kept is kept, too.
     """
     if config.min_p > 0:
         least_R1 = config.min_p * probs_RV.amax(dim=1, keepdim=True)
@@ -77,10 +78,10 @@ def truncate(probs_RV: Tensor, config: DecodeConfig) -> Tensor:
 
 
 def _least_of_nucleus(probs_RV: Tensor, top_p: float, count: int = 64) -> Tensor:
-    """The smallest (R, 1) of the largest probabilities that have `top_p` of a row together.
+    """Return the smallest (R, 1) of the largest probabilities that together have `top_p` of a row.
 
-    On a CPU looks at `count` of them first, which is enough for most rows; sorting all would be
-    dear. On a GPU it is not, and asking whether they are enough would wait for the GPU.
+    A CPU first looks at the `count` largest, which are enough for most rows, because sorting all is
+    slow. On a GPU sorting is not slow, and a check whether they are enough would wait for the GPU.
     """
     size = probs_RV.size(1)
     count = count if probs_RV.device.type == "cpu" else size
@@ -96,24 +97,24 @@ def _least_of_nucleus(probs_RV: Tensor, top_p: float, count: int = 64) -> Tensor
 
 
 def draw_tokens(probs_RV: Tensor, uniforms_R2: Tensor) -> Tensor:
-    """The token of each row that two numbers from [0, 1) choose: a block of ids, then one of it.
+    """Choose a token of each row by two numbers from [0, 1): one for a block of ids, one inside it.
 
-    With a single sum over all tokens, the rounding of the likely ones, which differs between
-    batches, would often decide between unlikely ones behind them.
+    With a single sum over all tokens, the rounding of likely tokens, which differs between batches,
+    would often decide between the unlikely tokens after them.
     """
     size = probs_RV.size(1)
     blocks_RGK = pad(probs_RV, (0, -size % BLOCK)).reshape(len(probs_RV), -1, BLOCK)
     block_R = _passed(blocks_RGK.sum(dim=2), uniforms_R2[:, 0])
     rows_R = torch.arange(len(probs_RV), device=probs_RV.device)
     place_R = _passed(blocks_RGK[rows_R, block_R], uniforms_R2[:, 1])
-    return (BLOCK * block_R + place_R).clamp(max=size - 1)  # rows without any possible token
+    return (BLOCK * block_R + place_R).clamp(max=size - 1)  # for rows without any possible token
 
 
 def _passed(weights_RN: Tensor, uniform_R: Tensor) -> Tensor:
-    """Where the cumulative weight of each row passes a share of its total."""
+    """Return the index where the cumulative weight of each row passes a share of its total."""
     cumulative_RN = weights_RN.cumsum(dim=1)
     total_R1 = cumulative_RN[:, -1:]
-    below_R1 = torch.nextafter(total_R1, torch.zeros_like(total_R1))  # as rounding may reach it
+    below_R1 = torch.nextafter(total_R1, torch.zeros_like(total_R1))  # a rounded share may reach it
     share_R1 = (uniform_R[:, None].to(total_R1) * total_R1).minimum(below_R1)
     found_R = torch.searchsorted(cumulative_RN, share_R1, right=True)[:, 0]
     return found_R.clamp(max=weights_RN.size(1) - 1)

@@ -28,7 +28,7 @@ from seq2seq.decoding.request import OutputLimits, Request, check_requests, outp
 from seq2seq.decoding.sampling import sample_search
 from seq2seq.decoding.step import Searchable, State
 
-COUNTED_LENGTH = 8  # tokens that a source counts as, lest a batch of short ones has too many rows
+COUNTED_LENGTH = 8  # a shorter source counts as this long, to limit the rows of a batch
 
 Found = list[list[Hypothesis]]
 
@@ -48,21 +48,21 @@ def search(
 
     Args:
         requests: sources of at most `max_length - 1` ids each.
-        max_length: the model's limit in tokens.
+        max_length: limit of the model in tokens.
         length_ratio: target tokens per source token, as in the training corpus.
         progress: called with the number of sentences that each batch finished.
-        workers: batches that are searched at the same time on a CPU, by one thread each. They beat
-            as many threads on one batch, which wait for each other at each operation.
+        workers: batches that a CPU searches at the same time, with one thread each. This is faster
+            than as many threads on one batch, which wait for each other at each operation.
 
     Returns:
-        For each source its hypotheses, best first. A beam search returns all that have ended; the
-        first `config.n_best` are sure to be its best, and the others came for free.
+        The hypotheses of each source, best first. A beam search returns all that have ended; only
+        the first `config.n_best` are sure to be its best.
 
     Raises:
-        RequestError: what is asked of a translation cannot be.
+        RequestError: no output can satisfy a request.
     """
     lengths = np.array([[len(request.source) + 1] * 2 for request in requests]).reshape(-1, 2)
-    # A step makes a number for each token of the vocabulary and each hypothesis, however short.
+    # A step computes a score of each vocabulary token for each hypothesis, however short.
     counted = np.maximum(lengths, COUNTED_LENGTH)
     strategy = _strategy(config)
     results: Found = [[] for _ in requests]
@@ -70,11 +70,11 @@ def search(
         output_limits(length, config, max_length, length_ratio) for length in lengths[:, 0].tolist()
     ]
     check_requests(requests, [limits.most for limits in all_limits])
-    # Longest first: what would not fit into memory fails at once, and progress only gets faster.
-    budget = Budget(2 * max(1, config.batch_tokens // config.width))  # of two equal sides
+    # Longest first: a batch too large for the memory fails at once, and progress only gets faster.
+    budget = Budget(2 * max(1, config.batch_tokens // config.width))  # counts two equal sides
     batches = token_batches(counted, budget)[::-1]
 
-    @torch.inference_mode()  # of this thread only
+    @torch.inference_mode()  # acts on this thread only
     def search_batch(rows: np.ndarray) -> Found:
         batch = [requests[row] for row in rows]
         source_BS = collate_source([list(request.source) for request in batch]).to(device)
@@ -96,10 +96,10 @@ def make_constraints(
     config: DecodeConfig,
     device: Device = "cpu",
 ) -> list[Constraint]:
-    """The constraints that a batch of requests needs, whose outputs have these limits.
+    """Make the constraints for a batch of requests, whose outputs have these limits.
 
-    Their order decides where they meet: what is forced comes before what merely should not be,
-    which gives way.
+    The order of constraints settles conflicts: requirements come before the rules against
+    repetition, which give way.
     """
     made: list[Constraint] = [MinLength([of.fewest for of in limits], device)]
     if any(request.prefix for request in requests):
@@ -122,7 +122,7 @@ def _strategy(config: DecodeConfig) -> Callable[..., Found]:
 def _in_threads(
     work: Callable[[np.ndarray], Found], batches: Sequence[np.ndarray], workers: int
 ) -> Iterator[tuple[np.ndarray, Found]]:
-    """Each batch and what `work` makes of it, in the order in which they are done."""
+    """Yield each batch and the result of `work`, in the order of completion."""
     workers = min(workers, len(batches))
     if workers <= 1:
         yield from ((batch, work(batch)) for batch in batches)
@@ -134,5 +134,5 @@ def _in_threads(
             for done in as_completed(started):
                 yield started[done], done.result()
         finally:
-            pool.shutdown(cancel_futures=True)  # what failed, or was interrupted, ends soon
-            torch.set_num_threads(threads)  # what the others set holds for threads to come
+            pool.shutdown(cancel_futures=True)  # after an error or interrupt, start no more
+            torch.set_num_threads(threads)  # the workers' setting would hold for later threads

@@ -1,4 +1,4 @@
-"""The protocol between a search and what is searched: a model, or several models as one."""
+"""The interface that a search needs: of a model, or of several models as one."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ State = TypeVar("State", bound=DecodeState)
 
 
 class Searchable(Protocol[State]):
-    """Anything that can be searched: it need not be a network."""
+    """Anything that a search can use; it need not be a network."""
 
     def start(self, source_BS: Tensor) -> State:
-        """Read B sources, with end marks and padding; one empty hypothesis for each."""
+        """Read B sources, with end marks and padding; begin an empty hypothesis for each."""
         ...
 
     def step(self, tokens_R: Tensor, state: State) -> Tensor:
-        """Append a token to each of R hypotheses; log probabilities (R, V) of the next one."""
+        """Append a token to each of R hypotheses; return log probabilities (R, V) of the next."""
         ...
 
 
 class ModelStep:
-    """A translation model, of any architecture, as a search takes it."""
+    """A translation model of any architecture, with the interface of a search."""
 
     def __init__(self, model: TranslationModel):
         self.model = model
@@ -40,14 +40,14 @@ class ModelStep:
         return self.log_probs(self.hidden(tokens_R, state))
 
     def hidden(self, tokens_R: Tensor, state: Any) -> Tensor:
-        """Append a token to each hypothesis; what the decoder makes of it (R, D)."""
+        """Append a token to each hypothesis; return the decoder's hidden states (R, D)."""
         return self.model.decode_step(tokens_R[:, None], state)[:, -1]
 
     def log_probs(self, hidden_RD: Tensor) -> Tensor:
-        """Log probabilities (R, V) of the next token."""
+        """Return log probabilities (R, V) of the next token."""
         logits_RV = self.model.project(hidden_RD)
-        # Padding and start marks are inputs, never outputs; leaving their little probability in
-        # the sum keeps scores equal to those of training.
+        # Padding and start marks are never outputs. Their small probability stays in the sum, so
+        # that scores equal those of training.
         return torch.log_softmax(logits_RV.float(), dim=-1)
 
 
@@ -65,7 +65,7 @@ class Ensemble:
         return EnsembleState(member.start(source_BS) for member in self.members)
 
     def step(self, tokens_R: Tensor, state: EnsembleState) -> Tensor:
-        """Log of the mean probability (R, V) of each next token."""
+        """Return the log of the mean probability (R, V) of each next token."""
         each = zip(self.members, state, strict=True)
         log_probs_NRV = torch.stack([member.step(tokens_R, own) for member, own in each])
         return log_probs_NRV.logsumexp(dim=0) - math.log(len(self.members))

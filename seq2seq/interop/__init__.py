@@ -1,4 +1,5 @@
-"""Models of other programs: `huggingface.py` reads and writes those of the Transformers library.
+"""Read and write models of other programs: those of Hugging Face's Transformers library.
 
-`vocabulary.py` has their tokens; `seq2seq/bundle/hub.py` makes bundles of them.
+Start reading at `huggingface.py`; `vocabulary.py` converts the tokens, `weights.py` the weights.
+`seq2seq/bundle/hub.py` converts such models to bundles.
 """

@@ -1,12 +1,12 @@
-"""Marian and Pegasus models of Hugging Face's Transformers library, in and out, without it.
+"""Read and write Marian and Pegasus models of Hugging Face's Transformers, without that library.
 
-Both are the transformer of this project with other names. `MarianMTModel` (OPUS-MT) is post-norm;
+Both are the transformer of this project under other names. `MarianMTModel` (OPUS-MT) is post-norm;
 `PegasusForConditionalGeneration` is pre-norm. What differs:
 
 - The order of tokens and the names of weights: `weights.py`.
-- Positions: their sines stand before their cosines (`model.positions=sinusoidal_halves`).
-- The numbers of tokens. PAD, BOS and EOS are 0, 1 and 2 here; OPUS-MT ends with 0, and begins an
-  output with its padding, the last token, whose vector is zero (`model.zero_start`). See
+- Positions: all their sines come before all cosines (`model.positions=sinusoidal_halves`).
+- Token ids. PAD, BOS and EOS are 0, 1 and 2 here. In OPUS-MT the end mark is 0, and an output
+  begins with padding, which is the last token and whose vector is zero (`model.zero_start`). See
   `vocabulary.py`.
 - Their scores have a bias, `final_logits_bias`: `model.output_bias`.
 """
@@ -39,17 +39,17 @@ from seq2seq.model.transformer import Transformer
 from seq2seq.model.translation_model import TranslationModel
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}  # theirs: ours
-KINDS = {"marian": "post", "pegasus": "pre"}  # their `model_type`, and where its norms are
+KINDS = {"marian": "post", "pegasus": "pre"}  # their `model_type`: our `model.norm`
 MARKS = {
     "pad_token_id": PAD,
     "bos_token_id": BOS,
     "eos_token_id": EOS,
     "decoder_start_token_id": BOS,
-    "bad_words_ids": [[PAD], [BOS]],  # which are no outputs
+    "bad_words_ids": [[PAD], [BOS]],  # never outputs
 }
-NEVER = -30.0  # the bias of BOS where the library has none: its probability is below 1e-12
+NEVER = -30.0  # bias of a BOS that their model lacks: its probability is below 1e-12
 
-# Ours: theirs. Where theirs are two, of the encoder and the decoder, they must be the same.
+# Our setting: theirs. If theirs are two, for encoder and decoder, their values must be equal.
 SIZES = {
     "d_model": ("d_model",),
     "encoder_layers": ("encoder_layers",),
@@ -60,8 +60,8 @@ SIZES = {
     "dropout": ("dropout",),
     "attention_dropout": ("attention_dropout",),
 }
-# Settings of theirs that would make it another network than ours, with the only value that fits.
-# Old files of OPUS-MT have some that the library has forgotten since.
+# Their settings that change the network, with the only value that our transformer supports. Old
+# files of OPUS-MT have some that the library no longer knows.
 REQUIRED = {
     "scale_embedding": True,
     "add_bias_logits": False,
@@ -74,13 +74,13 @@ REQUIRED = {
 
 @dataclass
 class HubModel:
-    """What a model of the library and a bundle of ours have in common.
+    """The parts that a model of the library shares with a bundle of ours.
 
     Attributes:
-        model: the network, in our order.
-        vocabularies: of its source and its target.
-        decode: settings of its search.
-        languages: codes of source and target; empty if nobody says.
+        model: the network, with our token ids.
+        vocabularies: of the source and the target.
+        decode: settings of the search.
+        languages: codes of source and target; empty if unknown.
     """
 
     model: TranslationModel
@@ -93,16 +93,16 @@ class HubModel:
 
 
 def read_huggingface(folder: Path, name: str = "") -> HubModel:
-    """A Marian or Pegasus model as one of ours, in float32.
+    """Read a Marian or Pegasus model as one of ours, in float32.
 
     Args:
         folder: with `config.json`, weights (`model.safetensors`, or `pytorch_model.bin`), and a
-            vocabulary: `source.spm`, `target.spm` and `vocab.json` (and `target_vocab.json` where
+            vocabulary: `source.spm`, `target.spm` and `vocab.json` (and `target_vocab.json` if
             there are two), or the `tokenizer.json` that `write_huggingface` wrote.
-        name: of the model, as it is to be known; that of the folder if empty.
+        name: name for the model; empty = the name of the folder.
 
     Raises:
-        BundleError: a file is missing or damaged, or the model is of another kind; says of which.
+        BundleError: a file is missing or damaged, or the model is of another kind, which is named.
     """
     theirs = read_theirs(folder / "config.json")
     words = read_vocabulary(folder, theirs)
@@ -124,10 +124,10 @@ def read_huggingface(folder: Path, name: str = "") -> HubModel:
 def _model_config(
     folder: Path, theirs: Mapping[str, Any], name: str, zero_start: bool
 ) -> TransformerConfig:
-    """Our settings of their model.
+    """Convert their settings to ours.
 
     Raises:
-        BundleError: a part of it is unknown here; names all.
+        BundleError: our models lack a part of theirs; the message names all such parts.
     """
     wrong = [
         f"{key}={theirs[key]}" for key, value in REQUIRED.items() if theirs.get(key, value) != value
@@ -164,11 +164,11 @@ def _model_config(
 
 
 def _decode_config(generation: Mapping[str, Any]) -> DecodeConfig:
-    """Search settings as near to theirs as ours can be."""
+    """Return the search settings of ours that are nearest to theirs."""
     penalty = generation.get("length_penalty")
     return DecodeConfig(
         beam=generation.get("num_beams") or 1,
-        length_penalty=1.0 if penalty is None else max(0.0, float(penalty)),  # theirs is 1, too
+        length_penalty=1.0 if penalty is None else max(0.0, float(penalty)),  # their default, too
     )
 
 
@@ -176,7 +176,7 @@ def _decode_config(generation: Mapping[str, Any]) -> DecodeConfig:
 
 
 def obstacles(config: ModelConfig, vocabularies: Vocabularies) -> list[str]:
-    """What keeps a model from being one that the library knows without code of its own."""
+    """List the settings that the library cannot load without custom code."""
     if not isinstance(config, TransformerConfig):
         return [f"model.architecture={config.architecture}"]
     heads = config.d_model // config.n_heads
@@ -204,7 +204,7 @@ def write_huggingface(given: HubModel, folder: Path) -> None:
     """Write a model that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load, into a new folder.
 
     Raises:
-        BundleError: the library has no such model; names what stands in the way.
+        BundleError: the library has no such model; the message names the obstacles.
         OSError: the disk is full, or the folder cannot be written.
     """
     config, vocabularies = given.model.config, given.vocabularies
@@ -250,18 +250,18 @@ def _their_config(config: TransformerConfig, sizes: Sequence[int]) -> dict[str, 
 
 
 def _generation(decode: DecodeConfig, config: TransformerConfig) -> dict[str, Any]:
-    """Their search with our settings."""
+    """Convert our search settings to theirs."""
     exponent = {"none": 0.0, "average": decode.length_penalty}
     return {
         "num_beams": decode.beam,
         "length_penalty": exponent.get(decode.length_norm, 1.0),
-        "early_stopping": decode.beam > 1,  # when as many as beams have ended, as ours
+        "early_stopping": decode.beam > 1,  # once `num_beams` have ended, as ours
         "max_length": config.max_length,
     }
 
 
 def marian_marks(size: int) -> dict[str, Any]:
-    """The numbers of marks in a vocabulary of Marian, whose padding is last."""
+    """Return the ids of special tokens in a vocabulary of Marian, whose padding is last."""
     pad = size - 1
     marks = {"pad_token_id": pad, "decoder_start_token_id": pad, "bad_words_ids": [[pad]]}
     return {**marks, "bos_token_id": None, "eos_token_id": 0}

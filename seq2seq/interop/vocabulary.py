@@ -1,4 +1,4 @@
-"""The vocabularies of Transformers models: Marian's SentencePiece files, and our own in and out."""
+"""Read and write vocabularies of Transformers models: Marian's SentencePiece files, and ours."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from seq2seq.files import read_json
 
 @dataclass(frozen=True)
 class Words:
-    """What a model reads and writes.
+    """The vocabularies of an imported model.
 
     Attributes:
-        vocabularies: by our ids.
-        rows: which of their ids is each of ours, for source and target.
-        languages: of source and target; empty if nobody says.
-        starts: whether BOS is a token of ours only, which is no output.
+        vocabularies: with our ids.
+        rows: for each of our ids, the id in their vocabulary; for source and target.
+        languages: of source and target; empty if unknown.
+        starts: whether only our vocabulary has BOS, so that it is never an output.
     """
 
     vocabularies: Vocabularies
@@ -38,7 +38,7 @@ class Words:
 
 
 def read_vocabulary(folder: Path, theirs: Mapping[str, Any]) -> Words:
-    """Raises BundleError if there is none, or it is of another kind."""
+    """Read the vocabulary of a model; raise BundleError if it is missing or of another kind."""
     described = read_theirs(folder / "tokenizer_config.json", optional=True)
     named = [described.get(f"{side}_lang") for side in ("source", "target")]
     languages = [] if None in named else [str(name) for name in named]
@@ -73,13 +73,13 @@ def read_vocabulary(folder: Path, theirs: Mapping[str, Any]) -> Words:
 def _our_ids(
     path: Path, ids: Mapping[str, int], theirs: Mapping[str, Any], start: bool
 ) -> tuple[list[int], list[str]]:
-    """Which of their ids is each of ours, and the name of each.
+    """Return, for each of our ids, the id in their vocabulary and the token's name.
 
     Args:
-        path: of the vocabulary, for messages.
-        ids: it.
-        theirs: `config.json`.
-        start: BOS is their first token of a decoder; else it is padding, and never seen.
+        path: file of the vocabulary, for messages.
+        ids: content of this file.
+        theirs: content of `config.json`.
+        start: BOS is the token that starts their decoder; else BOS is padding, and never used.
     """
     names = {i: name for name, i in ids.items()}
     pad = ids.get("<pad>", theirs.get("pad_token_id"))
@@ -103,9 +103,9 @@ def _our_ids(
 
 
 def their_orders(vocabularies: Vocabularies, zero_start: bool) -> list[list[int]]:
-    """Our ids in the order of theirs, of source and target.
+    """Return our ids in the order of their ids, for source and target.
 
-    Marian ends with 0, has padding last, from which outputs start, and no mark for that.
+    In Marian, the end mark is 0, padding is last and starts outputs, and there is no start mark.
     """
     return [
         [EOS, *range(len(SPECIAL_TOKENS), size), PAD] if zero_start else list(range(size))
@@ -116,7 +116,7 @@ def their_orders(vocabularies: Vocabularies, zero_start: bool) -> list[list[int]
 def write_vocabulary(
     vocabularies: Vocabularies, orders: Sequence[Tensor], languages: Sequence[str], folder: Path
 ) -> None:
-    """Write the files of a vocabulary; `orders` as `their_orders` gives them."""
+    """Write the files of a vocabulary; `orders` as from `their_orders`."""
     described = {
         "source_lang": languages[0],
         "target_lang": languages[1],
@@ -144,9 +144,9 @@ def write_vocabulary(
 
 
 def _with_marks(tokenizer: Tokenizer) -> str:
-    """Our vocabulary as the library reads it: with the space in front and the end mark.
+    """Return our vocabulary as the library reads it: it adds a leading space and the end mark.
 
-    Decoding takes the space away again.
+    Decoding removes the space again.
     """
     theirs = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     end = SPECIAL_TOKENS[EOS]
@@ -162,7 +162,7 @@ def _with_marks(tokenizer: Tokenizer) -> str:
 
 
 def read_theirs(path: Path, optional: bool = False) -> dict[str, Any]:
-    """A file of a model; raises BundleError if it is damaged, or missing and not optional."""
+    """Read a model's JSON file; raise BundleError if it is damaged, or missing and not optional."""
     try:
         return read_json(path)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The weights of Marian and Pegasus models: by our names and theirs, in our order and theirs.
+"""Convert weights between our models and Marian or Pegasus models: their names and their order.
 
-Their tokens have other numbers, so that embeddings and outputs have their rows permuted. And where
-our sinusoidal positions alternate sines and cosines, theirs have the sines in the first half of the
-width: on the way out, each weight that reads or writes the width has its columns or rows permuted.
+Their tokens have other ids, so the rows of embeddings and outputs are permuted. Their sinusoidal
+positions have all sines in the first half of the model width. If ours alternate sines and cosines,
+an export permutes, in each weight, the rows or columns that belong to the width.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from seq2seq.config import TransformerConfig
 from seq2seq.errors import BundleError
 from seq2seq.model.translation_model import TranslationModel
 
-SOURCE, TARGET = 0, 1  # whose tokens are the rows of a weight
+SOURCE, TARGET = 0, 1  # the side whose tokens are the rows of a weight
 SHARED = "model.shared.weight"
-# Ours, whose rows are tokens: theirs, and the tokens.
+# Our weights whose rows are tokens: their name, and the side of the tokens.
 TABLES = {
     "source_embedding.tokens.weight": ("model.encoder.embed_tokens.weight", SOURCE),
     "target_embedding.tokens.weight": ("model.decoder.embed_tokens.weight", TARGET),
@@ -32,7 +32,7 @@ TABLES = {
 }
 THEIRS = {name: theirs for name, (theirs, _) in TABLES.items()}
 OF_SOURCE, OF_TARGET, OF_OUTPUT, BIAS = THEIRS.values()
-# Patterns of our other names, and what is written in their place.
+# Patterns in our other names, and the replacements.
 RENAMED = {
     r"^(encoder|decoder)\.(\d+)": r"model.\1.layers.\2",
     r"^(encoder|decoder)_norm": r"model.\1.layer_norm",
@@ -44,11 +44,11 @@ RENAMED = {
     r"feed_forward\.inner": "fc1",
     r"feed_forward\.outer": "fc2",
 }
-READERS = ("tokens", "output", "q_proj", "k_proj", "v_proj", "inner")  # of vectors of the width
+READERS = ("tokens", "output", "q_proj", "k_proj", "v_proj", "inner")  # whose columns are the width
 
 
 def their_name(ours: str) -> str:
-    """What they call a weight of ours."""
+    """Return their name for a weight of ours."""
     if ours in THEIRS:
         return THEIRS[ours]
     for pattern, theirs in RENAMED.items():
@@ -57,27 +57,27 @@ def their_name(ours: str) -> str:
 
 
 def renumbered(ours: str, weight: Tensor, rows: Sequence[Tensor]) -> Tensor:
-    """A weight with its tokens in another order, if its rows are tokens."""
+    """Reorder the rows of a weight if they are tokens."""
     return weight.index_select(0, rows[TABLES[ours][1]]) if ours in TABLES else weight
 
 
 def read_weights(
     folder: Path, config: TransformerConfig, names: Iterable[str], rows: Sequence[Tensor]
 ) -> dict[str, Tensor]:
-    """Their weights by our names, with our numbers of tokens, in float32.
+    """Read their weights under our names, with our token ids, in float32.
 
     Args:
         folder: of their model.
-        config: what its `config.json` says.
+        config: settings from its `config.json`.
         names: of our weights.
-        rows: which of their tokens is each of ours, of source and target.
+        rows: for each of our ids, the id in their vocabulary; for source and target.
 
     Raises:
-        BundleError: weights are missing or damaged, or those of another model.
+        BundleError: weights are missing or damaged, or belong to another model.
     """
     theirs = dict(_load(folder))
     try:
-        # Tied ones stand in a file once, under one name or another.
+        # A file has tied weights once, under one name or another.
         if SHARED in theirs:
             theirs = dict.fromkeys((OF_SOURCE, OF_TARGET), theirs[SHARED]) | theirs
         if config.tie_embeddings != "none":
@@ -118,12 +118,12 @@ def _load(folder: Path) -> Mapping[str, Tensor]:
 def their_weights(
     model: TranslationModel, config: TransformerConfig, orders: Sequence[Tensor]
 ) -> dict[str, Tensor]:
-    """Our weights by their names, in their order; tied ones once.
+    """Return our weights under their names, in their order; tied weights appear once.
 
     Args:
-        model: whose weights they are.
-        config: its settings.
-        orders: which of our tokens is each of theirs, of source and target.
+        model: the model to export.
+        config: settings of the model.
+        orders: for each of their ids, the id in our vocabulary; for source and target.
     """
     ours = model.state_dict()
     ours.setdefault("output.bias", torch.zeros(model.vocab_sizes[1]))
@@ -134,13 +134,13 @@ def their_weights(
     for name, weight in ours.items():
         block, kind = name.split(".")[-2:]
         renamed = renumbered(name, weight, orders)
-        if block not in READERS:  # it writes the width, or is a norm
+        if block not in READERS:  # its rows are the width
             renamed = renamed.index_select(0, order_D)
         elif kind == "weight":
             renamed = renamed.index_select(1, order_D)
         found[their_name(name)] = renamed.contiguous()
     found[BIAS] = found[BIAS][None]
-    if config.zero_start:  # outputs start from the last token, padding
+    if config.zero_start:  # outputs start from padding, the last token
         for table in (OF_SOURCE, OF_TARGET):
             found[table][-1] = 0.0
     if config.tie_embeddings != "none":

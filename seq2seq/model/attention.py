@@ -30,23 +30,25 @@ def attend(
     *,
     causal: bool = False,
 ) -> Tensor:
-    """Scaled dot-product attention, softmax(q k^T / sqrt(E)) v (Vaswani et al. 2017, eq. 1).
+    """Compute scaled dot-product attention.
+
+    This is softmax(q k^T / sqrt(E)) v, equation 1 of Vaswani et al. (2017).
 
     Args:
         q_BHTE: queries.
         k_BKSE: keys. Key/value head h // (H / K) serves query head h.
-        v_BKSF: values, of any width; other than E it rules out the fast kernels of a CPU.
+        v_BKSF: values of any width F; if F is not E, the fast kernels of a CPU do not run.
         allowed: mask that broadcasts to (B, H, T, S); None = no restriction. A query that may
-            see nothing has a zero context.
-        dropout: rate of dropping attention weights; give 0 outside training.
-        kernel: `sdpa`, torch's fused kernels, or `reference`, written out.
-        causal: query t also sees no key after its own, the last query being the last key.
+            attend to no key gets a zero context.
+        dropout: dropout rate of the attention weights; pass 0 outside training.
+        kernel: `sdpa` (torch's fused kernels) or `reference` (the formula written out).
+        causal: also hide the keys after each query's position; the last query is at the last key.
 
     Returns:
         Context (B, H, T, F).
 
     Raises:
-        ValueError: a mask that is not boolean, or does not fit the scores.
+        ValueError: the mask is not boolean, or does not broadcast to the scores.
     """
     if allowed is not None:
         masks.check(allowed, (*q_BHTE.shape[:3], k_BKSE.size(2)))
@@ -59,9 +61,9 @@ def attend(
 def attention_weights(
     q_BHTE: Tensor, k_BKSE: Tensor, allowed: Tensor | None = None, *, causal: bool = False
 ) -> Tensor:
-    """The weights (B, H, T, S) by which `attend` averages values, written out as in the paper.
+    """Return the weights (B, H, T, S) by which `attend` averages values, computed as in the paper.
 
-    Each row sums to 1, or to 0 if the query may see nothing. Arguments as for `attend`.
+    Each row sums to 1, or to 0 if the query may attend to no key. Arguments as for `attend`.
     """
     if causal:
         order = masks.causal(q_BHTE.size(2), k_BKSE.size(2), q_BHTE.device)
@@ -72,10 +74,10 @@ def attention_weights(
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
-    """Softmax over the last dimension, where allowed; zeros where nothing is.
+    """Compute the softmax of the allowed scores in the last dimension; all other weights are zero.
 
-    Scores of -inf would give NaN in a row without any allowed place, and NaN gradients to all
-    that it touches, even if the loss skips the row; the smallest finite number gives neither.
+    Scores of -inf would give NaN in a row without an allowed place, and NaN gradients in all
+    tensors of that row, even if the loss skips the row. The smallest finite number gives neither.
     """
     if allowed is None:
         return scores.softmax(dim=-1)
@@ -86,8 +88,8 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
 class HeadNorm(nn.RMSNorm):
     """RMS norm of each head (Zhang and Sennrich 2019), with a trained gain.
 
-    The gain takes the type of the input, without which torch's fused kernel does not run under
-    autocast, and epsilon is one number, so that a model is the same in every precision.
+    The gain is cast to the type of the input, because otherwise torch's fused kernel does not run
+    under autocast. Epsilon is a fixed number, so that a model is the same in every precision.
     """
 
     def forward(self, x_BHLE: Tensor) -> Tensor:
@@ -98,8 +100,8 @@ class HeadNorm(nn.RMSNorm):
 class MultiHeadAttention(nn.Module):
     """Multi-head attention over itself or over another sequence (section 3.2.2 of the paper).
 
-    `n_kv_heads` equal to `n_heads` is multi-head, a divisor of it grouped-query
-    (Ainslie et al. 2023), 1 multi-query attention (Shazeer 2019)::
+    If `n_kv_heads` equals `n_heads`, it is multi-head attention; a divisor makes it grouped-query
+    (Ainslie et al. 2023), and 1 multi-query attention (Shazeer 2019)::
 
                multi-head         grouped-query       multi-query
                K = H = 4          K = 2               K = 1
@@ -114,15 +116,16 @@ class MultiHeadAttention(nn.Module):
         n_heads: query heads H.
         n_kv_heads: key/value heads K; None = as many as query heads.
         head_dim: width E of a head; None = d_model / n_heads.
-        dropout: rate of dropping attention weights, in training.
+        dropout: dropout rate of the attention weights, in training.
         bias: whether the projections have biases.
         qk_norm: normalise each head's queries and keys, which bounds the scores (after Henry et
             al. 2020).
-        norm_eps: what these norms add to the mean square.
-        kernel: of `attend`.
+        norm_eps: epsilon that these norms add to the mean square.
+        kernel: see `attend`.
 
     Raises:
-        ValueError: heads that do not divide.
+        ValueError: `n_heads` does not divide `d_model` and `head_dim` is None, or `n_kv_heads` does
+            not divide `n_heads`.
     """
 
     def __init__(
@@ -170,18 +173,18 @@ class MultiHeadAttention(nn.Module):
         rotary: RotaryPositions | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Attend from each position of x to x itself, or to a memory; (B, T, D).
+        """Attend from each position of x to x itself, or to a memory; return (B, T, D).
 
         Args:
-            x_BTD: where the queries come from.
-            memory: the other sequence (B, S, D), or the `keys_values` of it; None = x itself.
-            allowed: mask over the keys (of the cache, too), which broadcasts to (B, H, T, S).
-            causal: no position sees a later one; self-attention only.
-            rotary: positions to turn queries and keys to; self-attention only.
-            cache: the past of x, to which x is appended; self-attention only.
+            x_BTD: the sequence that makes the queries.
+            memory: the other sequence (B, S, D), or its `keys_values`; None = x itself.
+            allowed: mask over the keys, those of the cache included; broadcasts to (B, H, T, S).
+            causal: hide later positions; self-attention only.
+            rotary: rotary positions for queries and keys; self-attention only.
+            cache: keys and values before x, to which those of x are appended; self-attention only.
 
         Raises:
-            ValueError: arguments that do not fit together.
+            ValueError: the arguments do not fit together.
         """
         q_BHTE, k_BKSE, v_BKSE = self._project(x_BTD, memory, causal, rotary, cache)
         dropout = self.dropout if self.training else 0.0
@@ -199,16 +202,16 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         **options: Any,
     ) -> Tensor:
-        """The weights (B, H, T, S) of `forward` with the same arguments, before dropout."""
+        """Return the weights (B, H, T, S) of `forward` with the same arguments, before dropout."""
         q_BHTE, k_BKSE, _ = self._project(x_BTD, memory, causal, **options)
         return attention_weights(q_BHTE, k_BKSE, allowed, causal=causal)
 
     def queries(self, x_BTD: Tensor) -> Tensor:
-        """Queries (B, H, T, E)."""
+        """Return the queries (B, H, T, E) of x."""
         return self._split(self.q_proj(x_BTD), self.q_norm)
 
     def keys_values(self, memory_BSD: Tensor) -> KeysValues:
-        """Keys and values (B, K, S, E) of a memory that queries will read."""
+        """Return the keys and values (B, K, S, E) of a memory that queries will read."""
         k_BSP, v_BSP = self.k_proj(memory_BSD), self.v_proj(memory_BSD)  # P = K * E
         return KeysValues(self._split(k_BSP, self.k_norm), self._split(v_BSP))
 
@@ -220,7 +223,7 @@ class MultiHeadAttention(nn.Module):
         rotary: RotaryPositions | None = None,
         cache: LayerCache | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, E) of x, with the keys and values (B, K, S, E) that they read."""
+        """Return queries (B, H, T, E) of x, and the keys and values (B, K, S, E) that they read."""
         if memory is not None:
             if causal or rotary is not None or cache is not None:
                 raise ValueError(
@@ -241,11 +244,11 @@ class MultiHeadAttention(nn.Module):
         return q_BHTE, k_BKSE, v_BKSE
 
     def _project_self(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
-        """Queries (B, T, H * E), keys and values (B, T, K * E) of x itself."""
+        """Return queries (B, T, H * E), keys and values (B, T, K * E) of x itself."""
         return self.q_proj(x_BTD), self.k_proj(x_BTD), self.v_proj(x_BTD)
 
     def _split(self, x_BLP: Tensor, norm: HeadNorm | None = None) -> Tensor:
-        """(B, L, heads * E) -> (B, heads, L, E)."""
+        """Split into heads: (B, L, heads * E) -> (B, heads, L, E); then normalise, if asked."""
         batch, length, width = x_BLP.shape
         x_BLHE = x_BLP.view(batch, length, width // self.head_dim, self.head_dim)
         x_BHLE = x_BLHE.transpose(1, 2)

@@ -1,4 +1,4 @@
-"""What a model looks at: the weights of all its attentions for given sentences."""
+"""What a model attends to: the weights of all its attention modules for given sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.recurrent import AdditiveAttention
 from seq2seq.model.translation_model import TranslationModel
 
-HOOKING = threading.Lock()  # torch numbers hooks without one: two could get the same number
+HOOKING = threading.Lock()  # torch numbers hooks without a lock: two could get one number
 
 
 @torch.no_grad()
@@ -26,16 +26,16 @@ def attention_maps(
     target_BT: Tensor,
     names: Collection[str] | None = None,
 ) -> dict[str, Tensor]:
-    """Attention weights by the name of the module that made them.
+    """Return attention weights by the name of the module that made them.
 
     Args:
         model: in evaluation mode.
         source_BS, source_real_BS, target_BT: as `TranslationModel.forward` takes them.
-        names: of the modules that are asked for; None = all.
+        names: modules whose weights are returned; None = all.
 
     Returns:
-        (B, H, queries, keys) for each, such as `decoder.3.cross_attention`. Additive attention
-        has one head.
+        (B, H, queries, keys) for each module, such as `decoder.3.cross_attention`. Additive
+        attention has one head.
 
     Raises:
         ValueError: the model is in training mode, where dropout falsifies the deeper maps.
@@ -52,7 +52,7 @@ def attention_maps(
         if isinstance(module, MultiHeadAttention):
             parts[name].append(module.weights(*args, **kwargs))
         else:
-            parts[name].append(output[1][:, None])  # of one target token at a time
+            parts[name].append(output[1][:, None])  # called for one target token at a time
 
     with HOOKING:
         hooks = [
@@ -62,7 +62,7 @@ def attention_maps(
             and (names is None or name in names)
         ]
     try:
-        model.forward(source_BS, source_real_BS, target_BT)  # not what torch.compile made of it
+        model.forward(source_BS, source_real_BS, target_BT)  # not the compiled model
     finally:
         with HOOKING:
             for hook in hooks:
@@ -71,7 +71,7 @@ def attention_maps(
 
 
 def cross_attentions(model: TranslationModel) -> list[str]:
-    """Names of the modules by which the target reads the source, the lowest layer first."""
+    """Return the names of the modules by which the target reads the source, lowest layer first."""
     return [
         name
         for name, module in model.named_modules()

@@ -1,4 +1,4 @@
-"""A model from its settings."""
+"""Build a model from its settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seq2seq.model.translation_model import TranslationModel
 def build_model(
     config: ModelConfig, vocab_size: int, target_vocab_size: int | None = None
 ) -> TranslationModel:
-    """The untrained model that a config describes; its arguments are those of the models."""
+    """Build the untrained model that a config describes; arguments as for `TranslationModel`."""
     if isinstance(config, RecurrentConfig):
         return RecurrentModel(config, vocab_size, target_vocab_size)
     assert isinstance(config, TransformerConfig)
@@ -24,9 +24,10 @@ def build_model(
 
 
 class Uninitialised(TorchFunctionMode):
-    """While a model is built whose weights are read anyway: none is drawn or scaled in place.
+    """A context for building a model whose weights are read later: none are drawn or scaled.
 
-    Drawing takes longer than reading, and on the meta device torch first loads 800 modules for it.
+    Drawing weights takes longer than reading them, and on the meta device torch first loads 800
+    modules to draw.
     """
 
     def __torch_function__(

@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-LEVELS = 2**16  # on a CPU a rate is rounded to one of so many
+LEVELS = 2**16  # on a CPU, a rate is rounded to one of these levels
 
 
 class Dropout(nn.Module):
     """Zeroes each number with probability `rate` and divides the others by 1 - rate, in training.
 
-    torch draws a number of 64 bits for each element from a generator that runs on one core: more
-    time than a matrix product takes. Here a draw serves four elements with 16 bits each.
+    torch draws 64 bits for each element from a generator that runs on one core, which takes longer
+    than a matrix product. Here one draw serves four elements with 16 bits each.
     """
 
     def __init__(self, rate: float):
@@ -35,7 +35,7 @@ class Dropout(nn.Module):
 
 
 class _Drop(torch.autograd.Function):
-    """Keeps 16 random bits of each number for the backward pass: half of what factors take."""
+    """Keeps 16 random bits per number for the backward pass, half the memory of factors."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
@@ -51,16 +51,16 @@ class _Drop(torch.autograd.Function):
 
 
 def random_levels(shape: torch.Size) -> Tensor:
-    """Uniform numbers of 16 bits, from -LEVELS / 2 to LEVELS / 2 - 1, on the CPU."""
+    """Draw uniform 16-bit numbers, from -LEVELS / 2 to LEVELS / 2 - 1, on the CPU."""
     count = shape.numel()
     bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     return bits.view(torch.int16)[:count].view(shape)
 
 
 def keep_or_drop(x: Tensor, levels: Tensor, rate: float) -> Tensor:
-    """Zero where a random level is low, with probability `rate`; else x / (1 - rate).
+    """Return zero where a random level is low, with probability `rate`; else x / (1 - rate).
 
-    The rate is rounded to a multiple of 1 / LEVELS, and the factor is that of the rounded rate.
+    The rate is rounded to a multiple of 1 / LEVELS, and the factor follows from the rounded rate.
     """
     dropped = min(round(rate * LEVELS), LEVELS - 1)
     kept = torch.empty(levels.shape, dtype=x.dtype)

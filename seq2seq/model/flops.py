@@ -1,6 +1,6 @@
-"""What a training step must compute at least: the arithmetic of its matrix products.
+"""The least arithmetic of a training step: the operations of its matrix products.
 
-Only real tokens count, so that padding does not pass for work. A product of (m, k) by (k, n) costs
+Only real tokens count, because padding is no useful work. A product of (m, k) by (k, n) costs
 2mkn floating-point operations; its gradients for both factors cost twice as much again. All else
 (norms, softmax, dropout, the optimiser) is left out, as is usual (Chowdhery et al. 2022, appendix
 B). The formulas, written out: docs/explanation/training.md.
@@ -17,10 +17,10 @@ BACKWARD = 2  # times the forward pass: gradients of inputs, and of weights
 
 @dataclass(frozen=True)
 class BatchSize:
-    """What a batch holds; its sentences count as equally long, as in our batches they nearly are.
+    """The size of a batch; its sentences count as equally long, which is nearly true of ours.
 
     Attributes:
-        sentences: pairs.
+        sentences: number of pairs.
         source, target: real tokens of each side, end marks included.
     """
 
@@ -30,7 +30,7 @@ class BatchSize:
 
 
 def training_flops(config: ModelConfig, target_vocab_size: int, batch: BatchSize) -> float:
-    """Floating-point operations of one forward and backward pass over a batch."""
+    """Count the floating-point operations of one forward and backward pass over a batch."""
     if isinstance(config, RecurrentConfig):
         products = _recurrent(config, batch)
     else:
@@ -41,16 +41,16 @@ def training_flops(config: ModelConfig, target_vocab_size: int, batch: BatchSize
 
 
 def _transformer(config: TransformerConfig, batch: BatchSize) -> float:
-    """Multiplications of a forward pass, the projection to the vocabulary left out."""
+    """Count the multiplications of a forward pass, without the projection to the vocabulary."""
     width = config.d_model
     head = config.head_dim or width // config.n_heads
     queries, kv = config.n_heads * head, (config.n_kv_heads or config.n_heads) * head
     query_and_out, keys_values = 2 * width * queries, 2 * width * kv
     feed_forward = (3 if config.activation == "swiglu" else 2) * width * config.d_ff
     layer = query_and_out + keys_values + feed_forward
-    seen = batch.source / batch.sentences  # by each source token, and by each target token across
-    before = (batch.target / batch.sentences + 1) / 2  # by each target token of those up to itself
-    # Scores and the weighted sum of values: `queries` multiplications each for each pair of tokens.
+    seen = batch.source / batch.sentences  # source tokens that each source or target token reads
+    before = (batch.target / batch.sentences + 1) / 2  # target tokens that a target token reads
+    # Scores and weighted sums of values take `queries` multiplications each per pair of tokens.
     encoder = batch.source * (layer + 2 * queries * seen)
     decoder = batch.target * (layer + query_and_out + 2 * queries * (before + seen))
     decoder += batch.source * keys_values
@@ -58,7 +58,7 @@ def _transformer(config: TransformerConfig, batch: BatchSize) -> float:
 
 
 def _recurrent(config: RecurrentConfig, batch: BatchSize) -> float:
-    """The same of the recurrent model, whose gates are three matrices a cell."""
+    """Count them for the recurrent model, whose gates are three matrices in each cell."""
     width, half, inner = config.d_model, config.d_model // 2, config.d_attention
     seen = batch.source / batch.sentences
     both_directions = 2 * 3 * half * (width + half)

@@ -1,4 +1,4 @@
-"""Attention by torch's fused kernels: how to ask for it, so that a fast one runs.
+"""Attention by torch's fused kernels, called so that a fast kernel runs.
 
 Shapes as in `attention.py`.
 """
@@ -15,11 +15,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seq2seq.model import masks
 
-HALF = (torch.bfloat16, torch.float16)  # what flash attention takes on a GPU
+HALF = (torch.bfloat16, torch.float16)  # types that flash attention accepts on a GPU
 
 
 def for_each_query_head(x_BKSE: Tensor, q_BHTE: Tensor) -> Tensor:
-    """(B, K, S, E) -> (B, H, S, E): neighbouring query heads read copies of the same head."""
+    """Repeat heads, (B, K, S, E) -> (B, H, S, E): neighbouring query heads read the same head."""
     return x_BKSE.repeat_interleave(q_BHTE.size(1) // x_BKSE.size(1), dim=1)
 
 
@@ -31,10 +31,10 @@ def fused_attention(
     dropout: float,
     causal: bool,
 ) -> Tensor:
-    """The same by torch's `scaled_dot_product_attention`, whose fast kernels keep no weights."""
+    """Compute `attend` by torch's SDPA, whose fast kernels never store the attention weights."""
     arguments = fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
     if q_BHTE.dtype in HALF and q_BHTE.device.type == "cpu" and torch.is_grad_enabled():
-        # There the fused kernel's backward pass takes ten times as long in half precision.
+        # On a CPU, the fused kernel's backward pass takes ten times as long in half precision.
         for name in ("query", "key", "value"):
             arguments[name] = arguments[name].float()
     with _surroundings(q_BHTE, arguments["attn_mask"]):
@@ -45,19 +45,19 @@ def fused_attention(
 def fused_arguments(
     q_BHTE: Tensor, k_BKSE: Tensor, v_BKSF: Tensor, allowed: Tensor | None, causal: bool
 ) -> dict[str, Any]:
-    """Arguments that give torch's SDPA the same task, on its fast path.
+    """Return arguments for torch's SDPA that give the same result on its fast path.
 
-    - Its causal flag aligns to the first key and must not meet a mask, so it is used only for
-      a whole sequence without mask; a single query is the last one and sees all keys.
-    - Queries that share a key/value head become further queries of that head where one mask
-      fits them all: every kernel takes that, and neither keys nor values are copied.
-    - Else heads stay grouped where torch's flash kernel takes them so, or keys and values are
-      repeated.
+    - Its causal flag aligns the first query to the first key and excludes a mask, so it is used
+      only for a whole sequence without mask. A single query is the last one and sees all keys.
+    - Query heads that share a key/value head become further queries of that head if one mask
+      fits them all: every kernel accepts that, and neither keys nor values are copied.
+    - Otherwise heads stay grouped if torch's flash kernel accepts groups; if not, keys and values
+      are repeated.
     """
     heads, queries, kv_heads, keys = *q_BHTE.shape[1:3], *k_BKSE.shape[1:3]
     is_causal = False
     if causal and allowed is None and 1 < queries == keys:
-        is_causal = True  # not the condition itself, which is a symbol to torch.compile
+        is_causal = True  # a bool; torch.compile sees the condition as a symbol
     if causal and queries > 1 and not is_causal:
         allowed = masks.combine(allowed, masks.causal(queries, keys, q_BHTE.device))
     grouped = heads != kv_heads
@@ -79,9 +79,9 @@ def fused_arguments(
 
 
 def _surroundings(q: Tensor, allowed: Tensor | None) -> AbstractContextManager[Any]:
-    """What the kernel must run in: on a CPU no autocast; on a GPU no cuDNN beside a mask.
+    """Return the context for the kernel: on a CPU no autocast; on a GPU no cuDNN with a mask.
 
-    cuDNN's gradients are NaN there for some lengths on H100 and H200 (pytorch issue 196678).
+    With a mask, cuDNN's gradients are NaN for some lengths on H100 and H200 (pytorch issue 196678).
     """
     if q.is_cuda and allowed is not None:
         return sdpa_kernel(
@@ -101,7 +101,7 @@ def fused_backend(
     *,
     causal: bool = False,
 ) -> str:
-    """The kernel of torch that `attend` would run: flash, efficient, cudnn, or the slow math."""
+    """Name torch's kernel that `attend` would run: flash, efficient, cudnn, or the slow math."""
     arguments = fused_arguments(q_BHTE, k_BKSE, v_BKSF, allowed, causal)
     with _surroundings(q_BHTE, arguments["attn_mask"]):
         chosen = torch._fused_sdp_choice(**arguments, dropout_p=dropout)

@@ -1,7 +1,7 @@
-"""What a decoder remembers between steps, made by the model and passed by hand.
+"""The state of a decoder between steps; the model makes it, and callers pass it to each step.
 
 R is the number of hypotheses being extended: B sentences times N beams. L layers, T new positions,
-P places for positions, B, K, S, E as in `attention.py`.
+P positions that storage has room for, B, K, S, E as in `attention.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class KeysValues(NamedTuple):
 
 
 class LayerCache(NamedTuple):
-    """The part of a cache that belongs to one layer, as its self-attention is given it."""
+    """The part of a cache that one layer's self-attention reads and appends to."""
 
     cache: KVCache
     number: int  # of the layer
@@ -37,14 +37,14 @@ class LayerCache(NamedTuple):
 
 
 class KVCache:
-    """Keys and values of the tokens so far, of all layers of a decoder.
+    """Keys and values of the tokens so far, for all layers of a decoder.
 
-    They lie in one tensor, so that a reordering of hypotheses is one operation. It is for decoding:
-    keys and values are kept, and returned, without their gradients.
+    All are in one tensor, so that reordering the hypotheses is one operation. The cache is for
+    decoding: it stores and returns keys and values without their gradients.
 
     Args:
-        layers: their number; they append in their order.
-        capacity: most positions; None = no limit.
+        layers: number of layers, which append in their order.
+        capacity: greatest number of positions; None = no limit.
 
     Attributes:
         length: positions that all layers have stored.
@@ -53,34 +53,34 @@ class KVCache:
     def __init__(self, layers: int = 1, capacity: int | None = None):
         self.layers, self.capacity = layers, capacity
         self.length = 0
-        # (R, 2 * L, K, P, E): the keys, then the values, of each layer; None = nothing yet.
+        # (R, 2 * L, K, P, E): for each layer the keys, then the values; None = nothing yet.
         self.storage: Tensor | None = None
-        self._spare: Tensor | None = None  # what a reordering copies to, in turns with the storage
+        self._spare: Tensor | None = None  # a reordering copies to it and swaps the two
 
     def layer(self, index: int) -> LayerCache:
-        """The part that one layer's self-attention is given."""
+        """Return the part of the cache for one layer's self-attention."""
         return LayerCache(self, index)
 
     @property
     def position(self) -> int | Tensor:
-        """Where the next token stands, as positions take it."""
+        """Position of the next token, as the position modules take it."""
         return self.length
 
     @property
     def allowed(self) -> Tensor | None:
-        """What the next token may see of what `append` returns; None = all, in causal order."""
+        """Mask over what `append` returns, for the next token; None = all, in causal order."""
         return None
 
     @property
     def bytes(self) -> int:
-        """Memory held, in bytes, free places included."""
+        """Memory in bytes, including places that are still free."""
         return sum(t.nbytes for t in (self.storage, self._spare) if t is not None)
 
     def append(self, layer: int, k_RKTE: Tensor, v_RKTE: Tensor) -> KeysValues:
         """Store the keys and values of T new positions of a layer; return those of all positions.
 
         Raises:
-            ValueError: no room.
+            ValueError: the capacity is exceeded.
         """
         start, end = self.length, self.length + k_RKTE.size(2)
         if layer == 0:
@@ -94,7 +94,7 @@ class KVCache:
         return KeysValues(k_RKPE[:, :, :end], v_RKPE[:, :, :end])
 
     def _make_room(self, k_RKTE: Tensor, end: int) -> None:
-        """Make room for so many positions of all layers."""
+        """Make room for `end` positions of all layers."""
         if self.capacity is not None and end > self.capacity:
             raise ValueError(
                 f"the cache has room for {self.capacity} positions and holds {self.length}: "
@@ -110,7 +110,7 @@ class KVCache:
         self.storage = storage
 
     def reorder(self, rows: Tensor) -> None:
-        """Make hypothesis i a copy of the old hypothesis rows[i]; their number may change."""
+        """Make hypothesis i a copy of the old hypothesis rows[i]; R may change."""
         old, new = self.storage, self._spare
         if old is None or not self.length:
             return
@@ -123,13 +123,13 @@ class KVCache:
 
 
 class FixedKVCache(KVCache):
-    """A cache whose shape and place in memory never change, as CUDA graphs want them.
+    """A cache whose shape and place in memory never change, as CUDA graphs require.
 
-    Each step stores one position. Where it stands is a tensor, too, and a mask hides the places
-    that are still free.
+    Each step stores one position. The number of this position is a tensor, too, and a mask hides
+    the places that are still free.
 
     Args:
-        storage: (R, 2 * L, K, P, E) of finite numbers.
+        storage: (R, 2 * L, K, P, E), all numbers finite.
     """
 
     def __init__(self, storage: Tensor):
@@ -140,8 +140,9 @@ class FixedKVCache(KVCache):
         self._place = storage.new_zeros(1, dtype=torch.long)  # of the next token
 
     def go_to(self, length: int) -> None:
-        """So many positions are stored: the next token stands behind them. A step that was made
-        changes nothing of this by itself, since a graph is replayed without Python.
+        """Set the number of stored positions; the next token comes after them.
+
+        A step does not change this number itself, because a graph is replayed without Python.
         """
         self.length = length
         self._place.fill_(length)
@@ -165,18 +166,18 @@ class FixedKVCache(KVCache):
         self.copy_rows(self.storage, rows, self.length)
 
     def copy_rows(self, storage: Tensor, rows: Tensor, length: int) -> None:
-        """Copy so many positions of these hypotheses from another storage, or from this one."""
+        """Copy `length` positions of these hypotheses from another storage, or from this one."""
         used = storage[..., :length, :]
         self.storage[: len(rows), ..., :length, :] = used.index_select(0, rows)
 
 
 class TransformerState:
-    """A source that was read, and what was decoded of its translations so far.
+    """The encoded source, and what was decoded of its translations so far.
 
     Args:
         source: keys and values of the source for each layer, (B, K, S, E); the beams share them.
-        source_allowed: (B, 1, 1, S) mask of its real tokens; None = all are real.
-        cache: of the target.
+        source_allowed: (B, 1, 1, S) mask of the real source tokens; None = all are real.
+        cache: keys and values of the target so far.
     """
 
     def __init__(self, source: list[KeysValues], source_allowed: Tensor | None, cache: KVCache):
@@ -189,15 +190,15 @@ class TransformerState:
 
     @property
     def bytes(self) -> int:
-        """Memory held, in bytes."""
+        """Memory in bytes."""
         return self.cache.bytes + sum(part.nbytes for layer in self.source for part in layer)
 
     def reorder(self, rows: Tensor) -> None:
-        """Make hypothesis i a copy of the old rows[i] (R,); beams choose their parents so."""
+        """Make hypothesis i a copy of the old rows[i] (R,), the parent that a beam has chosen."""
         self.cache.reorder(rows)
 
     def keep(self, sentences: Tensor, rows: Tensor) -> None:
-        """Drop all sentences but these (B',), keeping the hypotheses `rows` (R',)."""
+        """Keep only these sentences (B',) and the hypotheses `rows` (R',)."""
         self.source = [
             KeysValues(*(part.index_select(0, sentences) for part in layer))
             for layer in self.source

@@ -15,7 +15,7 @@ from seq2seq.model.kv_cache import KeysValues, LayerCache
 from seq2seq.model.positions import RotaryPositions
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": lambda x: F.relu(x, inplace=True),  # of a product, which needs it no more
+    "relu": lambda x: F.relu(x, inplace=True),  # its input, a product, is not needed again
     "gelu": F.gelu,
     "silu": F.silu,
     "swiglu": F.silu,
@@ -25,8 +25,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class Residual(nn.Module):
     """Adds a block's output to its input, with dropout and layer norm.
 
-    Post-norm is the paper's LayerNorm(x + block(x)); pre-norm, x + block(LayerNorm(x)), keeps
-    a clean path through the stack and trains deep models without care (Xiong et al. 2020).
+    Post-norm is the paper's LayerNorm(x + block(x)). Pre-norm, x + block(LayerNorm(x)), has no
+    norm on the path through the stack and trains deep models without care (Xiong et al. 2020).
     """
 
     def __init__(self, config: TransformerConfig):
@@ -45,9 +45,9 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two matrices with a non-linearity between them, applied to each position alone.
+    """Two matrices with a non-linearity between them, applied to each position separately.
 
-    With `swiglu` a third matrix gates the inner layer (Shazeer 2020).
+    With `swiglu`, a third matrix gates the inner layer (Shazeer 2020).
     """
 
     def __init__(self, config: TransformerConfig):
@@ -75,7 +75,7 @@ def _attention(config: TransformerConfig, cross: bool = False) -> MultiHeadAtten
         config.head_dim,
         dropout=config.attention_dropout,
         qk_norm=config.qk_norm and (config.cross_qk_norm or not cross),
-        norm_eps=torch.finfo(torch.float32).eps if config.cross_qk_norm else 1e-5,  # CTranslate2's
+        norm_eps=torch.finfo(torch.float32).eps if config.cross_qk_norm else 1e-5,  # as CTranslate2
         kernel=config.kernel,
     )
 
@@ -101,7 +101,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention over the target, attention over the source, feed-forward."""
+    """Causal self-attention over the target, cross-attention to the source, feed-forward."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -121,15 +121,15 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
         target_allowed: Tensor | None = None,
     ) -> Tensor:
-        """One layer of `Transformer.decode`, (R, T, D).
+        """Apply one layer of `Transformer.decode`; return (R, T, D).
 
         Args:
-            x_RTD: R targets: as many as sources, or the same number of hypotheses for each.
-            memory: the encoder's output (B, S, D), or `cross_attention.keys_values` of it.
+            x_RTD: R targets: one for each source, or the same number of hypotheses for each.
+            memory: the encoder's output (B, S, D), or its `cross_attention.keys_values`.
             source_allowed: mask over the source, (B, 1, 1, S).
-            rotary: positions, if they act inside attention.
+            rotary: rotary positions, if the model uses them.
             cache: keys and values of the tokens before x, to which those of x are appended.
-            target_allowed: all that a target position may see, in place of plain causality.
+            target_allowed: mask over the target that replaces the causal one.
         """
 
         def over_target(x_RTD: Tensor) -> Tensor:
@@ -143,8 +143,8 @@ class DecoderLayer(nn.Module):
             return attended
 
         def over_source(x_RTD: Tensor) -> Tensor:
-            # The N hypotheses of a sentence read the same source, so they go in as N * T queries
-            # of one row instead of N copies of the source.
+            # The N hypotheses of a sentence read the same source, so they enter as N * T queries
+            # of one row, and the source is not copied N times.
             sentences = (memory.k if isinstance(memory, KeysValues) else memory).size(0)
             rows, length, width = x_RTD.shape
             x_BQD = x_RTD.reshape(sentences, rows // sentences * length, width)
@@ -161,12 +161,13 @@ class DecoderLayer(nn.Module):
 def start_residuals(layers: nn.ModuleList, zero: bool) -> None:
     """Set how much the N blocks of a stack add to their inputs at the start of training.
 
-    Without a norm on the path the variances of the blocks add up: a deep stack would begin with
-    large activations. So what each adds is divided by sqrt(N) (Radford et al. 2019, section 2.3).
+    Without a norm on the path, the variances of the blocks add up: a deep stack would begin with
+    large activations. So the last matrix of each block is divided by sqrt(N) (Radford et al. 2019,
+    section 2.3).
 
     Args:
-        zero: the blocks add nothing (Zhang et al. 2019, Fixup). The gradient first moves the last
-            matrix of each, which is zero, then the others.
+        zero: the blocks add nothing (Zhang et al. 2019, Fixup): the last matrix of each is zero.
+            The gradient first moves these matrices, then the others.
     """
     last = [
         block.outer.weight if isinstance(block, FeedForward) else block.out_proj.weight

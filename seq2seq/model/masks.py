@@ -23,15 +23,15 @@ def padding(real_BS: Tensor) -> Tensor:
             x x .
 
     Raises:
-        ValueError: other numbers than 0 and 1.
+        ValueError: real_BS has other numbers than 0 and 1.
     """
     return boolean(real_BS)[:, None, None, :]
 
 
 def causal(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
-    """Let each query see the keys up to its own position, the last query being the last key.
+    """Let each query see the keys up to its own position; the last query is at the last key.
 
-    With `keys > queries` the first keys are the past kept in a cache.
+    If `keys > queries`, the first keys are earlier positions from a cache.
 
     Returns:
         (1, 1, queries, keys) boolean; 3 queries over 5 keys::
@@ -53,7 +53,7 @@ def causal(queries: int, keys: int, device: torch.device | None = None) -> Tenso
 
 
 def combine(*masks: Tensor | None) -> Tensor | None:
-    """What all given masks allow; None = no restriction."""
+    """Allow what all given masks allow; None = no restriction."""
     allowed: Tensor | None = None
     for mask in masks:
         if mask is not None:
@@ -84,7 +84,7 @@ def check(allowed: Tensor, full: tuple[int, ...]) -> None:
 
 
 def boolean(mask: Tensor) -> Tensor:
-    """A mask of zeros and ones, of any type, as True and False.
+    """Convert a mask of zeros and ones, of any type, to True and False.
 
     Raises:
         ValueError: it holds other numbers.

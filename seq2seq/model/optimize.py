@@ -1,15 +1,16 @@
-"""A model made faster on a CPU, for good: modules that cannot be trained replace others.
+"""Make a model faster on a CPU, permanently: replace modules by others that cannot be trained.
 
-- A linear layer's matrix is laid out once as oneDNN's products read it, not at each call. For the
-  few rows of a decoding step, whose matrices come from memory each time, that is a third faster
-  than `F.linear` with 64 rows and three times as fast with 5. It is an operation of torch that
-  torch.compile calls for linear layers with frozen weights.
-- A large matrix is read faster for 4 rows than for fewer, so few rows are repeated.
-- oneDNN compiles a product for each new number of rows and keeps the code, so a server that runs
-  for hours would fill the memory: rows are filled up to one of eight numbers per power of two.
-- Queries, keys and values of the decoder's self-attention are one product.
-- Modules are called without the search for hooks, and layer norm without its checks.
-- Parts and weights of a module become plain attributes, which Python finds at once.
+- The matrix of a linear layer is converted once to the layout of oneDNN, not at each call. A
+  decoding step has few rows and loads its matrices from memory each time; there, this is a third
+  faster than `F.linear` with 64 rows and three times as fast with 5. torch.compile calls the same
+  operation for linear layers with frozen weights.
+- A product with a large matrix is faster for 4 rows than for fewer, so fewer rows are repeated.
+- oneDNN compiles a product for each new number of rows and keeps the code, which would fill the
+  memory of a server that runs for hours. So rows are padded to one of eight numbers per power of
+  two.
+- Queries, keys and values of the decoder's self-attention come from one product.
+- Modules are called without torch's search for hooks, and layer norm without its checks.
+- Submodules and weights of a module become plain attributes, which Python finds at once.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from seq2seq.model.layers import DecoderLayer
 from seq2seq.model.recurrent import AdditiveAttention
 from seq2seq.model.translation_model import BiasedOutput, TranslationModel
 
-ROWS = 64  # of the products that matrices are packed for; others are as fast
-LARGE, ENOUGH_ROWS = 2**20, 4  # numbers of a matrix that is large; rows it is read fast for
+ROWS = 64  # rows that matrices are packed for; other numbers are as fast
+LARGE, ENOUGH_ROWS = 2**20, 4  # numbers in a large matrix; rows that make its product fast
 
 
 def optimize_for_inference(model: TranslationModel) -> None:
-    """Replace modules of a model in float32 or bfloat16 on a CPU by faster ones, where torch can.
+    """Replace modules of a float32 or bfloat16 model on a CPU by faster ones, if torch has them.
 
-    The numbers stay the same but for rounding. The model cannot be trained or saved any more.
+    Results change by rounding only. The model can no longer be trained or saved.
     """
     if not can_pack():
         return
     model.requires_grad_(False)
     for layer in [*model.modules()]:
-        # Not in the encoder: for each length it reads oneDNN would need one kind of product more.
+        # Not in the encoder: oneDNN would need one more kind of product for each source length.
         if isinstance(layer, DecoderLayer) and type(layer.self_attention) is MultiHeadAttention:
             layer.self_attention = JoinedSelfAttention(layer.self_attention)
     for parent in [*model.modules()]:
@@ -54,14 +55,14 @@ def optimize_for_inference(model: TranslationModel) -> None:
         if not isinstance(module, TranslationModel):
             kind = DirectLayerNorm if type(module) is nn.LayerNorm else type(module)
             module.__class__ = called_directly(kind)  # type: ignore[arg-type]
-        # torch would look for each of these in three dictionaries, after Python has failed to.
+        # Otherwise torch looks these up in three dictionaries, after Python's look-up has failed.
         vars(module).update(module._modules | module._parameters | module._buffers)
 
 
 @cache
 def called_directly(kind: type[nn.Module]) -> type[nn.Module]:
-    """The same modules without hooks: torch looks for them at each call, 140 times a step."""
-    # The weights of attention are looked at through hooks.
+    """Return a subclass without hooks: torch looks for hooks at each call, 140 times a step."""
+    # `attention_maps` reads attention weights through hooks.
     hooked = issubclass(kind, MultiHeadAttention | AdditiveAttention)
     call = _with_forward_hooks if hooked else kind.forward
     return type(kind.__name__, (kind,), {"__call__": call})
@@ -74,7 +75,7 @@ def _with_forward_hooks(module: nn.Module, *args: Any, **options: Any) -> Any:
 
 
 def can_pack() -> bool:
-    """Whether torch has oneDNN's packed products here, on a processor that they were tried on."""
+    """Tell whether torch has oneDNN's packed products here, on a processor of a tested kind."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
@@ -82,17 +83,20 @@ def can_pack() -> bool:
 
 
 def kept_rows(rows: int) -> int:
-    """The number of rows, at least `rows`, of a product that oneDNN compiles: up to 16 each, then
-    eight between two powers of two (18, 20, ... 32, 36, ...)."""
+    """Round up to a number of rows for which oneDNN compiles a product.
+
+    Every number up to 16 is kept; then come eight between two powers of two (18, 20, ... 32, 36,
+    ...).
+    """
     step: int = 2 ** max(0, (rows - 1).bit_length() - 4)
     return -(-rows // step) * step
 
 
 class PackedLinear(nn.Module):
-    """One linear layer, or several of the same input, whose outputs come side by side.
+    """One linear layer, or several with the same input, whose outputs are concatenated.
 
     Args:
-        layers: in float32 or bfloat16 on a CPU, all with a bias or none; their weights are copied.
+        layers: in float32 or bfloat16 on a CPU, all or none with a bias; their weights are copied.
     """
 
     def __init__(self, layers: Sequence[nn.Linear]):
@@ -103,15 +107,15 @@ class PackedLinear(nn.Module):
         bias = torch.cat(biases) if biases else None
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
         self._linear = torch.ops.mkldnn._linear_pointwise.default
-        # No function follows the product.
+        # No activation follows the product.
         self._packed: tuple[Any, ...] = (packed, bias, "none", [], "")
         self.fewest_numbers = ENOUGH_ROWS * self.in_features if weight.numel() >= LARGE else 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., D_in) -> (..., D_out)."""
+        """Apply the layers: (..., D_in) -> (..., D_out)."""
         rows = x.numel() // self.in_features
         if x.numel() < self.fewest_numbers:
-            copies = -(-ENOUGH_ROWS // rows)  # rounded up; they are cheaper than padding
+            copies = -(-ENOUGH_ROWS // rows)  # rounded up; copies are cheaper than padding
             filled = torch.cat([x.reshape(rows, -1)] * copies)  # (rows * copies, D_in)
         elif missing := kept_rows(rows) - rows:
             filled = F.pad(x.reshape(rows, -1), (0, 0, 0, missing))
@@ -123,7 +127,7 @@ class PackedLinear(nn.Module):
 
 
 class PackedBiasedOutput(PackedLinear):
-    """The same of a `BiasedOutput`."""
+    """A `PackedLinear` for a `BiasedOutput`."""
 
     def __init__(self, layer: BiasedOutput):
         product = nn.Linear(layer.in_features, layer.out_features, bias=False, device="meta")
@@ -136,14 +140,14 @@ class PackedBiasedOutput(PackedLinear):
 
 
 class DirectLayerNorm(nn.LayerNorm):
-    """Layer norm without what `F.layer_norm` does around the operation."""
+    """Layer norm that calls torch's operation without the checks of `F.layer_norm`."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class JoinedSelfAttention(MultiHeadAttention):
-    """Self-attention whose queries, keys and values are one product."""
+    """Self-attention whose queries, keys and values come from one product."""
 
     def __init__(self, attention: MultiHeadAttention):
         nn.Module.__init__(self)

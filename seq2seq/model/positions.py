@@ -1,4 +1,4 @@
-"""How a transformer learns where a token stands: sinusoidal, learned or rotary positions."""
+"""How a transformer knows the position of a token: sinusoidal, learned or rotary positions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 
 def frequencies(width: int) -> Tensor:
-    """(width / 2,) angular speeds 10000^(-2i/width) (Vaswani et al. 2017, section 3.5)."""
+    """Return (width / 2,) angular speeds 10000^(-2i/width) (Vaswani et al. 2017, section 3.5)."""
     return 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
 def sinusoidal_table(length: int, width: int, halves: bool = False) -> Tensor:
-    """(length, width) table of sines and cosines, alternating (section 3.5 of the paper).
+    """Return a (length, width) table of sines and cosines, alternating (section 3.5 of the paper).
 
-    With `halves` all sines stand before all cosines, as in Marian.
+    With `halves`, all sines come before all cosines, as in Marian.
     """
     angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(width)
     waves = angles.sin(), angles.cos()
@@ -25,18 +25,18 @@ def sinusoidal_table(length: int, width: int, halves: bool = False) -> Tensor:
 
 
 def lookup(table: Tensor, start: int | Tensor, length: int) -> Tensor:
-    """The rows of a table (limit, W) that belong to positions.
+    """Return the rows of a table (limit, W) that belong to positions.
 
     Args:
         table: one row for each position.
-        start: position of the first of `length` tokens in a row; or that of each token, (B, L).
+        start: position of the first of `length` consecutive tokens; or of each token, (B, L).
 
     Returns:
         (L, W), or (B, L, W).
 
     Raises:
-        ValueError: a position lies past the limit. Positions in a tensor are not read, as that
-            would stop a GPU.
+        ValueError: a position is past the limit. Positions in a tensor are not checked, because
+            reading them would stall a GPU.
     """
     if isinstance(start, Tensor):
         return table[start]
@@ -74,10 +74,10 @@ class LearnedPositions(nn.Module):
 
 
 class RotaryPositions(nn.Module):
-    """Turns queries and keys by an angle that grows with position (Su et al. 2021, RoFormer).
+    """Rotates queries and keys by an angle that grows with position (Su et al. 2021, RoFormer).
 
     The product of a query at i and a key at j then depends on i - j alone. The angles are float32
-    whatever the precision of the model: bf16 could not tell far positions from their neighbours.
+    in every precision of the model: bf16 could not tell far positions from their neighbours.
     """
 
     cos: Tensor
@@ -98,11 +98,11 @@ class RotaryPositions(nn.Module):
         return self
 
     def forward(self, x_BHLE: Tensor, start: int | Tensor = 0) -> Tensor:
-        """Turn (B, H, L, E); `start` is the first position, or that of each token (B, L)."""
+        """Rotate (B, H, L, E); `start` is the first position, or that of each token (B, L)."""
         cos, sin = (lookup(table, start, x_BHLE.size(2)) for table in (self.cos, self.sin))
         if cos.dim() == 3:  # positions of each sentence, the same for all heads
             cos, sin = cos[:, None], sin[:, None]
         first, second = x_BHLE[..., 0::2], x_BHLE[..., 1::2]
-        # A number in half precision times one in float32 is float32.
+        # Half precision times float32 gives float32.
         turned = (first * cos - second * sin, first * sin + second * cos)
         return torch.stack(turned, dim=-1).flatten(-2).to(x_BHLE.dtype)

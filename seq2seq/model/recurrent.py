@@ -26,11 +26,11 @@ from seq2seq.model.translation_model import (
 
 
 class AdditiveAttention(nn.Module):
-    """Attention whose scores a small network makes: v . tanh(W s + U h + b) (their eq. 6).
+    """Attention whose scores come from a small network: v . tanh(W s + U h + b) (their eq. 6).
 
     Args:
-        state_dim: width of the states that ask.
-        source_dim: width of the annotations that are read.
+        state_dim: width of the decoder states, which are the queries.
+        source_dim: width of the source annotations, which are keys and values.
         d_attention: inner width A.
     """
 
@@ -47,16 +47,16 @@ class AdditiveAttention(nn.Module):
         allowed_BTS: Tensor | None = None,
         keys_BSA: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Read the annotations.
+        """Attend from decoder states to source annotations.
 
         Args:
-            states_BTD: what asks.
-            annotations_BSD: what is read.
+            states_BTD: decoder states, the queries.
+            annotations_BSD: encoder outputs, the keys and values.
             allowed_BTS: mask that broadcasts to (B, T, S), True = may attend.
-            keys_BSA: `source_proj` of the annotations, if it was computed before.
+            keys_BSA: `source_proj` of the annotations, if already computed.
 
         Returns:
-            Contexts (B, T, source_dim) and weights (B, T, S); zeros where nothing may be read.
+            Contexts (B, T, source_dim) and weights (B, T, S); both zero if nothing is allowed.
         """
         keys_BSA = self.source_proj(annotations_BSD) if keys_BSA is None else keys_BSA
         inner_BTSA = torch.tanh(self.state_proj(states_BTD)[:, :, None] + keys_BSA[:, None])
@@ -67,7 +67,7 @@ class AdditiveAttention(nn.Module):
 
 @dataclass
 class RecurrentState:
-    """What the decoder remembers: the source, and one state for each hypothesis."""
+    """The decoder's state: the encoded source, and one hidden state for each hypothesis."""
 
     annotations_BSD: Tensor
     keys_BSA: Tensor
@@ -76,7 +76,7 @@ class RecurrentState:
 
     @property
     def bytes(self) -> int:
-        """Memory held, in bytes; it does not grow with the target."""
+        """Memory in bytes; it does not grow with the target."""
         return sum(t.numel() * t.element_size() for t in vars(self).values())
 
     def reorder(self, rows: Tensor) -> None:
@@ -84,7 +84,7 @@ class RecurrentState:
         self.hidden_RD = self.hidden_RD.index_select(0, rows)
 
     def keep(self, sentences: Tensor, rows: Tensor) -> None:
-        """Drop all sentences but these (B',), keeping the hypotheses `rows` (R',)."""
+        """Keep only these sentences (B',) and the hypotheses `rows` (R',)."""
         self.annotations_BSD = self.annotations_BSD.index_select(0, sentences)
         self.keys_BSA = self.keys_BSA.index_select(0, sentences)
         self.source_allowed_B1S = self.source_allowed_B1S.index_select(0, sentences)
@@ -92,8 +92,10 @@ class RecurrentState:
 
 
 class RecurrentModel(TranslationModel):
-    """Recurrent encoder-decoder with attention, as in the paper but for GRU cells of PyTorch,
-    tied embeddings and a tanh readout in place of maxout.
+    """Recurrent encoder-decoder with attention.
+
+    It differs from the paper in PyTorch's GRU cells, tied embeddings, and a tanh readout instead of
+    maxout.
     """
 
     config: RecurrentConfig
@@ -128,7 +130,11 @@ class RecurrentModel(TranslationModel):
             self.output.weight = self.target_tokens.weight
 
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> RecurrentState:
-        """Read B sources, whose padding stands at their ends, in both directions."""
+        """Encode B sources in both directions; begin one empty hypothesis for each.
+
+        Raises:
+            ValueError: padding is not at the ends of the sources.
+        """
         real = source_real_BS.to(torch.bool).cpu()
         if (real[:, 1:] & ~real[:, :-1]).any():
             raise ValueError("a recurrent model reads sources whose padding stands at their ends")
@@ -148,11 +154,11 @@ class RecurrentModel(TranslationModel):
         )
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Hidden states (B, T, D) of a target given its source; `project` makes scores of them."""
+        """Return hidden states (B, T, D) of a target given its source, as input of `project`."""
         return self.decode_step(target_BT, self.start(source_BS, source_real_BS))
 
     def decode_step(self, target_RT: Tensor, state: RecurrentState) -> Tensor:
-        """Hidden states (R, T, D) of T further tokens, one after another."""
+        """Return hidden states (R, T, D) of T further tokens, computed one after another."""
         embedded_RTD = self._embed(self.target_tokens, target_RT)
         read = []
         for embedded_RD in embedded_RTD.unbind(dim=1):
@@ -169,7 +175,7 @@ class RecurrentModel(TranslationModel):
         return embedded_BLD
 
     def _look(self, state: RecurrentState) -> Tensor:
-        """What each hypothesis reads of its source (R, D); the beams of a sentence share it."""
+        """Return the context (R, D) of each hypothesis; the beams of a sentence share a source."""
         rows, width = state.hidden_RD.shape
         states_BND = state.hidden_RD.view(state.annotations_BSD.size(0), -1, width)
         contexts_BND: Tensor = self.attention(

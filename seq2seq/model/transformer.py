@@ -29,10 +29,10 @@ GROUP = 16  # sentences that a CPU encodes together
 
 
 class Embedding(nn.Module):
-    """Token ids (B, L) -> scaled vectors with positions and dropout (B, L, D).
+    """Embeds token ids: (B, L) -> scaled vectors with positions and dropout (B, L, D).
 
     Args:
-        zero_start: the first token counts as a vector of zeros, whatever it is.
+        zero_start: replace the vector of the first token by zeros, whatever the token is.
     """
 
     def __init__(self, config: TransformerConfig, tokens: nn.Embedding, zero_start: bool = False):
@@ -49,7 +49,7 @@ class Embedding(nn.Module):
 
     def forward(self, ids_BL: Tensor, start: int | Tensor = 0) -> Tensor:
         x_BLD = self.tokens(ids_BL) * self.scale
-        if self.zero_start and isinstance(start, int) and start == 0:  # a tensor is never there
+        if self.zero_start and isinstance(start, int) and start == 0:  # tensors never start at 0
             x_BLD[:, :1] = 0
         if self.positions is not None:
             x_BLD = self.positions(x_BLD, start)
@@ -88,7 +88,7 @@ class Transformer(TranslationModel):
             self.output.weight = target_tokens.weight
 
     def encode(self, source_BS: Tensor, source_real_BS: Tensor) -> Tensor:
-        """Read the source.
+        """Encode the source.
 
         Args:
             source_BS: token ids.
@@ -111,17 +111,17 @@ class Transformer(TranslationModel):
         source_allowed: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """Hidden states (R, T, D) of targets, of which position t sees those up to t.
+        """Return hidden states (R, T, D) of targets; position t sees the positions up to t.
 
         Padding at the end of a target needs no mask, since no real position looks ahead.
 
         Args:
-            target_RT: as many as sources, or the same number of hypotheses for each source.
-            memory: of B sources (B, S, D), or the `keys_values` of it for each layer: a search
-                makes them once and reads them at each step, training reads them once and needs
+            target_RT: one target for each source, or the same number of hypotheses for each.
+            memory: of B sources (B, S, D), or its `keys_values` for each layer. A search computes
+                keys and values once and reads them at each step; training reads them once and needs
                 their gradients.
             source_allowed: (B, 1, 1, S) mask of the real source positions; None = all.
-            cache: what stands before these tokens; they are appended to it.
+            cache: keys and values of earlier tokens, to which those of these tokens are appended.
         """
         of_layers = memory if isinstance(memory, list) else [memory] * len(self.decoder)
         start, target_allowed = (0, None) if cache is None else (cache.position, cache.allowed)
@@ -133,27 +133,27 @@ class Transformer(TranslationModel):
         return hidden
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Hidden states (B, T, D) of a target given its source; `project` makes scores of them."""
+        """Return hidden states (B, T, D) of a target given its source, as input of `project`."""
         memory_BSD = self.encode(source_BS, source_real_BS)
         return self.decode(target_BT, memory_BSD, masks.padding(source_real_BS))
 
     # Token by token
 
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> TransformerState:
-        """Read B sources; one empty hypothesis for each."""
+        """Encode B sources; begin one empty hypothesis for each."""
         source_allowed = None if source_real_BS.all() else masks.padding(source_real_BS)
         on_cpu = source_BS.device.type == "cpu" and source_allowed is not None
         encode = self._encode_by_length if on_cpu else self.encode
         memory_BSD = encode(source_BS, source_real_BS)
         layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
         of_layers = (layer.cross_attention.keys_values(memory_BSD) for layer in layers)
-        # Each head's keys side by side: they are read at every step.
+        # Contiguous for each head, because every step reads them.
         source = [KeysValues(k.contiguous(), v.contiguous()) for k, v in of_layers]
         cache = KVCache(len(layers), self.config.max_length)
         return TransformerState(source, source_allowed, cache)
 
     def _encode_by_length(self, source_BS: Tensor, source_real_BS: Tensor) -> Tensor:
-        """`encode`, in groups of like length: a CPU pays for padding. What is not read is 0."""
+        """Encode in groups of similar length, as padding costs time; positions not read are 0."""
         positions_S = torch.arange(1, source_BS.size(1) + 1)
         length_B = (source_real_BS * positions_S).amax(dim=1)  # up to the last real token
         order_B, parts = length_B.argsort(), []
@@ -164,5 +164,5 @@ class Transformer(TranslationModel):
         return torch.cat(parts)[order_B.argsort()]
 
     def decode_step(self, target_RT: Tensor, state: TransformerState) -> Tensor:
-        """Hidden states (R, T, D) of T further tokens, whose past is in the state."""
+        """Return hidden states (R, T, D) of T further tokens; the state has the tokens before."""
         return self.decode(target_RT, state.source, state.source_allowed, state.cache)

@@ -1,4 +1,4 @@
-"""What training, search and bundles ask of a model, whatever it is made of.
+"""The interface of every model for training, search and bundles.
 
 Shapes: B sentences, R hypotheses (B times the beams), S and T source and target lengths,
 D width of hidden states, V vocabulary.
@@ -17,17 +17,17 @@ from seq2seq.errors import ConfigError
 
 
 class DecodeState(Protocol):
-    """What a model remembers of the hypotheses that are being extended."""
+    """A model's state between decoding steps, for all hypotheses of a search."""
 
     def reorder(self, rows: Tensor) -> None:
-        """Hypothesis i becomes a copy of the old rows[i] (R,)."""
+        """Make hypothesis i a copy of the old rows[i] (R,)."""
 
     def keep(self, sentences: Tensor, rows: Tensor) -> None:
-        """Keep these sentences (B',) and these hypotheses (R',) only."""
+        """Keep only these sentences (B',) and the hypotheses `rows` (R',)."""
 
 
 class TranslationModel(nn.Module, abc.ABC):
-    """Reads a source, then predicts its translation token by token.
+    """A model that reads a source, then predicts its translation token by token.
 
     Training runs `forward` on whole targets; search runs `start` once and `decode_step` for
     each token. Both give the same hidden states.
@@ -35,11 +35,11 @@ class TranslationModel(nn.Module, abc.ABC):
     Args:
         config: sizes and kinds.
         vocab_size: number of token ids of the source.
-        target_vocab_size: the same of the target; None = they share a vocabulary.
+        target_vocab_size: number of token ids of the target; None = a shared vocabulary.
 
     Attributes:
-        output: from hidden states to scores of the vocabulary. `project` is this linear map: the
-            loss, which makes its gradient itself, reads the weight and the bias.
+        output: linear map from hidden states to scores of the vocabulary, which `project` applies.
+            The loss computes its gradient itself, so it reads the weight and the bias.
     """
 
     output: nn.Linear
@@ -51,32 +51,32 @@ class TranslationModel(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Hidden states (B, T, D) of a target given its source; `project` makes scores of them.
+        """Return hidden states (B, T, D) of a target given its source, as input of `project`.
 
         Args:
             source_BS: token ids.
             source_real_BS: True where a source token is real, False where it pads.
-            target_BT: token ids, the start mark first; padding stands at their ends.
+            target_BT: token ids, with the start mark first and padding at the end.
         """
 
     @abc.abstractmethod
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> DecodeState:
-        """Read B sources; one empty hypothesis for each."""
+        """Encode B sources; begin one empty hypothesis for each."""
 
     @abc.abstractmethod
     def decode_step(self, target_RT: Tensor, state: Any) -> Tensor:
-        """Hidden states (R, T, D) of T further tokens, whose past is in the state."""
+        """Return hidden states (R, T, D) of T further tokens; the state has the tokens before."""
 
     def project(self, hidden: Tensor) -> Tensor:
-        """Hidden states (..., D) -> unnormalised scores of the next token (..., V)."""
+        """Map hidden states (..., D) to unnormalised scores of the next token (..., V)."""
         logits: Tensor = self.output(hidden)
         return logits
 
 
 class BiasedOutput(nn.Linear):
-    """Scores whose bias is added to rounded products, not before they are rounded.
+    """Output layer that adds the bias after the products are rounded, not before.
 
-    So does Marian in Hugging Face's library: in half precision the scores are equal to the bit.
+    Marian in Hugging Face's library does the same: in half precision, scores are equal to the bit.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -86,10 +86,10 @@ class BiasedOutput(nn.Linear):
 def make_embeddings(
     config: ModelConfig, vocab_sizes: tuple[int, int]
 ) -> tuple[nn.Embedding, nn.Embedding]:
-    """Source and target embeddings; one and the same where `tie_embeddings` is `all`.
+    """Make source and target embeddings, which are one module if `tie_embeddings` is `all`.
 
     Raises:
-        ConfigError: they cannot be the same, since the vocabularies differ in size.
+        ConfigError: `tie_embeddings` is `all`, but the vocabularies differ in size.
     """
     source_size, target_size = vocab_sizes
     source = nn.Embedding(source_size, config.d_model)
@@ -106,9 +106,9 @@ def make_embeddings(
 
 
 def initialise(model: nn.Module) -> None:
-    """Xavier-uniform matrices, zero biases, embeddings of unit size after their scaling.
+    """Set matrices Xavier-uniform, biases zero, and embeddings to unit size after scaling.
 
-    Recurrent cells keep PyTorch's own start.
+    Recurrent cells keep PyTorch's initial weights.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
