@@ -34,7 +34,7 @@ ROOM = 20  # ... with a margin of so many characters, since short texts vary
 NO_REPETITION = {"no_repeat_ngram": 3}  # tokens
 SHORT = ("empty", "too short")  # no faults if the limit of length cut the output off
 
-# Characters between a part and what the sentence lost stay as they are: a space, a bracket, a comma.
+# Characters between a part and what got lost stay as they are: a space, a bracket, a comma.
 _JOINTS = re.compile(r"(?s)(?P<before>[\W_]*)(?P<core>.*?)(?P<after>[\s(\[{\"'«:=-]*)")
 
 
@@ -130,9 +130,9 @@ Candidates = list[Translation]  # of one source, best first
 def mended(
     pipeline: Pipeline, sources: Sequence[Source], found: Sequence[Candidates]
 ) -> list[Candidates]:
-    """Return the translations of each source with the fewest faults, best first.
+    """Return translations of each source with the fewest faults that three ways find, best first.
 
-    1. The next hypothesis of the same search that has fewer faults.
+    1. Take the next hypothesis of the same search that has fewer faults.
     2. Replace what got lost in the source: by a placeholder that the model has learnt; for a model
        that has learnt none, by the term itself. The sentence stays whole.
     3. Translate in parts, without repetition: the parts around what must be kept, or two halves.
