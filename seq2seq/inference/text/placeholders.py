@@ -266,7 +266,7 @@ class Placeholders(Step):
     """The step that finds the items to keep, and which of them a translation lost.
 
     Args:
-        languages: of source and target; numbers are only known in English and French.
+        languages: of source and target; numbers are items only from English to French.
         replaced: returns the spans of a source that terms of the user replace; their items need
             not be kept.
     """

@@ -64,7 +64,7 @@ class Terminology(Step):
         self._inline = inline
 
     def before(self, text: str) -> tuple[str, list[Fault]]:
-        """Return the text unchanged, and for each of its terms the fault of not having it."""
+        """Return the text unchanged, and the faults of a translation without its terms."""
         return text, [Fault(f"the term {t}", "term", t, span) for span, t in self.terms(text)]
 
     def inline(self, text: str) -> str:

@@ -41,7 +41,7 @@ class FrenchPrint(Step):
 
 
 def plain(prose: str) -> str:
-    """Reduce marks to those of a typewriter, hyphens, and two lengths of dashes."""
+    """Make marks plain: typewriter apostrophes, quotes and dots, hyphens, two lengths of dashes."""
     if prose.isascii() and "`" not in prose and "''" not in prose and ",," not in prose:
         return prose
     prose = _TYPED.sub('"', _APOSTROPHE.sub("'", prose))
