@@ -42,7 +42,7 @@ def main() -> None:
 
 def _run(options: DashboardOptions) -> None:
     entity = options.entity or os.environ.get("WANDB_ENTITY")
-    make_workspace(entity or "entity", options.project)  # do all but send it
+    make_workspace(entity or "entity", options.project)  # all except sending
     if options.dry_run:
         print("\n".join(outline()))
         print("nothing was sent (--dry-run)")

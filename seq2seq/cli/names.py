@@ -14,7 +14,7 @@ from seq2seq.config import ARCHITECTURES, Checked, ModelConfig
 from seq2seq.config.checked import groups_of
 from seq2seq.config.renames import refusal
 
-WORDS = {  # what other programs call our settings, in small letters, without _ and -
+WORDS = {  # what other programs call our settings, in lower case, without _ and -
     "model.d_model": "width dim hidden hiddensize embeddim",
     "model.d_ff": "hidden ffndim",
     "model.encoder_layers": "layers numlayers depth",

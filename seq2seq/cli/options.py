@@ -203,7 +203,7 @@ class Command(Generic[Settings]):
         options = [one for one, _ in self.fill(parser)]
         flags = {one.key: one.flag for one in options}
         arguments, texts = sys.argv[1:], list[str]()
-        if "--" in arguments:  # no options follow, which argparse gets wrong
+        if "--" in arguments:  # only texts follow, which argparse gets wrong
             place = arguments.index("--")
             arguments, texts = arguments[:place], arguments[place + 1 :]
         parsed, rest = parser.parse_known_intermixed_args(arguments)

@@ -93,7 +93,10 @@ def hydra_command(
 
 
 def register(config_name: str, schema: type[Settings]) -> None:
-    """Register the schema with Hydra, and those of architectures: presets of models begin so."""
+    """Register with Hydra the schema of the command, and those of all architectures.
+
+    Presets in `configs/model` begin with the schema of their architecture.
+    """
     OmegaConf.register_new_resolver("root", lambda path: str(resources() / path), replace=True)
     store = ConfigStore.instance()
     node = OmegaConf.structured(schema)

@@ -180,7 +180,7 @@ def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
     for record in records:
         text, at = record.text or "", 0
         while not whole and len(text) - at > LONG:
-            # Cut at the last of the best places, but not in the first half: parts would be short.
+            # Cut at the last of the best places, but not in the first half: parts would shrink.
             spaces = list(_ENDS.finditer(text, at + LONG // 2, at + LONG))
             best = max(spaces, key=lambda one: (text[one.start() - 1] in ".!?…", one.start()),
                        default=None)  # fmt: skip

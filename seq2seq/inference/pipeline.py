@@ -17,7 +17,7 @@ from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.text_search import TextSearch
 from seq2seq.inference.translation import Translation
 
-BLOCK = 1024  # sentences that are searched together; at the end of a block, cores wait
+BLOCK = 1024  # sentences that are searched together; at a block's end, cores wait for others
 
 
 @dataclass(frozen=True)
