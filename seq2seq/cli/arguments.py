@@ -1,4 +1,4 @@
-"""Command lines of name=value: what may stand there, and how Hydra reads it."""
+"""Command lines of NAME=VALUE: check them, and rewrite them in Hydra's grammar."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from seq2seq.config.checked import groups_of
 from seq2seq.errors import ConfigError, nearest
 
 TEXT = ("str | None", "str", "Any", "list[str]")  # annotations of settings that may be paths
-OWN_NAMES = ("where", "variants", "weights", "final_weights")  # of `data`: names of one's choice
+OWN_NAMES = ("where", "variants", "weights", "final_weights")  # of `data`: users choose the keys
 
 
 class _Flags(Parser):
-    """What may stand on a command line beside name=value."""
+    """The flags that a command line may have beside NAME=VALUE."""
 
     def __init__(self) -> None:
         super().__init__(add_help=False, allow_abbrev=False)
@@ -33,10 +33,10 @@ class _Flags(Parser):
 def read_arguments(
     given: Sequence[str], schema: type[Any], config_name: str
 ) -> tuple[argparse.Namespace, list[str]]:
-    """The flags of a command line, and its settings as Hydra reads them.
+    """Return the flags of a command line, and its settings in Hydra's grammar.
 
     Raises:
-        ConfigError: what can be seen to be wrong without composing.
+        ConfigError: the command line has mistakes that show without composing settings.
     """
     presets, defaults = presets_of(config_name), defaults_of(config_name)
     flags, arguments = _Flags().parse_known_args(given)
@@ -47,10 +47,10 @@ def read_arguments(
         raise ConfigError([f"--help {flags.help} is no group: {nearest(flags.help, topics)}"])
     if flags.multirun and not hasattr(schema, "run_dir"):
         raise ConfigError(["-m trains several runs: give this command once for each"])
-    # Hydra cannot read what its own files say of a group of which nothing is chosen.
+    # Hydra cannot read GROUP=null, which its own files say if no preset is chosen.
     empty = [f"{name}=null" for name, preset in defaults.items() if preset is None]
     arguments = [argument for argument in arguments if argument not in empty]
-    free = flags.multirun or flags.config_dir  # presets may be others, or several of them
+    free = flags.multirun or flags.config_dir  # there may be other presets, or several
     if problems := [*_wrong(arguments, schema, {} if free else presets, [*presets])]:
         raise ConfigError(problems)
     arguments = [as_hydra_reads(one, schema, presets, flags.multirun) for one in arguments]
@@ -67,7 +67,7 @@ def _wrong(
     valid: Mapping[str, Sequence[str]],
     groups: Sequence[str],
 ) -> Iterator[str]:
-    """What is wrong with arguments that Hydra would take, or refuse in words of its own."""
+    """Yield what is wrong with arguments that Hydra would accept, or refuse in its own words."""
     chosen, settings = dict[str, str](), settings_of(schema)
     if dashed := [argument for argument in arguments if argument.startswith("-")]:
         name = dashed[0].partition("=")[0].lstrip("-").replace("-", "_")
@@ -93,11 +93,11 @@ def _wrong(
 def as_hydra_reads(
     argument: str, schema: type[Any], presets: Container[str], several: bool = False
 ) -> str:
-    """An argument in Hydra's grammar, for people who do not know it.
+    """Rewrite an argument in Hydra's grammar, for people who do not know it.
 
-    Text is quoted where Hydra would refuse it or take it apart, such as a path with `=`, `,`, `(`
-    or `é`, but not if a comma stands between `several` values. A plus is left out where there is
-    nothing to add, and put where there is.
+    Text is quoted if Hydra would refuse or split it, such as a path with `=`, `,`, `(` or `é`, but
+    not if commas separate `several` values. A plus, which tells Hydra to add a key, is removed if
+    the key exists, and written before keys that users choose.
     """
     key, _, value = argument.partition("=")
     name, settings = key.lstrip("+"), settings_of(schema)

@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def average(config: AverageConfig) -> Path:
-    """Write the bundle of an average; returns its folder.
+    """Average weights, write the bundle, and return its folder.
 
     Raises:
         UserError: the models cannot be averaged, or the output exists already.
@@ -52,7 +52,7 @@ def average(config: AverageConfig) -> Path:
         paths = [folder / "model.safetensors" for folder in folders]
         made = {"averaged": list(config.inputs)}
     fill(bundle.model, average_weights(paths))
-    training = {**bundle.training, "scores": {}, **made}  # its scores are not known yet
+    training = {**bundle.training, "scores": {}, **made}  # the average has none yet
     replace(bundle, training=training).save(output)
     log.info(
         "averaged    %s\nbundle      %s\nevaluate    %s",
@@ -63,7 +63,7 @@ def average(config: AverageConfig) -> Path:
 
 
 def _of_run(run_dir: Path, config: AverageConfig) -> list[Snapshot]:
-    """The chosen snapshots of a run."""
+    """Return the chosen snapshots of a run."""
     from seq2seq.bundle.averaging import choose, read_snapshots
 
     found = read_snapshots(run_dir)

@@ -1,4 +1,4 @@
-"""What a shell runs so that it completes `seq2seq` and `translate`: commands, options, settings."""
+"""Shell completion of `seq2seq` and `translate`: their commands, options and settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seq2seq.cli.names import choices_of, presets_of, settings_of
 from seq2seq.config import AverageConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from seq2seq.config.checked import groups_of
 
-SETTINGS = {  # of the commands that are given NAME=VALUE: their YAML files and settings
+SETTINGS = {  # YAML files and settings of the commands that take NAME=VALUE
     "train": ("train", TrainConfig), "evaluate": ("evaluate", EvaluateConfig),
     "prepare": ("prepare_data", PrepareConfig), "average": ("average_checkpoints", AverageConfig),
 }  # fmt: skip
@@ -23,7 +23,7 @@ _seq2seq() { _shtab_seq2seq "$@"; [[ ${COMPREPLY[*]} != *= ]] || compopt -o nosp
 
 
 def completion(shell: str, commands: Mapping[str, str], module_of: Callable[[str], str]) -> str:
-    """What `shell`, bash or zsh, is to run, for these commands of `seq2seq` and what each does."""
+    """Return the script for `shell` (bash or zsh); `commands` says what each command does."""
     whole = argparse.ArgumentParser("seq2seq", description="English-French transformers")
     whole.add_argument("--version", action="store_true", help="which version this is")
     add = whole.add_subparsers(title="commands").add_parser
@@ -40,7 +40,7 @@ def completion(shell: str, commands: Mapping[str, str], module_of: Callable[[str
                 action.choices = option.choices or None
                 if option.kind is Path:
                     action.complete = shtab.FILE
-    # In zsh, shtab lets one argument come where there may be several.
+    # For zsh, shtab allows only one argument where several are allowed.
     code = shtab.complete(whole, shell, preamble=BASH if shell == "bash" else "")
     if shell == "bash":
         code += "\ncomplete -o bashdefault -F _seq2seq seq2seq"
@@ -48,7 +48,7 @@ def completion(shell: str, commands: Mapping[str, str], module_of: Callable[[str
 
 
 def words(command: str) -> list[str]:
-    """All that can be given to a command: presets, settings and the words that they may be."""
+    """List the words that complete a command line: presets, settings, and values of settings."""
     config_name, schema = SETTINGS[command]
     found = []
     for group, presets in presets_of(config_name).items():

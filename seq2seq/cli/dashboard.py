@@ -42,7 +42,7 @@ def main() -> None:
 
 def _run(options: DashboardOptions) -> None:
     entity = options.entity or os.environ.get("WANDB_ENTITY")
-    make_workspace(entity or "entity", options.project)  # all but sending it
+    make_workspace(entity or "entity", options.project)  # all except sending
     if options.dry_run:
         print("\n".join(outline()))
         print("nothing was sent (--dry-run)")
@@ -60,7 +60,7 @@ def _run(options: DashboardOptions) -> None:
         if entity is not None:
             made = make_workspace(entity, options.project)
             made.save()
-    except Exception as error:  # of the package, of W&B's client, of the network
+    except Exception as error:  # from the package, W&B's client or the network
         why = f"W&B did not take the dashboard of project {options.project}: {error}"
         raise UserError(f"{why}. See that the key may write to it (--entity NAME)") from error
     if entity is None:

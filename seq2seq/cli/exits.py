@@ -24,9 +24,9 @@ DISK = ("ENOSPC", "EROFS", "ENAMETOOLONG", "EACCES", "EDQUOT")  # what a user ca
 
 
 def run_command(main: Callable[[], Result]) -> Result:
-    """Run a command; print what the user can mend without a traceback, and exit as `EXITS` says.
+    """Run a command; report errors that the user can mend, without traceback, and exit by `EXITS`.
 
-    A traceback always means a bug of ours.
+    So a traceback always means a bug of this program.
     """
     try:
         return main()
@@ -35,7 +35,7 @@ def run_command(main: Callable[[], Result]) -> Result:
     except KeyboardInterrupt:
         fail("interrupted", 130)
     except BrokenPipeError:
-        # The reader of our output has gone; nothing is left to say, not even at exit.
+        # Nobody reads our output any longer: print nothing more, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
@@ -46,7 +46,7 @@ def run_command(main: Callable[[], Result]) -> Result:
 
 
 def prepare_streams() -> None:
-    """See to it that answers can be written, whatever the locale says.
+    """Make sure that answers can be written, whatever the locale says.
 
     Raises:
         RunError: standard output is closed.
@@ -65,7 +65,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def progress_bar(shown: bool, total: int | None = None, done: int = 0) -> tqdm[NoReturn]:
-    """A bar on standard error: lines, speed, and time left if `total` is known."""
-    from tqdm import tqdm  # takes a while: --help and mistakes shall not wait for it
+    """Make a progress bar on standard error: lines, speed, and time left if `total` is known."""
+    from tqdm import tqdm  # slow to load: --help and error messages should not wait for it
 
     return tqdm(total=total, initial=done, unit=" lines", disable=not shown, dynamic_ncols=True)

@@ -1,4 +1,4 @@
-"""The errors of Hydra and OmegaConf in words that name the setting, and the nearest valid one."""
+"""Explain errors of Hydra and OmegaConf: name the setting, and the nearest valid one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ EXTRAS = ("optuna", "submitit")  # optional packages that are plugins of Hydra
 
 
 def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> str:
-    """Why Hydra, OmegaConf or YAML cannot compose settings, in one line; `groups` have presets."""
+    """Explain in a line why Hydra, OmegaConf or YAML cannot compose settings.
+
+    Args:
+        error: what one of them raised.
+        schema: the settings of the command.
+        groups: names of groups that have presets.
+    """
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, MissingConfigException) and error.options:
@@ -39,7 +45,7 @@ def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> 
         return f"{mark.name}, line {mark.line + 1}, is no YAML: {error.problem}"
     caused = error.__cause__ or error.__context__
     cause = error if isinstance(error, OmegaConfBaseException) else caused
-    # Hydra says only in its text which file it was reading.
+    # Only the text of Hydra's error says which file it was reading.
     found = re.match(r"In '([^']+)':", str(error))
     place = f"{found[1]}.yaml: " if found else ""
     if not isinstance(cause, OmegaConfBaseException) or not cause.full_key:
@@ -52,7 +58,7 @@ def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> 
 
 
 def values_of(config: DictConfig, schema: type[Any]) -> dict[str, Any]:
-    """Composed settings as nested dicts, checked by type only."""
+    """Return composed settings as nested dicts, checked by type only."""
     try:
         values: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:

@@ -15,7 +15,7 @@ from seq2seq.config.checked import Checked
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
-# Those of CTranslate2 that pay: int16 is as large as float16, and for Intel's MKL only.
+# The useful ones of CTranslate2: int16 is as large as float16, and only for Intel's MKL.
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16")
 
 
@@ -101,7 +101,7 @@ def _export_huggingface(options: ExportOptions, model: Path) -> None:
 
 
 def _results(model: Path) -> list[EvalResult]:
-    """What evaluations in the run found of these weights, each with the settings of its search."""
+    """Return the scores of evaluations in the run of these weights, with their search settings."""
     from seq2seq.bundle.config import WEIGHTS
     from seq2seq.bundle.find import bundle_folder
     from seq2seq.bundle.hub import eval_results

@@ -1,4 +1,4 @@
-"""What `--help` prints of a command that is given name=value: purpose, examples, settings."""
+"""The `--help` of commands that take NAME=VALUE: purpose, examples, settings."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ACROSS = {
 def help_text(
     config_name: str, about: str, schema: type[Any], values: Mapping[str, Any], topic: str = ""
 ) -> str:
-    """The help of a command, `all` of it, or that of one group of its settings.
+    """Return the help of a command: an overview, all of its settings, or one group of them.
 
     Args:
-        config_name: name of its main YAML file.
+        config_name: name of the command's main YAML file.
         about: purpose, examples and where to read on.
-        schema: its settings.
-        values: of the settings as the command line has them, by group.
+        schema: the command's settings.
+        values: settings as the command line has them, by group.
         topic: the group, or `all`; "" for an overview.
     """
     groups, presets = groups_of(schema), presets_of(config_name)
@@ -73,7 +73,7 @@ def help_text(
 
 
 def _meanings(part: type[Any], values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Settings as they would be typed, and what they mean."""
+    """Return settings as one would type them, and their meanings."""
     return {
         f"{prefix}{field.name}={as_typed(values[field.name])}": field.metadata.get("meaning", "")
         for field in fields(part)
@@ -82,7 +82,7 @@ def _meanings(part: type[Any], values: Mapping[str, Any], prefix: str = "") -> d
 
 
 def _purpose(name: str, schema: type[Any], presets: list[str]) -> str:
-    """What a group is for, by the first sentence of its class's docstring; its presets."""
+    """Say what a group is for, by the first sentence of its docstring, and list its presets."""
     text = ACROSS.get(name, "")
     if not text:
         field = settings_of(schema)[name]
@@ -93,7 +93,7 @@ def _purpose(name: str, schema: type[Any], presets: list[str]) -> str:
 
 
 def preset_purpose(file: Path) -> str:
-    """What a preset is for, by the comment that it begins with; else what it sets."""
+    """Say what a preset is for, by the comment at its start; without one, say what it sets."""
     lines = file.read_text(encoding="utf-8").splitlines()
     comments = [line[2:] for line in lines if line.startswith("# ") and "@package" not in line]
     end = next((n for n, line in enumerate(comments, 1) if line.endswith(".")), len(comments))
@@ -101,7 +101,7 @@ def preset_purpose(file: Path) -> str:
 
 
 def as_typed(value: Any) -> str:
-    """A value as it would be typed."""
+    """Return a value as one would type it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list):

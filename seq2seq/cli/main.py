@@ -10,7 +10,7 @@ from seq2seq import __version__
 from seq2seq.cli.exits import EXITS, fail, run_command
 from seq2seq.errors import ConfigError, nearest
 
-# Each is `main` of a module beside this one.
+# Each command is the function `main` of a module in this folder.
 COMMANDS = {
     "train": "train a model, or go on with a run",
     "evaluate": "score a model on a test set, or translations that are there",
@@ -28,7 +28,6 @@ COMMANDS = {
 
 
 def main() -> None:
-    """The command."""
     run_command(_run)
 
 
@@ -36,7 +35,7 @@ def _run() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in COMMANDS:
         module = module_of(name)
-        # A path, as Lightning starts other processes of a run by `python sys.argv[0] ...`.
+        # A path, because Lightning starts further processes of a run: `python sys.argv[0] ...`.
         spec = find_spec(module)
         sys.argv = [str(spec.origin if spec else name), *sys.argv[2:]]
         import_module(module).main()
@@ -58,7 +57,7 @@ def _run() -> None:
 
 
 def module_of(command: str) -> str:
-    """The module that a command is."""
+    """Return the name of a command's module."""
     return f"seq2seq.cli.{'import_model' if command == 'import' else command}"  # a keyword
 
 

@@ -1,4 +1,4 @@
-"""Options of commands that run a model: which one, and what computes it."""
+"""Options of commands that run a model: which model, on which device and engine."""
 
 from __future__ import annotations
 

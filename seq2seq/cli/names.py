@@ -1,4 +1,4 @@
-"""Names of settings and presets: which there are, and what to say about one that is none."""
+"""Names of settings and presets: list them, and explain an unknown one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seq2seq.config import ARCHITECTURES, Checked, ModelConfig
 from seq2seq.config.checked import groups_of
 from seq2seq.config.renames import refusal
 
-WORDS = {  # what other programs call our settings, in small letters, without _ and -
+WORDS = {  # what other programs call our settings, in lower case, without _ and -
     "model.d_model": "width dim hidden hiddensize embeddim",
     "model.d_ff": "hidden ffndim",
     "model.encoder_layers": "layers numlayers depth",
@@ -52,14 +52,14 @@ NEW_MEMBER = (
 
 
 def resources() -> Path:
-    """The folder of `configs/` and `data/`: in an installed copy its own, else the clone."""
+    """Return the folder of `configs/` and `data/`: in an installed copy its own, else the clone."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "resources"
     return installed if installed.is_dir() else package.parent
 
 
 def defaults_of(config_name: str) -> dict[str, str | None]:
-    """The preset of each group that a command takes by itself, in the order of its YAML file."""
+    """Return the default preset of each group of a command, in the order of its YAML file."""
     file = resources() / "configs" / f"{config_name}.yaml"
     defaults = yaml.safe_load(file.read_text(encoding="utf-8"))["defaults"]
     found = [pair for one in defaults if isinstance(one, dict) for pair in one.items()]
@@ -67,7 +67,7 @@ def defaults_of(config_name: str) -> dict[str, str | None]:
 
 
 def presets_of(config_name: str) -> dict[str, list[str]]:
-    """The presets that a command lets one choose, by group."""
+    """Return the presets of a command, by group."""
     return {
         group: sorted(file.stem for file in (resources() / "configs" / group).glob("*.yaml"))
         for group in defaults_of(config_name)
@@ -75,7 +75,7 @@ def presets_of(config_name: str) -> dict[str, list[str]]:
 
 
 def settings_of(schema: type[Any], prefix: str = "") -> dict[str, dataclasses.Field[Any]]:
-    """All settings and groups of a schema by dotted name; of models, those of every kind."""
+    """Return all settings and groups of a schema by dotted name; models have those of all kinds."""
     found, groups = {}, groups_of(schema)
     for field in dataclasses.fields(schema):
         found[f"{prefix}{field.name}"] = field
@@ -86,7 +86,7 @@ def settings_of(schema: type[Any], prefix: str = "") -> dict[str, dataclasses.Fi
 
 
 def choices_of(setting: dataclasses.Field[Any]) -> tuple[str, ...]:
-    """The words that a setting may have; empty if any value may be given."""
+    """Return the values that a setting may have; empty if any value is allowed."""
     checks = setting.metadata.get("checks")
     return () if checks is None else checks.choices
 
@@ -94,13 +94,13 @@ def choices_of(setting: dataclasses.Field[Any]) -> tuple[str, ...]:
 def unknown(
     key: str, schema: type[Any], owner: type[Any] | None = None, groups: Iterable[str] = ()
 ) -> str:
-    """What to say about a name that no setting has.
+    """Say that no setting has this name, and suggest others.
 
     Args:
         key: the dotted name.
         schema: the settings of the command.
-        owner: the class that lacks the name, if it is known; of a member of a mixture, say.
-        groups: names that presets are chosen by.
+        owner: the class that lacks the name, if known, such as that of a mixture's member.
+        groups: names of groups that have presets.
     """
     if (renamed := refusal(key)) is not None:
         return renamed

@@ -1,13 +1,13 @@
-"""Options of commands: each is a field of a settings class, which says its default and meaning.
+"""Options of commands: each is a field of a settings class, which has its default and meaning.
 
     class SearchOptions(Checked):
         '''by default as the model was validated'''
 
         beam: int | None = option_of(DecodeConfig, "beam", "N")
 
-A `Command` makes its help of them, reads a command line into them, and refuses what is wrong with
-any of them in one message. Groups of options are fields that hold such classes (`group`), or others
-of plain settings.
+A `Command` makes its help from the fields, reads a command line into them, and reports all mistakes
+in one message. A group of options is a field that holds such a class, or a class of plain settings
+(`group`).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Settings = TypeVar("Settings", bound=Checked)
 def option(
     default: Any, meaning: str, value: str = "", *, positional: bool = False, **checks: Any
 ) -> Any:
-    """A field that is an option of a command.
+    """Make a field that is an option of a command.
 
     Args:
-        default: its value when it is not given.
-        meaning: as `--help` tells it.
-        value: what stands for its value in the help, such as N; "N..." for one and more values,
+        default: its value if it is not given.
+        meaning: its text in `--help`.
+        value: placeholder of its value in the help, such as N; "N..." for one or more values,
             "A B" for two.
-        positional: it is given without a name, as `value` is.
+        positional: whether it is given without a flag; the help then shows `value`.
         checks: the values that it may have, as in `Checks`.
     """
     made: Any = setting(default, meaning)
@@ -51,9 +51,9 @@ def option(
 def option_of(
     schema: type[Checked], name: str, value: str = "", more: str = "", off: Any = None
 ) -> Any:
-    """A setting of `schema` as an option: its meaning, and `more` of it; its checks.
+    """Make a setting of `schema` an option, with its checks, and its meaning followed by `more`.
 
-    It is None where it is not given; with the value `off` it counts as not given.
+    The option is None if it is not given. With the value `off`, it counts as not given.
     """
     [found] = [one for one in fields(schema) if one.name == name]  # type: ignore[arg-type]
     made = option(None, found.metadata["meaning"] + more, value)
@@ -68,10 +68,10 @@ class Option:
 
     Attributes:
         key: name of its field.
-        flag: how it is given; of a positional one, what stands for it in the help.
-        kind: type of its value, or of each of them.
-        many: it may be given several times, or has several values.
-        default: its value when it is not given.
+        flag: its name on the command line; for a positional option, its placeholder in the help.
+        kind: type of its value, or of each of its values.
+        many: whether it may be given several times, or has several values.
+        default: its value if it is not given.
         known: the metadata of its field.
     """
 
@@ -88,7 +88,7 @@ class Option:
         return checks.choices
 
     def add_to(self, add: Callable[..., argparse.Action]) -> argparse.Action:
-        """Add it to a parser, or a group of one, by its `add_argument`."""
+        """Add the option to a parser, or to a group of one; `add` is its `add_argument`."""
         said = self.known["meaning"]
         if "usual" in self.known:
             said += f" (usually {self.known['usual']})"
@@ -99,7 +99,7 @@ class Option:
         if self.kind is bool:
             how |= {"action": "store_const", "const": not self.default}
             return add(self.flag, dest=self.key, **how)
-        if self.known["positional"]:  # one alone is text: argparse would convert even SUPPRESS
+        if self.known["positional"]:  # a single one is text: argparse would convert even SUPPRESS
             kind = {"nargs": "*", "type": self.kind} if self.many else {"nargs": "?"}
             return add(self.key, metavar=self.flag, **how, **kind)
         how["type"] = number if self.kind is float else self.kind
@@ -109,13 +109,13 @@ class Option:
             how["nargs"] = "+"
         elif len(names) > 1:
             how["nargs"] = len(names)
-        elif self.many:  # the option several times
+        elif self.many:  # the option is repeated
             how["action"] = "append"
         return add(self.flag, dest=self.key, metavar=names if names[1:] else names[0], **how)
 
 
 def number(text: str) -> float:
-    """A number; raises ValueError for what is none, such as `nan`."""
+    """Convert a text to a number; raise ValueError if it is none, such as `nan`."""
     value = float(text)
     if value != value:
         raise ValueError(text)
@@ -123,7 +123,7 @@ def number(text: str) -> float:
 
 
 def options_of(schema: type[Checked]) -> list[Option]:
-    """The options that the fields of a class are, without those of its groups."""
+    """Return the options in the fields of a class, without those of its groups."""
     found, hints = [], get_type_hints(schema)
     for one in fields(schema):  # type: ignore[arg-type]  # subclasses are dataclasses
         if "meaning" not in one.metadata:
@@ -142,7 +142,7 @@ def options_of(schema: type[Checked]) -> list[Option]:
 
 
 def flat(options: Checked) -> dict[str, Any]:
-    """The values of all options by the names of their fields, those of groups too."""
+    """Return the values of all options, including those of groups, by the names of the fields."""
     found: dict[str, Any] = {}
     for name, value in vars(options).items():
         found |= flat(value) if isinstance(value, Checked) else {name: value}
@@ -150,7 +150,7 @@ def flat(options: Checked) -> dict[str, Any]:
 
 
 def given(options: Checked) -> set[str]:
-    """The flags of the options that were given, but for values that switch one off."""
+    """Return the flags of the given options, without those whose value switches the option off."""
     found = {
         one.flag
         for one in options_of(type(options))
@@ -160,7 +160,7 @@ def given(options: Checked) -> set[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are errors of ours."""
+    """A parser that raises ConfigError for mistakes."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError([message.removeprefix("argument ")])
@@ -172,10 +172,10 @@ class Command(Generic[Settings]):
 
     Attributes:
         name: as one types it.
-        schema: its options; the docstring is what it does.
-        examples: three and more command lines.
-        docs: page to read on.
-        notes: what else is worth knowing.
+        schema: its options; the docstring says what the command does.
+        examples: three or more command lines.
+        docs: the page of the documentation to read on.
+        notes: further remarks in the help.
     """
 
     name: str
@@ -185,7 +185,7 @@ class Command(Generic[Settings]):
     notes: str = ""
 
     def fill(self, parser: argparse.ArgumentParser) -> list[tuple[Option, argparse.Action]]:
-        """Add all options to a parser; returns which became what."""
+        """Add all options to a parser; return each option with the parser's action."""
         parser.add_argument("--version", action="version", version=f"seq2seq {__version__}")
         made = [(one, one.add_to(parser.add_argument)) for one in options_of(self.schema)]
         for title, schema in groups_of(self.schema).items():
@@ -194,16 +194,16 @@ class Command(Generic[Settings]):
         return made
 
     def read(self) -> Settings:
-        """The options that `sys.argv` gives.
+        """Read the options from `sys.argv`.
 
         Raises:
-            ConfigError: what is wrong with them.
+            ConfigError: options have mistakes; the message has all of them.
         """
         parser = self._parser()
         options = [one for one, _ in self.fill(parser)]
         flags = {one.key: one.flag for one in options}
         arguments, texts = sys.argv[1:], list[str]()
-        if "--" in arguments:  # what follows is no option, which argparse gets wrong
+        if "--" in arguments:  # only texts follow, which argparse gets wrong
             place = arguments.index("--")
             arguments, texts = arguments[:place], arguments[place + 1 :]
         parsed, rest = parser.parse_known_intermixed_args(arguments)
@@ -232,7 +232,7 @@ class Command(Generic[Settings]):
 
 
 def _unknown(rest: list[str], flags: Iterable[str]) -> Iterator[str]:
-    """What is wrong with arguments that no option takes."""
+    """Yield what is wrong with arguments that no option takes."""
     for text in rest:
         name = text.partition("=")[0]
         if text.startswith("-") and text != "-":
@@ -242,7 +242,7 @@ def _unknown(rest: list[str], flags: Iterable[str]) -> Iterator[str]:
 
 
 def _built(schema: type[Settings], values: dict[str, Any]) -> Settings:
-    """Settings with some values given, and others as by default; nothing is checked."""
+    """Make settings from the given values, and defaults for the others, without checks."""
     own = {one.key: values.get(one.key, one.default) for one in options_of(schema)}
     groups = {name: _built(kind, values) for name, kind in groups_of(schema).items()}
     return unchecked(schema, own | groups)
@@ -255,7 +255,7 @@ def _problems(made: Checked) -> Iterator[str]:
 
 
 def _in_flags(problem: str, flags: dict[str, str]) -> str:
-    """A problem of settings in the words of the command line."""
+    """Rewrite a problem of settings with the flags of the command line."""
 
     def flag(found: re.Match[str]) -> str:
         return flags.get(found[1], found[1]) + " " * bool(found[2])

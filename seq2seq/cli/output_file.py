@@ -1,10 +1,10 @@
 """The output file of a translation: whether it may be written, and how it is resumed.
 
-An output is whole or not there. While it is unfinished, these stand beside it:
+An output is complete or absent. While it is incomplete, these files stand beside it:
 
-    OUTPUT.partial        what is translated so far, in whole blocks
-    OUTPUT.partial.json   how much that is, of which input, by which model and with which settings
-    OUTPUT.partial.lock   held by the process that writes it
+    OUTPUT.partial        the translations so far, in whole blocks
+    OUTPUT.partial.json   how many lines these are, and of which input, model and settings
+    OUTPUT.partial.lock   held by the process that writes OUTPUT.partial
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from seq2seq.errors import DataError, RunError
 from seq2seq.files import alone, read_json, replace_text, sync
 from seq2seq.lines import packer
 
-# What may differ when a translation is resumed: it changes nothing in the answers.
+# Options that may differ when a translation is resumed: they do not change the answers.
 FREE = ("texts", "file", "output", "resume", "force", "model", "use", "device", "batch_tokens",
         "quiet", "verbose", "attention", "cuda_graphs")  # fmt: skip
 
 
 def beside(output: Path) -> Path:
-    """Where an output stands until it is whole."""
+    """Return where an output is written until it is complete."""
     return output.with_name(output.name + ".partial")
 
 
 def require_place(flag: str, path: Path) -> None:
-    """Raise RunError where an option names no place for a file."""
+    """Raise RunError if an option names a folder, or a file in a folder that does not exist."""
     if not path.parent.is_dir():
         raise RunError(f"the folder of {flag} {path} does not exist: make it or name another")
     if path.is_dir():
@@ -46,7 +46,7 @@ def require_place(flag: str, path: Path) -> None:
 
 
 def check_output(options: TranslateOptions) -> None:
-    """Raise UserError if what was asked for cannot be written, or shall not be replaced."""
+    """Raise UserError if the output or the figure cannot be written, or must not be replaced."""
     files, output, figure = options.files, options.files.output, options.answers.attention
     if figure is not None:
         require_place("--attention", figure)
@@ -83,7 +83,7 @@ def _is_input(output: Path, options: TranslateOptions) -> bool:
 def made_with(
     options: TranslateOptions, terms: dict[str, str] | None, folders: Iterable[Path]
 ) -> dict[str, Any]:
-    """What an output depends on besides the input, by name: models and options."""
+    """Return what an output depends on besides the input, by name: models and options."""
     bundles = [folder / "bundle" if (folder / "bundle").is_dir() else folder for folder in folders]
     models = " ".join(bundle_digest(bundle)[:16] for bundle in bundles)
     given = {name: value for name, value in flat(options).items() if name not in FREE}
@@ -91,7 +91,7 @@ def made_with(
 
 
 def _precision(options: TranslateOptions) -> str:
-    """The arithmetic, which with auto depends on the device."""
+    """Return the precision of the arithmetic; `auto` depends on the device."""
     device, precision = options.model.device, options.model.precision
     if options.model.engine != "torch":
         from seq2seq.inference.engines.ctranslate2 import choose_device as device_of
@@ -108,16 +108,16 @@ def _joined(records: Sequence[Record], lines: Sequence[str]) -> str:
 
 
 class Output:
-    """Where answers go: here they are printed at once, so whoever waits for one gets it."""
+    """Where answers go. This class prints them at once, since a reader may wait for them."""
 
-    records = 0  # that were answered before
+    records = 0  # records that were answered before
 
     def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that are still to be translated."""
+        """Return the records that are still to be translated."""
         return iter(records)
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:
-        """Add the answers to a block of records."""
+        """Write the answers to a block of records."""
         sys.stdout.write(_joined(records, lines))
         sys.stdout.flush()
 
@@ -128,19 +128,19 @@ class Output:
 
 
 class PartialFile(Output):
-    """An output that is being written, block by block; it is whole when its context ends well.
+    """An output that is written block by block, and complete when its context ends without error.
 
-    Whatever ends the program, the file and its description agree on some whole number of blocks:
-    a block counts when the description of it has replaced the one before.
+    However the program ends, the file and its description agree on a whole number of blocks: a
+    block counts when a description with it has replaced the one before.
 
     Args:
         output: the file that it becomes.
         made_with: what the output depends on besides the input, by name.
-        resume: whether to go on with what is there.
+        resume: whether to continue an existing file.
 
     Raises:
-        RunError: what is there was made with something else, is damaged, or is being written by
-            another process; the disk fails.
+        RunError: the existing file was made with something else, is damaged, or is being written
+            by another process; the disk fails.
     """
 
     def __init__(self, output: Path, made_with: dict[str, Any], resume: bool = False):
@@ -152,11 +152,11 @@ class PartialFile(Output):
         self.records, self._size, self._expected = 0, 0, ""
         with ExitStack() as held, self._reported():
             held.enter_context(alone(lock, self._refuse))
-            held.callback(_remove, lock)  # while it is held: later it may be another's
+            held.callback(_remove, lock)  # while held: later, another process may hold it
             resume = resume and self.path.exists()
             if resume:
                 self.records, self._size, self._expected = self._described()
-            else:  # before the file is emptied: they never disagree
+            else:  # before the file is emptied, so that they never disagree
                 self._describe()
             self._file = self.path.open("r+b" if resume else "wb", buffering=0)
             self._file.truncate(self._size)
@@ -169,7 +169,7 @@ class PartialFile(Output):
         )
 
     def _described(self) -> tuple[int, int, str]:
-        """Records, bytes and input of what is there; raises RunError where it cannot be used."""
+        """Read records, bytes and input of the existing file; raise RunError if it is unusable."""
         try:
             there = read_json(self._description)
             records, size, digest = int(there["records"]), int(there["bytes"]), there["input"]
@@ -213,7 +213,11 @@ class PartialFile(Output):
             ) from error
 
     def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that are still to be translated, if those before are the ones that were."""
+        """Return the records that are still to be translated.
+
+        Raises:
+            RunError: the records before them are not those that were translated.
+        """
         rest = iter(records)
         if self.records:
             done = self._count_in(islice(rest, self.records))
@@ -226,9 +230,9 @@ class PartialFile(Output):
         return rest
 
     def _count_in(self, records: Iterable[Record]) -> int:
-        """Add records to the digest of the input; returns how many."""
+        """Add records to the digest of the input; return their number."""
         number = 0
-        for record in records:  # of a resumed file, perhaps millions
+        for record in records:  # a resumed file may have millions
             self._digest.update(record.line.encode("utf-8", "surrogatepass") + b"\n")
             number += 1
         return number

@@ -1,9 +1,9 @@
-"""What is translated, piece by piece, and the line that answers it.
+"""Forms of input: which text of each line is translated, and the line that answers it.
 
-lines      one text in each; a line for each translation
---json     the same, but an object for each text
-.tsv       one column is translated, its row gets a further column
-.jsonl     one text of an object is translated, the object gets a further text
+lines      each line is a text; a line for each translation
+--json     each line is a text; a JSON object for each text
+.tsv       one column is translated; each row gets a further column
+.jsonl     one text of each object is translated; the object gets a further text
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Record:
 
     Attributes:
         line: as it was read, without its end.
-        text: what is to be translated; None: nothing is, and `row` is the line that answers it.
-        row: whatever else is needed for the answer.
-        end: what stands behind the answer; no line break behind a part of a line.
+        text: the text to translate; if it is None, `row` is the answer.
+        row: what else the answer needs.
+        end: what follows the answer; after a part of a line, no line break.
     """
 
     line: str
@@ -40,19 +40,19 @@ class Record:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of text. Scores stand before a translation and alignments behind, parted by tabs."""
+    """Lines of text. If asked, a score and a tab precede a translation; a tab and links follow."""
 
     wanted: AnswerOptions
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
-        """One record for each line."""
+        """Return one record for each line."""
         return (Record(line, line) for line in lines)
 
     def answer(self, record: Record, translation: Translation) -> str:
-        """What is written for a record: a line without its end, or `n_best` of them."""
+        """Return what is written for a record: a line without its end, or `n_best` of them."""
         found = [translation, *translation.alternatives]
         lines = [self._line(each, bool(record.line.strip())) for each in found]
-        # Some texts have fewer translations that differ: the next text still begins n lines on.
+        # If fewer translations differ, empty lines follow: each text gets `n_best` lines.
         return "\n".join(lines + [""] * ((self.wanted.n_best or 1) - len(lines)))
 
     def _line(self, translation: Translation, searched: bool) -> str:
@@ -64,7 +64,7 @@ class Lines:
 
 
 class JsonLines(Lines):
-    """Lines of text, answered by objects."""
+    """Lines of text; the answers are JSON objects."""
 
     def answer(self, record: Record, translation: Translation) -> str:
         return _dumps({"source": record.text} | _described(translation, "translation", self.wanted))
@@ -72,12 +72,12 @@ class JsonLines(Lines):
 
 @dataclass(frozen=True)
 class Objects:
-    """A JSON object in each line, one text of which is translated.
+    """JSON objects, one in each line; one text of each object is translated.
 
     Args:
         name: of the file, for messages.
         column: key of the text to translate.
-        into: key of its translation; replaces what stands there. All other keys stay.
+        into: key of its translation, which replaces an existing value. All other keys stay.
     """
 
     name: str
@@ -111,19 +111,19 @@ class Objects:
 
 
 class Rows:
-    """Rows of a table, with tabs between the columns, one of which is translated.
+    """Rows of a table, with tabs between the columns; one column is translated.
 
     Args:
         name: of the file, for messages.
-        column: what to translate: a name from the first line, or a number from 0 on in a table
-            whose first line is a row like the others.
-        into: name of the column for translations; replaces one that is there. None in a table
-            without names: a further column.
+        column: the column to translate: a name from the first line, or a number, from 0, if the
+            first line is a row like the others.
+        into: name of the column for translations, which replaces an existing column. In a table
+            without names, None = a further column.
     """
 
     def __init__(self, name: str, column: str, into: str | None, wanted: AnswerOptions):
         self.name, self.column, self.into, self.wanted = name, column, into, wanted
-        self._width = self._place = 0  # known from the first line on
+        self._width = self._place = 0  # read from the first line
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
         source = -1
@@ -148,7 +148,7 @@ class Rows:
                 )
 
     def _places(self, first: list[str]) -> tuple[int, int]:
-        """Places of the column to translate and of the translation, by the first line."""
+        """Find the columns of the text to translate and of the translation in the first line."""
         if self.column.isdecimal():
             names, why = [str(place) for place in range(len(first))], "they are counted from 0"
         else:
@@ -172,7 +172,7 @@ class Rows:
         return self._row(record.row, _cell(translation.text), score + links)
 
 
-Form = Lines | JsonLines | Objects | Rows  # of input, with its form of output
+Form = Lines | JsonLines | Objects | Rows  # each reads a form of input and writes its answers
 
 
 def _cell(text: str) -> str:
@@ -180,24 +180,24 @@ def _cell(text: str) -> str:
 
 
 def _score(translation: Translation) -> str:
-    """Empty where nothing was translated."""
+    """Return the score as text, empty if nothing was translated."""
     return "" if translation.score is None else f"{translation.score:.4f}"
 
 
 def _links(translation: Translation) -> str:
-    """Links of words in the notation of Pharaoh: source-target, from 0 on."""
+    """Return links of words in the notation of Pharaoh: source-target, from 0."""
     return " ".join(f"{source}-{target}" for source, target in translation.alignment)
 
 
 def _described(
     translation: Translation, name: str, wanted: AnswerOptions, best: bool = True
 ) -> dict[str, Any]:
-    """A translation as fields of an object, those of its alternatives inside."""
+    """Return a translation as fields of an object; its alternatives are objects in one field."""
     fields: dict[str, Any] = {name: translation.text}
     if wanted.scores or wanted.json:
         fields["score"] = translation.score
     if wanted.scores:
-        # None where the engine does not tell them, or nothing was translated.
+        # None if the engine does not return them, or nothing was translated.
         scores = translation.token_scores or None
         fields |= {"tokens": translation.tokens, "token_scores": scores}
     if wanted.alignments:

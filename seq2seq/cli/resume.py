@@ -1,4 +1,4 @@
-"""Settings of a command that goes on with a run (`resume`) or begins from one (`init_from`)."""
+"""Settings of a command that resumes a run (`resume`) or starts from its model (`init_from`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from seq2seq.cli.explain import explain, values_of
 from seq2seq.config import ARCHITECTURES, FIXED, RESUMABLE, TrainConfig, may_change, migrated
 from seq2seq.errors import ConfigError, RunError, nearest
 
-# Of the tokenizer, for a vocabulary that is still to be learned.
+# Settings of the tokenizer that matter only for a vocabulary that is still to be learned.
 LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
 
 
 def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, Any]:
-    """The settings of the run in `folder`, with those that may change taken from the command.
+    """Return the settings of the run in `folder`, with allowed changes from the command line.
 
     Args:
         config: as composed for a new run.
@@ -29,7 +29,7 @@ def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, A
         folder: of the run.
 
     Raises:
-        RunError: no run is there, its settings cannot be read, or others may not change.
+        RunError: there is no run, its settings cannot be read, or a setting may not change.
     """
     file = Path(folder) / "config.yaml"
     if not file.is_file():
@@ -40,7 +40,7 @@ def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, A
     try:
         written: Any = OmegaConf.to_container(OmegaConf.load(file))
         stored: Any = OmegaConf.create(migrated(written))
-        # Runs of before there was a choice do not name it.
+        # Runs from before there was a choice do not name their architecture.
         architecture = OmegaConf.select(stored, "model.architecture", default="transformer")
         if architecture not in ARCHITECTURES:
             known = nearest(str(architecture), ARCHITECTURES)
@@ -69,7 +69,7 @@ def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, A
 
 
 def restarted(run_dir: Path) -> bool:
-    """Whether torchrun or SLURM has started this command line again, and its run exists."""
+    """Tell whether torchrun or SLURM has started this command line again, and its run exists."""
     names = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
     again = any(os.environ.get(name, "0") != "0" for name in names)
     return again and (run_dir / "config.yaml").is_file()
@@ -78,11 +78,11 @@ def restarted(run_dir: Path) -> bool:
 def fine_tuned(
     config: DictConfig, keys: Sequence[str], values: dict[str, Any], folder: str
 ) -> dict[str, Any]:
-    """The settings with the model of a bundle, unless the command line chooses one.
+    """Return the settings with the model of a bundle, unless the command line chooses a model.
 
     Raises:
         BundleError: there is no bundle.
-        ConfigError: settings of a vocabulary that would not be used.
+        ConfigError: settings are given for a vocabulary that would not be used.
     """
     from seq2seq.bundle.config import read_config  # loads vocabularies, which others do not need
     from seq2seq.bundle.find import bundle_folder

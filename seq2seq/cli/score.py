@@ -16,13 +16,13 @@ from seq2seq.config.checked import Checked, group
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.lines import bounded, decoded
 
-if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait for it
+if TYPE_CHECKING:  # slow to load: --help and error messages should not wait for it
     from seq2seq.data.corpus import Pair
     from seq2seq.inference.translation import PairScore
 
 
 BLOCK = 512  # pairs that are scored together
-REPORTED = 10  # pairs without a score that are named; more are counted
+REPORTED = 10  # pairs without a score that are named; further ones are only counted
 FIELDS = ("log_prob", "per_token", "per_word")
 
 
@@ -98,11 +98,12 @@ def _run(options: ScoreOptions) -> None:
 
 
 def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
-    """Pairs of source and target, none left out, as they come.
+    """Return all pairs of source and target, in order; files are read when a pair is needed.
 
     Raises:
         ConfigError: the files do not go together.
-        DataError: one is not there, now; or cannot be read, when that is seen: names the line.
+        DataError: a file is missing (raised at once), or cannot be read (raised when it is read;
+            names the line).
     """
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
@@ -116,7 +117,7 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
             f"{' '.join(map(str, files))} is not what can be scored: give two files of lines, or "
             "one table (.tsv, .jsonl, .parquet) that has both sides"
         ])  # fmt: skip
-    for file in files:  # they are read much later, when the model is there
+    for file in files:  # they are read much later, when the model is loaded
         if file.is_dir() or not file.exists():
             raise DataError(f"cannot read {file}: there is no such file. Correct the name")
     return _of_files(list(files), columns)
@@ -125,7 +126,7 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
 def _of_files(files: list[Path], columns: tuple[str, str]) -> Iterator[Pair]:
     from seq2seq.data.corpus import read_pairs
 
-    settings = "data.source_column and data.target_column"  # what they are called in training
+    settings = "data.source_column and data.target_column"  # their names in training
     try:
         yield from read_pairs(files, columns)
     except DataError as error:
@@ -145,7 +146,7 @@ def _of_stdin() -> Iterator[Pair]:
 
 
 def unscorable(sides: Sequence[Sequence[int]], limit: int) -> str:
-    """Why a pair of so many subwords cannot be scored; empty if it can."""
+    """Explain why a pair, given as token ids, cannot be scored; empty if it can."""
     for name, ids in zip(("source", "target"), sides, strict=True):
         if not ids:
             return f"its {name} is empty"
@@ -155,7 +156,7 @@ def unscorable(sides: Sequence[Sequence[int]], limit: int) -> str:
 
 
 def line_of(score: PairScore | None, as_json: bool) -> str:
-    """What is written for a pair: an object, or the `FIELDS`; without values if it has no score."""
+    """Return the line for a pair: an object, or the `FIELDS`; without a score, values are empty."""
     found: dict[str, Any] = {name: getattr(score, name, None) for name in FIELDS}
     if not as_json:
         return "\t".join("" if value is None else f"{value:.4f}" for value in found.values())

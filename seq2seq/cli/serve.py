@@ -1,4 +1,4 @@
-"""`seq2seq serve`: translation over HTTP, by the APIs that clients speak already, and a page."""
+"""`seq2seq serve`: translation over HTTP, by APIs that existing clients use, and by a page."""
 
 from __future__ import annotations
 
@@ -63,7 +63,6 @@ SIGTERM end the server when what it was asked is answered.""",
 
 
 def main() -> None:
-    """The command."""
     run_command(lambda: _run(COMMAND.read()))
 
 
@@ -87,12 +86,12 @@ def _run(options: ServeOptions) -> None:
     chosen = options.models
     models = load(chosen.model, chosen.device, chosen.engine, chosen.precision)
     for one in models:
-        for translator in (one.quick, one.exact):  # now, as what it needs is loaded by the first
+        for translator in (one.quick, one.exact):  # the first text loads what a translator needs
             translator.translate(["Hello, world. It is 10:30."])
         print(f"serve: {one.name} translates {' to '.join(one.languages)}", file=sys.stderr)
     gc.collect()
-    gc.freeze()  # what is loaded stays: looking through it for garbage doubles a request's cost
-    logging.getLogger("seq2seq.inference").setLevel(logging.CRITICAL)  # whose notes quote texts
+    gc.freeze()  # loaded objects stay: searching them for garbage doubles the cost of a request
+    logging.getLogger("seq2seq.inference").setLevel(logging.CRITICAL)  # its notes quote texts
     log = logging.getLogger("seq2seq.serving")
     log.addHandler(logging.StreamHandler(sys.stdout))
     log.setLevel(logging.INFO)
@@ -108,7 +107,7 @@ def _run(options: ServeOptions) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket whose connections wait until the models are there."""
+    """Open a socket; its connections wait until the models are loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)

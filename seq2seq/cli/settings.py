@@ -1,7 +1,7 @@
-"""From the command line and YAML files to checked dataclasses, by Hydra.
+"""Turn the command line and YAML files into checked dataclasses, with Hydra.
 
-Everything below the entry points receives plain dataclasses. Of Hydra know `explain.py`, which
-words its errors, and `sweep.py`, which lets it start several runs.
+All code below the commands receives plain dataclasses. Only two other files import Hydra:
+`explain.py`, which explains its errors, and `sweep.py`, which lets it start several runs.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from seq2seq.errors import ConfigError
 
 Settings = TypeVar("Settings", bound=Checked)
 
-# Hydra composes settings here: runs make and name their own folders and logs.
+# Hydra only composes settings: runs make and name their own folders and logs.
 COMPOSES_ONLY = {"run": {"dir": "."}, "sweep": {"dir": ".", "subdir": "."}, "output_subdir": None}
 
 
 def hydra_command(
     config_name: str, schema: type[Settings], run: Callable[[Settings], object], about: str = ""
 ) -> None:
-    """Run a command: compose `configs/<config_name>.yaml` with the command line, check, call.
+    """Run a command: compose `configs/<config_name>.yaml` with the command line, check, call `run`.
 
     Args:
         config_name: name of the main YAML file, without suffix.
-        schema: the dataclass that it fills.
-        run: what to call with the settings.
-        about: the help of the command begins with it.
+        schema: the dataclass of the settings.
+        run: the function to call with the settings.
+        about: the beginning of the command's help.
     """
     set_up_libraries()
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra shall raise, not print: we word its errors
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra must raise its errors, which `explain` rewords
     register(config_name, schema)
 
     def command() -> None:
@@ -93,7 +93,10 @@ def hydra_command(
 
 
 def register(config_name: str, schema: type[Settings]) -> None:
-    """Tell Hydra the schema; presets in `configs/model` begin with that of their architecture."""
+    """Register with Hydra the schema of the command, and those of all architectures.
+
+    Presets in `configs/model` begin with the schema of their architecture.
+    """
     OmegaConf.register_new_resolver("root", lambda path: str(resources() / path), replace=True)
     store = ConfigStore.instance()
     node = OmegaConf.structured(schema)
@@ -106,7 +109,7 @@ def register(config_name: str, schema: type[Settings]) -> None:
 
 
 def compose(config_name: str, schema: type[Any], arguments: Sequence[str]) -> DictConfig:
-    """The settings of one run, not checked yet.
+    """Compose the settings of one run, without checking them.
 
     Raises:
         ConfigError: Hydra cannot compose them.
@@ -120,7 +123,7 @@ def compose(config_name: str, schema: type[Any], arguments: Sequence[str]) -> Di
 
 
 def _to_settings(config: DictConfig, overrides: Sequence[str], schema: type[Settings]) -> Settings:
-    """Checked settings of a command line, or of the run or the bundle that it starts from."""
+    """Return checked settings, of the command line and of the run or bundle that it starts from."""
     values = values_of(config, schema)
     given = [one for one in overrides if not one.startswith("hydra.")]
     keys = [one.lstrip("+").partition("=")[0] for one in given]
@@ -134,10 +137,10 @@ def _to_settings(config: DictConfig, overrides: Sequence[str], schema: type[Sett
 
 
 def build(schema: type[Settings], values: dict[str, Any], given: Sequence[str] = ()) -> Settings:
-    """Make a settings object from nested dicts; `given` are those that were typed, as typed.
+    """Make a settings object from nested dicts; `given` are the typed settings, as typed.
 
     Raises:
-        ConfigError: some values are impossible; the problems of all parts together.
+        ConfigError: some values are impossible; the message has the problems of all parts.
     """
     groups = groups_of(schema)
     if "model" in groups:
@@ -161,7 +164,7 @@ def build(schema: type[Settings], values: dict[str, Any], given: Sequence[str] =
 def _added(
     schema: type[Any], values: Mapping[str, Any], groups: Mapping[str, type[Any]]
 ) -> Iterator[str]:
-    """What a plus has added where there is no such setting."""
+    """Yield a problem for each key that a plus has added although there is no such setting."""
     parts = [("", schema, values)]
     for name, part in groups.items():
         parts.append((f"{name}.", part, values[name]))
@@ -173,7 +176,7 @@ def _added(
 
 
 def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
-    """The one whose settings these are, whatever `architecture` says; else the one it names."""
+    """Return the class with exactly these settings, else the one that `architecture` names."""
     for kind in ARCHITECTURES.values():
         if {field.name for field in fields(kind)} == set(values):
             return kind

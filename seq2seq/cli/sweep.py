@@ -2,7 +2,7 @@
 
 <sweep>/0-model.dropout_0.1/   a run
 <sweep>/1-model.dropout_0.3/   another
-<sweep>/sweep.jsonl            a line for each that has ended: settings, best BLEU or error
+<sweep>/sweep.jsonl            a line for each run that has ended: settings, best BLEU or error
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from omegaconf import DictConfig, OmegaConf
 from seq2seq.cli.exits import fail, run_command
 from seq2seq.errors import ConfigError, RunError, UserError
 
-Job = Callable[[DictConfig, list[str]], object]  # of settings, and what overrides the defaults
-SIGNALLED = 128  # exit codes above it: stopped by a signal
+Job = Callable[[DictConfig, list[str]], object]  # takes settings, and overrides of the defaults
+SIGNALLED = 128  # higher exit codes: stopped by a signal
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Sweep:
     """The runs of one command.
 
     Attributes:
-        folder: holds them all.
-        command: the arguments as given; what a run has beside them makes it different.
+        folder: holds all runs.
+        command: the arguments as given; further overrides of a run make it different.
     """
 
     folder: Path
@@ -45,7 +45,7 @@ class Sweep:
         return self.folder / "sweep.jsonl"
 
     def train(self, main: Callable[[Callable[[DictConfig], object]], Any], job: Job) -> None:
-        """Train all runs by `job`, as Hydra's launcher and sweeper start them through `main`."""
+        """Train all runs by `job`; Hydra's launcher and sweeper start them through `main`."""
         require_folder(self.folder)
         if self.file.exists():
             raise RunError(f"run_dir={self.folder} already holds a sweep: choose another folder")
@@ -63,19 +63,19 @@ class Sweep:
             main(one)()
         except Exception as error:
             if isinstance(error, UserError) or not self.failures():
-                raise  # but Optuna finds no best run if all failed
+                raise  # else all runs may have failed, and Optuna finds no best one
         finally:
             sys.argv[1:] = given
         print(f"\nresults in {self.folder}; beside each other: seq2seq compare {self.folder}/*/")
-        if failures := self.failures():  # which a launcher may have hidden
+        if failures := self.failures():  # a launcher may have hidden them
             fail("\n".join([f"{len(failures)} of the runs failed", *failures]), 1)
 
     def run(self, number: int, config: DictConfig, overrides: list[str], job: Job) -> object:
-        """Train one of the runs; returns what the job returns, None if it failed.
+        """Train one of the runs; return what the job returns, or None if it failed.
 
-        A mistake in its settings is noted, and the others go on; a signal stops them all.
+        A user error is noted, and the other runs continue; a signal stops them all.
         """
-        # Hydra writes values in its own way, such as 0.003 for 3e-3: names tell what is the same.
+        # Hydra writes values in its own way, such as 0.003 for 3e-3, so compare by names.
         parsed = OverridesParser.create().parse_overrides([*self.command])
         typed = zip(self.command, parsed, strict=True)
         differs = {_name(text): one.is_sweep_override() for text, one in typed}  # the last counts
@@ -85,7 +85,7 @@ class Sweep:
         name = re.sub(r"[^\w.+-]+", "_", "-".join([str(number), *settings]))[:100]
         config.run_dir = str(self.folder / name)
         print(f"\nrun {number}: {' '.join(settings)}", flush=True)
-        # The command that the run notes is its own.
+        # The run notes the command for itself, not that of the sweep.
         own = [one for one in overrides if not one.startswith("run_dir=")]
         given, sys.argv[1:] = sys.argv[1:], [*own, f"run_dir={config.run_dir}"]
         try:
@@ -105,7 +105,7 @@ class Sweep:
         return row.get("best_val_bleu")
 
     def failures(self) -> list[str]:
-        """What went wrong, run by run."""
+        """Return what went wrong in each run that failed."""
         lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
         rows = [row for row in map(json.loads, lines) if "error" in row]
         return [f"run {row['run']} ({' '.join(row['settings'])}): {row['error']}" for row in rows]
@@ -116,7 +116,7 @@ def _name(override: str) -> str:
 
 
 def require_folder(folder: Path) -> None:
-    """Raise RunError if a run's folder could not be made or written to; nothing is left there."""
+    """Raise RunError if a run's folder could not be made or written to; leave nothing there."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
         tempfile.TemporaryFile(dir=there).close()

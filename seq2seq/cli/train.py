@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def run(config: TrainConfig) -> float:
-    """Train; returns the best validation BLEU, which a sweep can maximise."""
+    """Train; return the best validation BLEU, which a sweep can maximise."""
     if config.resume is None and (config.run_dir is not None or not config.dry_run):
         require_folder(Path(config.run_dir or "runs"))
     from seq2seq.training.train import train  # torch loads only after the settings are checked

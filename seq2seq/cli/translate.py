@@ -30,22 +30,21 @@ from seq2seq.files import atomic_write
 from seq2seq.inference.engines import choose_engine
 from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
 
-if TYPE_CHECKING:  # takes a while to load: --help and mistakes shall not wait for it
+if TYPE_CHECKING:  # slow to load: --help and error messages should not wait for it
     from seq2seq.inference.translation import Translation
     from seq2seq.inference.translator import Translator
 
-BLOCK = 1024  # lines that are translated together, at most ...
-LETTERS = 1 << 20  # ... and their characters
+BLOCK = 1024  # most lines of a block, which are translated together ...
+LETTERS = 1 << 20  # ... and most characters of it
 FIRST = 8000  # characters of the first block
-LINE = 20  # characters that a line counts in any case
-SECONDS = 5.0  # that a block may take: so long is the wait for its answers, so much a kill loses
-LONG = 10_000  # characters of a line that is answered in parts
+LINE = 20  # characters that each line counts beside its own
+SECONDS = 5.0  # that a block may take: the wait for its answers, and the work that a kill loses
+LONG = 10_000  # a line with more characters is answered in parts
 STDIN = "standard input"
 _ENDS = re.compile(r"(?:(?<=[.!?…])|(?<=[,;:])|)\s+")
 
 
 def main() -> None:
-    """The `translate` command."""
     run_command(lambda: _run(COMMAND.read()))
 
 
@@ -90,7 +89,7 @@ def _is_prompt(options: TranslateOptions) -> bool:
 
 
 def _models(options: TranslateOptions) -> list[Path]:
-    """Folders of the models; says which, and chooses the engine of `options`."""
+    """Return the folders of the models; print which, and choose the engine of `options`."""
     chosen = options.model
     models = [find_model(name) for name in chosen.model] or [find_model(None)]
     folders = [folder for folder, _ in models]
@@ -134,16 +133,16 @@ def _translate_lines(
                 found = _translate(translator, block, asked)
                 output.write(block, _answers(form, block, found))
                 bar.update(len(block))
-    if figure := options.answers.attention:  # so there is one text
+    if figure := options.answers.attention:  # then there is one text
         from seq2seq.inference.attention_figure import draw_attention
 
         draw_attention(translator, found[0].parts, figure)
 
 
 def _form(options: TranslateOptions) -> Form:
-    """The form of what is read and written."""
+    """Return the form of input and output."""
     files, wanted = options.files, options.answers
-    name, column = str(files.file), files.column or ""  # tables have one, as their rules say
+    name, column = str(files.file), files.column or ""  # the rules require one for tables
     if files.form == "tsv":
         into = files.into or (None if column.isdecimal() else "translation")
         return Rows(name, column, into, wanted)
@@ -153,7 +152,7 @@ def _form(options: TranslateOptions) -> Form:
 
 
 def _lines(options: TranslateOptions) -> tuple[Iterable[str], Callable[[], bool]]:
-    """Lines of the input, and whether the next of them would have to be waited for."""
+    """Return the lines of the input, and a function: is the next line still to come?"""
     if options.texts:
         return options.texts, lambda: False
     if options.files.file:
@@ -172,30 +171,31 @@ def _output(
 
 
 def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
-    """Cut each line of megabytes into several records, between sentences if possible.
+    """Cut each long line, which may have megabytes, into records, between sentences if possible.
 
-    So each part is answered as soon as it is translated. A line stays whole if its answer is more
+    So each part is answered as soon as it is translated. A line stays whole if its answer has more
     than a text.
     """
     whole = type(form) is not Lines or form.wanted != AnswerOptions()
     for record in records:
         text, at = record.text or "", 0
         while not whole and len(text) - at > LONG:
-            # The last of the best places; a cut in the first half would make ever shorter parts.
+            # Cut at the last of the best places, but not in the first half: parts would shrink.
             spaces = list(_ENDS.finditer(text, at + LONG // 2, at + LONG))
             best = max(spaces, key=lambda one: (text[one.start() - 1] in ".!?…", one.start()),
                        default=None)  # fmt: skip
             start, end = best.span() if best else (at + LONG, at + LONG)
-            gap = re.sub(r"[\r\n]+", " ", text[start:end])  # of a text on the command line
+            gap = re.sub(r"[\r\n]+", " ", text[start:end])  # in a text on the command line
             yield Record(text[at:start], text[at:start], end=gap)
             at = end
         yield record if not at else Record(text[at:], text[at:])
 
 
 def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[list[Record]]:
-    """Records in blocks that are translated together: what is there, for some seconds of work.
+    """Group records into blocks of a few seconds of work, which are translated together.
 
-    How much that is, is known by how long whoever takes a block keeps the next one waiting.
+    A block ends early if no further input waits. The time that the caller spends on one block
+    decides the size of the next.
     """
     block: list[Record] = []
     work, room = 0, FIRST
@@ -206,7 +206,7 @@ def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[li
             started = time.perf_counter()
             yield block
             share = SECONDS / max(time.perf_counter() - started, 1e-3)
-            room = max(1, min(LETTERS, int(work * min(share, 4))))  # one is no measure of the next
+            room = max(1, min(LETTERS, int(work * min(share, 4))))  # one block says little
             block, work = [], 0
     if block:
         yield block
@@ -215,7 +215,7 @@ def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[li
 def _translate(
     translator: Translator, records: Sequence[Record], asked: Mapping[str, Any]
 ) -> list[Translation]:
-    """Translations of those records that have a text."""
+    """Translate the records that have a text."""
     texts = [record.text for record in records if record.text is not None]
     return translator.translate(texts, **asked)
 
@@ -229,7 +229,7 @@ def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]
 
 
 def _shows_bar(options: TranslateOptions) -> bool:
-    """Whether this is a long job, and nothing else is printed there."""
+    """Tell whether to show a bar: the job is long, and nothing else goes to the terminal."""
     return (
         not options.quiet
         and not options.texts
@@ -239,14 +239,14 @@ def _shows_bar(options: TranslateOptions) -> bool:
 
 
 def _count(options: TranslateOptions) -> int | None:
-    """Lines of the input, so that the time left is known; None if they cannot be counted."""
+    """Count the lines of the input, for the time left; None if they cannot be counted."""
     path = options.files.file or Path("/dev/stdin")
     if not path.is_file():  # a pipe can be read only once
         return None
     try:
         with open_packed(path) as file:
             return sum(1 for _ in bounded(file, str(path)))
-    except (OSError, EOFError, zlib.error, DataError):  # told when the place is reached
+    except (OSError, EOFError, zlib.error, DataError):  # reported when the place is reached
         return None
 
 
@@ -299,7 +299,7 @@ def _prompt(
     for record in form.read(_typed()):
         try:
             found = _translate(translator, [record], asked)
-        except UserError as error:  # of this text; the next may do
+        except UserError as error:  # only in this text
             print(f"error: {error}", file=sys.stderr)
         else:
             output.write([record], _answers(form, [record], found))
@@ -310,7 +310,7 @@ def _typed() -> Iterator[str]:
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     while True:
         try:
-            # Where answers go to a file, a prompt among them would be a line too many.
+            # If answers go to a file, prompts must not go there, too.
             yield input("> " if sys.stdout.isatty() else "")
         except EOFError:
             return

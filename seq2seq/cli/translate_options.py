@@ -1,4 +1,4 @@
-"""Options of `translate`: what there is, what goes together, and which setting each becomes."""
+"""Options of `translate`, the rules between them, and the settings that they become."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from seq2seq.inference.text.terminology import load_terms
 from seq2seq.lines import PACKED
 
 DECODE = {one.name for one in fields(DecodeConfig)}
-# Of `Translator.translate`.
+# Options that are keywords of `Translator.translate`.
 TEXT = ("split", "protect", "rescue", "prefix", "source_language")
 FIGURES = (".pdf", ".png", ".svg")  # as `attention_figure` says, which imports torch
 
-# Options that do nothing alone, and those of which they need one.
+# Options that do nothing alone, and the options of which each needs at least one.
 NEEDS = {
     "--resume": ("--output",),
     "--force": ("--output", "--attention"),
     **dict.fromkeys(("--temperature", "--top-k", "--top-p", "--min-p", "--seed"), ("--sample",)),
 }
-# What a document has no place for, or cannot do without.
+# Options whose answers a document has no place for, or that turn off what it needs.
 NOT_OF_DOCUMENTS = ("--scores", "--alignments", "--n-best", "--resume", "--prefix", "--no-split",
                     "--no-protect")  # fmt: skip
 # Options that do not go together.
 CLASHES = [("TEXT", "--file"), ("--resume", "--attention"), ("--resume", "--force"),
            ("--beam", "--sample"), ("--verbose", "--quiet"), ("--use", "--model")]  # fmt: skip
-# What CTranslate2 does not have, or not the same each time ...
+# Options that CTranslate2 lacks, or whose results it does not repeat ...
 ONLY_TORCH = ("--min-p", "--repetition-penalty", "--seed", "--attention", "--cuda-graphs")
-# ... or has in another way, so that --engine auto takes torch for it.
+# ... or that it treats differently, so that --engine auto chooses torch for them.
 OTHERWISE = ("--sample", "--json", "--scores", "--prefix", "--ban", "--no-repeat-ngram")
 
 
@@ -54,7 +54,7 @@ class FileOptions(Checked, section="option"):
 
     @property
     def form(self) -> str:
-        """The form of the input: `tsv`, `jsonl`, `text`, or the end of a document's name."""
+        """The form of the input: `tsv`, `jsonl`, `text`, or the suffix of a document."""
         return form_of(self.file)
 
     def rules(self) -> Iterator[str]:
@@ -158,10 +158,10 @@ class TranslateOptions(Checked, section="option"):
     def rules(self) -> Iterator[str]:
         problems = [*self._needs_and_clashes(), *self._rules_of_forms()]
         yield from problems
-        if not problems:  # else it would say the same in other words
+        if not problems:  # else it would repeat them in other words
             asked = decode_settings(self)
             asked.setdefault("beam", max(DecodeConfig.beam, asked.get("n_best", 1)))
-            # Their own bounds are checked already.
+            # The bounds of single settings are checked already.
             yield from unchecked(DecodeConfig, vars(DecodeConfig()) | asked).rules()
 
     def _needs_and_clashes(self) -> Iterator[str]:
@@ -179,7 +179,7 @@ class TranslateOptions(Checked, section="option"):
             yield "--attention draws one translation: give one text"
 
     def _rules_of_forms(self) -> Iterator[str]:
-        """Of the forms of input and output, which the names of files tell."""
+        """Yield problems with the forms of input and output, which the names of files tell."""
         file, form, output = self.files.file, self.files.form, self.files.output
         if form in KINDS:
             for name in NOT_OF_DOCUMENTS:
@@ -219,7 +219,7 @@ COMMAND = Command(
 
 
 def decode_settings(options: TranslateOptions) -> dict[str, Any]:
-    """What was asked of the search, as settings of `DecodeConfig`."""
+    """Return the options of the search as settings of `DecodeConfig`."""
     given = {name: value for name, value in flat(options).items() if name in DECODE}
     if options.sampling.sample:
         given["strategy"] = "sample"
@@ -229,13 +229,13 @@ def decode_settings(options: TranslateOptions) -> dict[str, Any]:
 
 
 def only_torch(options: TranslateOptions) -> list[str]:
-    """What is asked for that CTranslate2 does not do, or not as torch does."""
+    """Return the given options that CTranslate2 lacks, or treats differently from torch."""
     asked = given(options)
     return [name for name in (*ONLY_TORCH, *OTHERWISE) if name in asked]
 
 
 def keywords(options: TranslateOptions) -> dict[str, Any]:
-    """What was asked of a translation, as `Translator.translate` calls it.
+    """Return the options as keywords of `Translator.translate`.
 
     Raises:
         DataError: the file of terms cannot be used.
@@ -252,7 +252,7 @@ def keywords(options: TranslateOptions) -> dict[str, Any]:
 
 
 def form_of(path: Path | None) -> str:
-    """`tsv`, `jsonl`, `text`, or the end of a document's name, by the name of a file."""
+    """Return `tsv`, `jsonl`, `text`, or the suffix of a document, by the name of a file."""
     if path is None:
         return "text"
     if (suffix := path.suffix.lower()) in KINDS and suffix != ".txt":

@@ -1,4 +1,5 @@
-"""Text in, text out: sentences go through steps to the engine of a model, and back.
+"""Translation of texts: steps prepare each sentence, an engine runs the model on it, and the same
+steps, in reverse, finish the translation.
 
-Start reading at `translator.py`, which has the steps in order; `pipeline.py` runs them.
+Start reading at `translator.py`, which lists the steps in order; `pipeline.py` runs them.
 """

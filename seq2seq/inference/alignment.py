@@ -1,6 +1,6 @@
-"""Which words translate each other: links between words, from attention weights.
+"""Word alignment: links between words that translate each other, from attention weights.
 
-Shapes: S and T source and target tokens with end marks, I and J source and target words.
+Shapes: S source and T target tokens, end marks included; I source and J target words.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from seq2seq.inference.text.step import Attention, Pieces, Step
 from seq2seq.inference.text.tags import blanked, find_tags
 from seq2seq.inference.translation import Translation
 
-Links = list[tuple[int, int]]  # (source word, target word), from 0, in the order of the target
+Links = list[tuple[int, int]]  # (source word, target word), from 0, ordered by target word
 
-LEAST = 0.2  # weight of a word that is a link
+LEAST = 0.2  # lowest weight of a link
 
 
 def bare_words(text: str) -> list[str]:
-    """The words that `str.split` finds, without the inline tags in them."""
+    """Return the words that `str.split` finds, with inline tags removed from each word."""
     bare = blanked(text, find_tags(text), "\0")
     return [bare[slice(*word.span())].replace("\0", "") for word in re.finditer(r"\S+", text)]
 
 
 class Alignment(Step):
-    """Finds which words of a sentence and of its translation belong together."""
+    """The step that finds which words of a sentence and of its translation translate each other."""
 
     name = "alignment"
 
@@ -62,15 +62,16 @@ def word_links(
     target_lengths: Sequence[int],
     least: float = LEAST,
 ) -> Links:
-    """For each target word the source word that got most of its attention.
+    """Link each target word to the source word that gets most of its attention.
 
-    The weights of a source word are summed over its tokens, and averaged over those of the target
-    word. The end mark of the source is no word: what mostly looked there may have no link.
+    The weights of a source word are summed over its tokens, and averaged over the tokens of the
+    target word. The source's end mark is no word: a target word that mostly attends to it may get
+    no link.
 
     Args:
-        weights_TS: as `Engine.attention` gives them.
+        weights_TS: as `Engine.attention` returns them.
         source_lengths, target_lengths: tokens of each word; a word without tokens has no links.
-        least: smaller weights are no link.
+        least: smaller weights make no link.
     """
     words_S = np.repeat(np.arange(len(source_lengths)), source_lengths)
     words_T = np.repeat(np.arange(len(target_lengths)), target_lengths)

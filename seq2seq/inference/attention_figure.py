@@ -1,6 +1,6 @@
-"""Figures of attention: of each head of each layer while a text was translated, or of one head.
+"""Figures of attention: all heads of all layers for a translated text, or a single head.
 
-Shapes: H heads, S and T source and target tokens, end marks included.
+Shapes: H heads, S source and T target tokens, end marks included.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ if TYPE_CHECKING:  # matplotlib takes a second to load, and few translations are
     from matplotlib.figure import Figure
 
 ENDINGS = (".pdf", ".png", ".svg")
-STYLE: Any = {"font.size": 8, "text.parse_math": False, "svg.fonttype": "none"}  # $ is a dollar
-FRAME, LINES = "#d9762b", "#dddddd"  # orange beside blue is seen by every eye
+# Without `parse_math`, a $ in a text stays a dollar sign.
+STYLE: Any = {"font.size": 8, "text.parse_math": False, "svg.fonttype": "none"}
+FRAME, LINES = "#d9762b", "#dddddd"  # every eye can tell orange from blue
 TOKEN, LETTER = 0.17, 0.075  # inches
 CAPTION = """\
 Rows: tokens of the translation, as they were predicted. Columns: tokens of the source.
 White: not looked at; dark blue: all attention. Each row sums to 1. ▁ stands for a space.
 Orange frame: what alignments are taken from."""
-SENTENCES = 8  # of a text that are drawn
-DPI, LEAST_DPI, LONGEST_SIDE = 150, 60, 12_000  # of a .png; tokens can just be read; in pixels
-# Of one head, many pictures of which are shown: small files, whose words can still be read.
-SMALL_DPI, LONGEST, LABEL = 72, 80, 20  # tokens of a side; characters of a token
+SENTENCES = 8  # most sentences in a figure
+# For a .png: usual resolution, lowest one at which tokens are readable, most pixels of a side.
+DPI, LEAST_DPI, LONGEST_SIDE = 150, 60, 12_000
+# For pictures of one head, of which many are shown: files are small, but words are readable.
+SMALL_DPI, LONGEST, LABEL = 72, 80, 20  # resolution; tokens of a side; characters of a label
 
 
 class Sentence(NamedTuple):
-    """What is drawn of a sentence.
+    """A sentence of a figure: its attention maps and their labels.
 
     Attributes:
         maps: weights (H, T, S) of each layer, the lowest first.
         source, target: labels of S and T tokens.
-        title: above them.
+        title: text above the maps.
     """
 
     maps: Sequence[np.ndarray]
@@ -59,15 +61,16 @@ class Sentence(NamedTuple):
 
 
 def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], path: Path) -> None:
-    """Write the attention of translations to their sources as a picture.
+    """Draw the attention of translations to their sources, and write the figure to a file.
 
     Args:
-        translator: on a `TorchEngine`; of an ensemble the first model is drawn.
-        pairs: sentences and their translations, drawn below each other; the first 8.
-        path: of the file; its ending says which kind.
+        translator: must have a `TorchEngine`; of an ensemble, the first model is drawn.
+        pairs: sentences and their translations; the first 8 are drawn below each other.
+        path: of the file; its ending chooses the format.
 
     Raises:
-        UserError: there is nothing to draw, or the file cannot be written.
+        UserError: the engine or the ending is another one, a text is empty or too long, or the
+            file cannot be written.
     """
     if path.suffix.lower() not in ENDINGS:
         raise UserError(
@@ -107,7 +110,7 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
 
 
 def _require_room(ids: Sequence[IdPair], limit: int) -> None:
-    """Raise UserError unless the model can read each pair."""
+    """Raise UserError if a text is empty or does not fit into the model."""
     if not ids or not all(all(pair) for pair in ids):
         raise UserError("a figure of attention needs a text and its translation: one is empty")
     if (longest := max(len(side) for pair in ids for side in pair)) >= limit:
@@ -122,19 +125,19 @@ def _style() -> Iterator[None]:
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box is drawn instead
         yield
 
 
 def attention_figure(
     sentences: Sequence[Sentence], aligns: AttentionHead, caption: str = CAPTION
 ) -> Figure:
-    """For each sentence, a row for each layer: the mean of its heads, then each of them.
+    """Draw, for each sentence, a row of maps per layer: the mean of its heads, then each head.
 
     Args:
-        sentences: below each other, at least one.
-        aligns: the head (of a layer from 0) that alignments are taken from, which gets a frame.
-        caption: below them.
+        sentences: drawn below each other; at least one.
+        aligns: the head that alignments are taken from (layers count from 0); it gets a frame.
+        caption: text below the sentences.
     """
     from matplotlib.figure import Figure
 
@@ -156,12 +159,12 @@ def attention_figure(
 
 
 def _across(sentence: Sentence) -> int:
-    """Columns of a map, with room for its name."""
+    """Return the columns that a map takes, with room for its name."""
     return max(len(sentence.source) + 1, 9)
 
 
 def _shape(sentence: Sentence) -> tuple[int, int]:
-    """Rows and columns of all maps of a sentence, in tokens; a row above each is for its name."""
+    """Return rows and columns of all maps of a sentence, in tokens; names take a row above each."""
     heads = len(sentence.maps[0])
     rows = len(sentence.maps) * (len(sentence.target) + 1)
     return rows, _across(sentence) * (1 if heads == 1 else 1 + heads)
@@ -189,7 +192,7 @@ def _draw_sentence(axes: Axes, sentence: Sentence, aligns: AttentionHead) -> Non
 def _draw_map(
     axes: Axes, weights_TS: np.ndarray, at: tuple[int, int] = (0, 0), framed: bool = False
 ) -> None:
-    """Draw weights from 0 (white) to 1 (dark blue), with their first cell at a row and a column."""
+    """Draw weights from 0 (white) to 1 (dark blue); the first cell is at row and column `at`."""
     from matplotlib.patches import Rectangle
 
     (rows, columns), (top, left) = weights_TS.shape, at
@@ -201,7 +204,7 @@ def _draw_map(
 
 
 def _label(axis: Axis, labels: Sequence[str], starts: Sequence[int], rotation: int = 0) -> None:
-    """Write the labels of tokens beside each map that starts there."""
+    """Write the labels of tokens beside each map; `starts` are the first places of the maps."""
     places = [start + i + 0.5 for start in starts for i in range(len(labels))]
     axis.set_tick_params(length=0, pad=2)
     axis.set_ticks(places, [*labels] * len(starts), rotation=rotation)
@@ -210,9 +213,10 @@ def _label(axis: Axis, labels: Sequence[str], starts: Sequence[int], rotation: i
 def head_picture(
     weights_TS: np.ndarray, source: Sequence[str], target: Sequence[str]
 ) -> np.ndarray:
-    """Pixels (height, width, 3) from 0 to 255: target tokens below each other, the source on top.
+    """Draw the weights of one head as pixels (height, width, 3) from 0 to 255.
 
-    What is beyond `LONGEST` tokens is left out: a hypothesis may run to the output limit.
+    Rows are target tokens, columns source tokens. Tokens beyond `LONGEST` are left out, because a
+    hypothesis may run to the output limit.
 
     Args:
         weights_TS: from 0 (white) to 1 (dark blue); rows sum to 1.

@@ -1,11 +1,11 @@
-"""Which attention of a model aligns best: the one that agrees most with links found by counting.
+"""Choice of the attention head that aligns best: the one that agrees most with lexical links.
 
-The links know nothing of the model: IBM model 1 (Brown et al. 1993) with a preference for equal
-relative positions (Dyer et al. 2013, "A simple, fast, and effective reparameterization of IBM model
-2"), in both directions; links that both find are kept. Most of these are right (Och and Ney 2003),
-though many tokens get none.
+Lexical links come from counts and do not depend on the model: IBM model 1 (Brown et al. 1993) with
+a preference for equal relative positions (Dyer et al. 2013, "A simple, fast, and effective
+reparameterization of IBM model 2"), in both directions; links that both directions find are kept.
+Most of these are right (Och and Ney 2003), though many tokens get none.
 
-Shapes: S and T source and target length, H heads.
+Shapes: S source and T target length, H heads.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from seq2seq.model.translation_model import TranslationModel
 Ids = Sequence[Sequence[int]]
 
 TENSION = 4.0  # how strongly equal relative positions are preferred
-PAIRS = 500  # are enough to choose a head: agreements then vary by one percent
+PAIRS = 500  # suffice to choose a head: agreements then vary by one percent
 
 
 def choose_head(model: TranslationModel, pairs: Sequence[IdPair]) -> AttentionHead:
-    """The head, or mean of a layer's heads, whose strongest weights agree best with links that
-    mere counting finds in these pairs (`lexical_links`).
+    """Choose the head, or the mean of a layer's heads, whose strongest weights agree best with the
+    lexical links of these pairs.
 
-    Such links are no gold standard, but they know nothing of the model, and their mistakes
-    favour no head: heads that agree more with them align better.
+    Such links are no gold standard, but they do not depend on the model, and their mistakes favour
+    no head. So heads that agree more with them align better.
 
     Args:
         model: in evaluation mode.
-        pairs: of held-out data with reference translations; the first 500 that fit count.
+        pairs: held-out data with reference translations; the first 500 that fit are used.
     """
     fitting = [pair for pair in pairs if fits(pair, model.config.max_length)][:PAIRS]
     if not fitting:
@@ -48,7 +48,7 @@ def choose_head(model: TranslationModel, pairs: Sequence[IdPair]) -> AttentionHe
 
 
 def agreements(model: TranslationModel, pairs: Sequence[IdPair]) -> np.ndarray:
-    """Share of lexical links that each head agrees with (layers, H + 1); the means stand last."""
+    """Return the share of lexical links that each head agrees with: (layers, H + 1), means last."""
     links = lexical_links(*zip(*pairs, strict=True))
     modules = cross_attentions(model)
     hits, total = np.zeros((len(modules), 1)), 0
@@ -57,17 +57,17 @@ def agreements(model: TranslationModel, pairs: Sequence[IdPair]) -> np.ndarray:
             continue
         s, t = np.array(links[row]).T
         heads = np.stack([np.concatenate([m, m.mean(axis=0, keepdims=True)]) for m in maps])
-        best = heads[..., :-1].argmax(axis=-1)  # of each target token; the end mark is no word
+        best = heads[..., :-1].argmax(axis=-1)  # for each target token; the end mark is no word
         hits = hits + (best[..., t] == s).sum(axis=-1)
         total += len(s)
     return hits / max(1, total)
 
 
 def lexical_links(sources: Ids, targets: Ids) -> list[list[tuple[int, int]]]:
-    """Links (s, t) between the tokens of each pair.
+    """Return the lexical links (s, t) between the tokens of each pair.
 
     Args:
-        sources, targets: ids without marks, none empty; the more pairs, the better the counts.
+        sources, targets: ids without marks, none empty; more pairs give better counts.
     """
     forward, backward = likeliest_sources(sources, targets), likeliest_sources(targets, sources)
     return [
@@ -77,7 +77,7 @@ def lexical_links(sources: Ids, targets: Ids) -> list[list[tuple[int, int]]]:
 
 
 def likeliest_sources(sources: Ids, targets: Ids) -> list[np.ndarray]:
-    """For each target token of each pair the place (T,) of the source token that it stems from."""
+    """Return for each pair the places (T,) of the likeliest source token of each target token."""
     width = 1 + max(map(max, targets))
     table = translation_table(sources, targets, width, TENSION, least=0)
     found = []

@@ -1,4 +1,4 @@
-"""What happens to sentences: the steps in their order, the search, the steps backwards."""
+"""Translation of sentences: the steps in order, the search, and the steps in reverse order."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.text_search import TextSearch
 from seq2seq.inference.translation import Translation
 
-BLOCK = 1024  # sentences that are searched together; at its end cores wait for each other
+BLOCK = 1024  # sentences that are searched together; at a block's end, cores wait for others
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Translates sentences in one way; nothing is kept between calls.
+    """Translates sentences with fixed settings; it keeps nothing between calls.
 
     Attributes:
-        steps: in the order of the way to the search.
+        steps: in the order before the search.
         search: finds translations.
-        decode: its settings.
-        terms: and what is banned.
-        fallback: whether what the steps find at fault is translated again.
-        placeholders: whether the model has learnt them.
+        decode: settings of the search.
+        terms: required terms and banned phrases.
+        fallback: whether sentences in which steps find faults are translated again.
+        placeholders: whether the model has learnt placeholders.
         progress: called with the number of sentences that were just translated.
     """
 
@@ -43,7 +43,7 @@ class Pipeline:
     progress: Progress = None
 
     def __call__(self, pieces: Sequence[tuple[str, str]]) -> list[Candidates]:
-        """Translations of any number of sentences, best first, each given with its prefix."""
+        """Return the translations, best first, of any number of pairs (sentence, prefix)."""
         blocks = (pieces[start : start + BLOCK] for start in range(0, len(pieces), BLOCK))
         return [found for block in blocks for found in self._block(block)]
 
@@ -53,7 +53,7 @@ class Pipeline:
         found = self.search(sources, self.decode, self.terms, self.progress)
         if self.fallback:
             found = mended(self, sources, found)
-        if self.decode.n_best == 1:  # the others came for free
+        if self.decode.n_best == 1:  # an engine may return more
             found = [own[:1] for own in found]
         for number in reversed(range(len(self.steps))):
             states = [own[number] for _, own in read]
@@ -61,13 +61,15 @@ class Pipeline:
         return [_different(own) for own in found]
 
     def again(self, pieces: Sequence[tuple[str, str]], **changes: Any) -> list[Candidates]:
-        """The translations of another search, with changes to its settings.
+        """Search again with changed settings, and return the translations.
 
         Args:
-            pieces: as they were read before, or made of that, with the prefixes of their
-                translations. One that has become longer than the model's limit has none.
+            pieces: sentences as the steps left them for the first search, or edited since, with
+                the prefixes of their translations. A piece that has become longer than the
+                model's limit gets no translations.
+            changes: settings of `DecodeConfig` by name.
         """
-        steps = [step for step in self.steps if step.checks]  # only these look at it again
+        steps = [step for step in self.steps if step.checks]  # only these see a sentence again
         sources = [self._read(text, prefix, steps)[0] for text, prefix in pieces]
         fitting = [self.search.can_read(one.text, self.terms) for one in sources]
         short = [one for one, fits in zip(sources, fitting, strict=True) if fits]
@@ -78,7 +80,7 @@ class Pipeline:
         return [next(found) if fits else [] for fits in fitting]
 
     def _read(self, text: str, prefix: str, steps: Sequence[Step]) -> tuple[Source, list[Any]]:
-        """What the model reads of a sentence, and what the steps have to know of it."""
+        """Run the steps before the search; return what the model reads, and each step's state."""
         states = []
         for step in steps:
             text, state = step.before(text)
@@ -91,7 +93,7 @@ class Pipeline:
 def backwards(
     engine: Engine, step: Step, states: Sequence[Any], found: Sequence[Candidates]
 ) -> list[Candidates]:
-    """Translations as a step leaves them, given what it has to know of each source."""
+    """Apply the `after` of a step to all translations; `states` are its states of the sources."""
     each = [(one, state) for own, state in zip(found, states, strict=True) for one in own]
     asked = {}
     for number, both in enumerate(each):
@@ -109,7 +111,7 @@ def backwards(
 
 
 def _different(candidates: Candidates) -> Candidates:
-    """Translations without those that have become the same text as one before."""
+    """Return the translations without those whose text equals an earlier one."""
     unique: dict[str, Translation] = {}
     for one in candidates:
         unique.setdefault(one.text, one)

@@ -1,4 +1,4 @@
-"""Searches and scores of texts, which an engine knows as token ids."""
+"""Search and scores for texts; an engine knows only token ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_ROOM = "no room for the prefix"
 
 
 class TextSearch:
-    """Finds translations of sources, with any settings; holds no state between calls."""
+    """Searches with the settings of each call, and scores; it keeps no state between calls."""
 
     def __init__(self, engine: Engine, vocabularies: Vocabularies):
         self.engine, self.vocabularies = engine, vocabularies
@@ -32,12 +32,12 @@ class TextSearch:
         terms: Terminology,
         progress: Progress = None,
     ) -> list[Candidates]:
-        """Translations of each source, best first, those with banned phrases last; no text twice.
+        """Return the different translations of each source, best first, banned phrases last.
 
-        A source without room for its prefix is translated without it, which is noted.
+        A source that leaves no room for its prefix is translated without it, and a note says so.
 
         Raises:
-            RequestError: what is asked of one contradicts itself.
+            RequestError: the request for a source contradicts itself.
         """
         banned = self.vocabularies.target.encode(terms.banned)
         texts = [terms.inline(one.text) for one in sources]
@@ -49,7 +49,7 @@ class TextSearch:
             Request(source, prefix=() if without else prefix, banned=banned)
             for (source, prefix), without in zip(ids, crowded, strict=True)
         ]
-        if decode.strategy == "beam" and decode.n_best > 1:  # some may be the same text
+        if decode.strategy == "beam" and decode.n_best > 1:  # hypotheses may have equal texts
             decode = dataclasses.replace(decode, n_best=decode.beam)
         found = self.engine.search(requests, decode, progress)
         results = []
@@ -64,14 +64,14 @@ class TextSearch:
         return results
 
     def can_read(self, text: str, terms: Terminology) -> bool:
-        """Whether the model has a position for each token of a source."""
+        """Tell whether the model has a position for each token of a source."""
         [ids] = self.vocabularies.source.encode([terms.inline(text)])
         return len(ids) < self.engine.max_length
 
     def _has_no_room(
         self, source: Sequence[int], prefix: Sequence[int], decode: DecodeConfig
     ) -> bool:
-        """Whether a prefix leaves no place for the end mark."""
+        """Tell whether a prefix leaves no room for the end mark."""
         if not prefix:
             return False
         limit, ratio = self.engine.max_length, self.engine.length_ratio
@@ -89,7 +89,11 @@ class TextSearch:
         )
 
     def score(self, ids: Sequence[IdPair], words: Sequence[int]) -> list[PairScore]:
-        """How likely given translations are, by the words of their targets.
+        """Score given translations.
+
+        Args:
+            ids: token ids of the pairs.
+            words: number of words of each target.
 
         Raises:
             UserError: a side is longer than the model's limit.

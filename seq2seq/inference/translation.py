@@ -1,4 +1,4 @@
-"""What a translator is given, checked, and what it returns."""
+"""Results of a translator, and checks of the texts that it is given."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Translation:
 
     Attributes:
         text: the French text; empty for an empty source.
-        score: what the search ranked by: log probability, divided by a function of length. None
-            where nothing was translated.
+        score: the search ranks by it: log probability, divided by a function of length. None if
+            nothing was translated.
         finished: False if the output limit cut it off.
         tokens: subwords of the output, without marks.
-        token_scores: log probability of each, then of the end mark; empty where the engine does
-            not tell them.
-        alternatives: further translations of the same text, the next best first. What is
-            degenerate, lost something or holds a banned phrase stands behind, whatever its score.
+        token_scores: log probability of each token, then of the end mark; empty if the engine does
+            not return them.
+        alternatives: further translations of the same text, best first. Those that are degenerate,
+            lost something or hold a banned phrase come last, whatever their scores.
         alignment: links (source word, target word) between the words that `str.split` finds in both
             texts, from 0; empty unless asked for.
-        notes: what was done beside a plain search, and what was lost, in words.
-        parts: what of a text was translated piece by piece, each with its translation.
+        notes: in words, what was done beyond a plain search, and what was lost.
+        parts: the pieces of the text that were translated one by one, with their translations.
     """
 
     text: str
@@ -43,16 +43,16 @@ class Translation:
         return self.text
 
     def with_text(self, text: str) -> Translation:
-        """The same in other words."""
+        """Return a copy with another text."""
         return dataclasses.replace(self, text=text)
 
     def noted(self, *notes: str) -> Translation:
-        """The same with further notes."""
+        """Return a copy with further notes."""
         return dataclasses.replace(self, notes=[*self.notes, *notes]) if notes else self
 
 
 def joined(parts: Sequence[Translation], text: str) -> Translation:
-    """The translation of a text from those of its parts, of which there is one at least."""
+    """Join the translations of parts, at least one, into one translation whose text is `text`."""
     scores = [part.score for part in parts if part.score is not None]
     return Translation(
         text=text,
@@ -71,8 +71,8 @@ class PairScore:
     Attributes:
         log_prob: natural log of its probability, end mark included.
         tokens: its subwords, without marks.
-        token_scores: log probability of each, then of the end mark.
-        words: of the target as it was given, cut at spaces.
+        token_scores: log probability of each token, then of the end mark.
+        words: number of words of the given target, cut at spaces.
     """
 
     log_prob: float
@@ -87,17 +87,21 @@ class PairScore:
 
     @property
     def per_word(self) -> float:
-        """The same for each word of the target, which compares between vocabularies."""
+        """Log probability per word of the target, comparable between vocabularies."""
         return self.log_prob / max(1, self.words)
 
 
 def readable(text: str) -> str:
-    """A text that can be written as UTF-8: lone surrogates become question marks."""
+    """Return a text that can be written as UTF-8: lone surrogates become question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def readable_list(name: str, texts: Iterable[str]) -> list[str]:
-    """Texts as they can be written; raises UserError for a single one, and for what is none."""
+    """Return texts that can be written as UTF-8.
+
+    Raises:
+        UserError: `texts` is a single text, or an item is no text.
+    """
     refuse_single_text(name, texts)
     texts = list(texts)
     for number, text in enumerate(texts, 1):
@@ -110,7 +114,7 @@ def readable_list(name: str, texts: Iterable[str]) -> list[str]:
 
 
 def refuse_single_text(name: str, texts: Iterable[str]) -> None:
-    """Raise UserError for a text where a list of them is wanted."""
+    """Raise UserError if `texts` is a single text instead of a list."""
     if isinstance(texts, str):
         raise UserError(
             f"{name} is a single text, whose characters would be taken one by one: give a list, "
@@ -119,7 +123,11 @@ def refuse_single_text(name: str, texts: Iterable[str]) -> None:
 
 
 def readable_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Pairs of texts as they can be written; raises UserError for what is none."""
+    """Return pairs of texts that can be written as UTF-8.
+
+    Raises:
+        UserError: an item is no pair of texts.
+    """
     pairs = list(pairs)
     for number, pair in enumerate(pairs, 1):
         texts = list(pair) if isinstance(pair, tuple | list) else [pair]

@@ -1,4 +1,4 @@
-"""The translator: text in, text out, on any trained bundle."""
+"""The translator: it translates texts with any trained bundle."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from seq2seq.text import normaliser
 
 log = logging.getLogger(__name__)
 
-REPORTED = 5  # texts of a translator whose notes are logged
-# Names of steps that a keyword of `translate` turns off.
+REPORTED = 5  # a translator logs the notes of so many texts
+# The steps that each keyword of `translate` turns off.
 OFF = {"protect": {"casing", "typography", "markup", "quotation", "placeholders"},
        "rescue": {"degeneration"}, "align": {"alignment"}, "split": {"segmentation"}}  # fmt: skip
 
@@ -50,11 +50,11 @@ class Translator:
     """Translates texts; `Translator.load(path)` makes one. Threads may share it.
 
     Args:
-        engine: searches on token ids.
-        vocabularies: of its source and its target.
+        engine: runs the model, on token ids.
+        vocabularies: of source and target.
         decode: search settings.
-        normalise: what was done to the sources it was trained on (`seq2seq/text.py`).
-        normalise_target: what was done to the targets; None = the same.
+        normalise: the normalisation of the training sources (`seq2seq/text.py`).
+        normalise_target: the normalisation of the training targets; None = the same.
         languages: codes of source and target.
     """
 
@@ -82,10 +82,11 @@ class Translator:
     def steps(
         self, terms: Terminology, without: Iterable[str] = (), *, typography: bool = False
     ) -> list[Step]:
-        """What is done to a sentence, in the order of the way to the search; back, the last first.
+        """Return the steps of a sentence in their order before the search; after it, they run in
+        reverse.
 
-        Before them `Segmentation` cuts a text into sentences. After the search `Fallback` asks
-        again for what these steps find at fault.
+        Before these steps, `Segmentation` cuts a text into sentences. After the search,
+        `fallback.py` searches again for sentences in which these steps find faults.
         """
         own, out = self.languages, set(without)
         every = [
@@ -111,28 +112,28 @@ class Translator:
         precision: str = "auto",
         cuda_graphs: bool = False,
     ) -> Translator:
-        """Read the bundle in `path`, or of the run `path`; several are searched as an ensemble.
+        """Make a translator from a bundle or a run; several models form an ensemble.
 
-        The first of several gives the search settings.
+        The first model of an ensemble gives the search settings.
 
         Args:
-            path: or the name of a shipped model; for the engine ctranslate2 also what
-                `scripts/export.py` wrote. None = the shipped model, `general`: unlike the command
-                `translate`, a program gets the same one whatever runs are near.
+            path: folder of a bundle or a run, or the name of a shipped model; for the engine
+                ctranslate2 also a model that `scripts/export.py` wrote. None = the shipped model
+                `general`: unlike the command `translate`, a program always gets the same model.
             device: auto, cpu or cuda.
             engine: torch; ctranslate2, which is faster and knows fewer settings; or auto, which is
-                ctranslate2 where that is installed and can run the model on this device.
-            precision: of the arithmetic, see `engines/torch.py`; for the engine ctranslate2 by the
-                names of `CTranslate2Engine`.
-            cuda_graphs: steps of the search are replayed as CUDA graphs (`cuda_graph.py`): on a
-                GPU, faster for small batches once the first of each size has been recorded.
+                ctranslate2 if that is installed and can run the model on this device.
+            precision: of the arithmetic, see `engines/torch.py`; for the engine ctranslate2, see
+                `CTranslate2Engine`.
+            cuda_graphs: replay the steps of the search as CUDA graphs (`cuda_graph.py`). On a GPU,
+                small batches are faster once the first batch of each size has been recorded.
 
         Raises:
-            BundleError: nothing usable is there, or the vocabularies of several differ.
-            UserError: the device, the engine or the precision is not there, or has no CUDA graphs.
+            BundleError: there is no usable bundle, or the vocabularies of several differ.
+            UserError: the device, engine or precision is not available, or has no CUDA graphs.
         """
         if path is None:
-            path = shipped_model() or GENERAL  # whose absence is told as that of any model
+            path = shipped_model() or GENERAL  # if missing, an error says so
         paths = [path] if isinstance(path, str | Path) else list(path)
         runs, vocabularies, made = load_engine(paths, device, engine, precision, cuda_graphs)
         return cls(
@@ -156,42 +157,43 @@ class Translator:
         progress: Progress = None,
         **settings: Any,
     ) -> list[Translation]:
-        """The best translation of each text, in order.
+        """Return the best translation of each text, in order.
 
-        Empty texts come back empty. What had to be done beside a plain search stands in
-        `Translation.notes`; of the translator's first few texts it is also logged. A sentence that
-        has no room for the prefix is translated without it, and that is noted.
+        An empty text gets an empty translation. `Translation.notes` tells what was done beyond a
+        plain search; the notes of the translator's first few texts are also logged. A sentence that
+        leaves no room for the prefix is translated without it, and a note says so.
 
         Args:
             texts: English, of any length. A sentence that is longer than the model's limit is cut
                 at punctuation or spaces.
-            split: lines and sentences are translated one by one, and joined as they were; else
-                each text at once, as the lines of a corpus.
-            protect: markup and symbols come back in their places (`markup.py`), list markers and
-                outer space, too; numbers, links and placeholders as they were (`placeholders.py`),
-                unless a term replaces them; what is all in capitals comes back in capitals.
-            rescue: what is degenerate is translated again in other ways (`fallback.py`).
-            typography: apostrophes, quotation marks and spaces as French is printed, also without
-                `protect`.
+            split: translate lines and sentences one by one, and join them as they were; else
+                translate each text at once, like a line of a corpus.
+            protect: put markup and symbols back in their places (`markup.py`); keep list markers
+                and outer space; keep numbers, links and placeholders (`placeholders.py`) unless a
+                term replaces them; translate a sentence in capitals into capitals.
+            rescue: if a translation is degenerate, translate again in other ways (`fallback.py`).
+            typography: write apostrophes, quotation marks and spaces as French prints them, also
+                without `protect`.
             terms: target phrases for source phrases, such as `{"house": "demeure"}`.
-            banned: target phrases that no translation should contain, such as `["maison"]`, nor
-                words that begin with one. The search never writes a phrase, as it is given or with
-                a first capital, in the subwords that the vocabulary cuts it into. It may in
-                others, or in other capitals: such translations come last, and note what they hold.
-            prefix: the translation of each text begins so.
+            banned: target phrases such as `["maison"]`. No translation should contain one, or a
+                word that begins with one. The search never writes a phrase, as given or with a
+                first capital, in the subwords into which the vocabulary cuts it. It may write the
+                phrase in other subwords or other capitals: such translations come last, and a note
+                quotes the phrase.
+            prefix: the beginning of each text's translation.
             align: also find which words translate each other (`Translation.alignment`).
             progress: called with the number of pieces of text that were just translated.
-            source_language: check notes a text that is surely in another language, leave does not
-                translate it either, trust does not look.
-            without: names of steps that are left out (`NAMES`).
-            settings: of `DecodeConfig` by name, such as `beam=5, n_best=3`; the others are as the
-                model was validated. With `max_ratio=0` the translation of a sentence has at most
-                `max_extra` tokens, the end mark among them, whatever is done to it.
+            source_language: check: note a text that is surely in another language; leave: do not
+                translate such a text, either; trust: do not look.
+            without: names of steps to leave out (`NAMES`).
+            settings: of `DecodeConfig` by name, such as `beam=5, n_best=3`; the others are those
+                of the model's validation. With `max_ratio=0` the translation of a sentence always
+                has at most `max_extra` tokens, end mark included.
 
         Raises:
-            UserError: a setting or a step is not known, or does not go with another; something is
-                no list of texts; a term is empty, or holds what is banned.
-            RequestError: what is banned stands in the prefix.
+            UserError: a setting or a step is unknown, or conflicts with another; `texts` or
+                `banned` is no list of texts; a term is empty, or contains a banned phrase.
+            RequestError: the prefix contains a banned phrase.
         """
         off = {"protect": protect, "rescue": rescue, "align": align, "split": split}
         out = _known(without).union(*(OFF[name] for name, on in off.items() if not on))
@@ -227,10 +229,10 @@ class Translator:
     def translate_corpus(
         self, lines: Sequence[str], *, progress: Progress = None, **settings: Any
     ) -> list[Translation]:
-        """The translations that validation and evaluation score: what the search finds, as it is.
+        """Translate for validation and evaluation: return what the search finds, unchanged.
 
-        Lines are neither split nor protected, and nothing is rescued, which would make weak models
-        look better than they are and their validations take three times as long.
+        Lines are neither split nor protected. Nothing is rescued: that would make weak models look
+        better than they are, and their validations take three times as long.
         """
         return self.translate(
             lines, split=False, protect=False, rescue=False, source_language="trust",
@@ -238,7 +240,7 @@ class Translator:
         )  # fmt: skip
 
     def stream(self, texts: Iterable[str], **settings: Any) -> Iterator[Translation]:
-        """The translations of any number of texts, about a thousand of which are in memory."""
+        """Translate any number of texts, with about a thousand in memory at a time."""
         refuse_single_text("texts", texts)
         rest = iter(texts)
         while block := list(islice(rest, BLOCK)):
@@ -247,11 +249,11 @@ class Translator:
     def score(
         self, pairs: Sequence[tuple[str, str]], ids: Sequence[IdPair] | None = None
     ) -> list[PairScore]:
-        """How likely the model finds given translations (source, target).
+        """Return how likely the model finds given translations (source, target).
 
         Args:
             pairs: of texts.
-            ids: of their subwords, if they are known, as `encode` gives them.
+            ids: token ids of the pairs as `encode` returns them, if known.
 
         Raises:
             UserError: a side is longer than the model's limit.
@@ -260,14 +262,14 @@ class Translator:
         return self._search.score(self.encode(pairs) if ids is None else ids, words)
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> Sequence[IdPair]:
-        """The subwords of given translations, as the model reads and writes them."""
+        """Return the token ids of given translations, as the model reads and writes them."""
         return self.vocabularies.encode_pairs(readable_pairs(pairs), self.as_read, self.as_written)
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Links]:
-        """Which words of given translations (source, target) translate each other.
+        """Return the links between words of given translations (source, target).
 
-        Words are what `str.split` finds, read without inline tags. A pair that is longer than the
-        model's limit has no links.
+        Words are what `str.split` finds, without inline tags. A pair that is longer than the
+        model's limit gets no links.
         """
         pairs = readable_pairs(pairs)
         step = Alignment(self.vocabularies, self.as_read, self.as_written)
@@ -276,12 +278,12 @@ class Translator:
         return [one.alignment for [one] in backwards(self.engine, step, sources, found)]
 
     def as_read(self, text: str) -> str:
-        """A source as the model reads it: without outer space, and normalised as in training."""
+        """Return a source as the model reads it: without outer space, normalised as in training."""
         read = self._normalise(readable(text)).strip()
         return escaped(read) if self._knows_placeholders or self._knows_terms else read
 
     def as_written(self, text: str) -> str:
-        """A target as the model learnt to write it, likewise."""
+        """Return a target as the model writes it: no outer space, normalised as in training."""
         return self._normalise_target(readable(text)).strip()
 
     def _settings(self, changes: dict[str, Any]) -> DecodeConfig:
@@ -290,27 +292,27 @@ class Translator:
             if name not in known:
                 raise UserError(f"decode setting {name} is not known: {nearest(name, known)}")
         given = {name: value for name, value in changes.items() if value is not None}
-        if "beam" not in given:  # as many hypotheses as are asked for
+        if "beam" not in given:  # the beam must hold `n_best` hypotheses
             given["beam"] = max(self.decode.beam, given.get("n_best", 1))
         return dataclasses.replace(self.decode, **given)
 
     def _length(self, piece: str, small: bool) -> int:
-        """A bound on the tokens of a piece without markup, 0 if there is nothing to read."""
+        """Bound the tokens of a piece without markup from above; 0 if there is nothing to read."""
         read = self.as_read(piece)
         if small:
             read, _ = Casing(self.languages).before(read)
-        # A token has a byte at least. Most texts are short enough in any case: cutting them
-        # into tokens, which the search does again, takes much longer than counting bytes.
+        # A token has at least one byte. So the number of bytes shows that most texts are short
+        # enough, and counting bytes is much faster than tokenizing, which the search repeats.
         most, limit = len(read.encode()) + 1 if read else 0, self.engine.max_length
         return most if most < limit else len(self.vocabularies.source.encode([read])[0])
 
     def _untouched(self, text: str, layout: Layout) -> Translation:
-        """What has nothing to translate: as it is, or nothing if the model would read nothing."""
+        """Return a text without pieces unchanged, or empty if the model would read nothing."""
         same = layout.fill([]) if self.as_read(text) else ""
         return Translation(same, None).noted(*layout.notes)
 
     def _report(self, texts: Sequence[str], found: Sequence[Translation]) -> None:
-        """Warn of what was noted, of the first few texts of all calls."""
+        """Log the notes of the first few texts of all calls as warnings."""
         for text, one in zip(texts, found, strict=True):
             if one.notes:
                 number = next(self._noted)
@@ -321,7 +323,7 @@ class Translator:
 
 
 def _with_prefix(layouts: Sequence[Layout], prefix: str) -> list[tuple[str, str]]:
-    """The pieces of all texts; the translation of the first of each begins with the prefix."""
+    """Return the pieces of all texts, each with a prefix: only a text's first piece has one."""
     return [
         (piece, "" if number else prefix)
         for layout in layouts
@@ -330,7 +332,7 @@ def _with_prefix(layouts: Sequence[Layout], prefix: str) -> list[tuple[str, str]
 
 
 def _known(names: Iterable[str]) -> frozenset[str]:
-    """Names of steps, which are told from mistakes."""
+    """Return the names of steps as a set; raise UserError for an unknown name."""
     for name in (found := frozenset(names)):
         if name not in NAMES:
             raise UserError(f"step {name} is not known: {nearest(name, NAMES)}")

@@ -1,6 +1,7 @@
-"""What runs a model: token ids in, token ids out. Each engine is a file, with one protocol.
+"""Engines run a model: token ids in, token ids out. Each engine is a file; all have one protocol.
 
-Engines are imported where they are asked for: torch alone takes longer to load than the model.
+An engine is imported only when it is asked for: torch alone takes longer to load than the model.
+Start reading at `Engine`, the protocol, and `load_engine`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from seq2seq.decoding.request import IdPair, Request
 from seq2seq.errors import UserError, nearest
 
 Progress = Callable[[int], object] | None
-# What each engine knows; whether this device has it is seen when the model is loaded.
+# What each engine knows; loading a model shows whether the device supports it.
 PRECISIONS = dict.fromkeys(("auto", "torch"), ("auto", "float32", "bfloat16", "float16")) | {
     "ctranslate2": ("auto", "float32", "bfloat16", "float16", "int16", "int8", "int8_float32",
                     "int8_bfloat16", "int8_float16"),
@@ -31,7 +32,7 @@ PRECISIONS = dict.fromkeys(("auto", "torch"), ("auto", "float32", "bfloat16", "f
 
 
 class Engine(Protocol):
-    """Searches and scores. It holds no state between calls, so that threads may share it.
+    """Searches and scores. It keeps no state between calls, so threads may share it.
 
     Attributes:
         max_length: most tokens of a source or a target, end mark included.
@@ -44,15 +45,15 @@ class Engine(Protocol):
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        """Hypotheses for each request, best first; those beyond `config.n_best` came for free."""
+        """Return hypotheses for each request, best first; there may be more than `n_best`."""
         ...
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
-        """Log probabilities of the tokens of each target, its end mark last."""
+        """Return the log probabilities of the tokens of each target, the end mark last."""
         ...
 
     def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
-        """For each pair how much each target token looked at each source token.
+        """Return for each pair how much each target token attends to each source token.
 
         Returns:
             Weights (T, S), end marks included on both sides; rows sum to 1.
@@ -61,11 +62,11 @@ class Engine(Protocol):
 
 
 class BothEngines:
-    """CTranslate2, and torch where it may find something else: by a rule, at the limit, or where an
-    output is empty.
+    """CTranslate2, with torch for searches that may differ: those with a rule, with an output at
+    the limit of length, or with an empty output.
 
-    See `ctranslate2.py`. Both are rare: what was degenerate, and what does not end. Torch is
-    loaded when the first of them comes.
+    `ctranslate2.py` explains the differences. Such searches are rare: a degenerate translation is
+    searched again, or an output does not end. The first of them loads torch.
     """
 
     def __init__(self, quick: Engine, exact: Callable[[], Engine]):
@@ -78,7 +79,7 @@ class BothEngines:
         ruled = config.no_repeat_ngram or config.min_length > 1 or config.min_ratio
         if ruled or any(one.prefix or one.banned for one in requests):
             return self._exact().search(requests, config, progress)
-        # All that its beam holds, for what is empty took the place of something else there.
+        # Ask for the whole beam: an empty output in it has taken the place of another output.
         every = config.beam if config.strategy == "beam" else config.n_best
         free = replace(config, min_length=0, n_best=every)
         found, unsure = self._quick.search(requests, free, progress), list[int]()
@@ -99,17 +100,17 @@ class BothEngines:
         return self._quick.attention(pairs)
 
 
-Loaded = tuple[Engine, Vocabularies, Trained]  # how it was trained is told by the first of several
+Loaded = tuple[Engine, Vocabularies, Trained]  # `Trained` is that of the first model
 
 
 def load_engine(
     paths: Sequence[str | Path], device: str, name: str, precision: str, cuda_graphs: bool
 ) -> Loaded:
-    """Read the bundles of these folders, or runs; the first gives what they share.
+    """Load an engine with the models of bundles or runs; the first gives what they share.
 
     Raises:
-        BundleError: nothing usable is there, or the vocabularies of several differ.
-        UserError: the device, the engine or the precision is not there, or has no CUDA graphs.
+        BundleError: there is no usable bundle, or the vocabularies of several differ.
+        UserError: the device, engine or precision is not available, or has no CUDA graphs.
     """
     if name == "auto":
         name, _ = choose_engine(paths, device, precision, ["CUDA graphs"] * cuda_graphs)
@@ -133,13 +134,13 @@ def load_engine(
 def choose_engine(
     paths: Sequence[str | Path], device: str, precision: str, lacking: Sequence[str] = ()
 ) -> tuple[str, str]:
-    """The engine for `auto`, and why it is that one.
+    """Choose the engine for `auto`; return it and the reason.
 
-    CTranslate2 starts without torch, and computes in float32 what torch does; so it is taken where
-    nothing is asked that it does otherwise (`BothEngines` has the exception).
+    CTranslate2 starts without torch, and computes in float32 what torch does. So it is chosen
+    unless something is asked for that it does differently (`BothEngines` has the exception).
 
     Args:
-        lacking: what is asked for that CTranslate2 has not, or not the same each time, in words.
+        lacking: in words, what is asked for that CTranslate2 lacks or does differently.
     """
     from importlib.util import find_spec
 
@@ -159,18 +160,18 @@ def choose_engine(
         if device not in ("auto", "cpu") or require_ctranslate2().get_cuda_device_count():
             return "torch", "on a GPU it computes in 16 bits"
         exported(Path(paths[0]))
-    except UserError as error:  # which torch tells again, if it cannot run the model either
+    except UserError as error:  # torch raises it again if it cannot run the model, either
         return "torch", str(error)
     return "ctranslate2", "it is installed, and gives what torch gives, sooner"
 
 
 def device_number(name: str, gpus: int, who: str) -> tuple[str, int]:
-    """Kind and number of a device, cpu or cuda; auto is the first GPU if there is one.
+    """Return the kind, cpu or cuda, and number of a device; auto is the first GPU if there is one.
 
     Args:
         name: auto, cpu, cuda or cuda:N.
-        gpus: how many there are.
-        who: says so.
+        gpus: the number of GPUs.
+        who: the library that counts them, for the error message.
 
     Raises:
         UserError: there is no such device here.

@@ -1,20 +1,20 @@
-"""The engine of CTranslate2: a converted model searched in C++.
+"""The engine ctranslate2: searches a converted model in C++.
 
-Its beam search is ours: the end mark counts into the length, an end counts among the N best
-candidates of a step only, and a sentence is done when N hypotheses have ended, before which ours
-stops only where nothing better can come. Five things differ:
+Its beam search equals ours: the end mark counts towards the length, a hypothesis ends only if its
+end is among the N best candidates of a step, and a sentence is done when N hypotheses have ended
+(ours stops earlier only if nothing better can come). Five things differ:
 
-- What rules forbid it takes away before the softmax, and we after it. Where a rule is at work
-  (prefix, banned words, repeated n-grams, a minimum length above one), the search may find another
-  output than ours; its score is that of the whole model, by forced decoding.
-- Marks are allowed, as trained models never say one; an output is cut off there.
-- What the limit of length cuts off takes the place of a hypothesis. So an output that did not end
-  may be another than ours, which would have ended sooner.
-- It tells no probabilities of single tokens, so that `Hypothesis.token_log_probs` is empty:
-  `score` gives them.
-- It draws samples from a generator of its own: `decode.seed` does not give them again.
+- It removes forbidden tokens before the softmax; we remove them after it. With a rule (prefix,
+  banned words, repeated n-grams, a minimum length above one), its search may find another output
+  than ours; the score is that of the whole model, by forced decoding.
+- It allows marks, since trained models never produce one; an output is cut off at a mark.
+- An output that the limit of length cuts off takes the place of another hypothesis. So if an output
+  did not end, ours may be another one, which ends sooner.
+- It returns no probabilities of single tokens, so `Hypothesis.token_log_probs` is empty; `score`
+  returns them.
+- It draws samples with its own generator, so `decode.seed` does not reproduce them.
 
-`BothEngines` has torch search where the first three can matter.
+`BothEngines` lets torch search where the first three differences can matter.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ from seq2seq.errors import BundleError, ConfigError, UserError
 from seq2seq.inference.engines import Loaded, Progress, device_number
 
 Tokens = tuple[int, ...]
-Output = tuple[Tokens, float]  # with its end mark, if it has one; log probability
+Output = tuple[Tokens, float]  # tokens, with the end mark if there is one; log probability
 
-NO_PENALTY = 1e-10  # at 0 it stops when the first beam ends, whatever the others could become
-BATCHES_PER_WORKER = 4  # at least, lest all wait for the one that has the longest sentences, ...
-FEWEST_ROWS = 64  # ... but of so many hypotheses: in smaller ones each takes longer
+NO_PENALTY = 1e-10  # at 0 a search stops when the first beam ends, whatever others could become
+BATCHES_PER_WORKER = 4  # at least, so that workers do not wait for the longest sentences ...
+FEWEST_ROWS = 64  # ... but a batch has so many hypotheses: smaller ones take longer for each
 BATCH_TOKENS = 8192  # source positions that are scored at once
-BATCH_LOGITS = 2**26  # of those, each with its scores of all tokens: memory of one worker
+BATCH_LOGITS = 2**26  # the same, times the vocabulary: it bounds the memory of one worker
 
 
 class CTranslate2Engine:
     """An exported model. Threads may share it: each call is independent.
 
     Attributes:
-        bundle: what the `config.json` of the bundle said.
+        bundle: the contents of the bundle's `config.json`.
         vocabularies: of the source and the target.
 
     Args:
         folder: as `bundle/ctranslate2_export.py` wrote it.
         device: auto, cpu or cuda.
-        precision: of the arithmetic: auto (as the weights are stored, or what is nearest on this
-            device), float32, float16, bfloat16, int8, ...
+        precision: of the arithmetic: auto (as the weights are stored, or the nearest one that this
+            device has), float32, float16, bfloat16, int8, ...
 
     Raises:
         BundleError: the folder is damaged, or of another version.
-        UserError: the device or the precision is not there, or there is no room.
+        UserError: the device or precision is not available, or its memory is too small.
     """
 
     def __init__(self, folder: Path, device: str = "auto", precision: str = "auto"):
@@ -87,11 +87,11 @@ class CTranslate2Engine:
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        """As `Engine.search`; the probabilities of single tokens are left out.
+        """Search as `Engine.search` says, but without the probabilities of single tokens.
 
         Raises:
             ConfigError: a setting that CTranslate2 does not know.
-            RequestError: what is asked of a translation cannot be.
+            RequestError: a request cannot be met.
         """
         refuse_unknown(config)
         limits = [
@@ -103,7 +103,7 @@ class CTranslate2Engine:
         unsure: dict[int, list[Tokens]] = {}
         for row, (request, (least, most)) in enumerate(zip(requests, limits, strict=True)):
             ruled = config.no_repeat_ngram or least > 1 or request.prefix or request.banned
-            # What is empty goes, if there is anything else: to forbid it would change all scores.
+            # Drop empty outputs if there are others: forbidding them would change all scores.
             found[row] = [one for one in found[row] if len(one[0]) > least] or found[row]
             allowed = [_allowed(output, most) for output, _ in found[row]]
             if ruled or allowed != [output for output, _ in found[row]]:
@@ -117,7 +117,7 @@ class CTranslate2Engine:
         return [hypotheses(outputs, config) for outputs in found]
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
-        """Log probabilities of the tokens of each target, its end mark last."""
+        """Return the log probabilities of the tokens of each target, the end mark last."""
         if not pairs:
             return []
         found = self._model.score_batch(
@@ -130,9 +130,9 @@ class CTranslate2Engine:
         return [result.log_probs for result in found]
 
     def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
-        """Weights (T, S) of the head that the bundle names, as it was exported.
+        """Return the weights (T, S) of the head that the bundle named when it was exported.
 
-        CTranslate2 keeps them while it decodes, so the target is given as a prefix.
+        CTranslate2 returns weights only when it decodes, so the target is given as a prefix.
         """
         lengths = np.array([[len(side) + 1 for side in pair] for pair in pairs]).reshape(-1, 2)
         started = []
@@ -161,14 +161,14 @@ class CTranslate2Engine:
         config: DecodeConfig,
         progress: Progress,
     ) -> list[list[Output]]:
-        """The outputs for each sentence, those of equal rules together.
+        """Return the outputs for each sentence; sentences with equal rules are searched together.
 
-        The limit of a sentence is the largest of these.
+        All sentences of such a group get the largest of their limits of length.
         """
         groups: dict[Any, list[int]] = defaultdict(list)
         for row, request in enumerate(requests):
             banned = tuple(map(tuple, request.banned))
-            # Beside sentences with a prefix, one without could not end at once.
+            # In a group with prefixes, a sentence without one could not end at once.
             groups[limits[row].fewest, bool(request.prefix), banned].append(row)
         started = [
             (rows, self._start([requests[row] for row in rows], least,
@@ -186,7 +186,7 @@ class CTranslate2Engine:
     def _start(
         self, requests: Sequence[Request], least: int, most: int, config: DecodeConfig
     ) -> list[Any]:
-        """Have sentences of equal rules translated in the background, sorted and in batches."""
+        """Start to translate sentences with equal rules, sorted, in batches, in the background."""
         first = requests[0]
         sources = [self._source_tokens(one.source) for one in requests]
         share = sum(map(len, sources)) // (self._workers * BATCHES_PER_WORKER)
@@ -200,7 +200,7 @@ class CTranslate2Engine:
             suppress_sequences=[self._tokens(sequence) for sequence in first.banned],
             min_decoding_length=least if least > 1 else 0,
             max_decoding_length=most,
-            max_input_length=0,  # no limit: else it would cut silently
+            max_input_length=0,  # no limit: longer inputs would be cut silently
             no_repeat_ngram_size=config.no_repeat_ngram,
             length_penalty=length_exponent(config),
             return_scores=True,
@@ -212,7 +212,7 @@ class CTranslate2Engine:
 
     def _strategy(self, config: DecodeConfig) -> dict[str, Any]:
         if config.strategy == "beam":
-            # All that have ended, since those that the limit cut off count after these.
+            # The whole beam, since outputs that ended rank before those that the limit cut off.
             return {"beam_size": config.beam, "num_hypotheses": config.beam}
         return {
             "beam_size": 1,
@@ -223,7 +223,7 @@ class CTranslate2Engine:
         }
 
     def _outputs(self, future: Any, config: DecodeConfig) -> list[Output]:
-        """What a search found for a sentence, with its log probabilities."""
+        """Return the outputs of a sentence's search, with their log probabilities."""
         result, penalty = future.result(), length_exponent(config)
         outputs = [tuple(self._ids[name] for name in names) for names in result.hypotheses]
         scored = zip(outputs, result.scores, strict=True)
@@ -237,7 +237,7 @@ class CTranslate2Engine:
 
 
 def _allowed(output: Tokens, most: int) -> Tokens:
-    """An output up to its own limit, which is not that of others beside it, or to a mark."""
+    """Cut an output at its own limit, which may be below that of its group, or at a mark."""
     marks = (place for place, token in enumerate(output) if token in (PAD, BOS))
     return output[: min(most, next(marks, most))]
 
@@ -247,7 +247,7 @@ def _without_end(output: Tokens) -> Tokens:
 
 
 def hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis]:
-    """From what was found for a sentence, best first."""
+    """Make hypotheses from the outputs for a sentence, best first."""
     all_of_them = [
         Hypothesis(
             list(_without_end(output)),
@@ -260,26 +260,26 @@ def hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis
     all_of_them.sort(key=lambda one: -one.score)
     if config.strategy != "beam":
         return all_of_them
-    # What the limit cut off is better than nothing only.
+    # An output that the limit cut off counts only if none ended.
     finished = [one for one in all_of_them if one.finished] or all_of_them[:1]
     return finished
 
 
 def length_exponent(config: DecodeConfig) -> float:
-    """Its score is log probability / length ** penalty, as ours with `average`.
+    """Return the penalty in CTranslate2's score, log probability / length ** penalty.
 
-    We rank by our own formula what has ended; its score decides only which are the N best of
-    more than N that did, and when it may stop.
+    With `average`, our score is the same. Our own formula ranks the hypotheses that ended;
+    CTranslate2's score decides only which are the N best if more than N ended, and when it stops.
     """
     return max(NO_PENALTY, config.length_penalty * (config.length_norm != "none"))
 
 
 def refuse_unknown(config: DecodeConfig) -> None:
-    """Raise ConfigError, with all that CTranslate2 lacks or means otherwise."""
+    """Raise ConfigError for all settings that CTranslate2 lacks or interprets differently."""
     sampled = config.strategy != "beam"
     lacking = {
         f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
-        # Its own is applied to scores before the softmax.
+        # CTranslate2 applies its own penalty to scores before the softmax.
         f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
     }
     problems = [
@@ -292,7 +292,7 @@ def refuse_unknown(config: DecodeConfig) -> None:
 
 
 def _load(folder: Path, device: str, precision: str) -> Any:
-    """The `ctranslate2.Translator` of a folder."""
+    """Load the `ctranslate2.Translator` of a folder."""
     package = require_ctranslate2()
     kind, index = choose_device(device, precision)
     try:
@@ -301,7 +301,7 @@ def _load(folder: Path, device: str, precision: str) -> Any:
             device=kind,
             device_index=index,
             compute_type="default" if precision == "auto" else precision,
-            # Several batches of one thread each beat as many threads that share one batch.
+            # Several batches with one thread each are faster than one batch with all threads.
             inter_threads=_threads() if kind == "cpu" else 1,
             intra_threads=1,
         )
@@ -318,7 +318,7 @@ def _load(folder: Path, device: str, precision: str) -> Any:
 
 
 def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
-    """See `load_engine`.
+    """Load one model, as `load_engine` says.
 
     Raises:
         UserError: several models are given.
@@ -328,16 +328,16 @@ def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
             f"the engine ctranslate2 runs one model, and {len(paths)} were given: use the "
             "engine torch for their ensemble, or average them"
         )
-    choose_device(device, precision)  # a mistake is told before anything is converted
+    choose_device(device, precision)  # report a mistake before converting anything
     engine = CTranslate2Engine(exported(Path(paths[0])), device, precision)
     return engine, engine.vocabularies, engine.bundle
 
 
 def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:
-    """Its kind and its number; auto is the GPU if there is one.
+    """Return the kind and number of a device; auto is the GPU if there is one.
 
     Raises:
-        UserError: it is not there, or not fast with this precision.
+        UserError: there is no such device, or it is not fast with this precision.
     """
     package = require_ctranslate2()
     kind, number = device_number(name, package.get_cuda_device_count(), "ctranslate2")
@@ -351,6 +351,6 @@ def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:
 
 
 def _threads() -> int:
-    """As many as OMP_NUM_THREADS allows; else one for each core."""
+    """Return the number of threads: OMP_NUM_THREADS if it is set, else one for each core."""
     named = os.environ.get("OMP_NUM_THREADS", "")
     return int(named) if named.isdecimal() and int(named) else usable_cores()

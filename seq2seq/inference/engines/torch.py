@@ -1,6 +1,6 @@
-"""The engine that runs the models of this project themselves: its device, its arithmetic.
+"""The engine torch: runs the models of this project unconverted; chooses device and precision.
 
-Training has an arithmetic of its own, see `training/hardware.py`.
+Training chooses its own precision, see `training/hardware.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from seq2seq.inference.engines import PRECISIONS, Loaded, Progress, device_numbe
 from seq2seq.model.optimize import optimize_for_inference
 from seq2seq.model.translation_model import TranslationModel
 
-# What a CPU needs for each; torch has no public question.
+# Functions that tell whether a CPU has what a precision needs; torch has no public ones.
 INSTRUCTIONS = {
     "bfloat16": ("_is_amx_tile_supported", "_is_avx512_bf16_supported"),
     "float16": ("_is_amx_fp16_supported",),
@@ -39,11 +39,11 @@ class TorchEngine:
     Args:
         models: in evaluation mode, on one device, over one vocabulary.
         length_ratio: target tokens per source token, as in the training corpus.
-        heads: for each model what aligns best; none = the defaults of `AttentionHead`.
-        cuda_graphs: the decoder is replayed as CUDA graphs, faster where batches are small.
+        heads: the head of each model that aligns best; none = the defaults of `AttentionHead`.
+        cuda_graphs: replay the decoder as CUDA graphs, which is faster for small batches.
 
     Raises:
-        UserError: CUDA graphs are not for these models.
+        UserError: these models cannot use CUDA graphs.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TorchEngine:
         steps = [graph_step(model) if cuda_graphs else ModelStep(model) for model in models]
         self._step: Searchable[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
         self._device = next(models[0].parameters()).device
-        # Asked for once: while a search runs in several threads, each has but one.
+        # Read only once: while a search runs in several threads, each of them has only one.
         self._workers = torch.get_num_threads() if self._device.type == "cpu" else 1
 
     def search(
@@ -88,9 +88,9 @@ class TorchEngine:
 def load(
     paths: Sequence[str | Path], device: str, precision: str, cuda_graphs: bool = False
 ) -> Loaded:
-    """See `load_engine`."""
+    """Load models as `load_engine` says."""
     chosen = choose_device(device)
-    choose_precision(precision, chosen)  # a mistake is told before anything is read
+    choose_precision(precision, chosen)  # report a mistake before reading anything
     bundles = [load_bundle(one, chosen) for one in paths]
     require_same_language(list(zip(map(str, paths), bundles, strict=True)))
     models = [prepared(one.model, precision) for one in bundles]
@@ -100,7 +100,7 @@ def load(
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device called `name`; auto is the GPU if there is one.
+    """Return the device called `name`; auto is the GPU if there is one.
 
     Raises:
         UserError: there is no such device here.
@@ -111,16 +111,16 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def prepared(model: TranslationModel, precision: str = "auto") -> TranslationModel:
-    """A model that translates in this precision: the same one, changed for good.
+    """Convert a model in place to translate in this precision, and return it.
 
     - auto: float32 on a CPU, which is exact: a sentence comes out the same in any batch. On a GPU
-      bfloat16, or float16 where it has none.
-    - bfloat16, float16: weights and activations; sums are float32 inside products.
+      bfloat16, or float16 if the GPU has no bfloat16.
+    - bfloat16, float16: of weights and activations; sums inside products are float32.
 
     The engine ctranslate2 has int8, too.
 
     Raises:
-        UserError: the precision is not known, or the device has no instructions for it.
+        UserError: the precision is unknown, or the device has no instructions for it.
     """
     device = next(model.parameters()).device
     chosen = choose_precision(precision, device)
@@ -131,10 +131,10 @@ def prepared(model: TranslationModel, precision: str = "auto") -> TranslationMod
 
 
 def choose_precision(precision: str, device: torch.device) -> str:
-    """`precision`, where auto is what `prepared` says.
+    """Return `precision`; for auto, the one that `prepared` describes.
 
     Raises:
-        UserError: the precision is not known, or the device has no instructions for it.
+        UserError: the precision is unknown, or the device has no instructions for it.
     """
     if precision.startswith("int"):
         raise UserError(
@@ -161,5 +161,5 @@ def choose_precision(precision: str, device: torch.device) -> str:
 
 
 def cpu_has(precision: str) -> bool:
-    """Whether the CPU has instructions for products in this precision."""
+    """Tell whether the CPU has instructions for products in this precision."""
     return any(getattr(torch.cpu, name, bool)() for name in INSTRUCTIONS[precision])

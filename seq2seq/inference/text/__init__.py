@@ -1,10 +1,10 @@
-"""What is done to a text before and after the search, one step a file, each named by its concept.
+"""Steps that change a text before the search and its translation afterwards, one step a file.
 
-Start reading at `inference/translator.py`, which has the steps in their order.
+Start reading at `step.py`, the interface; `inference/translator.py` lists the steps in order.
 """
 
-# What may be left out of a translation, by its name.
+# Names of the steps that may be left out of a translation.
 NAMES = ("language", "segmentation", "casing", "typography", "markup", "quotation", "placeholders",
          "terminology", "degeneration", "fallback")  # fmt: skip
-# What happens to a text in another language: it is noted, noted and left, or not looked for.
+# For a text in another language: note it; note it and do not translate it; do not look for it.
 SOURCE_LANGUAGE = ("check", "leave", "trust")

@@ -1,6 +1,6 @@
-"""Casing: a sentence in capitals is read in small letters, and its translation put into capitals.
+"""Casing: the model reads a sentence in capitals in lower case; its translation gets capitals.
 
-Models see few capitals, and cut such words into letters that mean little to them.
+Models see few words in capitals, and cut them into letters that mean little to them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from seq2seq.inference.translation import Translation
 
 _WORD = re.compile(r"[^\W\d_]+")
 _BEGIN = re.compile(r"^\W*[^\W\d_]")
-_I = re.compile(r"\bi\b")  # the one English word that is never small
+_I = re.compile(r"\bi\b")  # the one English word that is never in lower case
 
 
 class Casing(Step):
-    """A sentence in capitals has two words at least: one alone may be an abbreviation."""
+    """The step for sentences in capitals of at least two words; one may be an abbreviation."""
 
     name = "casing"
 

@@ -1,7 +1,7 @@
-"""Fallback: what lost something or cannot be right is translated again, in other ways.
+"""Fallback: sentences whose translations have faults are translated again, in other ways.
 
-This is the one place that asks for another search. The ladder of `mended` goes from what costs
-nothing to what costs most, and each rung is for what is still wrong.
+Only this file asks for another search. `mended` tries the ways from the cheapest to the most
+expensive, each only for sentences whose translations still have faults.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from seq2seq.inference.text.segmentation import Layout, split_text
 from seq2seq.inference.text.step import Fault, Step
 from seq2seq.inference.translation import Translation, joined
 
-if TYPE_CHECKING:  # which imports this file
+if TYPE_CHECKING:  # `pipeline` imports this file
     from seq2seq.inference.pipeline import Pipeline
 
-# Human translations pass these limits in 2 of 38,000 sentences (Multi30k, news, wiki, subtitles and
-# web text); most of them do not come near.
-WORDS = 8  # longest phrase whose repetition is looked for
-REPEATS = 3  # times that a phrase may not stand in a row, unless the source does the like
-CHARACTERS = 6  # longest part of a word whose repetition is looked for
-LETTERS = 6  # times that it may not
-STUTTER = re.compile(rf"(.{{1,{CHARACTERS}}}?)\1{{{LETTERS - 1}}}")  # soon tells whether it does
-COPIED = 4  # words of a source that may not come back as they were; fewer are often a name
-LONGER, SHORTER = 2.5, 0.4  # characters of a translation for each of its source ...
-ROOM = 20  # ... beside so many, since short texts vary
+# Human translations break these limits in 2 of 38,000 sentences (Multi30k, news, wiki, subtitles
+# and web text); most stay far away from them.
+WORDS = 8  # words of the longest phrase whose repetition is looked for
+REPEATS = 3  # a phrase so many times in a row is a fault, unless the source repeats as often
+CHARACTERS = 6  # characters of the longest part of a word whose repetition is looked for
+LETTERS = 6  # such a part so many times in a row is a fault
+STUTTER = re.compile(rf"(.{{1,{CHARACTERS}}}?)\1{{{LETTERS - 1}}}")  # a quick first test
+COPIED = 4  # a source of so many words that comes back unchanged is a fault; fewer may be a name
+LONGER, SHORTER = 2.5, 0.4  # limits of a translation's characters per source character ...
+ROOM = 20  # ... with a margin of so many characters, since short texts vary
 NO_REPETITION = {"no_repeat_ngram": 3}  # tokens
-SHORT = ("empty", "too short")  # are no faults of what a limit cut off
+SHORT = ("empty", "too short")  # no faults if the limit of length cut the output off
 
-# What joins a part of a sentence to what it lost stays there: a space, a bracket, a comma.
+# Characters between a part and what got lost stay as they are: a space, a bracket, a comma.
 _JOINTS = re.compile(r"(?s)(?P<before>[\W_]*)(?P<core>.*?)(?P<after>[\s(\[{\"'«:=-]*)")
 
 
 def degenerate(source: str, target: str) -> list[str]:
-    """What is wrong with a translation by its looks: repetition, copy, empty, too long, short."""
+    """List signs that a translation is degenerate: repetition, copy, empty, too long, too short."""
     source, target = " ".join(source.split()), " ".join(target.split())
     if not target:
         return ["empty"] if source else []
@@ -60,14 +60,14 @@ def degenerate(source: str, target: str) -> list[str]:
 
 
 def _repeats_more(target: Sequence[str], source: Sequence[str], longest: int, allowed: int) -> bool:
-    """Whether a part stands in a row too often, and more often than any of the source."""
+    """Tell whether a part repeats in a row too often, and more often than any in the source."""
     if max(Counter(target).values(), default=0) < allowed:
-        return False  # nothing is there often enough: the usual case, and soon seen
+        return False  # no element occurs often enough: the usual case, quickly decided
     return repeats(target, longest) >= max(allowed, repeats(source, longest) + 1)
 
 
 def repeats(sequence: Sequence[str], longest: int) -> int:
-    """The most times that any part of at most `longest` elements stands in a row."""
+    """Return the most times in a row that any part of at most `longest` elements occurs."""
     most = 1
     for period in range(1, longest + 1):
         run = 0  # elements that equal the one a period before
@@ -78,7 +78,7 @@ def repeats(sequence: Sequence[str], longest: int) -> int:
 
 
 class Degeneration(Step):
-    """Finds translations that cannot be right, whatever the source says."""
+    """The step that finds translations that cannot be right, whatever the source says."""
 
     name = "degeneration"
     checks = True
@@ -90,19 +90,19 @@ class Degeneration(Step):
         found = degenerate(state, result.text)
         if not result.finished:
             found = [wrong for wrong in found if wrong not in SHORT]
-        if "copy" in found and foreign(state, self.languages[0]):  # rightly copied
+        if "copy" in found and foreign(state, self.languages[0]):  # a copy is right
             found.remove("copy")
         return [Fault(wrong) for wrong in found]
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is translated at once.
+    """A text that is translated at once.
 
     Attributes:
-        text: as the model reads it, but for marks of terms.
-        prefix: its translation begins so.
-        checks: steps that find faults, with their states.
+        text: as the model reads it, but without the annotations of terms.
+        prefix: the beginning of its translation.
+        checks: the steps that find faults, with their states of this text.
     """
 
     text: str
@@ -110,15 +110,15 @@ class Source:
     checks: Sequence[tuple[Step, Any]] = ()
 
     def faults(self, found: Translation) -> list[Fault]:
-        """What is wrong with a translation."""
+        """List what is wrong with a translation."""
         return [fault for step, state in self.checks for fault in step.faults(found, state)]
 
     def kept(self) -> list[Fault]:
-        """All that a translation could lose, from left to right."""
+        """List all that a translation could lose, from left to right."""
         return _lost(self.faults(Translation("", None)))
 
     def rank(self, found: Translation) -> tuple[int, int]:
-        """How many faults of each kind; less is better. What is lost, nobody can guess."""
+        """Count losses, then other faults; fewer are better. No reader can guess what was lost."""
         every = self.faults(found)
         lost = len(_lost(every))
         return lost, len(every) - lost
@@ -130,15 +130,17 @@ Candidates = list[Translation]  # of one source, best first
 def mended(
     pipeline: Pipeline, sources: Sequence[Source], found: Sequence[Candidates]
 ) -> list[Candidates]:
-    """The translations of each source with fewest faults that the ladder finds, best first.
+    """Return translations of each source with the fewest faults that three ways find, best first.
 
-    1. The next hypothesis of the same search that has fewer faults.
-    2. Something else stands in the source for what got lost: a placeholder that the model has
-       learnt; for a model that has learnt none, the term itself. The sentence stays whole.
-    3. In parts, in which nothing is repeated: around what is to be kept, or two halves. Of a whole
-       sentence such a search makes less (44.1 chrF on 30 lines of real text, two halves 45.9).
+    1. Take the next hypothesis of the same search that has fewer faults.
+    2. Replace what got lost in the source: by a placeholder that the model has learnt; for a model
+       that has learnt none, by the term itself. The sentence stays whole.
+    3. Translate in parts, without repetition: the parts around what must be kept, or two halves.
+       Such a search of a whole sentence is worse (44.1 chrF on 30 lines of real text, two halves
+       45.9).
 
-    A rung is for what is still wrong, and counts if it leaves fewer faults. What was done is noted.
+    Each way is tried for translations that still have faults, and its result is used if it has
+    fewer faults. A note says what was done.
     """
     several = pipeline.decode.n_best > 1
     results = [_in_order(*each, several) for each in zip(sources, found, strict=True)]
@@ -158,12 +160,12 @@ def mended(
 
 
 def _lost(faults: Iterable[Fault]) -> list[Fault]:
-    """The faults that have a place in the source, from left to right."""
+    """Return the faults that have a place in the source, from left to right."""
     return sorted((fault for fault in faults if fault.kind), key=lambda fault: fault.span)
 
 
 def _in_order(source: Source, candidates: Candidates, several: bool) -> Candidates:
-    """Those with fewer faults first; if one is wanted, the others of a good one stay."""
+    """Sort candidates by faults; if one is wanted and the best has no fault, keep their order."""
     wrong = source.faults(candidates[0])
     if not several and not wrong:
         return list(candidates)
@@ -177,7 +179,7 @@ def _in_order(source: Source, candidates: Candidates, several: bool) -> Candidat
 def _replaced(
     pipeline: Pipeline, sources: Sequence[Source], wrong: Sequence[Sequence[Fault]]
 ) -> list[Candidates]:
-    """The translations of sources in which something else stands for what got lost."""
+    """Translate the sources with replacements for what got lost."""
     texts, originals = [], []
     for source, faults in zip(sources, wrong, strict=True):
         free = iter(PLACEHOLDERS if pipeline.placeholders else ())
@@ -203,7 +205,7 @@ def _replaced(
 def _in_parts(
     pipeline: Pipeline, sources: Sequence[Source], _: Sequence[Sequence[Fault]]
 ) -> list[Candidates]:
-    """Not where a prefix comes first, or a limit holds for all parts together."""
+    """Translate the sources in parts, unless they have a prefix or one limit for all parts."""
     layouts = [
         None if one.prefix or pipeline.decode.max_ratio == 0 else _around(one) or _halves(one.text)
         for one in sources
@@ -224,26 +226,26 @@ def _in_parts(
 
 
 def _described(faults: Sequence[Fault]) -> str:
-    """Faults in words: repetition and too long, lost 3.5."""
+    """Describe faults in words, such as "repetition and too long and lost 3.5"."""
     said, lost = _words(faults)
     return " and ".join([*said, *[f"lost {', '.join(lost)}"] * bool(lost)])
 
 
 def _left(faults: Sequence[Fault]) -> list[str]:
-    """Notes of what could not be mended."""
+    """Return notes about faults that could not be mended."""
     said, lost = _words(faults)
     notes = [f"degenerate ({', '.join(said)}): nothing better was found"] * bool(said)
     return [*notes, *[f"lost: {', '.join(lost)}"] * bool(lost)]
 
 
 def _words(faults: Sequence[Fault]) -> tuple[list[str], list[str]]:
-    """What is degenerate, and what got lost, each once."""
+    """Return the signs of degeneration, and what got lost, each once."""
     lost = dict.fromkeys(fault.text for fault in faults if fault.kind)
     return [fault.text for fault in faults if not fault.kind], list(lost)
 
 
 def _holds(text: str, words: Iterable[str]) -> bool:
-    """Whether each word stands once in a text."""
+    """Tell whether each word occurs exactly once in a text."""
     return all(text.count(word) == 1 for word in words)
 
 
@@ -254,7 +256,7 @@ def _put_back(text: str, originals: Mapping[str, str]) -> str:
 
 
 def _around(source: Source) -> Layout | None:
-    """The parts of a sentence between what it has to keep, which stands in the gaps."""
+    """Return the parts of a sentence between what must be kept, which stands in the gaps."""
     kept = source.kept()
     if not kept:
         return None
@@ -278,7 +280,7 @@ def _around(source: Source) -> Layout | None:
 
 
 def _halves(text: str) -> Layout:
-    """Two parts of a sentence, or one if there is nothing to cut at."""
+    """Cut a sentence into two parts; without a space, return it as one."""
     if " " not in text:
         return Layout([text], ["", ""])
     first, second = split_text(text, lambda part: part != text)
@@ -286,6 +288,6 @@ def _halves(text: str) -> Layout:
 
 
 def _as_part(source: str, target: str) -> str:
-    """The translation of a part, without the full stop that models put at the end."""
+    """Drop the full stop that models add to the translation of a part that has none."""
     ends = source.rstrip().endswith((".", "…"))
     return target if ends else target.rstrip().removesuffix(".").rstrip()

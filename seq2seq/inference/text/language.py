@@ -1,4 +1,4 @@
-"""Language: whether a text is in the language that the model reads."""
+"""Language identification: is a text in the language that the model reads?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from seq2seq.data.cleaning import language_detector
 from seq2seq.inference.text.tags import blanked, find_markup
 
-# Words that show English at once: loading the identifier takes longer than most translations.
+# Words that show quickly that a text is English: loading the identifier takes longer than most
+# translations.
 _ENGLISH = {
     "the", "and", "you", "this", "that", "with", "for", "are", "have", "not", "what", "your",
     "they", "i'm", "don't", "it's", "can't", "my", "of", "to", "from", "which", "will", "would",
@@ -16,18 +17,18 @@ _ENGLISH = {
 LANGUAGES = {"da": "Danish", "de": "German", "es": "Spanish", "fr": "French", "it": "Italian",
              "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "sv": "Swedish",
              "tr": "Turkish"}  # fmt: skip
-_FEWEST = 3  # words; shorter texts have no language that could be told for sure ...
+_FEWEST = 3  # words; the language of a shorter text is not sure ...
 _FEWEST_FRENCH = 4  # ... and English says "c'est la vie", too
 _MOST = 2000  # characters that are looked at
-_UNLIKELY = 0.001  # probability of the language that it should be
+_UNLIKELY = 0.001  # a text may be foreign if its expected language is less probable than this
 
 
 def foreign(text: str, language: str = "en") -> str:
-    """The code, in `LANGUAGES`, of a text that is surely not in `language`; else nothing.
+    """Return the language (a code in `LANGUAGES`) of a text that is surely not in `language`.
 
-    Text of other scripts is not looked at, since it is not translated. Of 11,333 English lines
-    (news, wiki, subtitles, comments, chats, health) none is accused, and 97.9 % of 9,870 French
-    ones of six words or more are found.
+    Return "" for all other texts. Text in other scripts is not checked, since it is not translated.
+    Of 11,333 English lines (news, wiki, subtitles, comments, chats, health), none is called
+    foreign; of 9,870 French lines of six words or more, 97.9 % are found.
     """
     if language != "en":
         return ""

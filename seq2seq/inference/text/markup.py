@@ -1,11 +1,11 @@
-"""Markup: what is no text is taken out of a sentence, and put back where its words went.
+"""Markup: it is taken out of a sentence before the search, and put into the translation afterwards.
 
-Before the search it is taken out, so that the model sees the words alone. Afterwards an element
-encloses the words that looked at what it enclosed, and what stands alone, such as an image or an
-emoji, goes before the word that looked at the one behind it.
+So the model sees only words. In the translation, an element encloses the words that attend to the
+words that it enclosed in the source. Markup that encloses nothing, such as an image or an emoji,
+goes before the word that attends to the source word behind the markup.
 
-Shapes: T units of the target, S of the source; a unit is a word, a punctuation mark or a thing that
-is kept (`placeholders.py`).
+Shapes: T target and S source units; a unit is a word, a punctuation mark or an item that is kept
+(`placeholders.py`).
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from seq2seq.inference.text.tags import (
 )
 from seq2seq.inference.translation import Translation
 
-DEEPEST = 100  # elements inside each other; tags of deeper ones stand alone
+DEEPEST = 100  # deepest nesting of elements; tags of deeper ones stand alone
 
 _UNIT = regex.compile(r"\w+['’]?|[^\w\s]")
 
 
 @dataclass(frozen=True)
 class Tag:
-    """Some markup, and its place in the sentence without any, in characters.
+    """A piece of markup, and its place in the sentence without markup, in characters.
 
     Attributes:
-        before, after: whether there was space on these sides of it.
+        before, after: whether there was space on this side of it.
     """
 
     text: str
@@ -59,9 +59,9 @@ class Taken:
     """What `Markup` took out of a sentence.
 
     Attributes:
-        clean: the sentence without.
-        tags: from left to right.
-        escaped: whether entities were read, so that the translation has to have them, too.
+        clean: the sentence without markup.
+        tags: the markup, from left to right.
+        escaped: whether entities were decoded, so that the translation must have entities, too.
     """
 
     clean: str
@@ -70,13 +70,14 @@ class Taken:
 
 
 class Markup(Step):
-    """Takes markup out, and puts it back where attention tells.
+    """The step that takes markup out, and puts it back where attention tells.
 
     Args:
-        vocabularies: cut what attention is asked of into tokens.
-        normalise: what will be done to the text later; it must not move what is placed here.
-        quotations: whether quotation marks are taken out, too: models that saw few of them lose
-            the words inside.
+        vocabularies: tokenize the texts between which attention is needed.
+        normalise: the normalisation of a later step; it runs here, too, so that it cannot move the
+            places of tags later.
+        quotations: whether to take out quotation marks, too: models that saw few of them lose the
+            words inside.
     """
 
     name = "markup"
@@ -97,7 +98,7 @@ class Markup(Step):
         if not tokens:
             clean = self.normalise(read(text))
             return clean, Taken(clean, [], escaped)
-        mark = stand_in(text)  # for each token while the rest is normalised: its letters stay
+        mark = stand_in(text)  # stands for each token, which normalisation must not change
         prose = (read(text[start:end]) for start, end in outside(text, tokens))
         clean, *pieces = self.normalise(mark.join(prose)).split(mark)
         clean = clean.lstrip()
@@ -105,7 +106,7 @@ class Markup(Step):
         for token, piece in zip(tokens, pieces, strict=True):
             space, more = clean[-1:] == " ", piece[:1] == " "
             if space and piece[:1] and not more and not (token.opens or piece[0].isalnum()):
-                clean = clean[:-1]  # "job 👏!" is "job!" without
+                clean = clean[:-1]  # "job 👏!" without the emoji is "job!"
             tags.append(Tag(text[token.start : token.end], len(clean), token, space, more))
             clean += piece.lstrip(" ") if space or not clean else piece
         clean = clean.rstrip()
@@ -139,26 +140,26 @@ class Markup(Step):
 
 
 def _unescaped(text: str) -> str:
-    """Entities as what they stand for; not the &copy of ?a=1&copy=2, which has no semicolon."""
+    """Decode the entities of a text; not the &copy of ?a=1&copy=2, which has no semicolon."""
     return str(ENTITY.sub(lambda entity: html.unescape(entity[0]), text))
 
 
 def unit_weights(
     source: str, target: str, ends: Sequence[Sequence[int]], weights: np.ndarray
 ) -> np.ndarray:
-    """Weights between units from those between tokens.
+    """Turn weights between tokens into weights (T, S) between units.
 
     Args:
         source, target: the texts.
-        ends: of the tokens of each, in characters.
-        weights: (tokens of the target, tokens of the source).
+        ends: the ends of the tokens of each text, in characters.
+        weights: (target tokens, source tokens).
     """
     rows, columns = _belongs(target, ends[1]), _belongs(source, ends[0])
     return np.asarray(rows @ weights @ columns.T)
 
 
 def _belongs(text: str, ends: Sequence[int]) -> np.ndarray:
-    """(units, tokens) 1 where a token has characters of a unit."""
+    """Return (units, tokens): 1 where a token has characters of a unit."""
     tokens = list(zip([0, *ends[:-1]], ends, strict=True))
     return np.array(
         # If a character spans several tokens, only the first gets it; the others are empty there.
@@ -168,13 +169,13 @@ def _belongs(text: str, ends: Sequence[int]) -> np.ndarray:
 
 
 def _proportional(rows: int, columns: int) -> np.ndarray:
-    """(rows, columns) weights that fall with the distance from the diagonal."""
+    """Return weights (rows, columns) that fall with the distance from the diagonal."""
     places = [(np.arange(count) + 0.5) / count for count in (rows, columns)]
     return np.asarray(np.exp(-max(rows, columns) * np.abs(places[0][:, None] - places[1])))
 
 
 def _units(text: str) -> list[Span]:
-    """Where the units of a text are: no tag may stand inside a link."""
+    """Return the spans of a text's units; a link is one unit, so that no tag stands inside it."""
     found: list[Span] = []
     start = 0
     for item in [*find_items(text), None]:
@@ -198,7 +199,7 @@ class Element:
 
 
 def _elements(tags: Sequence[Tag]) -> list[Element]:
-    """The outermost elements, with others inside them."""
+    """Return the outermost elements, which hold the others as their children."""
     pairs = partners([tag.token for tag in tags])
     top: list[Element] = []
     levels = [top]
@@ -234,7 +235,7 @@ class _Writer:
         return self.write(before) + middle + self.write(after)
 
     def _between(self, elements: Sequence[Element], low: int, high: int) -> str:
-        """The units from `low` to before `high`, with these elements among them."""
+        """Write the units from `low` to before `high`, with these elements among them."""
         if low == high:
             inside = ((e, self._between(e.children, 0, 0)) for e in elements)
             return "".join(e.opening.text + inner + e.closing for e, inner in inside)
@@ -250,7 +251,7 @@ class _Writer:
             elif self._joins(element):
                 word = between.rstrip()
                 parts += [word, opening.text, between[len(word) :]]
-            else:  # it stands alone, and keeps its distance
+            else:  # it stands alone, and keeps its spaces
                 space = opening.before and not between[-1:].isspace() and (start > low or between)
                 parts += [between, " " * bool(space), opening.text]
                 parts += [" " * (opening.after and start < high)]
@@ -260,10 +261,10 @@ class _Writer:
     def _placed(
         self, elements: Sequence[Element], low: int, high: int
     ) -> list[tuple[Span, Element]]:
-        """Units of each element, none twice, from left to right."""
+        """Return each element with the span of its units, left to right; spans do not overlap."""
         taken: list[Span] = []
         placed = []
-        # What encloses no unit comes last, lest it end up inside another.
+        # Elements that enclose no unit come last, so that none ends up inside another.
         for element in sorted(elements, key=lambda element: not self._inside(element)):
             span = self._span(element, low, high, taken)
             if span[0] < span[1]:
@@ -272,7 +273,7 @@ class _Writer:
         return sorted(placed, key=lambda pair: pair[0])
 
     def _inside(self, element: Element) -> list[int]:
-        """The units of the source that an element encloses; none if it stands alone."""
+        """Return the source units that an element encloses; none if it stands alone."""
         if not element.closing:
             return []
         first = bisect_left(self.source_units, element.start, key=lambda unit: unit[1])
@@ -280,18 +281,18 @@ class _Writer:
         return [i for i, (a, b) in units if a < element.end and element.start < b]
 
     def _is_mark(self, unit: int) -> bool:
-        """Whether a unit of the target is no word."""
+        """Tell whether a unit of the target is no word."""
         return not self.target[self.units[unit][0]].isalnum()
 
     def _joins(self, element: Element) -> bool:
-        """Whether it stands right behind a word, as a sign of a trademark does."""
+        """Tell whether an element stands right behind a word, like the sign of a trademark."""
         tag = element.opening
         return tag.after and not tag.before and any(b == tag.at for _, b in self.source_units)
 
     def _span(self, element: Element, low: int, high: int, taken: Sequence[Span]) -> Span:
-        """The units that belong to an element; start = end if it stands before a unit."""
+        """Return the units that belong to an element; start = end if it stands before a unit."""
         inside = self._inside(element)
-        if len(inside) == len(self.source_units) and not taken:  # all of the sentence
+        if len(inside) == len(self.source_units) and not taken:  # it encloses the whole sentence
             return low, high
         free = [i for i in range(low, high) if not any(a <= i < b for a, b in taken)]
         if inside and free:
@@ -303,17 +304,17 @@ class _Writer:
                     end -= 1  # the sentence's full stop is not part of its last word
             last = self.target[slice(*self.units[end - 1])]
             if last[-1] in "'’" and end in free and end < high:
-                end += 1  # an elided word is no word without the next
+                end += 1  # an elided word belongs to the next one
             return start, end
         first = bisect_left(self.source_units, element.start, key=lambda unit: unit[0])
         words = [self.source[start].isalnum() for start, _ in self.source_units]
         if self._joins(element):
             place = low + int(self.weights_TS[low:high, first - 1].argmax()) + 1
-        elif not any(words[:first]):  # what stands before all words does so again
+        elif not any(words[:first]):  # markup before all words stays there
             place = low
         elif any(words[first:]):
             place = low + int(self.weights_TS[low:high, first].argmax())
-        else:  # behind all words, before the full stop, which may have looked anywhere
+        else:  # behind all words, but before the full stop, which may attend to anything
             place = high
             while first < len(words) and place > low and self._is_mark(place - 1):
                 place -= 1
@@ -322,7 +323,7 @@ class _Writer:
 
 
 def _best_run(shares_T: np.ndarray, free: Sequence[int]) -> Span:
-    """The run of free units that has the most above one half, added up; one unit at least."""
+    """Return the run of free units, at least one, with the largest sum of (share - 0.5)."""
     best, most = (free[0], free[0] + 1), -np.inf
     start, total, previous = free[0], 0.0, free[0] - 1
     for i in free:

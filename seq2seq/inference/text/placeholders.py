@@ -1,8 +1,9 @@
-"""Placeholders: links, addresses, variables, code, foreign scripts and numbers, all to be kept.
+"""Placeholders: links, addresses, variables, code, foreign scripts and numbers, which are kept.
 
-They stay in the text that the model reads. A translation that lost one has a fault, and
-`fallback.py` puts something into its place that the model does copy. Numbers are compared by their
-value and kind, as French writes them: 1,000.50 is 1 000,50; 10:30 is 10 h 30; 30 is trente.
+These items stay in the text that the model reads. If a translation lost one, it has a fault, and
+`fallback.py` replaces the item in the source by something that the model copies. Numbers are
+compared by value and kind, as French writes them: 1,000.50 is 1 000,50; 10:30 is 10 h 30; 30 is
+trente.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ MONEY = {"$": "dollars?|[A-Z]{2}D", "£": "livres?|GBP|sterling", "€": "euros?
          "¥": "yens?|yuans?|JPY|CNY", "₹": "roupies?|INR"}  # fmt: skip
 UNITS = MONEY | {"%": "pour ?cents?", "°": "degrés?", "°C": "degrés?", "°F": "degrés?"}
 
-# One pass from left to right, so that the digits of a link are no number. Nothing here looks far
-# ahead from many places: a text of 100,000 characters is read in one go.
+# One pass from left to right, so that the digits of a link are no number. No part of the pattern
+# looks far ahead from many places, since one text may have 100,000 characters.
 _SCRIPT = (
     "[\u0370-\u1cff\u1f00-\u1fff\u2c00-\u2dff\u2e80-\ud7ff\uf900-\ufdff\ufe70-\ufefe"
     "\U00020000-\U0003ffff]"
@@ -54,10 +55,10 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d\d)")
 _DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d\d))?")
 _RANGE = re.compile(r"(\d+)[-–](\d+)")
 _ENDING = ".,;:!?'*_"
-_ARTICLE = re.compile(r"\b(?:an?|one)\b", re.IGNORECASE)  # what "un" is in English, beside 1
-_LONGEST = 40  # digits that are read as a number; more are a sequence of digits
+_ARTICLE = re.compile(r"\b(?:an?|one)\b", re.IGNORECASE)  # "un" translates these, not only 1
+_LONGEST = 40  # most digits of a number; more are only a sequence of digits
 
-# Numbers in words; what else would be written out, such as 47, comes in digits.
+# Numbers that translations have in words; others that might be, such as 47, come in digits.
 _ENDING_OF_WORD = "(?:e|u?ièmes?|aines?)?"  # quatre, quatrième, quinzaine
 _UP_TO_TWENTY = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf",
                  "dix", "onze", "douze", "treize", "quatorze", "quinze", "seize", "dix-sept",
@@ -85,15 +86,15 @@ MONTHS = ["janvier", "février", "mars", "avril", "mai", "juin", "juillet", "ao�
 
 @dataclass(frozen=True)
 class Item:
-    """What a translation has to keep.
+    """Something that a translation must keep.
 
     Attributes:
         kind: code, link, address, variable, script or number.
-        text: as it stands in the source.
-        start: where, in characters.
-        french: as it is to stand in the translation: 1,000.5 is 1 000,5 in French.
-        pattern: all ways in which it may stand there.
-        unit: a pattern of its currency or unit, anywhere in the translation.
+        text: as the source has it.
+        start: its place in the source, in characters.
+        french: as the translation should have it: 1,000.5 is 1 000,5 in French.
+        pattern: all ways in which the translation may have it.
+        unit: a pattern of its currency or unit, which may be anywhere in the translation.
     """
 
     kind: str
@@ -117,7 +118,7 @@ class Item:
 
 
 def find_items(text: str) -> list[Item]:
-    """The items of an English source, from left to right."""
+    """Return the items of an English source, from left to right."""
     found = []
     article = _ARTICLE.search(text) is not None
     for match in _ITEM.finditer(text):
@@ -139,7 +140,7 @@ def find_items(text: str) -> list[Item]:
 
 
 def _without_ending(link: str) -> str:
-    """A link without the marks after it, and without brackets that it does not open."""
+    """Return a link without the marks after it, and without brackets that it does not open."""
     end, surplus = len(link.rstrip(_ENDING)), link.count(")") - link.count("(")
     while surplus > 0 and link[end - 1] == ")":
         end, surplus = end - 1, surplus - 1
@@ -149,7 +150,7 @@ def _without_ending(link: str) -> str:
 
 
 def _literal(text: str) -> re.Pattern[str]:
-    """The same characters, as a word of its own: in "%soles" there is no "%s"."""
+    """Return a pattern of these characters as a whole word: in "%soles" there is no "%s"."""
     before = r"(?<!\w)" if re.match(r"\w", text) else ""
     after = r"(?!\w)" if re.match(r"\w", text[-1]) else ""
     return re.compile(before + re.escape(text) + after)
@@ -159,14 +160,14 @@ def _literal(text: str) -> re.Pattern[str]:
 def _number(
     sign: str, digits: str, after: str, inside: bool, article: bool
 ) -> tuple[str, re.Pattern[str]]:
-    """How French writes a number, and all ways in which it may.
+    """Return how French writes a number, and a pattern of all ways in which it may be written.
 
     Args:
-        sign: of what is below zero.
-        digits: with what stands between them.
+        sign: the minus sign of a negative number, or nothing.
+        digits: digits, with the marks between them.
         after: "a" or "p" of a.m. or p.m., "s" of a decade, or nothing.
-        inside: whether it ends a word, as in MP3.
-        article: whether "un" may stand for something else in the source.
+        inside: whether the number ends a word, as in MP3.
+        article: whether "un" may translate another word of the source.
     """
     before = r"(?<!\d)(?<!\d[.,\xa0\u202f])" if inside else r"(?<!\w)(?<!\d[.,\xa0\u202f])"
     forms, french = [re.escape(digits)], digits
@@ -196,7 +197,7 @@ def _number(
 
 
 def _whole(digits: str) -> str:
-    """A pattern of a whole number, with or without a mark between thousands."""
+    """Return a pattern of a whole number, with or without a mark between thousands."""
     if len(digits) <= 3:
         return digits
     first = len(digits) % 3
@@ -205,7 +206,7 @@ def _whole(digits: str) -> str:
 
 
 def _decimals(digits: str) -> str:
-    """A pattern of what stands behind the decimal mark; zeros at its end count nothing."""
+    """Return a pattern of the decimal mark and its digits; zeros at the end do not matter."""
     if not digits:
         return "(?:[.,]0+(?!\\d))?"
     kept = digits.rstrip("0")
@@ -213,7 +214,7 @@ def _decimals(digits: str) -> str:
 
 
 def _times(hour: int, minute: int, half: str) -> list[str]:
-    """Times of the day: 3:30 p.m. is 15 h 30, or 3 h 30 with a word for the afternoon."""
+    """Return patterns of a time: 3:30 p.m. is 15 h 30, or 3 h 30 with a word for the afternoon."""
     forms = [] if half else [rf"0?{hour}:{minute:02}"]
     late = hour % 12 + 12 * (half == "p") if half else hour
     for shown, word in ((late, ""), (hour, r"[^.;]{1,9}(?:matin|soir|nuit|midi)")):
@@ -224,7 +225,7 @@ def _times(hour: int, minute: int, half: str) -> list[str]:
 
 
 def _dates(digits: str) -> Iterator[str]:
-    """Ways to write a date, whichever of day and month comes first; none if it is no date."""
+    """Yield patterns of a date, whichever of day and month comes first; none if it is no date."""
     found = _DATE.fullmatch(digits)
     if found is None:
         return
@@ -236,7 +237,7 @@ def _dates(digits: str) -> Iterator[str]:
 
 
 def _spoken(number: int, article: bool) -> str:
-    """A pattern of a number in words: cardinal, ordinal, about so many."""
+    """Return a pattern of a number in words: cardinal, ordinal or approximate (quinzaine)."""
     if number == 1:
         return "premi(?:er|ère)s?" + "|une?" * (not article)
     words = _WORDS.get(number, "(?!)").split("|")
@@ -244,13 +245,13 @@ def _spoken(number: int, article: bool) -> str:
 
 
 def lost(items: Sequence[Item], target: str) -> list[Item]:
-    """Those that a translation does not hold, or not as often as the source does."""
+    """Return the items that a translation lacks, or has less often than the source."""
     missing: list[Item] = []
     equal: dict[str, list[Item]] = {}
     for item in items:
         equal.setdefault(item.french, []).append(item)
     rest = target
-    # What is found goes, the longest first: the digits of a link are no number of their own.
+    # Remove what is found, numbers last and longest first: digits of a link are no number.
     for same in sorted(equal.values(), key=lambda own: (own[0].is_number, -len(own[0].text))):
         one = same[0]
         there = len(one.pattern.findall(rest))
@@ -262,11 +263,12 @@ def lost(items: Sequence[Item], target: str) -> list[Item]:
 
 
 class Placeholders(Step):
-    """Finds what has to be kept, and says what a translation lost of it.
+    """The step that finds the items to keep, and which of them a translation lost.
 
     Args:
-        languages: numbers are read as English, and written as French.
-        replaced: the places of what need not be kept, as a term of the user stands for it.
+        languages: of source and target; numbers are items only from English to French.
+        replaced: returns the spans of a source that terms of the user replace; their items need
+            not be kept.
     """
 
     name = "placeholders"
@@ -292,7 +294,7 @@ class Placeholders(Step):
     def after(
         self, result: Translation, state: list[Item], attention: Attention | None = None
     ) -> Translation:
-        """Thousands as French writes them: to a French reader 1,000 is 1."""
+        """Write thousands as French does: to a French reader, 1,000 is 1."""
         text = result.text
         if self.languages[1] == "fr":
             for item in state:
@@ -308,5 +310,5 @@ class Placeholders(Step):
 
 
 def _french(digits: str) -> str:
-    """1,000.5 as French writes it."""
+    """Write an English number, such as 1,000.5, as French does."""
     return digits.replace(",", NARROW).replace(".", ",")

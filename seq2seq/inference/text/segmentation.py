@@ -1,4 +1,4 @@
-"""Segmentation: a text into sentences that fit into the model, and their translations into one."""
+"""Segmentation: cut a text into sentences that fit into the model, and join their translations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from seq2seq.inference.translation import Translation, joined
 Span = tuple[int, int]
 
 FOREIGN = "no Latin letters: left as it is"
-LONGEST = 20_000  # characters in which ends of sentences are looked for together
-# From the best place to cut what is too long to the worst: sentence end, clause end, any space.
+LONGEST = 20_000  # characters that are cut into sentences at once
+# Places to cut a piece that is too long, best first: sentence end, clause end, any space.
 PLACES = (r"(?<=[.!?…])\s+", r"(?<=[,;:])\s+", r"\s+")
 
 _LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -33,12 +33,12 @@ _MAY_END = re.compile(r"[.!?…。！？][^\w\s]{0,8}\s")
 
 @dataclass(frozen=True)
 class Layout:
-    """A text as pieces and what stands before, between and after them.
+    """A text as pieces to translate, and gaps before, between and after them.
 
     Attributes:
-        pieces: to be translated.
-        gaps: one more than pieces.
-        notes: what had to be done to make pieces fit, and what is no piece though it has words.
+        pieces: the parts of the text to translate.
+        gaps: the rest of the text; one more than pieces.
+        notes: what was done to make pieces fit, and which words are in no piece.
     """
 
     pieces: list[str]
@@ -46,17 +46,17 @@ class Layout:
     notes: list[str] = field(default_factory=list)
 
     def fill(self, translations: Sequence[str]) -> str:
-        """The text with translations in the places of the pieces."""
+        """Return the text with translations in the places of the pieces."""
         parts = zip(self.gaps, [*translations, ""], strict=True)
         return "".join(chain.from_iterable(parts))
 
     def first_words(self, parts: Sequence[str]) -> list[int]:
-        """The number of the word that each part begins in, if they stand in the places of pieces.
+        """Replace the pieces by these parts; return the number of the word that each begins in.
 
         Words are what `str.split` finds in the whole text.
         """
         numbers: list[int] = []
-        words, inside = 0, False  # so far; whether the text may go on with the last of them
+        words, inside = 0, False  # so far; whether the next part may continue the last word
         for place, part in enumerate(chain.from_iterable(zip(self.gaps, parts, strict=False))):
             if place % 2:
                 numbers.append(words - inside)
@@ -70,15 +70,15 @@ class Segmentation:
     """Cuts a text into pieces, which the other steps and the search see one by one.
 
     Args:
-        length: of a piece in tokens, or any bound on it that is below `limit`; 0 if there is
-            nothing to read.
+        length: returns the tokens of a piece, or an upper bound if that is below `limit`; 0 if
+            there is nothing to read.
         limit: most tokens of a piece, the end mark included.
-        split: lines and sentences are pieces of their own; else only what does not fit is cut.
-        protect: space around the text, list markers, block-level tags, and what holds no letters
-            of the Latin script stay as they are.
-        languages: sentences end by the rules of the first.
-        source_language: check notes a text that is surely in another language, leave does not cut
-            it into pieces either, trust does not look.
+        split: whether to cut a text into lines and sentences; else only what does not fit is cut.
+        protect: whether to leave as they are: space around the text, list markers, block-level
+            tags, and parts without Latin letters.
+        languages: of source and target; sentences end by the rules of the first.
+        source_language: check: note a text that is surely in another language; leave: do not cut
+            it into pieces, either; trust: do not look.
     """
 
     name = "segmentation"
@@ -97,7 +97,7 @@ class Segmentation:
         self.split, self.protect, self.source_language = split, protect, source_language
 
     def before(self, text: str) -> Layout:
-        """The pieces of a text, and what stays around them."""
+        """Cut a text into pieces, and gaps that stay as they are."""
         other = foreign(text, self.languages[0]) if self.source_language != "trust" else ""
         if other and self.source_language == "leave":
             return Layout([], [text], [f"looks like {LANGUAGES[other]}: left as it is"])
@@ -112,7 +112,7 @@ class Segmentation:
             spans = list(self._lines(text, markup))
         if self.protect:
             spans = [_without_marker(text, span) for span in spans]
-        # Markup is not read, and not cut: a letter that counts nothing stands in for its own.
+        # Markup is neither read nor cut: a letter that adds no length stands for its characters.
         mark = stand_in(text)
         masked = blanked(text, markup, mark)
         if self.split:
@@ -132,10 +132,10 @@ class Segmentation:
         return Layout([text[a:b] for a, b in pieces], gaps, notes)
 
     def after(self, parts: Sequence[list[Translation]], layout: Layout, n_best: int) -> Translation:
-        """The best translation with its alternatives: the i-th best of all pieces together.
+        """Return the best translation and its alternatives: the i-th joins the i-th of each piece.
 
         Args:
-            parts: the translations of each piece, of which there is one at least.
+            parts: the translations of each piece, best first; at least one piece.
         """
         found: dict[str, Translation] = {}  # two token sequences may be the same text
         for rank in range(max(map(len, parts))):
@@ -151,7 +151,7 @@ class Segmentation:
         return dataclasses.replace(best, alternatives=others)
 
     def _lines(self, text: str, markup: Sequence[Token]) -> Iterator[Span]:
-        """Lines, and what block-level tags make lines of."""
+        """Yield the spans of lines; a block-level tag ends a line, too."""
         blocks = [token for token in markup if token.name in BLOCKS]
         starts = [token.start for token in blocks]
         for line in _LINE.finditer(text):
@@ -162,9 +162,9 @@ class Segmentation:
             yield start, end
 
     def _sentences(self, masked: str, mark: str, span: Span) -> Iterator[Span]:
-        """The sentences of a line; those of a single one are not looked for."""
+        """Yield the spans of a line's sentences; a line without inner ends is not searched."""
         start, end = span
-        while start < end:  # a line of some megabytes is read bit by bit
+        while start < end:  # a line may have megabytes
             part = masked[start : min(end, start + LONGEST)].replace(mark, " ")
             if not _MAY_END.search(part):
                 yield start, start + len(part)
@@ -176,13 +176,13 @@ class Segmentation:
             if "".join(found) != part:
                 found = [part]
             if start + len(part) < end and len(found) > 1:
-                found.pop()  # it goes on
+                found.pop()  # it may continue in the next part
             for sentence in found:
                 yield start, start + len(sentence)
                 start += len(sentence)
 
     def _fitting(self, masked: str, mark: str, span: Span) -> tuple[list[Span], list[str]]:
-        """The parts of a sentence that fit and have something to translate, and notes."""
+        """Return the parts of a sentence that fit and have something to translate, and notes."""
 
         def fits(part: str) -> bool:
             return self.length(part.replace(mark, "")) < self.limit
@@ -205,12 +205,12 @@ class Segmentation:
 
 
 def split_text(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Pieces of a text that each fit, cut near the middle of what is too long.
+    """Cut a text into pieces that fit; a piece that is too long is cut near its middle.
 
     A word that is too long by itself is cut between characters.
 
     Args:
-        fits: whether a piece is short enough; must hold for single characters.
+        fits: tells whether a piece is short enough; must be true for single characters.
     """
     if fits(text) or len(text) <= 1:
         return [text]
@@ -227,7 +227,7 @@ def split_text(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def _links(layout: Layout, parts: Sequence[Translation]) -> list[tuple[int, int]]:
-    """The links of words of a text from those of its pieces."""
+    """Turn the word links of pieces into word links of the text."""
     if not any(part.alignment for part in parts):
         return []
     firsts = layout.first_words(layout.pieces), layout.first_words([part.text for part in parts])
@@ -236,13 +236,13 @@ def _links(layout: Layout, parts: Sequence[Translation]) -> list[tuple[int, int]
 
 
 def _without_marker(text: str, span: Span) -> Span:
-    """A line without the bullet or number of a list, and without space before it."""
+    """Return a line without the bullet or number of a list, and without space before it."""
     marker = _MARKER.match(text, *span)
     return (marker.end(), span[1]) if marker else span
 
 
 def _beside_items(piece: str) -> str:
-    """What there is to read beside links and placeholders."""
+    """Blank the links, placeholders and numbers of a piece; words of other scripts stay."""
     items = (item for item in find_items(piece) if item.kind != "script")
     return blanked(piece, (Token(*item.span) for item in items))
 

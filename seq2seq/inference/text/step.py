@@ -1,4 +1,4 @@
-"""A step around the search: it changes a text before, and a translation after."""
+"""The interface of a step: it changes a text before the search, and the translation after it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Pieces = tuple[Sequence[Ids], Sequence[Ids]]  # of a source and of its translati
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a translation.
+    """Something that is wrong with a translation: it lost something, or is degenerate.
 
     Attributes:
-        text: in words; what got lost, as it stands in the source.
+        text: what got lost, or what is wrong, in words.
         kind: of what got lost: item or term; empty if the translation is degenerate.
-        wanted: what the translation should hold.
-        span: where in the source it stands, in characters.
+        wanted: what the translation should contain.
+        span: place in the source of what got lost, in characters.
     """
 
     text: str
@@ -32,11 +32,11 @@ class Fault:
 
 
 class Attention(NamedTuple):
-    """Which tokens of a source and of its translation belong together.
+    """Attention between pieces of a source and of its translation.
 
     Attributes:
-        pieces: the token ids between which it is.
-        weights_TS: of each target token to each source token, end marks included.
+        pieces: their token ids.
+        weights_TS: from each target token to each source token, end marks included.
     """
 
     pieces: Pieces
@@ -44,43 +44,43 @@ class Attention(NamedTuple):
 
 
 class Step:
-    """One of `Translator.steps`. It keeps nothing between texts, so that threads may share it.
+    """One of `Translator.steps`. It keeps nothing between texts, so threads may share it.
 
     Attributes:
-        name: by which it is left out.
-        checks: whether it finds faults; it then sees a sentence as the model reads it.
+        name: identifies the step, for leaving it out.
+        checks: whether it finds faults; such a step sees a sentence as the model reads it.
     """
 
     name = ""
     checks = False
 
     def before(self, text: str) -> tuple[str, Any]:
-        """The text for the next step, and what `after` has to know of it."""
+        """Return the text for the next step, and the state that `after` needs."""
         return text, text
 
     def pieces_to_align(self, result: Translation, state: Any) -> Pieces | None:
-        """Parts of source and target between which `after` wants attention, if any."""
+        """Return the parts of source and target between which `after` needs attention, if any."""
         return None
 
     def after(
         self, result: Translation, state: Any, attention: Attention | None = None
     ) -> Translation:
-        """The translation for the step before.
+        """Return the translation, changed, for the previous step.
 
         Args:
             result: as the next step left it.
-            state: what `before` said of the source.
-            attention: between `pieces_to_align`; None where there are none, or too many.
+            state: of the source, from `before`.
+            attention: between `pieces_to_align`; None if there are none, or if they are too long.
         """
         return result
 
     def faults(self, result: Translation, state: Any) -> list[Fault]:
-        """What a result of the search lost, or did wrong; another search may do better."""
+        """List what a result of the search lost or did wrong; another search may do better."""
         return []
 
 
 class Normalisation(Step):
-    """Makes of a sentence what the model reads."""
+    """The step that turns a sentence into what the model reads."""
 
     name = "normalisation"
 

@@ -1,4 +1,4 @@
-"""What of a text is markup: tags, comments, entities, symbols, quotation marks if asked."""
+"""Find the markup of a text: tags, comments, entities, symbols, and quotation marks if asked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import regex
 
 from seq2seq.inference.text.placeholders import find_items
 
-Span = tuple[int, int]  # from one place to before another: of units, or of characters
+Span = tuple[int, int]  # start and end (exclusive), in units or in characters
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
         "source", "track", "wbr"}  # fmt: skip
@@ -27,7 +27,7 @@ BARE = {"async", "autofocus", "autoplay", "checked", "controls", "default", "def
         "download", "hidden", "inert", "ismap", "itemscope", "loop", "multiple", "muted", "nowrap",
         "open", "readonly", "required", "reversed", "selected"}  # fmt: skip
 
-# What Unicode calls symbols, alone or composed; not those of ASCII, of −5 °C, or accents.
+# Symbols of Unicode, alone or composed; not those of ASCII or of −5 °C, and no accents.
 _SIGN = (
     r"[[\p{So}\p{Sk}\p{Sm}\p{Extended_Pictographic}²³¹½¼¾⅓⅔§¶†‡•‣※⁂‰]"
     r"--[\p{ASCII}°´¨¸¯¬−\ufffd]]"
@@ -43,11 +43,11 @@ _TAG_NAME = regex.compile(r"[A-Za-z][\w:.-]*")
 
 @dataclass(frozen=True)
 class Token:
-    """Some markup of a text.
+    """A piece of markup in a text.
 
     Attributes:
-        start, end: where, in characters.
-        name: of the element, in small letters; empty for what is none.
+        start, end: its place, in characters.
+        name: of the element, in lower case; empty if it belongs to no element.
         opens, closes: whether it begins or ends an element that may enclose something.
     """
 
@@ -59,13 +59,13 @@ class Token:
 
 
 class _Tokenizer(HTMLParser):
-    """Tags, comments and declarations of a text, by the rules of HTML."""
+    """A parser that finds the tags, comments and declarations of a text, by the rules of HTML."""
 
     def __init__(self, text: str):
         super().__init__(convert_charrefs=False)
         self.text, self.found = text, list[Token]()
         self.lines = [0, *(match.end() for match in regex.finditer("\n", text))]
-        # None begins behind the last ">"; looking for its end again and again would take long.
+        # No tag begins behind the last ">", and the parser would search long for its end there.
         self.feed(text[: text.rfind(">") + 1])
         self.close()
 
@@ -80,7 +80,7 @@ class _Tokenizer(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         whole = self.get_starttag_text() or ""
-        # "a <b and c> d" compares; words without values are attributes if HTML has them.
+        # "a <b and c> d" is a comparison: a word without a value is an attribute if HTML has it.
         known = all(v is not None or n in BARE or "-" in n for n, v in attrs)
         if known and _TAG_NAME.fullmatch(tag):
             alone = tag in VOID or whole.endswith("/>")
@@ -105,7 +105,7 @@ class _Tokenizer(HTMLParser):
     def handle_comment(self, data: str) -> None:
         if self.text.startswith("<!--", self._at()):
             self._add(self.text.find("-->", self._at()) + 3)
-        else:  # what browsers take for one, such as </>
+        else:  # what browsers read as a comment, such as </>
             self._add(self.text.find(">", self._at()) + 1)
 
     def handle_decl(self, decl: str) -> None:
@@ -115,19 +115,19 @@ class _Tokenizer(HTMLParser):
         self.handle_decl(data)
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        return self.parse_bogus_comment(i)  # the inherited one stops at what it does not know
+        return self.parse_bogus_comment(i)  # the inherited method stops at unknown sections
 
 
 def find_tags(text: str) -> list[Token]:
-    """The tags, comments and declarations of a text, from left to right."""
+    """Return the tags, comments and declarations of a text, from left to right."""
     return _Tokenizer(text).found if "<" in text and ">" in text else []
 
 
 def find_markup(text: str, quotations: bool = False) -> list[Token]:
-    """All that is no text: tags, symbols, and entities that stand for what is no letter or mark.
+    """Return all that is no text: tags, symbols, and entities for no letter or mark.
 
     Args:
-        quotations: whether a pair of quotation marks is markup, too.
+        quotations: whether pairs of quotation marks are markup, too.
     """
     tags = find_tags(text)
     if text.isascii() and "&" not in text and not (quotations and '"' in text):
@@ -146,18 +146,18 @@ def find_markup(text: str, quotations: bool = False) -> list[Token]:
 
 
 def outside(text: str, tokens: Sequence[Token]) -> Iterable[Span]:
-    """Where a text has no markup, from left to right."""
+    """Return the spans of a text between its markup, from left to right."""
     edges = [0, *chain.from_iterable((token.start, token.end) for token in tokens), len(text)]
     return zip(edges[::2], edges[1::2], strict=True)
 
 
 def _readable(character: str) -> bool:
-    """Whether an entity is a letter or a mark, which the model should read."""
+    """Tell whether an entity stands for a letter or a mark, which the model should read."""
     return character.isalnum() or character in "&<>\"'‘’“”«»–—…"
 
 
 def blanked(text: str, tokens: Iterable[Token], filler: str = " ") -> str:
-    """A text with something in the place of each character of its markup."""
+    """Replace each character of a text's markup by a filler."""
     parts, at = [], 0
     for token in tokens:
         parts += [text[at : token.start], filler * (token.end - token.start)]
@@ -166,16 +166,16 @@ def blanked(text: str, tokens: Iterable[Token], filler: str = " ") -> str:
 
 
 def partners(tokens: Sequence[Token]) -> dict[int, int]:
-    """For each tag that opens or closes an element the number of its other tag."""
+    """Map the number of each tag that opens or closes an element to that of its other tag."""
     found: dict[int, int] = {}
     opened: list[int] = []
-    names: Counter[str] = Counter()  # of what is open, which may be much
+    names: Counter[str] = Counter()  # of open elements, which may be many
     for number, token in enumerate(tokens):
         if token.opens:
             opened.append(number)
             names[token.name] += 1
         elif token.closes and names[token.name]:
-            # What was opened inside and never closed stays without a partner.
+            # Elements that were opened inside and never closed stay without a partner.
             while True:
                 other = opened.pop()
                 names[tokens[other].name] -= 1
@@ -186,16 +186,17 @@ def partners(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 def stand_in(text: str) -> str:
-    """A character of private use that a text of less than 100,000 of them does not hold."""
+    """Return a private-use character that is not in a text with less than 100,000 of them."""
     codes = chain(range(0xE000, 0xF900), range(0xF0000, 0x10FFFE))
     return next(chr(code) for code in codes if chr(code) not in text)
 
 
 def in_prose(text: str, change: Callable[[str], str]) -> str:
-    """A text whose prose was changed, and its markup, links and placeholders were not.
+    """Change the prose of a text; its markup, links and placeholders stay.
 
     Args:
-        change: sees one letter, which it has to leave alone, for each thing that is no prose.
+        change: changes a text in which one letter stands for each part that is no prose; it must
+            keep this letter.
     """
     kept = [(token.start, token.end) for token in find_markup(text)]
     kept += [one.span() for one in ENTITY.finditer(text)]

@@ -1,7 +1,7 @@
-"""Terminology: target phrases that are to stand for source phrases, and such as must not come.
+"""Terminology: target phrases that must translate source phrases, and banned target phrases.
 
-A model that has learnt terms reads them inline (`data/annotations.py`). Any other is asked for the
-sentence as it is. `fallback.py` has what happens where a term is missing then.
+A model that has learnt terms reads them inline (`data/annotations.py`). Any other model translates
+the sentence as it is. If the translation lacks a term, `fallback.py` searches again.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Span = tuple[int, int]
 
 
 class Terminology(Step):
-    """Asks for terms.
+    """The step that asks for terms, and finds those that a translation lacks.
 
     Args:
         phrases: target phrases by source phrases.
-        banned: target phrases that no translation should contain, however they are written in
-            capitals, nor words that begin with one.
+        banned: target phrases, in capitals or not. No translation should contain one, or a word
+            that begins with one.
         inline: whether the model has learnt to read terms in its source.
 
     Raises:
-        UserError: a phrase of a pair is empty, or holds what is banned.
+        UserError: a phrase of a pair is empty, or a target contains a banned phrase.
     """
 
     name = "terminology"
@@ -42,7 +42,7 @@ class Terminology(Step):
         inline: bool = False,
     ):
         own = [phrase.strip() for phrase in banned if phrase.strip()]
-        # As a search can ban them; a sentence may begin with one.
+        # The forms that a search bans: as given, and as a sentence would begin with it.
         self.banned = list(dict.fromkeys(s for p in own for s in (p, p[:1].upper() + p[1:])))
         self._banned = re.compile("|".join(map(_begun, own)), re.IGNORECASE) if own else None
         self._targets = {_key(source): target for source, target in phrases.items()}
@@ -59,57 +59,57 @@ class Terminology(Step):
                 )
         longest_first = sorted(self._targets, key=len, reverse=True)
         words = "|".join(re.escape(source).replace(r"\ ", r"\s+") for source in longest_first)
-        # The edges of a phrase are those of words: no term "art" in "part".
+        # A phrase begins and ends where a word does: "part" has no term "art".
         self._pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) if words else None
         self._inline = inline
 
     def before(self, text: str) -> tuple[str, list[Fault]]:
-        """The text, and what each of its terms asks for."""
+        """Return the text unchanged, and the faults of a translation without its terms."""
         return text, [Fault(f"the term {t}", "term", t, span) for span, t in self.terms(text)]
 
     def inline(self, text: str) -> str:
-        """A text with its terms behind their phrases, if the model has learnt to read them so."""
+        """Write terms behind their phrases in a text, if the model has learnt to read them so."""
         for (start, end), target in reversed(self.terms(text) if self._inline else []):
             start -= text[start - 1 : start] == " "
             text = f"{text[:start]}{TERM}{text[start:end]}{AS} {target}{END_TERM}{text[end:]}"
         return text
 
     def faults(self, result: Translation, state: list[Fault]) -> list[Fault]:
-        """The terms that a translation lacks."""
+        """Return the terms that a translation lacks."""
         return [
             term for term in state if not re.search(_whole(term.wanted), result.text, re.IGNORECASE)
         ]
 
     def terms(self, source: str) -> list[tuple[Span, str]]:
-        """Where a source has terms, the longest of those that overlap, and their targets."""
+        """Return the spans of terms in a source, of overlapping ones the longest, with targets."""
         if self._pattern is None:
             return []
         found = []
         for match in self._pattern.finditer(source):
-            # The pattern takes some letters for the same that are not in lower case: a long s.
+            # The pattern equates some letters that differ in lower case, such as a long s and an s.
             target = self._targets.get(_key(match[0]))
             if target is not None:
                 found.append((match.span(), target))
         return found
 
     def spans(self, source: str) -> list[Span]:
-        """The places of terms in a source."""
+        """Return the spans of terms in a source."""
         return [span for span, _ in self.terms(source)]
 
     def forbidden(self, target: str) -> tuple[str, ...]:
-        """The banned phrases in a translation, each once as it is written there."""
+        """Return the banned phrases in a translation, as they are written there, each once."""
         if self._banned is None:
             return ()
         return tuple(dict.fromkeys(match[0] for match in self._banned.finditer(target)))
 
 
 def _whole(phrase: str) -> str:
-    """A pattern of a phrase between edges of words."""
+    """Return a pattern of a phrase that begins and ends where a word does."""
     return _begun(phrase) + (r"(?!\w)" if re.match(r"\w", phrase[-1]) else "")
 
 
 def _begun(phrase: str) -> str:
-    """A pattern of a phrase, or of what begins with it, from the edge of a word on."""
+    """Return a pattern of a phrase that begins where a word does; its last word may be longer."""
     edge = r"(?<!\w)" if re.match(r"\w", phrase) else ""
     return edge + r"\s+".join(map(re.escape, phrase.split()))
 
@@ -121,10 +121,10 @@ def _key(phrase: str) -> str:
 def load_terms(path: str | Path) -> dict[str, str]:
     """Read a file of terms: source phrase, tab, target phrase; one pair per line.
 
-    Blank lines and lines that begin with # say nothing.
+    Blank lines and lines that begin with # are skipped.
 
     Raises:
-        DataError: the file cannot be read, or a line is no pair, or contradicts another; names it.
+        DataError: the file cannot be read, or a line is no pair or contradicts another; names it.
     """
     path = Path(path)
     try:

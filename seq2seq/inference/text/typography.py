@@ -1,5 +1,6 @@
-"""Typography: marks are read in the one form that most training texts have, and written as French
-prints them (Lexique des règles typographiques en usage à l'Imprimerie nationale).
+"""Typography: the model reads marks in the form that most training texts have; if asked, its
+translations get marks as French prints them (Lexique des règles typographiques en usage à
+l'Imprimerie nationale).
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from seq2seq.inference.translation import Translation
 
 NARROW, NO_BREAK = "\u202f", "\xa0"
 
-# Signs that are typed for an apostrophe, or for quotation marks: Don`t, ``so'', ,,so''.
+# Signs that are typed instead of an apostrophe or of quotation marks: Don`t, ``so'', ,,so''.
 _APOSTROPHE = re.compile("(?<=\\w)[`\xb4\u2032](?=\\w)|(?<=s)[`\xb4](?=\\s)")
 _TYPED = re.compile("``|''|,,(?=\\w)|[\u201e\u2033]")
 _INSIDE_WORD = re.compile(r"(?<=\w)'(?=\w)")
 
 
 class PlainMarks(Step):
-    """Reads plain marks. Links, addresses, variables, code and markup stay as they are."""
+    """The step that makes marks plain. Links, addresses, variables, code and markup stay."""
 
     name = "typography"
 
@@ -29,7 +30,7 @@ class PlainMarks(Step):
 
 
 class FrenchPrint(Step):
-    """Writes marks as French prints them, where `PlainMarks` reads them."""
+    """The step that writes marks as French prints them, in the parts that `PlainMarks` reads."""
 
     name = "print"
 
@@ -40,7 +41,7 @@ class FrenchPrint(Step):
 
 
 def plain(prose: str) -> str:
-    """Typewriter apostrophes, quotation marks and dots, hyphens, and two lengths of dashes."""
+    """Make marks plain: typewriter apostrophes, quotes and dots, hyphens, two lengths of dashes."""
     if prose.isascii() and "`" not in prose and "''" not in prose and ",," not in prose:
         return prose
     prose = _TYPED.sub('"', _APOSTROPHE.sub("'", prose))
@@ -48,7 +49,7 @@ def plain(prose: str) -> str:
 
 
 def french_typography(text: str) -> str:
-    """A French text as it is printed; applied again, it changes nothing more."""
+    """Set a French text as it is printed; setting it again changes nothing more."""
     return in_prose(text, lambda prose: "\n".join(map(_typeset, prose.split("\n"))))
 
 
