@@ -107,7 +107,7 @@ def _without_stops(source: str, target: str) -> Pair:
 
 
 def _small(text: str, other: str) -> str:
-    """Remove the first capital, except of I, abbreviations, and names, which both texts share."""
+    """Make the first letter small, except in I, abbreviations, and names (in both texts)."""
     first = _words(text)[0]
     is_name = first.strip(_MARKS) in (word.strip(_MARKS) for word in _words(other))
     is_abbreviation = len(first) > 1 and not first[1:].islower()

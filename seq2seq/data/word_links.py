@@ -144,7 +144,7 @@ def translation_table(
     The result's keys are source * width + target.
 
     Args:
-        sources, targets: pairs of sentences, as numbers of words.
+        sources, targets: pairs of sentences, each a list of word numbers.
         width: greater than every number of a target word.
         tension: how strongly equal relative positions are preferred (`nearness`).
         least: probabilities up to this are left out.
