@@ -1,1 +1,4 @@
-"""From files of sentence pairs to padded batches of token ids."""
+"""From files of sentence pairs to padded batches of token ids.
+
+Start reading at `pipeline.py`, which prepares a corpus once; `datamodule.py` makes batches of it.
+"""

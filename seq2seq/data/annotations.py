@@ -1,17 +1,17 @@
-"""Marks that a translator copies or obeys: placeholders, and terms that are given inline.
+"""Placeholders, which a translator copies, and inline terms, which it obeys.
 
-Three uses of tokens that nobody types (`SYMBOLS`, for `tokenizer.symbols`):
+Both are special tokens that no user types (`SYMBOLS`, for `tokenizer.symbols`). Three uses:
 
     I paid ⟦1⟧ to ⟦2⟧.                              J'ai payé ⟦1⟧ à ⟦2⟧.
     Click⟦1⟧ Start⟦2⟧ to begin.                     Cliquez sur⟦1⟧ Démarrer⟦2⟧ pour commencer.
     The⟦term⟧ old mill⟦as⟧ vieux moulin⟦/term⟧ works.  Le vieux moulin tourne.
 
-A placeholder stands for a word or more (an amount, a name, an address), and then has spaces as
-that would have. As a tag it opens or closes something, and then stands before the space, so that
-the words inside are the same tokens as anywhere else; so do the marks of a term. Numbers go from
-1 to 8, each stands once on either side.
+A placeholder can replace a word or more (an amount, a name, an address); it then has the spaces
+that the words would have. As a tag, a placeholder opens or closes something; it then comes before
+the space, so that the words inside are the same tokens as anywhere else. The marks of a term come
+before the space, too. Placeholders are numbered from 1 to 8; each occurs once on each side.
 
-Text that holds one of the two brackets itself must be `escaped` before it meets a model.
+User text with one of the two brackets must pass through `escaped` before a model reads it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ TERM, AS, END_TERM = "⟦term⟧", "⟦as⟧", "⟦/term⟧"
 SYMBOLS = (*PLACEHOLDERS, TERM, AS, END_TERM)
 _ESCAPES = str.maketrans("⟦⟧", "[]")
 
-# What both sides may share: a number, a name, an address, a file.
+# Words that may be the same on both sides: numbers, names, addresses, file names.
 _SHARED = re.compile(r"\w(?:[\w.@:/+&%=~-]*\w)?(?:/(?=\s|$))?")
 _SIGNS = re.compile(r"[\dA-Z@/_]|\w\.\w")
 
 
 def escaped(text: str) -> str:
-    """The text without the brackets that make a token: nobody's words are taken for a mark."""
+    """Replace the brackets of special tokens, so that no user's text is read as such a token."""
     return text.translate(_ESCAPES)
 
 
 def shared_spans(source: str, target: str) -> list[Phrase]:
-    """Names, numbers and addresses that stand once on each side, as they are."""
+    """Find names, numbers and addresses that occur exactly once on each side, in the same form."""
     left, right = _once(source), _once(target)
     found: list[Phrase] = []
     for text, place in left.items():
@@ -62,7 +62,7 @@ def _once(text: str) -> dict[str, Span]:
 
 
 def _joined(first: Phrase, second: Phrase, source: str, target: str) -> Phrase | None:
-    """Both as one, where one space alone is between them on both sides, as in "John Smith"."""
+    """Join two phrases if a single space separates them on both sides, as in "John Smith"."""
     for text, a, b in (
         (source, first.source, second.source),
         (target, first.target, second.target),
@@ -73,9 +73,9 @@ def _joined(first: Phrase, second: Phrase, source: str, target: str) -> Phrase |
 
 
 def placeholders(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
-    """A pair whose names and numbers, or some words and their translations, are placeholders."""
+    """Replace names and numbers, or some words and their translations, with placeholders."""
     phrases = shared_spans(source, target)
-    if draw.random() < (0.2 if phrases else 0.4):  # any word, a verb too; mostly it is a name
+    if draw.random() < (0.2 if phrases else 0.4):  # any word, even a verb; mostly a name
         phrases = _long(source, links.phrases(source, target, longest=2))
     chosen = _apart(phrases, draw, draw.choice((1, 1, 1, 2, 2, 3, 4)))
     if 2 * sum(end - start for start, end in (one.source for one in chosen)) > len(source):
@@ -88,7 +88,7 @@ def placeholders(source: str, target: str, draw: random.Random, links: WordLinks
 
 
 def tags(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
-    """A pair with placeholders before and behind words and their translations, as markup stands."""
+    """Put placeholders before and after words and their translations, as markup would be."""
     phrases = links.phrases(source, target) + shared_spans(source, target)
     chosen = _apart(phrases, draw, draw.choice((1, 1, 1, 2)))
     numbers = iter(_numbers(2 * len(chosen), draw))
@@ -100,7 +100,7 @@ def tags(source: str, target: str, draw: random.Random, links: WordLinks) -> Pai
 
 
 def terms(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
-    """A source that says how some of its words are to be translated: as the target does."""
+    """Annotate some source words with their translations in the target."""
     phrases = _long(source, links.phrases(source, target))
     chosen = _apart(phrases, draw, draw.choice((1, 1, 1, 2, 2, 3)))
     edits = [
@@ -114,19 +114,19 @@ def terms(source: str, target: str, draw: random.Random, links: WordLinks) -> Pa
 
 
 def _long(source: str, phrases: list[Phrase]) -> list[Phrase]:
-    """Those of more than three letters: nobody asks how "but" is to be translated."""
+    """Return phrases of more than three letters: no user gives a translation of "but"."""
     return [one for one in phrases if one.source[1] - one.source[0] > 3]
 
 
 def _numbers(count: int, draw: random.Random) -> list[str]:
-    """So many placeholders: mostly from 1 on, else any of them, in their order."""
+    """Return `count` placeholders in ascending order: mostly from 1 on, else random ones."""
     if draw.random() < 0.6:
         return list(PLACEHOLDERS[:count])
     return [PLACEHOLDERS[place] for place in sorted(draw.sample(range(len(PLACEHOLDERS)), count))]
 
 
 def _apart(phrases: list[Phrase], draw: random.Random, count: int) -> list[Phrase]:
-    """Some phrases that do not overlap on either side, in the order of the source."""
+    """Choose up to `count` phrases without overlap on either side, in the order of the source."""
     chosen: list[Phrase] = []
     for one in draw.sample(phrases, len(phrases)):
         if len(chosen) < count and all(
@@ -144,7 +144,7 @@ def _with_space(text: str, span: Span) -> Span:
 
 
 def _replaced(text: str, edits: list[tuple[Span, str]]) -> str:
-    """The text with other text in some places; {} in it is what stood there."""
+    """Replace spans of a text; {} in a replacement stands for the old text of the span."""
     for (start, end), new in sorted(edits, reverse=True):
         text = text[:start] + new.replace("{}", text[start:end]) + text[end:]
     return text

@@ -11,19 +11,20 @@ import numpy as np
 
 from seq2seq.data.mixture import Member
 
-POOL = 2**22  # pairs that are shuffled and sorted together: all of them, in most corpora
-BLOCK = 2**10  # neighbours that stay together when a corpus is larger than a pool
-CHUNK = 2**22  # pairs that are judged together: all at once would take much memory
-FEW = 8  # of few shapes: lengths between powers of two; numbers of sentences are multiples of it
+POOL = 2**22  # pairs that are shuffled and sorted together; most corpora fit into one pool
+BLOCK = 2**10  # neighbouring pairs that stay together if a corpus is larger than a pool
+CHUNK = 2**22  # pairs whose lengths are checked at once; all pairs at once would take much memory
+FEW = 8  # for few shapes: lengths between powers of two; numbers of sentences are multiples of 8
 
 
 def padded_lengths(lengths: np.ndarray, multiple: int = 1) -> np.ndarray:
-    """Lengths rounded up to a multiple; 0 = the coarser the longer, 8 between powers of two.
+    """Round lengths up to a multiple; with 0, to one of 8 steps between powers of two.
 
-    1 to 16 stay as they are; then come 18, 20 ... 32, 36, 40 ... 64, 72, 80 ... 128 and so on.
+    With 0, longer texts get coarser lengths: 1 to 16 stay as they are; then come 18, 20 ... 32,
+    36, 40 ... 64, 72, 80 ... 128 and so on.
     """
     lengths = lengths.astype(np.int64)
-    _, power = np.frexp(np.maximum(lengths, 1) - 1)  # 2 ** power is the least above length - 1
+    _, power = np.frexp(np.maximum(lengths, 1) - 1)  # 2 ** power: the least power above length - 1
     step = multiple or 1 << np.maximum(power - 4, 0).astype(np.int64)
     rounded: np.ndarray = -(-lengths // step) * step
     return rounded
@@ -31,10 +32,10 @@ def padded_lengths(lengths: np.ndarray, multiple: int = 1) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Budget:
-    """How large a batch may be.
+    """Limits of the size of a batch.
 
     Attributes:
-        tokens: most positions of both sides together, padding included: what memory pays.
+        tokens: most positions of both sides together; padding counts, since it takes memory.
         sentences: most pairs; None = as many as the tokens allow.
         multiple: padded lengths are multiples of this; 0 = few shapes, see `padded_lengths`.
     """
@@ -44,11 +45,11 @@ class Budget:
     multiple: int = 1
 
     def padded(self, lengths: np.ndarray) -> np.ndarray:
-        """Lengths rounded up."""
+        """Round lengths up, see `padded_lengths`."""
         return padded_lengths(lengths, self.multiple)
 
     def sentences_of(self, fitting: int) -> int:
-        """How many of the pairs that fit make a batch."""
+        """Return how many of the `fitting` pairs a batch takes; for few shapes a multiple of 8."""
         few = self.multiple == 0 and fitting > FEW
         return fitting - fitting % FEW if few else max(1, fitting)
 
@@ -58,16 +59,16 @@ def token_batches(
 ) -> list[np.ndarray]:
     """Cut pairs into batches of similar length.
 
-    Sorted by the longer side, then by source: at 8,192 positions 4 % of Multi30k's batches are
-    padding (random order: 55 %), and 1.4 % where there are 20 times as many sentences.
+    Pairs are sorted by the longer side, then by source: at 8,192 positions 4 % of Multi30k's
+    batches are padding (random order: 55 %), and 1.4 % with 20 times as many sentences.
 
     Args:
         lengths: (n, 2) source and target lengths.
-        budget: a batch holds no more, unless it is one pair.
-        order: ties between equal lengths are broken by this permutation; None = as they stand.
+        budget: limits of a batch; a single pair may exceed them.
+        order: permutation that breaks ties between equal lengths; None = the given order.
 
     Returns:
-        Arrays of pair numbers, shortest sentences first; each pair stands in one.
+        Arrays of pair numbers, shortest sentences first; each pair is in one array.
     """
     order = np.arange(len(lengths)) if order is None else order
     padded = budget.padded(lengths[order])
@@ -88,18 +89,20 @@ def token_batches(
 
 @dataclass(frozen=True)
 class BatchKey:
-    """One batch to be made: pair numbers, in which epoch."""
+    """A batch to be made: its epoch, and the numbers of its pairs."""
 
     epoch: int
     pairs: np.ndarray
 
 
 def unfit_pairs(lengths: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the pairs that are empty, and of the others that are too long, in a segmentation.
+    """Return the numbers of empty pairs, and of other pairs that are too long.
+
+    A pair counts if it is empty or too long in any segmentation.
 
     Args:
         lengths: (n, 2) source and target lengths of each segmentation, end marks included.
-        most: longest side.
+        most: longest side that is not too long.
     """
     empty, too_long = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for first in range(0, len(lengths[0]), CHUNK):
@@ -112,13 +115,13 @@ def unfit_pairs(lengths: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, n
 
 
 class Usable:
-    """The pairs that are used, in their order: the first `size` of those that are not left out.
+    """The pairs that training uses: the first `size` pairs that are not left out, in their order.
 
-    Only those that are left out are kept, so pairs may be billions.
+    Only the numbers of left-out pairs are stored, so a corpus may have billions of pairs.
 
     Args:
-        left_out: numbers of pairs, ascending.
-        size: how many are used.
+        left_out: numbers of the pairs left out, ascending.
+        size: how many pairs are used.
     """
 
     def __init__(self, left_out: np.ndarray, size: int):
@@ -129,12 +132,12 @@ class Usable:
         return self.size
 
     def pairs(self, positions: np.ndarray) -> np.ndarray:
-        """The numbers of the pairs at some positions among those that are used."""
+        """Return the numbers of the pairs at some positions among the used pairs."""
         found: np.ndarray = positions + np.searchsorted(self._used_before, positions, side="right")
         return found
 
     def before(self, pair: int) -> int:
-        """How many used pairs stand before a pair."""
+        """Count the used pairs before a pair."""
         return min(self.size, pair - int(np.searchsorted(self.left_out, pair)))
 
 
@@ -142,18 +145,18 @@ class TrainingBatches:
     """An endless stream of batches, epoch after epoch, that can start anywhere.
 
     Batch number i of epoch e is a function of (seed, e, i) alone. The batches are the same for
-    any number of processes: rank r of w takes each w-th of the stream, so all ranks make equally
-    many steps, and each pair of an epoch is used once. Where an epoch ends within a round of the
-    ranks, the next one begins in the same round.
+    any number of processes: rank r of w takes every w-th batch of the stream, so all ranks make
+    equally many steps, and each pair of an epoch is used once. If an epoch ends within a round of
+    the ranks, the next epoch begins in the same round.
 
     Args:
-        lengths: (n, 2) source and target lengths of each segmentation; epochs take turns.
-        budget: of a batch.
-        seed: makes the order.
-        members: what an epoch consists of; None = each pair once.
-        usable: the pairs that are used; members count within these. None = all.
+        lengths: (n, 2) source and target lengths of each segmentation; epochs take them in turn.
+        budget: limits of a batch.
+        seed: decides the order.
+        members: corpora that make up an epoch; None = each pair once.
+        usable: the pairs that are used; members count positions among these. None = all.
         rank, world_size: which share of the stream this process gets.
-        place: where to start, as `place` gave it; None = at the beginning.
+        place: where to start, as the method `place` returned it; None = at the beginning.
         pool: pairs that are shuffled and sorted together.
     """
 
@@ -176,10 +179,10 @@ class TrainingBatches:
         self.members = [Member("all", 0, len(self.usable))] if members is None else list(members)
         self.rank, self.world_size = rank, world_size
         self.start = dict(place or {"epoch": 0, "batch": 0})
-        self._sizes: dict[int, int] = {}  # batches of the epochs that were passed
+        self._sizes: dict[int, int] = {}  # number of batches of each finished epoch
 
     def epoch(self, epoch: int) -> Iterator[list[np.ndarray]]:
-        """The batches of an epoch for all ranks, shuffled, one list for each pool of pairs."""
+        """Yield the shuffled batches of an epoch for all ranks, a list for each pool of pairs."""
         lengths = self.lengths[epoch % len(self.lengths)]
         for number, positions in enumerate(self._pools(epoch)):
             pairs = self.usable.pairs(positions)
@@ -188,7 +191,7 @@ class TrainingBatches:
             yield batches
 
     def _pools(self, epoch: int) -> Iterator[np.ndarray]:
-        """The pairs of an epoch in random order, as many at a time as memory should hold."""
+        """Yield the pairs of an epoch in random order, one pool at a time to limit memory."""
         ends = np.cumsum([member.size for member in self.members])
         total, rng = int(ends[-1]), np.random.default_rng((self.seed, epoch))
         block = 1 if total <= self.pool else min(BLOCK, self.pool)
@@ -224,7 +227,7 @@ class TrainingBatches:
             epoch += 1
 
     def place(self, used: int) -> dict[str, int]:
-        """Where the stream stands after all ranks together have used some batches."""
+        """Return the stream's place after all ranks together have used `used` batches."""
         epoch, position = self.start["epoch"], self.start["batch"] + used
         while position >= self._sizes.get(epoch, position + 1):
             position -= self._sizes[epoch]
@@ -233,15 +236,15 @@ class TrainingBatches:
 
 
 class MainThenFinal:
-    """A stream of batches up to a place, then another: a run's last steps on other weights.
+    """A stream of batches that ends in another one: a run's last steps use other mixture weights.
 
-    The text that matters most is best seen last, while the rate falls (Hu et al. 2024, MiniCPM,
-    section 5). Each part goes on from its own place: a run that is lengthened returns to the first.
+    The most important text is best seen last, while the learning rate falls (Hu et al. 2024,
+    MiniCPM, section 5). Each stream keeps its own place, so a lengthened run returns to `main`.
 
     Args:
-        main: from where it stands.
-        final: likewise.
-        left: batches of all ranks until the second begins.
+        main: the first stream, from its place on.
+        final: the second stream, from its place on.
+        left: batches of all ranks until `final` begins.
     """
 
     def __init__(self, main: TrainingBatches, final: TrainingBatches, left: int):
@@ -252,6 +255,6 @@ class MainThenFinal:
         yield from self.final
 
     def place(self, used: int) -> dict[str, Any]:
-        """Where both stand after all ranks together have used some batches."""
+        """Return both places after all ranks together have used `used` batches."""
         of_main = min(used, self.left)
         return {**self.main.place(of_main), "final": self.final.place(used - of_main)}

@@ -15,9 +15,9 @@ import tokenizers
 
 
 def byte_characters() -> list[str]:
-    """The character that stands for each byte in byte-level vocabularies (Radford et al. 2019).
+    """Return the character for each byte in byte-level vocabularies (Radford et al. 2019).
 
-    Visible bytes of Latin-1 are themselves; the others follow from code point 256 on.
+    Visible bytes of Latin-1 stand for themselves; the others get code points from 256 on.
     """
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in visible]
@@ -25,17 +25,17 @@ def byte_characters() -> list[str]:
 
 
 Ids = tuple[int, ...]
-Merge = tuple[int, int, int]  # when it was learned, the id it makes, where it stands
+Merge = tuple[int, int, int]  # rank in the order of learning, id of the result, position
 
-CACHED_WAYS = 2**16  # about 50 MB
-LONGEST = 40  # characters of a word whose way is kept: it grows with their square
+CACHED_WAYS = 2**16  # words whose way (`_find_way`) is cached, about 50 MB
+LONGEST = 40  # characters of a word whose way is cached: its size grows with their square
 
 
 class BpeDropout:
-    """Applies the merges of a byte-pair encoding, leaving some out by chance.
+    """A byte-pair encoder that leaves out merges at random.
 
     Args:
-        backend: a byte-level BPE tokenizer of the library.
+        backend: a byte-level BPE tokenizer of the library `tokenizers`.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer):
@@ -49,16 +49,16 @@ class BpeDropout:
         self._way = lru_cache(CACHED_WAYS)(self._find_way)
 
     def segment(self, word: str, dropout: float, rng: random.Random) -> Ids:
-        """Ids of a word (algorithm 1 of the paper).
+        """Return the ids of a word (algorithm 1 of the paper).
 
-        At each step every possible merge is dropped with probability `dropout`, and the first
-        learned of those that are left is made; the word is done when none is left.
+        At each step, every possible merge is dropped with probability `dropout`, and the earliest
+        learned of the remaining merges is applied. The word is done when no merge remains.
         """
-        first = 0  # of the merges that can still be made
+        first = 0  # index of the first merge that is not dropped yet
         if len(word) > LONGEST:
             ids = self._bytes(word)
         else:
-            way = self._way(word)  # which most occurrences of a word go to the end
+            way = self._way(word)  # most occurrences of a word follow it to the end
             last, kept = len(way) - 1, 0
             while kept < last and rng.random() >= dropout:
                 kept += 1
@@ -67,7 +67,7 @@ class BpeDropout:
                 return ids
             first = 1  # the best merge of these ids was dropped
         while True:
-            # Once one is left, it makes no difference whether those learned later are dropped.
+            # Once a merge is kept, it no longer matters whether later learned ones are dropped.
             for merge in self._possible(ids)[first:]:
                 if rng.random() >= dropout:
                     ids, first = _merged(ids, merge), 0
@@ -76,7 +76,7 @@ class BpeDropout:
                 return ids
 
     def _find_way(self, word: str) -> list[Ids]:
-        """The ids from single bytes to the end when nothing is dropped."""
+        """Return the ids after each merge, from single bytes on, if no merge is dropped."""
         way = [self._bytes(word)]
         while possible := self._possible(way[-1]):
             way.append(_merged(way[-1], possible[0]))
@@ -86,7 +86,7 @@ class BpeDropout:
         return tuple([self._byte_ids[byte] for byte in word.encode()])
 
     def _possible(self, ids: Ids) -> list[Merge]:
-        """The merges that two neighbours allow, the first learned first."""
+        """Return the possible merges of neighbouring ids, the earliest learned first."""
         return sorted(
             (*self._merges[pair], place)
             for place, pair in enumerate(pairwise(ids))

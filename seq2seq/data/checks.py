@@ -1,4 +1,4 @@
-"""What stops a preparation: a corpus that is hardly what the settings say, or holds nothing."""
+"""Checks that stop a preparation: cleaning drops nearly all of a source, or a corpus is empty."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from seq2seq.data.sources import Source, check_chosen
 from seq2seq.data.steps import EXAMPLES
 from seq2seq.errors import DataError, command_line
 
-JUDGED = 100  # pairs below which their losses say nothing
+JUDGED = 100  # the losses of fewer pairs say nothing
 
 
 class Losses:
-    """Adds up what cleaning drops of each source, and asks when that can hardly be meant.
+    """Counts of the pairs that cleaning drops of each source, and checks that refuse large losses.
 
     Attributes:
-        read: pairs of each source.
-        judged: kept pairs of each source that are long enough to have a language.
-        dropped: pairs of each source, by reason.
-        examples: a few of these pairs.
+        read: number of pairs read of each source.
+        judged: number of kept pairs of each source that are long enough to have a language.
+        dropped: number of dropped pairs of each source, by reason.
+        examples: a few dropped pairs of each source, by reason.
         leaked: keys that dropped pairs share with evaluation text.
     """
 
@@ -35,9 +35,9 @@ class Losses:
         self.leaked: set[int] = set()
 
     def add(self, source: int, facts: Mapping[str, Any]) -> None:
-        """Count a block of a source; `facts` are those of `clean_rows`."""
+        """Count the pairs of a block of a source; `facts` come from `clean_rows`."""
         self.read[source] += facts["read"]
-        self.judged[source] += facts.get("judged", facts["read"])  # older parts do not say
+        self.judged[source] += facts.get("judged", facts["read"])  # older parts lack it
         self.dropped[source].update(facts["dropped"])
         for reason, pairs in facts["examples"].items():
             own = self.examples[source].setdefault(reason, [])
@@ -45,10 +45,10 @@ class Losses:
         self.leaked.update(facts["leaked"])
 
     def check_language(self, source: int) -> None:
-        """Judge what was read of a source until now.
+        """Check the language of the pairs of a source that were read until now.
 
         Raises:
-            DataError: nearly all that is long enough to have a language is in other ones.
+            DataError: nearly all pairs long enough to have a language are in another one.
         """
         wrong = self.dropped[source]["wrong_language"]
         if not self._is_too_much(wrong, wrong + self.judged[source]):
@@ -65,10 +65,10 @@ class Losses:
         )
 
     def check(self) -> None:
-        """Judge the sources as a whole.
+        """Check the losses of each source as a whole.
 
         Raises:
-            DataError: nearly all of one is dropped.
+            DataError: nearly all pairs of a source are dropped.
         """
         for source, dropped in enumerate(self.dropped):
             if not self._is_too_much(dropped.total(), self.read[source]):
@@ -87,14 +87,15 @@ class Losses:
 
 
 def check_members(data: DataConfig, sources: Sequence[Source], kept: Mapping[str, int]) -> None:
-    """Refuse a corpus of which nothing is left, or a member with no pair of its own.
+    """Refuse a corpus without a pair after cleaning, or a member without a pair of its own.
 
     Args:
-        data, sources: what is prepared.
-        kept: pairs of each member.
+        data: settings of the corpus.
+        sources: of its training text.
+        kept: number of kept pairs of each member.
 
     Raises:
-        DataError: names the member.
+        DataError: the corpus or a member is empty; names it.
     """
     if not all(kept.values()):
         check_chosen(sources, data)

@@ -1,8 +1,8 @@
-"""Which pairs of a training corpus are left out, and why.
+"""Filters of training text: which pairs are left out, and why.
 
-`Cleaner` normalises a pair and names the first filter that drops it. Each filter is a function of
-a few lines; `cleaning.filters` names them in the order in which they are asked. `duplicate` is
-the one that needs all pairs at once: its caller compares the keys that `pair_key` gives.
+`Cleaner` normalises a pair and names the first filter that drops it. Each filter is a short
+function; `cleaning.filters` names the filters in the order in which they run. Filters that need all
+pairs at once are in dedup.py, which compares keys of pairs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Cleaner:
-    """Normalises and judges pairs. It can be pickled, for processes that work beside each other.
+    """The normaliser and the filters of pairs. It can be pickled, for work in several processes.
 
     Args:
         config: steps, filters and their limits.
@@ -40,8 +40,11 @@ class Cleaner:
             check_languages(config.languages)
 
     def evidence(self, source: str, target: str) -> set[int]:
-        """Keys by which the filter `leakage` knows a normalised pair: of the pair, of each side
-        that is long enough to be told from what everybody says, of words in a row."""
+        """Return the keys by which the filter `leakage` recognises a normalised pair.
+
+        There is a key for the pair, for each side that is too long to be a common phrase, and, as
+        an option, for every n words in a row.
+        """
         sides = text_key(source), text_key(target)
         found = {pair_key(*map(str, sides))} if any(sides) else set()
         for key, text in zip(sides, (source, target), strict=True):
@@ -52,15 +55,15 @@ class Cleaner:
         return found
 
     def leaked(self, source: str, target: str) -> set[int]:
-        """The keys that a normalised pair shares with evaluation text."""
+        """Return the keys that a normalised pair shares with evaluation text."""
         return self.evaluation & self.evidence(source, target) if self.evaluation else set()
 
     def normalised(self, source: str, target: str) -> tuple[str, str]:
-        """A pair as training text is normalised."""
+        """Normalise a pair like training text."""
         return self._source(source), self._target(target)
 
     def __call__(self, source: str, target: str) -> tuple[str, str, str | None]:
-        """The normalised pair, and the filter that drops it (None = it is kept)."""
+        """Return the normalised pair, and the filter that drops it (None = it is kept)."""
         source, target = self.normalised(source, target)
         for name, drops in self._filters:
             if drops(self, source, target):
@@ -73,8 +76,8 @@ def empty(cleaner: Cleaner, source: str, target: str) -> bool:
     return not source or not target or source.isspace() or target.isspace()
 
 
-# UTF-8 that was read as Latin-1 or Windows-1252 (Ã© for é, â€™ for an apostrophe): an Ã without a
-# letter after it, which Portuguese capitals would have (SÃO), or an Â with what is no letter.
+# UTF-8 that was read as Latin-1 or Windows-1252 (Ã© for é, â€™ for an apostrophe). An Ã counts only
+# if no letter follows, since Portuguese capitals have it (SÃO); an Â only before certain signs.
 _DAMAGE = re.compile(
     "[\0\ufffd\ud800-\udfff]|Ã(?![^\\W\\d_ªºµƒŠŒŽšœžŸ])|Â[\xa0-\xbf]|â€|Å[“¡]|ï»¿|ï¿½"
 )
@@ -119,7 +122,7 @@ _MARKUP = re.compile(
     | \{\{|\}\}|\{\||\|\}|\[\[|\]\]|'''|^={2,}[^=]+={2,}$""",
     re.VERBOSE | re.IGNORECASE,
 )
-_MARKUP_SIGNS = re.compile(r"[<&{}\[\]=/|]")  # quick to find, and rare
+_MARKUP_SIGNS = re.compile(r"[<&{}\[\]=/|]")  # quick to find, and rare: most texts have none
 _LINK = re.compile(r"(?:\bhttps?://|\bftp://|\bwww\.)\S+", re.IGNORECASE)
 
 
@@ -151,15 +154,15 @@ def symbols(cleaner: Cleaner, source: str, target: str) -> bool:
 def _is_symbols(text: str, least: float) -> bool:
     needed = least * (len(text) - text.count(" "))
     ascii_letters = len(text.encode("ascii", "ignore").translate(None, _NO_LETTERS))
-    if ascii_letters >= needed:  # in English and French they nearly always suffice
+    if ascii_letters >= needed:  # nearly always true in English and French
         return False
     letters = sum(map(str.isalpha, text))
     signs = sum(not match[0][0].isalpha() for match in _NUMBER_OR_ROW.finditer(text))
     return letters < least * (letters + signs)
 
 
-# Frequent words that English and French do not share. With `other`, which are those of languages
-# that look like one of the two, they decide clear cases ten times faster than the detector.
+# Frequent words that English and French do not share; `other` has words of languages that look
+# like one of the two. They decide clear cases ten times faster than the detector.
 _FUNCTION_WORDS = {
     language: frozenset(words.split())
     for language, words in {
@@ -197,8 +200,8 @@ _FUNCTION_WORDS = {
     }.items()
 }
 _ALL_FUNCTION_WORDS = frozenset[str]().union(*_FUNCTION_WORDS.values())
-# Probability of its own language below which a side is dropped. Of 720,000 clean texts 3 are below,
-# while Spanish, German and even Italian sentences of six words are at 0.003 or less.
+# A side is dropped if the detector gives its language a lower probability. 3 of 720,000 clean texts
+# are below; Spanish, German and even Italian sentences of six words have 0.003 or less.
 _FOREIGN = 0.005
 
 
@@ -230,7 +233,7 @@ def _is_foreign(text: str, language: str, least: int) -> bool:
 
 @cache
 def language_detector() -> LanguageIdentifier:
-    """Loaded by the first text that needs it (half a second), once in each process."""
+    """Load the detector (half a second), once in each process, when a text first needs it."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -242,7 +245,7 @@ def check_languages(languages: Iterable[str]) -> None:
     """Refuse languages that the detector does not know.
 
     Raises:
-        ConfigError: names them.
+        ConfigError: the detector does not know a language; names it.
     """
     if {*languages} <= {"en", "fr"}:  # without loading the detector
         return
@@ -257,7 +260,7 @@ def check_languages(languages: Iterable[str]) -> None:
 
 
 def language_of(text: str) -> str:
-    """The code of the language that a text looks like."""
+    """Return the code of the language that a text looks like."""
     return str(language_detector().classify(text)[0])
 
 
@@ -280,7 +283,7 @@ def leakage(cleaner: Cleaner, source: str, target: str) -> bool:
 
 
 def ngram_keys(text: str, size: int) -> set[int]:
-    """Keys of each `size` words in a row, whatever their case and marks."""
+    """Return a key for each `size` words in a row, ignoring case and punctuation."""
     words = _WORD.findall(text.casefold())
     return {text_key(" ".join(words[i : i + size])) for i in range(len(words) - size + 1)}
 
@@ -305,25 +308,25 @@ _OTHER_SIGNS = re.compile(r"[^\w\0-\x7f]+")
 
 
 def text_key(text: str) -> int:
-    """64 bits that tell texts apart by their letters and digits, whatever their case.
+    """Hash the letters and digits of a text, ignoring case, to 64 bits.
 
-    The same on every machine; 0 for a text without a letter or digit.
+    The hash is the same on every machine, and 0 for a text without a letter or digit.
     """
     data = letters_of(text)
     return _key(data) if data else 0
 
 
 def letters_of(text: str) -> bytes:
-    """The letters and digits of a text, folded to one case."""
+    """Return the letters and digits of a text, folded to one case, in UTF-8."""
     folded = nfc(text).casefold()
     letters = folded if folded.isascii() else _OTHER_SIGNS.sub("", folded)
-    return letters.encode().translate(None, _ASCII_SIGNS)  # many times faster than a pattern
+    return letters.encode().translate(None, _ASCII_SIGNS)  # many times faster than a regex
 
 
 def pair_key(source: str, target: str, salt: str = "") -> int:
-    """64 bits that tell pairs apart, exactly as they are written; the same on every machine.
+    """Hash a pair, exactly as written, to 64 bits, equal on every machine.
 
-    Each `salt` gives others, which are as good as independent.
+    Different salts give hashes that are as good as independent.
     """
     text = f"{salt}{len(source)} {source}{target}"  # the length says where the target begins
     return _key(text.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Token ids -> padded tensors; the one place where decoder inputs and labels are made."""
+"""Pad token ids into tensors; the only place that makes decoder inputs and labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ids = Sequence[int] | np.ndarray
 
 @dataclass
 class Batch:
-    """Sentence pairs as the model wants them; B pairs, S source and T target positions.
+    """Padded sentence pairs for the model; B pairs, S source and T target positions.
 
     For the source `a b` and the target `x y`: source `a b </s>`, target_in `<s> x y`,
     labels `x y </s>`: each input position predicts the label in the same place.
@@ -52,11 +52,11 @@ class Batch:
 def pad(
     sequences: Sequence[Ids], before: int | None = None, after: int | None = None, multiple: int = 1
 ) -> Tensor:
-    """(B, longest) tensor of ids, PAD at the ends.
+    """Put lists of ids into one (B, longest) tensor, with PAD at the ends.
 
     Args:
         sequences: B lists of ids.
-        before, after: a mark that each gets at its start or end.
+        before, after: a mark to put at the start or end of each list.
         multiple: the length is rounded up, see `padded_lengths`.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
@@ -74,12 +74,12 @@ def pad(
 
 
 def collate_source(sources: Sequence[Ids], multiple: int = 1) -> Tensor:
-    """(B, S) source ids with end marks, padded."""
+    """Return (B, S) source ids with end marks, padded."""
     return pad(sources, after=EOS, multiple=multiple)
 
 
 def collate(sources: Sequence[Ids], targets: Sequence[Ids], multiple: int = 1) -> Batch:
-    """A batch of ids without marks; lengths are rounded up, see `padded_lengths`."""
+    """Make a batch of ids without marks; lengths are rounded up, see `padded_lengths`."""
     return Batch(
         source=collate_source(sources, multiple),
         target_in=pad(targets, before=BOS, multiple=multiple),

@@ -1,15 +1,15 @@
 """Parallel text from files. `find_files` turns a setting such as `data.val=val` into files, and
-`read_pairs` reads those::
+`read_pairs` reads them::
 
-    parquet          two columns of text, or one column `translation` with the languages in it
+    parquet          two columns of text, or one column `translation` that holds both languages
     .tsv             columns separated by tabs; the first line names them, or they have numbers
-    .jsonl, .json    one object in each line, `{"en": ..., "fr": ...}`, or that in `translation`
-                     (in both, columns that choose rows may also stand beside it)
+    .jsonl, .json    one object in each line, `{"en": ..., "fr": ...}`, or the same inside
+                     `translation` (columns that choose rows may be beside it, in parquet, too)
     any other name   plain text: two files, line n of one translates line n of the other
 
-All but parquet may be packed (`.gz`, `.zst`), and any may be cut into shards, `train-*.tsv.gz`.
+All but parquet may be compressed (`.gz`, `.zst`), and any may be cut into shards, `train-*.tsv.gz`.
 Text is UTF-8. Only a line feed ends a line, with or without a carriage return before it.
-Nothing else in the project opens a corpus file.
+No other module parses corpus files.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ Columns = tuple[str, ...]
 
 
 def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> list[Path]:
-    """Files that a `data.train`-like setting means, in a stable order.
+    """Find the files that a setting such as `data.train` means, in a stable order.
 
     Args:
         spec: a path, a glob, the stem of files in `folder`, or a list of these. Plain text
             comes as two files, source then target (`[train.en, train.fr]`), or as two globs
-            (`[part-*.en, part-*.fr]`: the first of one belongs to the first of the other, by
-            name); the stem finds both by the column names (`train.en`, `train.fr`).
+            (`[part-*.en, part-*.fr]`), whose files are paired in the order of their names. A stem
+            finds both files by the column names (`train.en`, `train.fr`).
         folder: where relative names are looked up; None = the current folder.
 
     Raises:
-        DataError: nothing is there; says where it looked and what is there instead.
+        DataError: no file is found, or plain text has no partner; says where it looked and what
+            it found instead.
     """
     base = Path(folder).expanduser() if folder else Path()
     if folder and not base.is_dir():
@@ -72,7 +73,7 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
 
 
 def _side_by_side(spec: object, source: list[Path], target: list[Path]) -> list[Path]:
-    """Shards of plain text in the order source, target, source, ..."""
+    """Pair shards of plain text, in the order source, target, source, ..."""
     if len(source) != len(target):
         raise DataError(
             f"{spec!r} means {len(source)} source but {len(target)} target file(s), so some have "
@@ -135,10 +136,10 @@ def read_pairs(
     """Yield (source, target) in file order, spaces at the ends removed.
 
     Args:
-        files: what `find_files` gave.
+        files: as `find_files` returned them.
         columns: names of the two columns; two numbers for TSV without a header.
-        where: values that other columns of a table must have; no other row is left out.
-        rows: of the one file, or of the one pair of files, that are read; None = all.
+        where: for other columns of a table, the values of the rows to read; empty = all rows.
+        rows: range to read, if there is one file or one pair of files; None = all.
 
     Raises:
         DataError: a file is unreadable; names the file, the line and the fault.
@@ -155,20 +156,20 @@ def read_pairs(
 
 
 def values_of(path: Path, columns: tuple[str, str], column: str) -> list[str]:
-    """The different values of another column of a table, in the order of the file."""
+    """Return the distinct values of another column of a table, in the order of the file."""
     return list(dict.fromkeys(row[2] for row in _rows(path, columns, (column,))))
 
 
 def _rows(
     path: Path, texts: Columns, others: Columns, rows: Range | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """Rows of a table: what stands in the columns of text, then in others, where numbers may be."""
+    """Yield rows of a table: the columns of text, then others, whose numbers become text."""
     readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
     return readers[kind_of(path)](path, texts, others, rows)
 
 
 def _lines(path: Path, rows: Range | None, file: int = 0) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1 on; `file` says which of the range's files it is."""
+    """Yield lines with their numbers from 1 on; `file` is the file's index in `rows.starts`."""
     if rows is None:
         return enumerate(lines_of(path), 1)
     lines = islice(lines_of(path, rows.first, rows.starts[file]), rows.last - rows.first)
@@ -197,7 +198,7 @@ def _read_text(source: Path, target: Path, rows: Range | None) -> Iterator[Pair]
 
 
 def are_numbers(columns: Columns) -> bool:
-    """Whether columns of a TSV are named by their places, so that it has no header."""
+    """Tell whether the columns of a TSV are given by number; then the file has no header."""
     return all(column.isdecimal() for column in columns)
 
 
@@ -216,7 +217,7 @@ def _read_tsv(
         places = [header.index(column) for column in columns]
     for number, line in lines:
         if not line:
-            continue  # as some programs end a file
+            continue  # some programs end a file with one
         fields = line.split("\t")
         if max(places) >= len(fields):
             raise DataError(
@@ -237,7 +238,7 @@ def _read_jsonl(
         except (json.JSONDecodeError, RecursionError) as error:
             raise DataError(f"{path}, line {number}: not JSON ({error})") from error
         if isinstance(row, dict) and isinstance(row.get("translation"), dict):
-            row |= row["translation"]  # the form of the hub's translation data sets
+            row |= row["translation"]  # as in translation data sets of the hub
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not an object with named texts: {line[:60]}")
         _check_columns(texts, others, list(row), f"{path}, line {number}")
@@ -254,7 +255,7 @@ def _read_parquet(
         file = pyarrow.parquet.ParquetFile(path)
         places = find_columns(file.schema_arrow, texts, others, f"{path}")
         rows = rows or Range(0, file.metadata.num_rows)
-        groups, row = row_groups(file, rows)  # the row that a batch begins with
+        groups, row = row_groups(file, rows)  # number of the next batch's first row
         wanted = sorted({place[0] for place in places})
         for batch in file.iter_batches(columns=wanted, row_groups=groups):
             inside = batch.slice(max(rows.first - row, 0))
@@ -270,10 +271,10 @@ def _read_parquet(
 def find_columns(
     schema: pyarrow.Schema, texts: Columns, others: Columns, name: str
 ) -> list[Columns]:
-    """Where columns stand in a table of Arrow, inside structs too: `translation.en`, or just `en`.
+    """Find columns of an Arrow table, inside structs, too: `translation.en`, or just `en`.
 
     Raises:
-        DataError: one is missing; names those there are.
+        DataError: a column is missing; names the columns of the table.
     """
     found = {".".join(place): place for place in _leaves(schema)}
     for column, place in list(found.items()):
@@ -294,7 +295,7 @@ def _leaves(fields: Iterable[pyarrow.Field], above: Columns = ()) -> Iterator[Co
 def arrow_rows(
     table: pyarrow.Table, places: list[Columns], texts: Columns, name: str, row: int
 ) -> Iterator[tuple[str, ...]]:
-    """Rows of a table of Arrow, whose first one is number `row` of what errors call `name`."""
+    """Yield rows of an Arrow table; in errors, its first row is row `row` of `name`."""
     cells = [
         pc.struct_field(table[first], list(rest)) if rest else table[first]
         for first, *rest in places
@@ -305,10 +306,10 @@ def arrow_rows(
 
 
 def _arrow_texts(cells: pyarrow.Array, name: str, first_row: int, column: str) -> list[str]:
-    """Texts of a column; missing ones are empty. Whole columns are many times faster than rows."""
+    """Return a column's texts, "" for missing ones; many times faster than reading row by row."""
     try:
         values = cells.to_pylist()
-    except UnicodeDecodeError:  # which does not say where
+    except UnicodeDecodeError:  # the error does not say where
         values = list(map(_text_or_bytes, cells.cast(pyarrow.binary()).to_pylist()))
     if not set(map(type, values)) <= {str, type(None)}:
         wrong = (i for i, value in enumerate(values) if not isinstance(value, str | None))
@@ -329,12 +330,12 @@ def _text_or_bytes(data: bytes | None) -> str | bytes | None:
 
 
 def _as_text(value: object) -> str:
-    """A value that rows are chosen by, as the settings have it: 2019 -> "2019"; none is empty."""
+    """Return a value that rows are chosen by as text, like the settings: 2019 -> "2019"."""
     return "" if value is None else str(value)
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is a string that UTF-8 can hold; half a surrogate pair of JSON is none."""
+    """Tell whether a value is a string that UTF-8 can hold; half a surrogate pair is not."""
     return isinstance(value, str) and value == value.encode("utf-8", "ignore").decode()
 
 

@@ -1,4 +1,4 @@
-"""The datamodule: prepared pairs -> batches for training and validation."""
+"""The data module, which makes batches of prepared pairs for training and validation."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Consumer:
-    """Who takes the batches.
+    """The process that takes the batches, and its place in the run.
 
     Attributes:
-        rank, world_size: of this process, among those that share the batches.
+        rank, world_size: of this process, among the processes that share the batches.
         accumulate: batches that a process takes for each step.
-        first_step: steps that were made before; batches begin behind them.
-        max_steps: of the whole run.
-        pin_memory: whether batches go on to a GPU.
+        first_step: steps that the run made before; the batches begin after them.
+        max_steps: steps of the whole run.
+        pin_memory: whether the batches are copied to a GPU.
     """
 
     rank: int = 0
@@ -63,13 +63,15 @@ class TranslationData:
 
     Args:
         data: where the text is, and the batch budget.
-        cleaning: what is done with it.
-        tokenizer: vocabulary settings; learned from the training split unless a file is given.
+        cleaning: how the text is cleaned.
+        tokenizer: settings of the vocabulary, which is learned from the training split unless a
+            file is given.
         max_length: longest sentence in tokens, end mark included; longer pairs are left out of
             training and counted.
-        seed: makes the order of batches.
-        train_pairs: use the first so many usable ones only, each once an epoch; None = all.
-        val_pairs: validate on the first so many only; None = all.
+        seed: decides the order of batches.
+        train_pairs: train on only this many usable pairs from the start, each once an epoch;
+            None = all.
+        val_pairs: validate on only this many pairs from the start; None = all.
         val_on_train: validate on the training pairs, as the model reads them.
     """
 
@@ -95,29 +97,29 @@ class TranslationData:
         self.val_pairs: list[Pair] = []
         self._batches: TrainingBatches | MainThenFinal | None = None
         self.consumer = Consumer()
-        self._place: dict[str, Any] | None = None  # in a checkpoint
+        self._place: dict[str, Any] | None = None  # from a checkpoint
 
     def prepare(self, vocabularies: Vocabularies | None = None) -> None:
-        """Clean and tokenise, or find that done; once, before the trainer starts.
+        """Clean and tokenise the text, or find it prepared; call once, before the trainer starts.
 
-        Pairs that the model cannot take are left out of training and of the validation loss;
-        `val_pairs` keeps all of them for BLEU, where long texts are translated in parts.
+        Pairs that the model cannot take are left out of training and of the validation loss.
+        `val_pairs` keeps all pairs for BLEU, where long texts are translated in parts.
 
         Args:
-            vocabularies: those of a run that is being resumed.
+            vocabularies: those of a resumed run; None = as the settings say.
         """
-        if not self.val_on_train:  # before the long work, so that faults in it show at once
+        if not self.val_on_train:  # before the long work, so that its faults show at once
             self.val_pairs = load_pairs(self.data, "val")[: self.most_val]
         self.prepared = prepare(self.data, self.cleaning, self.tokenizer, vocabularies)
         self.vocabularies = self.prepared.vocabularies
         self._open_shards()
-        if self.val_on_train:  # one of both is given, by the rules between the settings
+        if self.val_on_train:  # the settings require one of both
             self.val_pairs = self._first_pairs(self.most_val or self.most_train or 0)
         self._tokenise_val()
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of everything that decides the pairs of training and validation."""
+        """Fingerprint of everything that decides the pairs of training and validation."""
         limits = {
             "train_pairs": self.most_train,
             "val_pairs": self.most_val,
@@ -136,14 +138,14 @@ class TranslationData:
         return float(round(target / source, 4))
 
     def _first_pairs(self, count: int) -> list[Pair]:
-        """The first training pairs as text: what their ids say."""
+        """Return the first training pairs as text, decoded from their ids."""
         first = self.usable.pairs(np.arange(min(count, len(self.usable))))
         source, target = self.shards[0].ids(first)
         both = (self.vocabularies.source.decode(source), self.vocabularies.target.decode(target))
         return list(zip(*both, strict=True))
 
     def summary(self) -> str:
-        """Numbers of pairs in words."""
+        """Say how many training and validation pairs there are."""
         train = sum(member.size for member in self.mixture)
         return f"{train:,} training and {len(self.val_lengths):,} validation pairs"
 
@@ -153,7 +155,7 @@ class TranslationData:
         left_out = self._left_out(lengths, "train")
         size = len(lengths[0]) - len(left_out)
         self.usable = Usable(left_out, min(size, self.most_train or size))
-        if self.most_train is not None:  # then the members and their weights play no part
+        if self.most_train is not None:  # then members and their weights are ignored
             self.mixture: list[Member] = [Member(self.data.name, 0, len(self.usable))]
             return
         members = []
@@ -169,7 +171,7 @@ class TranslationData:
         self.final_mixture = weigh_members(self.data, members, self.data.final_weights)
 
     def _left_out(self, lengths: Sequence[np.ndarray], split: str) -> np.ndarray:
-        """Numbers of the pairs that the model cannot take in some segmentation, which are told."""
+        """Return the numbers of pairs that are empty or too long, and warn how many there are."""
         count = len(lengths[0])
         empty, too_long = unfit_pairs(lengths, min(self.max_length, LONGEST - 1))
         left_out = np.union1d(empty, too_long)
@@ -198,10 +200,13 @@ class TranslationData:
         self.val_lengths = lengths[usable]
 
     def train_dataloader(self, consumer: Consumer | None = None) -> DataLoader[Any]:
-        """Endless batches from where the run stands, which `place` counts from.
+        """Return endless batches from the run's place on; `place` counts from there.
 
         Args:
-            consumer: who takes them; None = one process, from its first step on.
+            consumer: the process that takes them; None = one process, from its first step on.
+
+        Raises:
+            RunError: the run resumes, but its checkpoint holds no place in the data.
         """
         self.consumer = consumer = consumer or Consumer()
         rank, world = consumer.rank, consumer.world_size
@@ -225,16 +230,16 @@ class TranslationData:
             persistent_workers=workers > 0,
             worker_init_fn=_leave_signals_to_the_main_process,
             pin_memory=consumer.pin_memory,
-            # Of its own, so that opening the loader does not advance the seed of dropout.
+            # A generator of its own, so that opening the loader does not change dropout's numbers.
             generator=torch.Generator(),
         )
 
     def _training_batches(
         self, rank: int = 0, world_size: int = 1, *, final: bool = False
     ) -> TrainingBatches:
-        """Those of the run's main part, or of its last steps, from where each stands."""
+        """Make the batches of the run's main part, or of its last steps, from the part's place."""
         place = self._place
-        if final:  # not from epoch 0, whose part of members below 1 a short run has just seen
+        if final:  # from epoch 1: a short run has just seen epoch 0's part of members below 1
             place = (place or {}).get("final", {"epoch": 1, "batch": 0})
         return TrainingBatches(
             [shards.lengths for shards in self.shards],
@@ -248,9 +253,9 @@ class TranslationData:
         )
 
     def epoch(self) -> tuple[int, int]:
-        """Batches of the first epoch for all processes together, and their real target tokens.
+        """Count the batches of the first epoch for all processes, and their real target tokens.
 
-        Later epochs differ by a batch or so. It takes as long as the first batch of an epoch.
+        Later epochs differ by a batch or so. Counting takes as long as an epoch's first batch.
         """
         lengths = self.shards[0].lengths
         batches = tokens = 0
@@ -260,7 +265,7 @@ class TranslationData:
         return batches, tokens
 
     def examples(self) -> tuple[Batch, Batch, Batch]:
-        """The first batch of training, one of median size, and the largest of the first epoch."""
+        """Return the first epoch's first batch, one of median size, and its largest."""
         lengths = self.shards[0].lengths
         epoch = list(chain.from_iterable(self._training_batches().epoch(0)))
         sizes = [len(of) * int(self.budget.padded(lengths[of].max(axis=0)).sum()) for of in epoch]
@@ -272,19 +277,19 @@ class TranslationData:
         return first, typical, largest
 
     def state_dict(self, step: int) -> dict[str, Any]:
-        """The place in the data after a step, and what the data are."""
+        """Return the place in the data after a step, and the fingerprint of the data."""
         if self._batches is None:
             return {}
         return {"place": self.place(step), "data": self.fingerprint}
 
     def epochs_done(self, step: int) -> int:
-        """How many times the data were read as a whole after a step."""
+        """Count how often the data were read as a whole after a step."""
         return int(self.place(step)["epoch"])
 
     def place(self, step: int) -> dict[str, Any]:
-        """The place in the data after a step, in batches of all processes together.
+        """Return the place in the data after a step, in batches of all processes together.
 
-        The seed makes the same batches from there on, for any number of processes.
+        From there on, the seed makes the same batches for any number of processes.
         """
         assert self._batches is not None  # training has begun
         consumer = self.consumer
@@ -301,7 +306,11 @@ class TranslationData:
             )
 
     def val_dataloader(self) -> Iterator[Batch]:
-        """The validation pairs of this rank, for the loss."""
+        """Return batches of this rank's validation pairs, for the loss.
+
+        Raises:
+            DataError: there are fewer pairs than processes.
+        """
         rank, world = self.consumer.rank, self.consumer.world_size
         lengths, tokens = self.val_lengths, self.data.max_tokens
         if world > len(lengths):
@@ -310,7 +319,7 @@ class TranslationData:
                 "each needs one at least; give a larger validation set"
             )
         batches = token_batches(lengths, self.budget)
-        while len(batches) < world:  # every process must have something to do
+        while len(batches) < world:  # every process needs a batch
             tokens //= 2
             batches = token_batches(lengths, Budget(tokens))
         sources, targets = self.val_ids
@@ -321,7 +330,7 @@ class TranslationData:
 
 
 class PreparedBatches(torch.utils.data.Dataset[Batch]):
-    """Map from pair numbers to a padded batch; each epoch takes the next segmentation."""
+    """A data set that maps a `BatchKey` to a padded batch; each epoch has another segmentation."""
 
     def __init__(self, shards: list[Shards], multiple: int):
         self.shards, self.multiple = shards, multiple
@@ -332,8 +341,8 @@ class PreparedBatches(torch.utils.data.Dataset[Batch]):
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:
-    # Ctrl-C, a closed terminal and a scheduler's SIGTERM reach all processes of a job; workers must
-    # live on until the state is saved, and end when the main process closes the loader.
+    # Ctrl-C, a closed terminal and a scheduler's SIGTERM reach all processes of a job. Workers must
+    # live on until the state is saved; they end when the main process closes the loader.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.SIG_IGN)

@@ -1,6 +1,6 @@
-"""Which pairs stand in the corpus more than once; the first of them, in its order, survives.
+"""Find duplicate pairs; of equal pairs, the first in the order of the corpus stays.
 
-Equal pairs have equal keys, and nearly equal ones mostly share one of several (minhash.py).
+Equal pairs have equal keys. Nearly equal pairs mostly share one of several keys (minhash.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from seq2seq.data.shards import (
 )
 from seq2seq.data.steps import EXAMPLES
 
-MEMORY = "768MiB"  # of one search; what is more goes to the disk
+MEMORY = "768MiB"  # of one search; the rest goes to the disk
 SCHEMA = pa.schema({"key": pa.uint64(), "place": pa.int64()})
 Keys = Callable[[Path], np.ndarray]
 KEYS: dict[str, Keys] = {"duplicate": read_keys, "near_duplicate": read_near_keys}
@@ -39,15 +39,17 @@ def mark_duplicates(
     reasons: Sequence[str],
     threads: int | None,
 ) -> list[np.ndarray]:
-    """For each part, the rows whose pair stands before; read from `file`, or found and written.
+    """Return the rows of each part that repeat an earlier pair.
+
+    The rows are read from `file`, or found and written to it.
 
     Args:
-        engine: what searches.
+        engine: runs the search.
         parts: files of cleaned text, in the order of the corpus.
-        fetch: brings them to a machine.
-        file: where the rows are kept.
-        reasons: which of KEYS pairs share.
-        threads: of a machine; None = one for each core.
+        fetch: brings the parts to a machine.
+        file: where the rows are stored.
+        reasons: names of KEYS; pairs that share such a key are duplicates.
+        threads: of each machine; None = one for each core.
     """
     sizes = [rows_of(path) for path in parts]
     with suppress(OSError, ValueError, KeyError):
@@ -72,18 +74,18 @@ def mark_duplicates(
 
 @dataclass(frozen=True)
 class Search:
-    """For rows that share a key with a row before, in their part or in an earlier one.
+    """A search for rows that share a key with an earlier row, in the same or in an earlier part.
 
-    Keys have 64 bits: among 40 million different ones, the chance that any two are the same is
-    0.004 %.
+    Keys have 64 bits: among the keys of 40 million different pairs, the chance that any two are
+    equal is 0.004 %.
 
     Attributes:
         parts: files, in the order of the corpus.
-        sizes: rows of each.
-        keys: reads the keys of a part, (n,) or (n, k); a row with several is found by any of them.
+        sizes: number of rows of each part.
+        keys: reads the keys of a part, (n,) or (n, k); any of a row's k keys can match.
         fetch: brings the parts to a machine.
-        spill: folder for what does not fit into MEMORY.
-        threads: of a machine; None = one for each core.
+        spill: folder for data that does not fit into MEMORY.
+        threads: of each machine; None = one for each core.
     """
 
     parts: Sequence[Path]
@@ -94,9 +96,9 @@ class Search:
     threads: int | None = None
 
     def repeated(self, engine: Engine) -> list[np.ndarray]:
-        """These rows of each part.
+        """Return the repeated rows of each part.
 
-        Each machine searches a share of the keys, so the rows are the same for any number of them.
+        Each machine searches a share of the keys; any number of machines finds the same rows.
         """
         shares = ((share, engine.machines) for share in range(engine.machines))
         found = np.unique(np.concatenate(list(engine.each(self._places, shares))))
@@ -108,8 +110,8 @@ class Search:
         ]
 
     def _places(self, share: int, of: int) -> np.ndarray:
-        """These rows, counted over all parts, by the keys of one share."""
-        import duckdb  # takes a while, and most runs find their data prepared
+        """Return the rows, numbered over all parts, that one share of the keys finds repeated."""
+        import duckdb  # slow to import, and most runs find their data prepared
 
         self.fetch()
         settings = {"memory_limit": MEMORY, "temp_directory": str(self.spill / f"spill-{share}")}

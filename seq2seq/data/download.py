@@ -1,4 +1,4 @@
-"""Files that a corpus is downloaded from, fetched once and compared with their checksums."""
+"""Download the files of a corpus once, and compare them with their checksums."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ CHECKSUM = re.compile("sha256=([0-9a-f]{64})")
 
 
 def fetch(urls: list[str], folder: Path) -> Path:
-    """Download each file into `folder` unless it is there; returns the folder.
+    """Download each file into `folder` unless it is there; return the folder.
 
-    A URL may end in `#sha256=...`: then only the file with this checksum is taken. Processes that
-    ask for the same folder wait for the first of them.
+    A URL may end in `#sha256=...`: then only a file with this checksum is accepted. If several
+    processes ask for the same folder, one downloads and the others wait.
 
     Raises:
-        DataError: a file cannot be had, or is another one; names the address and the way round.
+        DataError: a file cannot be downloaded, or is not the right one; names the address and the
+            remedy.
     """
     pooch.get_logger().setLevel(logging.WARNING)
     files = pooch.create(path=folder, base_url="", retry_if_failed=RETRIES)
@@ -69,7 +70,7 @@ def _fetch_one(files: pooch.Pooch, name: str) -> None:
         raise DataError(
             f"cannot download {files.urls[name]}: {error}. Try again later, {by_hand}"
         ) from error
-    except ValueError as error:  # of pooch, when checksums differ
+    except ValueError as error:  # pooch raises it if checksums differ
         raise DataError(
             f"{files.urls[name]} is not the file that data.urls means: {error}. Correct the "
             f"address or its checksum, {by_hand}"

@@ -1,7 +1,7 @@
-"""What runs the steps of preparation: processes of this machine, or a cluster of Ray.
+"""Engines that run the steps of preparation: processes of this machine, or a Ray cluster.
 
-Both run the same functions on the same blocks, so both write the same files. The folder of the
-corpus must be one that all machines share.
+Both run the same functions on the same blocks, so both write the same files. All machines must
+share the folder of the corpus.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from seq2seq.cores import usable_cores
 from seq2seq.errors import DataError, install
 
 Result = TypeVar("Result")
-PATIENCE = 5.0  # seconds that a cluster has to answer
-IN_FLIGHT = 2  # tasks of Ray for each of its cores
+PATIENCE = 5.0  # seconds to wait for a cluster's answer
+IN_FLIGHT = 2  # tasks under way for each core of a Ray cluster
 
 
 class Engine(Protocol):
-    """Runs functions that can be imported by name, on arguments that can be pickled.
+    """A runner of functions that can be imported by name, on arguments that can be pickled.
 
     Attributes:
-        machines: that share the work.
+        machines: number of machines that share the work.
     """
 
     machines: int
@@ -40,15 +40,15 @@ class Engine(Protocol):
     def each(
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
     ) -> Iterator[Result]:
-        """Yield `function(*job)` of each job, in order."""
+        """Yield `function(*job)` for each job, in order."""
         ...
 
 
 class LocalEngine:
-    """Processes of this machine, with no more work in memory than they can take.
+    """Processes of this machine; jobs enter memory only as fast as the processes take them.
 
     Args:
-        processes: None = one for each core. One job alone is done in this process.
+        processes: how many; None = one for each core. A single job runs in this process.
     """
 
     machines = 1
@@ -76,7 +76,7 @@ class LocalEngine:
     def _in_parallel(
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
     ) -> Iterator[Result]:
-        # Not forked: the threads of other libraries would not survive it.
+        # Not forked: the threads of other libraries would not survive a fork.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.processes, context, _prepare_worker) as pool:
             submit = functools.partial(pool.submit, function)
@@ -88,10 +88,10 @@ class LocalEngine:
 
 
 class RayEngine:
-    """Tasks of a Ray cluster; those of a machine that dies are run again by others.
+    """Tasks of a Ray cluster. If a machine dies, others run its tasks again.
 
     Args:
-        address: of the cluster, or `auto`; None = one of this machine alone.
+        address: of the cluster, or `auto`; None = a cluster of this machine alone.
 
     Raises:
         DataError: Ray is not installed, or there is no cluster.
@@ -136,11 +136,11 @@ class RayEngine:
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
-            raise error.cause from None  # as the function raised it
+            raise error.cause from None  # the error that the function raised
 
 
 def engine_of(config: EngineConfig, processes: int | None) -> Engine:
-    """The engine that the settings name."""
+    """Make the engine that the settings name."""
     return RayEngine(config.address) if config.engine == "ray" else LocalEngine(processes)
 
 
@@ -150,7 +150,7 @@ def _in_order(
     jobs: Iterable[tuple[Any, ...]],
     most: int,
 ) -> Iterator[Result]:
-    """Results in the order of their jobs, of which at most so many are under way."""
+    """Yield results in the order of their jobs, with at most `most` jobs under way."""
     running: deque[Any] = deque()
     for job in jobs:
         running.append(submit(*job))

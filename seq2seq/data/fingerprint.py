@@ -1,4 +1,4 @@
-"""What decides prepared data, as short hashes; and the folder where such data are kept."""
+"""Short hashes of everything that decides prepared data; the folder that keeps such data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2seq.files import replace_text
 
 
 def cache_folder(setting: str | None) -> Path:
-    """The folder of `data.cache`, or of $SEQ2SEQ_CACHE, or the user's cache."""
+    """Return the folder `data.cache`, else $SEQ2SEQ_CACHE, else the user's cache."""
     named = setting or os.environ.get("SEQ2SEQ_CACHE")
     if named:
         return Path(named).expanduser()
@@ -23,13 +23,13 @@ def cache_folder(setting: str | None) -> Path:
 
 
 def fingerprint(value: Any) -> str:
-    """16 hexadecimal digits of any JSON value; the order of keys does not matter."""
+    """Hash a JSON value to 16 hexadecimal digits; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def text_fingerprint(texts: Iterable[str]) -> str:
-    """Of a sequence of texts."""
+    """Hash a sequence of texts to 16 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=8)
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass"))
@@ -38,10 +38,10 @@ def text_fingerprint(texts: Iterable[str]) -> str:
 
 
 def file_fingerprint(path: Path, memory: Path) -> str:
-    """Of a file's content, wherever it stands.
+    """Hash a file's content to 16 hexadecimal digits, whatever the file's name.
 
-    A large corpus takes long to read, so the result is remembered in the folder `memory` for as
-    long as the file's size and time of change stay the same.
+    A large corpus takes long to read, so the folder `memory` keeps the result for as long as the
+    file's size and time of change stay the same.
     """
     state = path.stat()
     place = text_fingerprint([str(path.resolve()), str(state.st_size), str(state.st_mtime_ns)])
@@ -52,7 +52,7 @@ def file_fingerprint(path: Path, memory: Path) -> str:
         pass
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=8))
-    with suppress(OSError):  # others may have prepared the data in a folder that is theirs
+    with suppress(OSError):  # the folder may belong to another user, who prepared the data
         memory.mkdir(parents=True, exist_ok=True)
         replace_text(remembered, digest.hexdigest())
     return digest.hexdigest()

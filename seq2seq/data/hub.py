@@ -1,6 +1,6 @@
 """Data sets of the Hugging Face hub, and local folders laid out like one.
 
-`open_split` opens a split, downloading it once; `read_hub` reads the pairs of one that is open.
+`open_split` opens a split, downloading it once; `read_hub` reads the pairs of an open split.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 5.0  # seconds that the hub has to answer
-WORDS = 500  # characters of what a library says
+PATIENCE = 5.0  # seconds to wait for the hub's answer
+WORDS = 500  # characters of a library's message that an error quotes
 BATCH = 1000  # rows in memory at once
 
 
@@ -37,11 +37,11 @@ def open_split(corpus: CorpusConfig, split: object) -> datasets.Dataset:
 
     Args:
         corpus: names the data set.
-        split: a split, or an expression of splits that `datasets` knows, such as `train[:1%]`.
+        split: a split, or an expression that `datasets` understands, such as `train[:1%]`.
 
     Raises:
-        DataError: the data set, its configuration or the split does not exist, may not be read,
-            or cannot be had because the hub is out of reach and no copy was downloaded before.
+        DataError: the data set, its configuration or the split does not exist or may not be read;
+            or the hub is out of reach and no copy was downloaded before.
     """
     _hush()
     builder = _local(corpus) or _of_hub(corpus)
@@ -59,12 +59,12 @@ def open_split(corpus: CorpusConfig, split: object) -> datasets.Dataset:
 
 
 def read_hub(dataset: datasets.Dataset, columns: tuple[str, str], name: str) -> Iterator[Pair]:
-    """Yield (source, target), spaces at the ends removed, nothing left out.
+    """Yield (source, target) of every row, spaces at the ends removed.
 
     Args:
-        dataset: what `open_split` gave; its rows are mapped from files, not read at once.
+        dataset: as `open_split` returned it; its rows are mapped from files, not read at once.
         columns: names of the two columns; inside a struct `translation.en`, or just `en`.
-        name: what errors call the data set.
+        name: name of the data set in errors.
 
     Raises:
         DataError: a column is missing or holds no text.
@@ -78,18 +78,21 @@ def read_hub(dataset: datasets.Dataset, columns: tuple[str, str], name: str) -> 
 
 
 def fingerprint(dataset: datasets.Dataset) -> str:
-    """A short text that differs when the rows do: it names the set's commit, its configuration
-    and the split (of a local folder: its files and their times of change)."""
+    """Return a short text that differs if the rows do.
+
+    It depends on the data set's commit, configuration and split (for a local folder: on its files
+    and their times of change).
+    """
     return f"{dataset._fingerprint}-{len(dataset)}"
 
 
 def _local(corpus: CorpusConfig) -> Any:
-    """The builder of a folder; None for a set of the hub."""
+    """Return the builder of a local folder; None for a data set of the hub."""
     folder = Path(str(corpus.hub)).expanduser()
     if folder.is_dir():
         with _explained(str(corpus.hub)):
-            # Of files that have changed, `datasets` would still give its old copy; the state of
-            # the files makes it another configuration, which must not be named by None.
+            # After files change, `datasets` would still return its old copy. The state of the
+            # files, as a description, makes another configuration, whose name must not be None.
             config = datasets.load_dataset_builder(str(folder), corpus.hub_config).config
             return datasets.load_dataset_builder(
                 str(folder), config.name, description=_state(folder)
@@ -103,7 +106,7 @@ def _local(corpus: CorpusConfig) -> Any:
 
 
 def _state(folder: Path) -> str:
-    """A short text that differs when a file of the folder does."""
+    """Return a short text that differs if a file of the folder does."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -115,14 +118,14 @@ def _state(folder: Path) -> str:
 
 
 def _of_hub(corpus: CorpusConfig) -> Any:
-    """The builder of a data set of the hub; if the hub is out of reach, of the copy at hand."""
+    """Return a hub data set's builder; if the hub is out of reach, that of a downloaded copy."""
     name, why = str(corpus.hub), _unreachable()
     with _explained(f"{name} (the hub cannot be used: {why})" if why else name):
         builder = datasets.load_dataset_builder(
             name, corpus.hub_config, revision=corpus.hub_revision
         )
         if isinstance(builder, Cache):
-            # `datasets` takes the latest copy, whatever revision it is of.
+            # `datasets` takes the latest copy, whatever its revision.
             if corpus.hub_revision and builder.hash != _commit(corpus):
                 raise ValueError(f"the copy is not of data.hub_revision={corpus.hub_revision}")
             _warn_once(
@@ -134,15 +137,16 @@ def _of_hub(corpus: CorpusConfig) -> Any:
 
 @functools.cache
 def _unreachable() -> str | None:
-    """Why the hub cannot be used; None = it answers.
+    """Explain why the hub cannot be used; None = it answers.
 
-    Asked once, since `datasets` would try six times for each file before it looks at its copy.
+    The hub is asked once, since `datasets` would try six times for each file before it looks at
+    its copy.
     """
     if datasets.config.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
     try:
         huggingface_hub.get_session().head(datasets.config.HF_ENDPOINT, timeout=PATIENCE)
-    except Exception as error:  # of any library below
+    except Exception as error:  # from any library below
         datasets.config.HF_HUB_OFFLINE = True
         return f"{type(error).__name__}: {error}"
     return None
@@ -154,7 +158,7 @@ def _warn_once(text: str) -> None:
 
 
 def _commit(corpus: CorpusConfig) -> str | None:
-    """The commit that `hub_revision` named when it was last asked for."""
+    """Return the commit that `hub_revision` named when the hub was last asked for it."""
     card = huggingface_hub.try_to_load_from_cache(
         str(corpus.hub), "README.md", repo_type="dataset", revision=corpus.hub_revision
     )
@@ -163,11 +167,11 @@ def _commit(corpus: CorpusConfig) -> str | None:
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Say what failed in the words of the library, and what to look at."""
+    """Turn a library's error into a `DataError` that quotes it and says what to look at."""
     try:
         yield
-    except Exception as error:  # kinds of many libraries below `datasets`
-        made = isinstance(error, DatasetGenerationError)  # which does not say what failed
+    except Exception as error:  # from many libraries below `datasets`
+        made = isinstance(error, DatasetGenerationError)  # this kind does not say what failed
         said = textwrap.shorten(str(error.__cause__ if made else error), WORDS)
         raise DataError(
             f"data.hub={name} cannot be read: {type(error).__name__}: {said}. Look at data.hub "
@@ -179,7 +183,7 @@ def _explained(name: str) -> Iterator[None]:
 
 
 def _hush() -> None:
-    """Keep requests and retries out of the log, and bars out of what is no terminal."""
+    """Keep requests and retries out of the log; show progress bars on a terminal only."""
     for name in ("httpx", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for library in (datasets, huggingface_hub):

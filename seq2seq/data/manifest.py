@@ -1,7 +1,7 @@
-"""What a folder of prepared data holds: each file with its size and hash, and what it was made by.
+"""The manifest of a folder of prepared data: its files, their sizes and hashes, and what made them.
 
-The manifest is written last, so a folder that has one is complete. A start compares the sizes;
-`data.verify=true` reads every byte.
+The manifest is written last, so a folder with a manifest is complete. Each start compares the
+sizes; `data.verify=true` makes it read every byte.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from seq2seq.files import checksum, replace_text
 log = logging.getLogger(__name__)
 
 NAME = "manifest.json"
-FORMAT = 2  # 1 had a checksum beside each file
+FORMAT = 2  # format 1 had a checksum beside each file
 LIBRARIES = ("seq2seq", "tokenizers", "pyarrow", "duckdb", "py3langid")
 
 
 class File(TypedDict):
-    """A file of the folder."""
+    """The entry of a file in the manifest."""
 
     file: str
     bytes: int
     sha256: str
-    source: NotRequired[int]  # whose cleaned text it holds
+    source: NotRequired[int]  # number of the source whose cleaned text it holds
 
 
 def write_manifest(folder: Path, files: Sequence[File], facts: dict[str, Any]) -> None:
-    """Say what the folder holds, and that it is complete."""
+    """Write the manifest, which also marks the folder as complete."""
     versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
     said = {
         "format": FORMAT,
@@ -47,14 +47,14 @@ def write_manifest(folder: Path, files: Sequence[File], facts: dict[str, Any]) -
 def read_manifest(
     folder: Path, verify: bool = False, discard: bool = False, sizes: bool = True
 ) -> dict[str, Any] | None:
-    """What the folder holds; None if it is not complete.
+    """Read the manifest of a folder; None if the folder is not complete.
 
     Args:
         folder: of prepared data.
-        sizes: whether its files are looked at.
         verify: read each file and compare its hash, not its size alone.
-        discard: remove what is damaged, so that it is made again; only while nobody else works
-            in the folder.
+        discard: remove damaged files and the manifest, so that they are made again; only while
+            nobody else works in the folder.
+        sizes: whether to look at the files at all.
     """
     try:
         said = json.loads((folder / NAME).read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ def read_manifest(
 
 
 def is_whole(folder: Path, said: File, verify: bool) -> bool:
-    """Whether a folder has a file of this size; with `verify`, of this hash."""
+    """Tell whether a folder has a file of the right size and, with `verify`, the right hash."""
     path = folder / said["file"]
     try:
         if path.stat().st_size != said["bytes"]:

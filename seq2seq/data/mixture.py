@@ -1,4 +1,4 @@
-"""How often the corpora of a mixture are seen, and which of their pairs in which epoch."""
+"""Mixtures of corpora: how often an epoch sees each corpus, and which of its pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seq2seq.config import DataConfig
 
 @dataclass(frozen=True)
 class Member:
-    """A corpus of a mixture: pairs `first` up to `last`, `weight` times per epoch."""
+    """A corpus of a mixture: pairs `first` to `last` - 1, seen `weight` times per epoch."""
 
     name: str
     first: int
@@ -26,10 +26,11 @@ class Member:
         return max(1, round(self.weight * (self.last - self.first)))
 
     def pairs_at(self, positions: np.ndarray, epoch: int, seed: int) -> np.ndarray:
-        """The pairs at some of the `size` positions of an epoch.
+        """Return the pairs at some of the `size` positions of an epoch.
 
-        As many whole copies as the weight holds, and for its fraction a window of one fixed
-        permutation that moves on with each epoch: in the long run all pairs are seen equally.
+        An epoch has as many whole copies of the corpus as the weight allows. For the fraction of
+        the weight, a window over one fixed permutation moves on with each epoch; so in the long
+        run all pairs are seen equally often.
         """
         count = self.last - self.first
         whole, rest = divmod(self.size, count)
@@ -46,15 +47,16 @@ def weigh_members(
     members: Sequence[tuple[str, int, int]],
     changed: Mapping[str, float] | None = None,
 ) -> list[Member]:
-    """How often each corpus of a mixture is seen in an epoch.
+    """Set how often an epoch sees each corpus of a mixture.
 
-    By `data.weights`; or by `data.temperature`, which makes a corpus of n pairs a share of
-    n ** (1 / temperature) while an epoch keeps its size (Devlin 2018; Arivazhagan et al. 2019).
+    `data.weights` says so for a corpus that it names. For others, `data.temperature` decides: a
+    corpus of n pairs gets a share that is proportional to n ** (1 / temperature), and the epoch
+    keeps its size (Devlin 2018; Arivazhagan et al. 2019).
 
     Args:
-        data: with these settings.
-        members: name, first pair, last pair.
-        changed: weights that count instead, by name; the others stay.
+        data: the settings.
+        members: name, first pair, and the first pair after the corpus.
+        changed: weights that replace those of the settings, by name; other weights stay.
     """
     named = {**data.weights, **(changed or {})}
     sizes = np.array([last - first for _, first, last in members], float)
@@ -71,7 +73,7 @@ def weigh_members(
 def mixture_figures(
     data: DataConfig, members: Sequence[tuple[str, int, int]]
 ) -> list[dict[str, Any]]:
-    """For the report: "member", "pairs", "weight" (times per epoch), "share" (of an epoch)."""
+    """Return "member", "pairs", "weight" (times per epoch) and "share" (of an epoch), to report."""
     weighed = weigh_members(data, members)
     total = sum(member.size for member in weighed)
     return [

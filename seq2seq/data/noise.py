@@ -1,7 +1,7 @@
-"""Sentence pairs as people type them: in capitals, without marks, as a heading, with slips.
+"""Sentence pairs as people type them: in capitals, without marks, as a heading, with typos.
 
-All functions take a source and a target and give both; only `typos` leaves the target as it is,
-since a translator should understand slips, not make them.
+The functions change a source and its target. Only `typos` leaves the target as it is, since a
+translator should understand typos, not make them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import string
 
 from seq2seq.data.corpus import Pair
 
-# Words that English headings leave small, unless they stand first.
+# Words that have no capital in English headings, unless they come first.
 _SMALL = "a an and as at but by for from in of on or the to with".split()  # noqa: SIM905
-# At the end, with the space that French puts before "!"; not that of "..." or "U.S.".
+# A stop at the end, with the space that French puts before "!"; not the stop of "..." or "U.S.".
 _STOP = re.compile(r"(?<![.!\s])(?<!\.\w)\s*(?:!+|\.)$")
 _QUESTION = re.compile(r"(?<=\w)\s*\?$")
 _MARKS = string.punctuation + "«»…"
@@ -23,31 +23,31 @@ _TYPED = re.compile(r"(?<![\w@#/.-])[A-Za-z][a-z]{3,}(?![\w@/-]|\.\w)")  # no pa
 
 
 def capitals(source: str, target: str) -> Pair:
-    """Everything in capitals, as in warnings and on forms."""
+    """Write everything in capitals, as in warnings and on forms."""
     return source.upper(), target.upper()
 
 
 def plain(source: str, target: str) -> Pair:
-    """Without capital at the beginning and full stop at the end, as in chats."""
+    """Remove the capital at the beginning and the full stop at the end, as in chats."""
     left, right = _without_stops(source, target)
     return _small(left, target), _small(right, source)
 
 
 def unmarked(source: str, target: str) -> Pair:
-    """Without the mark at the end, a question mark that both sides have included."""
+    """Remove the mark at the end, also a question mark if both sides have one."""
     left, right = _QUESTION.sub("", source), _QUESTION.sub("", target)
     both = left != source and right != target
     return (left, right) if both else _without_stops(source, target)
 
 
 def chat(source: str, target: str) -> Pair:
-    """Without the mark at the end, and without capital at the beginning."""
+    """Remove the mark at the end, and the capital at the beginning."""
     left, right = unmarked(source, target)
     return _small(left, target), _small(right, source)
 
 
 def heading(source: str, target: str) -> Pair:
-    """English Capitals Of Headings and no full stop; French headings are written like sentences."""
+    """Write English Like a Heading, both without full stop; French headings look like sentences."""
     left, right = _without_stops(source, target)
     words = enumerate(left.split(" "))
     title = [w if n and w in _SMALL else w[:1].upper() + w[1:] for n, w in words]
@@ -55,15 +55,18 @@ def heading(source: str, target: str) -> Pair:
 
 
 def joined(before: Pair, pair: Pair) -> Pair:
-    """Two pairs of whole sentences as one message; the second alone if one of them is none."""
+    """Join two pairs of whole sentences; return the second alone if a side is no sentence."""
     if all(side[-1:] in (".", "!", "?") for side in (*before, *pair)):
         return f"{before[0]} {pair[0]}", f"{before[1]} {pair[1]}"
     return pair
 
 
 def typos(source: str, target: str, draw: random.Random) -> Pair:
-    """A source with a slip or, in longer ones, two: letters swapped, left out, doubled, or beside
-    the right one on the keyboard; an apostrophe left out."""
+    """Put a typo into the source or, into some longer ones, two.
+
+    A letter is swapped with the next one, left out, doubled, or replaced by a neighbour on the
+    keyboard; or an apostrophe is left out.
+    """
     slips = 1 + (len(source) > 60 and draw.random() < 0.5)
     for _ in range(slips):
         source = _slip(source, draw)
@@ -92,8 +95,10 @@ def _slip(text: str, draw: random.Random) -> str:
 
 
 def _without_stops(source: str, target: str) -> Pair:
-    """Both without full stop or exclamation mark; as they are if one ends in something else, such
-    as ? or ..., as then the other would say less."""
+    """Remove the full stop or exclamation mark of both sides.
+
+    If a side ends in another sign, such as ? or ..., both stay: else the other side would say less.
+    """
     bare = _STOP.sub("", source), _STOP.sub("", target)
     for text, rest in zip((source, target), bare, strict=True):
         if rest == text and not text[-1:].isalnum():
@@ -102,7 +107,7 @@ def _without_stops(source: str, target: str) -> Pair:
 
 
 def _small(text: str, other: str) -> str:
-    """Without its first capital, but for I, abbreviations, and names, which both texts share."""
+    """Make the first letter small, except in I, abbreviations, and names (in both texts)."""
     first = _words(text)[0]
     is_name = first.strip(_MARKS) in (word.strip(_MARKS) for word in _words(other))
     is_abbreviation = len(first) > 1 and not first[1:].islower()

@@ -5,9 +5,9 @@
       vocabulary-*/   tokenizer.json
       ids-*/          token ids in shards, their lengths; report.json, and its page .html
 
-The fingerprint covers the content of every input and every setting that decides the text; the
-names of the other folders those that decide the vocabulary and the ids. Folders that are complete
-have a manifest. An interrupted preparation goes on behind the files that it wrote.
+The fingerprint covers the content of every input and every setting that decides the text. The names
+of the vocabulary and ids folders cover the settings that decide these. A complete folder of text or
+ids has a manifest. An interrupted preparation resumes after the files that it wrote.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from seq2seq.files import alone
 
 log = logging.getLogger(__name__)
 
-ALGORITHM = 1  # of what decides the ids; part of the fingerprint
+ALGORITHM = 1  # version of the code that decides the ids; part of the fingerprint
 TEXT, DUPLICATES = "text", "duplicates.arrow"
-SAMPLES = 10  # pairs in the report, about
+SAMPLES = 10  # about so many pairs in the report
 
 
 def prepare(
@@ -65,11 +65,11 @@ def prepare(
 
     Args:
         data, cleaning, tokenizer: the settings.
-        vocabularies: those of a run that goes on, instead of learning them.
-        engine: what runs the steps; None = processes of this machine.
+        vocabularies: those of a resumed run, instead of learning them.
+        engine: runs the steps; None = processes of this machine.
 
     Raises:
-        DataError: the text cannot be read, hardly anything of it is left, or the disk is full.
+        DataError: the text cannot be read, cleaning drops nearly all of it, or the disk is full.
     """
 
     def waiting() -> None:
@@ -125,7 +125,7 @@ class Preparation:
         self.seconds: dict[str, float] = {}
 
     def find(self, discard: bool = False) -> Prepared | None:
-        """What an earlier preparation left, if it is whole; what is damaged may be discarded."""
+        """Return an earlier preparation, if it is complete; `discard` removes damaged files."""
         vocabularies = self._vocabularies()
         if vocabularies is None:
             return None
@@ -140,12 +140,12 @@ class Preparation:
         mixture = mixture_figures(self.data, said["members"])
         if report.mixture != mixture:  # other weights than last time
             report.mixture, report.settings = mixture, self._settings()
-            with suppress(OSError):  # the folder may be someone else's
+            with suppress(OSError):  # the folder may belong to another user
                 write_report(report, folder)
         return self._prepared(folder, vocabularies, said, report)
 
     def fetch(self) -> Prepared | None:
-        """What the store has, if it is whole."""
+        """Fetch the prepared data from the store; None if it lacks them."""
         if self.store.url is None:
             return None
         self.store.get(*(self._vocabulary_folder() / name for name in FILES))
@@ -156,7 +156,7 @@ class Preparation:
         self.store.get(folder / MANIFEST)
         if (said := read_manifest(folder, sizes=False)) is None:
             return None
-        (folder / MANIFEST).unlink()  # it comes last, when all that it lists is there
+        (folder / MANIFEST).unlink()  # it is fetched again last, after the files that it lists
         files = [file["file"] for file in said["files"]]
         files += [REPORT, *(f"{VOCABULARY}/{name}" for name in FILES), MANIFEST]
         self.store.get(*(folder / name for name in files))
@@ -167,7 +167,7 @@ class Preparation:
         self.store.put(*(folder / name for name in FILES))
 
     def run(self, engine: Engine) -> Prepared:
-        """Do what is left to do."""
+        """Run the steps that are left to do, and return the prepared data."""
         log.info("preparing   %s in %s", self.data.name, self.folder)
         self.text.mkdir(exist_ok=True)
         with self._timed("clean"):
@@ -199,7 +199,7 @@ class Preparation:
         return self._finish(files, repeated, vocabularies, shards, kept)
 
     def _clean(self, engine: Engine) -> list[File]:
-        """Entries of the parts of cleaned text, in the order of the corpus; counts the losses."""
+        """Clean the text, count the losses, and return the parts' entries in corpus order."""
         found: list[File] = []
         if said := read_manifest(self.text, self.data.verify, discard=True):
             found = said["files"]
@@ -239,7 +239,7 @@ class Preparation:
     def _tokenise(
         self, engine: Engine, parts: Sequence[File], repeated: Sequence[np.ndarray], folder: Path
     ) -> list[File]:
-        """Entries of the shards, those of the first segmentation first."""
+        """Tokenise the parts, and return the shards' entries, the first segmentation first."""
         t = self.tokenizer
         names = [f"{v:03d}-" for v in range(t.dropout_variants)] if t.dropout else [""]
         jobs = [
@@ -262,7 +262,7 @@ class Preparation:
         shards: Sequence[File],
         kept: Mapping[str, int],
     ) -> Prepared:
-        """Write the lengths, the report and last the manifest."""
+        """Write the lengths, the report and, last, the manifest."""
         folder = self._ids_folder(vocabularies)
         variants = [
             [file["file"] for file in shards[first : first + len(parts)]]
@@ -296,7 +296,7 @@ class Preparation:
         return self._prepared(folder, vocabularies, said, report)
 
     def _upload(self, folder: Path, said: dict[str, Any]) -> None:
-        """Complete the set in the store; its manifest comes last."""
+        """Copy the files that the store lacks; the manifest comes last."""
         names = [*chain.from_iterable(said["variants"]), *said["lengths"]]
         self.store.put(*(folder / name for name in names), missing=True)
         self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)

@@ -1,4 +1,4 @@
-"""A prepared corpus: what training reads of it."""
+"""A prepared corpus, as training reads it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import DataError
 
 VOCABULARY = "vocabulary"  # folder beside the ids
-DECODED = 10_000  # pairs at once
+DECODED = 10_000  # pairs decoded at once
 
 
 @dataclass
 class Prepared:
-    """What training reads.
+    """The files of a prepared corpus, its vocabularies and its report.
 
     Attributes:
         folder: of the ids and the report.
-        fingerprint: of everything that decides them.
+        fingerprint: of everything that decides the ids and the report.
         vocabularies: of both languages.
-        variants: shards of each segmentation; one, unless BPE-dropout makes more.
+        variants: shards of each segmentation; one segmentation, unless BPE-dropout makes more.
         lengths: file of the lengths of each segmentation.
-        members: name, first row, last row of each corpus of a mixture.
+        members: name, first row, and first row after it, of each corpus of a mixture.
         report: what was kept, dropped and found.
     """
 
@@ -40,19 +40,19 @@ class Prepared:
     report: Report
 
     def shards(self) -> list[Shards]:
-        """The ids of each segmentation."""
+        """Open the ids of each segmentation."""
         both = zip(self.variants, self.lengths, strict=True)
         return [Shards(paths, lengths) for paths, lengths in both]
 
 
 def prepared_pairs(folder: Path) -> Iterator[Pair]:
-    """The text of prepared pairs, each that training reads once in an epoch: what their ids say.
+    """Yield the text of the prepared pairs, decoded from their ids, each pair once.
 
     Args:
-        folder: of their ids, as in `Prepared`.
+        folder: of the ids, as in `Prepared`.
 
     Raises:
-        DataError: they are not whole.
+        DataError: the prepared data are incomplete.
     """
     said, vocabularies = read_manifest(folder), Vocabularies.load(folder / VOCABULARY)
     if said is None:

@@ -1,7 +1,7 @@
-"""Files of pairs cut into ranges of lines, or of rows of parquet, each of which is read alone.
+"""Cut files of pairs into ranges of lines, or of parquet rows, that are read independently.
 
-Whoever reads a range needs no other one, so several processes and machines read one file. Packed
-files have no ranges: nobody can begin inside them.
+So several processes and machines can read one file. Compressed files have no ranges, since reading
+cannot begin inside them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 
-CHUNK = 1 << 23  # bytes of a file that are looked at together
-GRAINS = 100  # of a range: where it may end early because its text is long
+CHUNK = 1 << 23  # bytes of a file that are searched at once
+GRAINS = 100  # steps of a range; it may end early after each of them because its text is long
 
 
 @dataclass(frozen=True)
 class Range:
-    """Rows `first` up to `last` of a table, or lines of one file or of two.
+    """A range of rows of a table, or of lines of one file or of two.
 
     Attributes:
-        first: the first one, counted from 0.
-        last: the first one behind the range.
-        starts: of text, the byte where the first line begins in each file.
+        first: the first row or line, counted from 0.
+        last: the first row or line after the range.
+        starts: for text, the byte where line `first` begins in each file.
     """
 
     first: int
@@ -33,7 +33,7 @@ class Range:
 
 
 def cut_parquet(path: Path, rows: int, size: int) -> Iterator[Range]:
-    """Ranges of at most `rows` rows, and of about `size` bytes of text."""
+    """Cut a parquet file into ranges of at most `rows` rows and about `size` bytes of text."""
     metadata = pyarrow.parquet.read_metadata(path)
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     count, total = metadata.num_rows, sum(group.total_byte_size for group in groups)
@@ -43,7 +43,7 @@ def cut_parquet(path: Path, rows: int, size: int) -> Iterator[Range]:
 
 
 def row_groups(file: pyarrow.parquet.ParquetFile, rows: Range) -> tuple[list[int], int]:
-    """The row groups that hold a range, and the number of the row that they begin with."""
+    """Return the row groups that hold a range, and the number of their first row."""
     sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     ends = np.cumsum([0, *sizes])
     first = int(np.searchsorted(ends, rows.first, side="right")) - 1
@@ -52,15 +52,15 @@ def row_groups(file: pyarrow.parquet.ParquetFile, rows: Range) -> tuple[list[int
 
 
 def cut_text(files: Sequence[Path], header: int, rows: int, size: int) -> Iterator[Range]:
-    """Ranges of at most `rows` lines, and of about `size` bytes.
+    """Cut text into ranges of at most `rows` lines and about `size` bytes.
 
     Args:
-        files: a table; or two, line n of one belonging to line n of the other.
-        header: lines that no range holds.
-        rows, size: limits.
+        files: a table; or two files, of which lines n belong together.
+        header: number of lines at the start that are in no range.
+        rows, size: limits of a range.
 
     Returns:
-        Nothing if the files have different numbers of lines: who reads them in a row tells so.
+        Nothing if the files have different numbers of lines: reading them whole then says so.
     """
     grain = max(1, rows // GRAINS)
     found = [_line_starts(path, header, grain) for path in files]
@@ -77,14 +77,14 @@ def cut_text(files: Sequence[Path], header: int, rows: int, size: int) -> Iterat
 
 
 def _line_starts(path: Path, header: int, every: int) -> tuple[np.ndarray, int]:
-    """The bytes where each `every`-th line behind the header begins, and the file ends; and the
-    number of lines."""
+    """Return the bytes where every `every`-th line after the header begins and where the file
+    ends, and the number of lines."""
     starts = [np.zeros(0 if header else 1, np.int64)]
     lines, position, ended = 0, 0, True
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
-            behind = lines + 1 - header + np.arange(len(ends))  # lines that begin behind these ends
+            behind = lines + 1 - header + np.arange(len(ends))  # lines that begin after these ends
             starts.append(position + 1 + ends[(behind >= 0) & (behind % every == 0)])
             lines, position, ended = lines + len(ends), position + len(chunk), chunk[-1:] == b"\n"
     found = np.concatenate(starts)

@@ -1,4 +1,4 @@
-"""What preparing a corpus did, and the file that says it; `seq2seq/report/data.py` shows it."""
+"""The report of preparing a corpus, and its file; `seq2seq/report/data.py` shows the report."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ class Report:
     Attributes:
         fingerprint: of everything that decides the prepared data.
         settings: of data, cleaning and tokenizer.
-        files: "member", "file" and "pairs" of each.
-        dropped: pairs by reason, in the order of the filters.
+        files: "member", "file" and "pairs" of each source.
+        read: number of pairs read; `kept` likewise.
+        dropped: number of pairs by reason, in the order of the filters.
         examples: a few dropped pairs by reason.
-        words: between spaces, of what was kept; `characters` likewise.
-        tokens: subwords, without end marks.
+        words: number of words (between spaces) in the kept pairs; `characters` likewise.
+        tokens: number of subwords, without end marks.
         lengths: for each side, how many pairs have n tokens, n = 0, 1, ...; the last: n or more.
         ratios: pairs by log2(target tokens / source tokens), 41 bins around -2.0, -1.9, ..., 2.0;
-            the outer ones hold what is beyond.
-        vocabulary: "name", "size", "used" (tokens seen), "rare" (seen fewer than RARE times) and
-            "counts", some [rank, count] of the tokens by falling count; of each vocabulary.
-        overlap: "split", "pairs" and "in_training", pairs with a side that stood in the training
-            text before the leakage filter; of each evaluation split.
-        samples: some pairs that were kept.
+            the outer bins hold all ratios beyond.
+        vocabulary: of each vocabulary, "name", "size", "used" (tokens seen), "rare" (seen fewer
+            than RARE times) and "counts", [rank, count] of some tokens by falling count.
+        overlap: of each evaluation split, "split", "pairs" and "in_training": pairs with a side
+            that was in the training text before the leakage filter.
+        samples: some kept pairs.
         mixture: "member", "pairs", "weight" (times per epoch) and "share" (of an epoch).
         seconds: wall time by stage.
     """
@@ -59,7 +60,7 @@ class Report:
     seconds: dict[str, float]
 
     def length(self, side: int, share: float) -> int:
-        """The least number of tokens that this share of the pairs does not exceed on a side."""
+        """Return the smallest number of tokens that a share of the pairs stays within, per side."""
         seen = np.cumsum([0, *self.lengths[side]])[1:]
         return int(np.searchsorted(seen, share * seen[-1])) if len(seen) else 0
 
@@ -69,7 +70,7 @@ class Report:
 
 
 def write_report(report: Report, folder: Path) -> None:
-    """Write report.json, whole or not at all; the page of an earlier one goes."""
+    """Write report.json atomically, and remove the page of an earlier report."""
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / NAME) as file:
         # Damaged text may hold half a surrogate pair; \udc80 is also how JSON writes one.
@@ -79,5 +80,5 @@ def write_report(report: Report, folder: Path) -> None:
 
 
 def read_report(folder: Path) -> Report:
-    """The report of a folder that `write_report` wrote."""
+    """Read the report that `write_report` wrote to a folder."""
     return Report(**json.loads((folder / NAME).read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Subwords of models from elsewhere: SentencePiece (Kudo and Richardson 2018) with Marian's ids."""
+"""Tokenizer of imported models: SentencePiece (Kudo and Richardson 2018) with Marian's ids."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.errors import UserError
 from seq2seq.files import replace_text
 
-KEY = "sentencepiece"  # of the JSON file, by which it is told from our own vocabularies
+KEY = "sentencepiece"  # key in the JSON file; this project's own vocabularies lack it
 UNKNOWN = "<unk>"
 
 
 class SentencePieceTokenizer:
-    """A SentencePiece model, and the vocabulary that its pieces are looked up in.
+    """A SentencePiece model, with the vocabulary that gives its pieces their ids.
 
     It has the methods of `Tokenizer`, but is not lossless: SentencePiece normalises the text, and a
-    piece that the vocabulary lacks becomes `<unk>`, which is decoded to nothing. A text may begin
-    with a language code such as `>>fra<<`, which is one token.
+    piece that the vocabulary lacks becomes `<unk>`, which decodes to nothing. A text may begin with
+    a language code such as `>>fra<<`, which is one token.
 
     Args:
         model: content of a `.spm` file.
-        names: of the tokens, by id; PAD, BOS and EOS come first.
+        names: names of the tokens, by id; PAD, BOS and EOS come first.
     """
 
     has_merges = False
@@ -37,7 +37,7 @@ class SentencePieceTokenizer:
         self.model, self._names = model, list(names)
         self._pieces: Any = SentencePieceProcessor(model_proto=model)
         self._ids = {name: i for i, name in enumerate(self._names)}
-        # Neither a start mark nor padding can stand in a text, nor be decoded.
+        # Decoding leaves out the tokens that stand for no text.
         self._silent = {PAD, BOS, EOS, self._ids[UNKNOWN]}
 
     def __reduce__(self) -> tuple[type[SentencePieceTokenizer], tuple[bytes, list[str]]]:
@@ -59,11 +59,11 @@ class SentencePieceTokenizer:
             ) from error
 
     def save(self, path: str | Path) -> None:
-        """Write a JSON file, whole or not at all."""
+        """Write a JSON file atomically."""
         replace_text(Path(path), self.to_json())
 
     def to_json(self) -> str:
-        """All of it as JSON."""
+        """Return the model and the names as JSON."""
         content = {KEY: base64.b64encode(self.model).decode("ascii"), "names": self._names}
         return json.dumps(content, ensure_ascii=False)
 
@@ -72,16 +72,16 @@ class SentencePieceTokenizer:
         return len(self._names)
 
     def names(self) -> list[str]:
-        """The name of each token, by id; no two are the same."""
+        """Return the name of each token, by id; no two names are equal."""
         return list(self._names)
 
     def encode(
         self, texts: Iterable[str], dropout: float = 0.0, rng: random.Random | None = None
     ) -> list[list[int]]:
-        """Token ids of each text, without start or end marks.
+        """Return the token ids of each text, without start or end marks.
 
         Raises:
-            ValueError: dropout, which needs byte-pair encoding of this project.
+            ValueError: `dropout` is given, which needs byte-pair encoding of this project.
         """
         if dropout:
             raise ValueError("dropout needs a random generator and byte-pair encoding")
@@ -94,15 +94,15 @@ class SentencePieceTokenizer:
         ]
 
     def decode(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        """The texts of lists of ids; special tokens are left out."""
+        """Return the texts of lists of ids; special tokens are left out."""
         return [self._text([i for i in ids if i not in self._silent]) for ids in batch]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Each token as text for people: ▁ for a space, special tokens by their names."""
+        """Return each token as text for people: ▁ for a space, special tokens by their names."""
         return [self._names[i] for i in ids]
 
     def ends(self, ids: Iterable[int]) -> list[int]:
-        """Where each token ends in the decoded text, in characters."""
+        """Return where each token ends in the decoded text, in characters."""
         so_far: list[int] = []
         found = []
         for i in ids:
@@ -117,7 +117,7 @@ class SentencePieceTokenizer:
 
 
 def _language_code(text: str) -> tuple[list[str], str]:
-    """The code of a target language in front of a text, if there is one, and what follows it."""
+    """Split a text into the code of a target language in front, if there is one, and the rest."""
     if text.startswith(">>") and "<<" in text:
         code, mark, rest = text.partition("<<")
         return [code + mark], rest

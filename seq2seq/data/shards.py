@@ -1,7 +1,7 @@
-"""Tables on disk: Arrow files that are mapped into memory, and the ids of many as if of one file.
+"""Arrow tables on disk, mapped into memory; `Shards` reads the ids of many files as if of one.
 
-A table is written whole or not at all, with facts about it in the metadata of its schema, so that
-a file that is there needs nothing beside it.
+A table is written atomically, with facts about it in the metadata of its schema, so that it needs
+no second file beside it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from seq2seq.data.manifest import File
 from seq2seq.files import atomic_write, checksum
 
 FACTS = b"facts"  # in the metadata of a schema
-SPARE_FILES = 256  # that the rest of the process may open
-LONGEST = 2**16 - 1  # lengths above are kept as this one: no model takes so long a sentence
+SPARE_FILES = 256  # files that the rest of the process may open
+LONGEST = 2**16 - 1  # greater lengths are stored as this: no model takes so long a sentence
 
 
 def write_table(
     path: Path, table: pa.Table, facts: dict[str, Any], compression: str | None = None
 ) -> File:
-    """Write an Arrow file with its facts, replacing what is there; returns its entry."""
+    """Write an Arrow file with its facts, replacing an older file, and return its entry."""
     said = json.dumps(facts, ensure_ascii=False).encode("utf-8", "backslashreplace")
     table = table.combine_chunks().replace_schema_metadata({FACTS: said})
     options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -38,12 +38,12 @@ def write_table(
 
 
 def file_entry(path: Path, name: str | None = None) -> File:
-    """What a manifest says of a file."""
+    """Return the entry of a file for a manifest."""
     return {"file": name or path.name, "bytes": path.stat().st_size, "sha256": checksum(path)}
 
 
 def written_entry(path: Path) -> File | None:
-    """The entry of a table that an interrupted preparation left; None = it left none."""
+    """Return the entry of a table that an interrupted preparation wrote; None if it wrote none."""
     try:
         read_facts(path)
         return file_entry(path)
@@ -52,13 +52,13 @@ def written_entry(path: Path) -> File | None:
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """What was written with a table."""
+    """Read the facts that were written with a table."""
     facts: dict[str, Any] = json.loads(_open(path).schema.metadata[FACTS])
     return facts
 
 
 def read_table(path: Path, fields: list[int] | None = None) -> pa.Table:
-    """An Arrow file, or some of its columns, mapped into memory."""
+    """Map an Arrow file, or some of its columns, into memory."""
     return _open(path, fields).read_all()
 
 
@@ -68,7 +68,7 @@ def _open(path: Path, fields: list[int] | None = None) -> pa.ipc.RecordBatchFile
 
 
 def read_texts(path: Path, rows: np.ndarray | None = None) -> tuple[list[str], list[str]]:
-    """Sources and targets of a part of cleaned text, or of some of its rows."""
+    """Read the sources and targets of a part of cleaned text, or of some of its rows."""
     table = read_table(path, fields=[0, 1])
     if rows is not None:
         table = table.take(rows)
@@ -76,26 +76,26 @@ def read_texts(path: Path, rows: np.ndarray | None = None) -> tuple[list[str], l
 
 
 def rows_of(path: Path) -> int:
-    """How many pairs a part of cleaned text has; nothing of them is read."""
+    """Return how many pairs a part of cleaned text has, without reading them."""
     facts = read_facts(path)
     return int(facts["read"] - sum(facts["dropped"].values()))
 
 
 def read_keys(path: Path) -> np.ndarray:
-    """The keys of the pairs of a part of cleaned text."""
+    """Read the keys of the pairs of a part of cleaned text, (n,)."""
     keys: np.ndarray = read_table(path, fields=[2])["key"].to_numpy()
     return keys
 
 
 def read_near_keys(path: Path) -> np.ndarray:
-    """The keys by which nearly equal pairs are found, (n, k)."""
+    """Read the keys that find nearly equal pairs, (n, k)."""
     column = read_table(path, fields=[3])["near"].combine_chunks()
     keys: np.ndarray = column.flatten().to_numpy()
     return keys.reshape(len(column), column.type.list_size)
 
 
 def ids_table(source: list[list[int]], target: list[list[int]], vocab_size: int) -> pa.Table:
-    """Token ids of both sides, two bytes each where the vocabulary allows."""
+    """Make a table of the token ids of both sides, with two bytes each if the vocabulary allows."""
     kind = pa.list_(pa.uint16() if vocab_size <= 2**16 else pa.int32())
     return pa.table({"source": pa.array(source, kind), "target": pa.array(target, kind)})
 
@@ -115,10 +115,10 @@ def write_lengths(path: Path, shards: Sequence[Path]) -> File:
 
 
 class Shards:
-    """The pairs of several files of token ids, as if they stood in one.
+    """The pairs of several files of token ids, as if they were in one file.
 
     Attributes:
-        lengths: (n, 2) source and target lengths, end marks included; mapped, not read.
+        lengths: (n, 2) source and target lengths, end marks included; mapped into memory.
     """
 
     def __init__(self, paths: Sequence[Path], lengths: Path):
@@ -130,13 +130,13 @@ class Shards:
         _allow_open_files(len(self.paths))
         self._sides = [_sides(path) for path in self.paths]
         sizes = [len(sides[0][0]) - 1 for sides in self._sides]
-        self.starts = np.cumsum([0, *sizes])  # first pair of each file, and the number of pairs
+        self.starts = np.cumsum([0, *sizes])  # first pair of each file, then the number of pairs
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
     def ids(self, pairs: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Source and target ids of some pairs, without marks."""
+        """Return source and target ids of some pairs, without marks."""
         files = np.searchsorted(self.starts, pairs, side="right") - 1
         places = (pairs - self.starts[files]).tolist()
         found: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
@@ -146,15 +146,15 @@ class Shards:
         return found
 
     def tokens(self, side: int) -> list[np.ndarray]:
-        """All ids of a side, one array for each file."""
+        """Return all ids of a side, one array for each file."""
         return [sides[side][1] for sides in self._sides]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"paths": self.paths}  # who makes batches needs no lengths
+        return {"paths": self.paths}  # workers make batches without the lengths
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._open()  # maps are not copied to another process, only opened there again
+        self._open()  # memory maps are not copied to another process, but opened there again
 
 
 def _allow_open_files(count: int) -> None:
@@ -171,7 +171,7 @@ def _allow_open_files(count: int) -> None:
 
 
 def _sides(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Offsets and values of the ids of both sides."""
+    """Return the offsets and values of the ids of both sides."""
     table = read_table(path)
     return [_offsets_values(table.column(side)) for side in ("source", "target")]
 

@@ -1,6 +1,6 @@
-"""From the settings of a corpus to its sources: files, splits of the hub, members of a mixture.
+"""The sources that a corpus's settings name: files, splits of the hub, members of a mixture.
 
-`find_sources` says what a split consists of; `load_pairs` reads a small one whole.
+`find_sources` lists the sources of a split; `load_pairs` reads a small split whole.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from seq2seq.lines import PACKED
 
 log = logging.getLogger(__name__)
 
-# Of a corpus, in the words of an error; not a part of a file's name.
+# A setting of a corpus in an error message; not a part of a file's name.
 SETTING = re.compile(r"(?<![\w/.-])data\.(path|train|val|test|hub\w*|urls|where|\w+_column)\b")
 MOST = 8  # values of a column that an error names
 
@@ -44,8 +44,8 @@ class FileSource:
     member: str  # of the mixture
     files: tuple[Path, ...]
     columns: tuple[str, str]
-    where: Where = field(default_factory=dict)  # the rows that are read
-    rows: Range | None = None  # among these alone
+    where: Where = field(default_factory=dict)  # values of the rows to read
+    rows: Range | None = None  # read only rows in this range
 
     @property
     def name(self) -> str:
@@ -55,10 +55,10 @@ class FileSource:
         return read_pairs(self.files, self.columns, self.where, self.rows)
 
     def cut(self, rows: int, size: int) -> list[FileSource]:
-        """Ranges of it, of at most so many rows and about so many bytes.
+        """Cut it into ranges of at most `rows` rows and about `size` bytes.
 
-        None of packed files, nor of those that cannot be read: who reads them from the beginning
-        on tells why.
+        Compressed and unreadable files give no ranges; reading an unreadable file from its
+        beginning raises an error that says why.
         """
         kind = kind_of(self.files[0])
         try:
@@ -74,13 +74,13 @@ class FileSource:
             return []
 
     def identity(self, memory: Path) -> list[Any]:
-        """What decides the pairs, as JSON."""
+        """Return all that decides the pairs, as a JSON value."""
         files = (file_fingerprint(path, memory) for path in self.files)
         chosen = [dict(self.where)] if self.where else []
         return [list(self.columns), *chosen, *files]
 
     def unmatched(self) -> str | None:
-        """Why `where` chooses no row of the file; None if it does."""
+        """Explain that `where` chooses no row of the file; None if it chooses some."""
         if not self.where or next(self.pairs(), None) is not None:
             return None
         told = []
@@ -121,10 +121,10 @@ Source = FileSource | HubSource | VariedSource
 
 
 def find_sources(config: DataConfig, split: str) -> list[Source]:
-    """The sources of a split (`train`, `val` or `test`), in the order of the settings.
+    """Return the sources of a split (`train`, `val` or `test`), in the order of the settings.
 
     Raises:
-        DataError: the settings name none, or what they name is not there.
+        DataError: the settings name no source, or a source that does not exist.
     """
     if getattr(config, split) is not None or not config.members:
         return _sources_of(config, config.name, split, config)
@@ -143,12 +143,12 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
 
 
 def without_variants(sources: Sequence[Source]) -> list[FileSource | HubSource]:
-    """Where the pairs of training text are as they were written, each once."""
+    """Return the sources without variants, whose pairs are as they were written, each once."""
     return [one.source if isinstance(one, VariedSource) else one for one in sources]
 
 
 def load_pairs(config: DataConfig, split: str) -> list[Pair]:
-    """All pairs of a split, as they stand in the files.
+    """Read all pairs of a split, as they are in the files.
 
     Raises:
         DataError: files are missing or unreadable.
@@ -161,10 +161,10 @@ def load_pairs(config: DataConfig, split: str) -> list[Pair]:
 
 
 def check_chosen(sources: Sequence[Source], config: DataConfig) -> None:
-    """Tell of a member without text if that is the fault of its `where`.
+    """Refuse a member whose `where` chooses no row.
 
     Raises:
-        DataError: none of its sources has a row that is chosen; names values that there are.
+        DataError: no source of a member has a chosen row; names values that exist.
     """
     for member in dict.fromkeys(source.member for source in sources):
         reasons = []
@@ -182,10 +182,10 @@ def check_chosen(sources: Sequence[Source], config: DataConfig) -> None:
 
 
 def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
-    """The pairs of the splits that training text is compared with.
+    """Read the pairs of the splits that training text is compared with.
 
-    A corpus that names text which is not there is passed over with a warning: it may have been
-    given for training alone. Text that is there must be readable.
+    If a corpus names text that does not exist, it is skipped with a warning, since it may be meant
+    for training alone. Text that exists must be readable.
     """
     found: dict[str, list[Pair]] = {}
     for split in ("val", "test"):
@@ -208,7 +208,7 @@ def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
 def _sources_of(
     corpus: CorpusConfig, name: str, split: str, config: DataConfig
 ) -> list[Source]:
-    """The sources of `config` itself or of a member, whose settings errors then name."""
+    """Return the sources of `config` itself or of a member; errors name the member's settings."""
     try:
         plain = _plain_sources(corpus, name, split, config.cache)
     except DataError as error:
@@ -234,7 +234,7 @@ def _plain_sources(
             "(parquet, TSV, JSON lines, or [source.txt,target.txt])"
         )
     if corpus.path is None and corpus.hub is not None:
-        if corpus.hub == "OWNER/NAME":  # of configs/data/hub.yaml
+        if corpus.hub == "OWNER/NAME":  # as in configs/data/hub.yaml
             raise DataError("data=hub does not know which: name a data set, data.hub=OWNER/NAME")
         return [HubSource(member, corpus, str(spec))]
     columns = (corpus.source_column, corpus.target_column)

@@ -18,17 +18,17 @@ from seq2seq.data.shards import Shards, read_facts
 from seq2seq.data.steps import EXAMPLES
 from seq2seq.data.vocabularies import Vocabularies
 
-POINTS = 200  # of a curve
+POINTS = 200  # points of a curve
 CHUNK = 2**22  # pairs that are counted at once
-LONGEST_BIN = 512  # of the histograms of lengths: so many tokens or more
+LONGEST_BIN = 512  # last bin of the histograms of lengths: this many tokens or more
 
 
 def cleaning_figures(losses: Losses, repeated: Path | None) -> dict[str, Any]:
-    """Pairs read and kept, and those dropped with examples, by reason in the order of filters.
+    """Count pairs read, kept and dropped; dropped pairs by reason, in filter order, with examples.
 
     Args:
         losses: of all sources.
-        repeated: the file of duplicates; None = they are kept.
+        repeated: the file of duplicates; None = duplicates are kept.
     """
     filters, read = losses.cleaning.filters, sum(losses.read)
     dropped = Counter(dict.fromkeys(filters, 0))
@@ -53,12 +53,12 @@ def cleaning_figures(losses: Losses, repeated: Path | None) -> dict[str, Any]:
 def overlap(
     leaked: set[int], evaluation: Mapping[str, Sequence[Pair]], cleaner: Cleaner
 ) -> list[dict[str, Any]]:
-    """How many pairs of each evaluation split training pairs were dropped for.
+    """Count the pairs of each evaluation split because of which training pairs were dropped.
 
     Args:
         leaked: keys that the dropped pairs share with evaluation text.
         evaluation: pairs of each split.
-        cleaner: that knows the pairs by their keys.
+        cleaner: makes the keys of these pairs.
     """
     return [
         {
@@ -74,7 +74,7 @@ def overlap(
 
 
 def token_figures(shards: Shards) -> dict[str, Any]:
-    """Histograms of lengths and of their ratio; words, characters and tokens of both sides."""
+    """Count words, characters and tokens of both sides; make histograms of lengths and ratios."""
     facts = [read_facts(path) for path in shards.paths]
     lengths = np.zeros((2, LONGEST_BIN + 1), np.int64)
     ratios, tokens = np.zeros(41, np.int64), np.zeros(2, np.int64)
@@ -90,14 +90,14 @@ def token_figures(shards: Shards) -> dict[str, Any]:
         "words": np.sum([part["words"] for part in facts], axis=0).tolist(),
         "characters": np.sum([part["characters"] for part in facts], axis=0).tolist(),
         "tokens": tokens.tolist(),
-        # Up to one bin more than the longest, so that the last is never "or more" by accident.
+        # Up to one bin after the longest, so that the last bin is never "or more" by accident.
         "lengths": [own[: own.nonzero()[0].max(initial=0) + 2].tolist() for own in lengths],
         "ratios": ratios.tolist(),
     }
 
 
 def vocabulary_figures(shards: Shards, vocabularies: Vocabularies) -> list[dict[str, Any]]:
-    """How often the tokens of each vocabulary are used."""
+    """Count how often the tokens of each vocabulary are used."""
     source, target = (
         np.sum([np.bincount(ids, minlength=size) for ids in shards.tokens(side)], axis=0)
         for side, size in enumerate(vocabularies.sizes)

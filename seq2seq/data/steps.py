@@ -1,7 +1,7 @@
 """The steps of preparation as functions on batches of rows: read, clean, tokenise.
 
-Each takes and gives tables of Arrow or files of them, and needs nothing from another batch; so any
-engine (engines.py) may run them, in any order, again if a process dies.
+Each step reads and returns Arrow tables or their files, and needs nothing from another batch. So
+any engine (engines.py) may run the steps, in any order, and again if a process dies.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from seq2seq.data.sources import FileSource, Source
 from seq2seq.data.store import Store
 from seq2seq.data.vocabularies import FILES, Vocabularies
 
-PAIRS = 100_000  # in a block, unless their text is longer than CHARACTERS
+PAIRS = 100_000  # pairs in a block; fewer if their text is longer than CHARACTERS
 CHARACTERS = 1 << 25
-EXAMPLES = 3  # of each reason that drops pairs
+EXAMPLES = 3  # examples of each reason that drops pairs
 SHOWN = 500  # characters of an example
 
 
 @dataclass(frozen=True)
 class Block:
-    """Pairs that stand together in a source.
+    """Consecutive pairs of a source.
 
     Attributes:
-        source: its number.
-        number: of the block in the source.
-        rows: of the source that it holds, the first and the first behind it.
-        text: a table of the pairs as they were written; or where they are read.
+        source: number of the source.
+        number: number of the block in the source.
+        rows: first row of the block in the source, and first row after the block.
+        text: a table of the pairs as they were written; or the source to read them from.
     """
 
     source: int
@@ -59,7 +59,7 @@ class Block:
 
     @property
     def file(self) -> str:
-        """Name of the part that it becomes."""
+        """Name of the file of its cleaned pairs."""
         return f"{self.source:05d}-{self.number:06d}.arrow"
 
     def pairs(self) -> Iterator[Pair]:
@@ -69,7 +69,7 @@ class Block:
 
 
 def cut_source(source: Source, index: int) -> Iterator[Block]:
-    """Cut a source into blocks; those that a file can be cut into are not read yet."""
+    """Cut a source into blocks; if a file can be cut into ranges, its pairs are not read yet."""
     parts = source.cut(PAIRS, CHARACTERS) if isinstance(source, FileSource) else []
     for number, part in enumerate(parts):
         assert part.rows is not None
@@ -98,13 +98,13 @@ def text_table(source: list[str], target: list[str]) -> pa.Table:
 
 
 def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[str, Any]]:
-    """The pairs that are kept, with their keys; and what was dropped.
+    """Clean pairs: return the kept pairs with their keys, and facts about the dropped pairs.
 
     Returns:
-        A table of source, target and key, and the keys by which near duplicates are found if they
-        go; "read", "dropped" by reason with "examples", "judged", how many of the kept ones are
-        long enough to have a language, and "leaked", the keys that dropped pairs share with
-        evaluation text.
+        A table of source, target and key, and of keys that find near duplicates if the filter is
+        on; and the facts "read", "dropped" by reason with "examples", "judged" (how many kept pairs
+        are long enough to have a language) and "leaked" (the keys that dropped pairs share with
+        evaluation text).
     """
     sources: list[str] = []
     targets: list[str] = []
@@ -143,7 +143,7 @@ def clean_rows(cleaner: Cleaner, pairs: Iterable[Pair]) -> tuple[pa.Table, dict[
 def clean_block(
     cleaner: Cleaner, store: Store, folder: Path, block: Block
 ) -> tuple[File, dict[str, Any]]:
-    """Clean a block and write it as a part, unless it is there.
+    """Clean a block and write it as a part, unless the part exists.
 
     Returns:
         The entry of the part, and the facts of `clean_rows`.
@@ -158,7 +158,7 @@ def clean_block(
         entry = write_table(path, table, facts, compression="zstd")
         store.put(path)
     else:
-        store.put(path, missing=True)  # who made it may have been stopped before
+        store.put(path, missing=True)  # its writer may have stopped before this
     entry["source"] = block.source
     return entry, facts
 
@@ -166,7 +166,7 @@ def clean_block(
 def sample_pairs(
     parts: Sequence[Path], left_out: Sequence[np.ndarray], size: int
 ) -> Iterator[Pair]:
-    """About `size` pairs drawn by their keys: a random sample, the same each time."""
+    """Yield about `size` pairs drawn by their keys: a random sample, the same each time."""
     kept = sum(map(rows_of, parts)) - sum(map(len, left_out))
     bound = (2**64 - 1) * min(size, kept) // kept
     for path, without in zip(parts, left_out, strict=True):
@@ -185,7 +185,7 @@ def tokenise_part(
     shard: Path,
     variant: int,
 ) -> File:
-    """Write the ids of a part's pairs, all but some rows, unless they are there."""
+    """Write the ids of a part's pairs, without the rows `left_out`, unless the shard exists."""
     store.get(shard)
     entry = written_entry(shard)
     if entry is None or read_facts(shard).get("part") != part["sha256"]:

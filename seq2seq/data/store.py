@@ -1,5 +1,5 @@
-"""A copy of prepared data in S3, GCS or any other store that fsspec knows, for machines that share
-no disk: each writes to its own cache and to the store, and fetches what others wrote."""
+"""A copy of prepared data in S3, GCS or any other store that fsspec supports, for machines without
+a shared disk: each writes to its own cache and to the store, and fetches what others wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seq2seq.files import atomic_write
 
 @dataclass(frozen=True)
 class Store:
-    """Files of a cache that stand in a store under the same names.
+    """A store that holds files of a cache under the same names.
 
     Attributes:
         cache: folder of this machine.
@@ -31,11 +31,11 @@ class Store:
     url: str | None = None
 
     def put(self, *paths: Path, missing: bool = False) -> None:
-        """Copy those files of the cache that are there, replacing what the store has.
+        """Copy existing files of the cache to the store, replacing older files there.
 
         Args:
-            paths: of files.
-            missing: keep what the store has of the same size.
+            paths: of files in the cache; those that do not exist are skipped.
+            missing: keep a file of the store that has the same size.
 
         Raises:
             DataError: the store cannot be used.
@@ -49,7 +49,7 @@ class Store:
                 files.put_file(str(path), there)
 
     def get(self, *paths: Path) -> None:
-        """Fetch those files of the cache that are missing here, if the store has them.
+        """Fetch files that the cache lacks, if the store has them.
 
         Raises:
             DataError: the store cannot be used.
@@ -62,9 +62,9 @@ class Store:
                         files.get_file(there, file.name)
 
     def get_written(self, folder: Path, files: Iterable[File]) -> None:
-        """Fetch what others wrote to a folder, unless these very files are here.
+        """Fetch the files that others wrote to a folder, unless exactly these files are here.
 
-        An older preparation may have left other ones under the same names.
+        An older preparation may have left other files under the same names.
 
         Raises:
             DataError: the store cannot be used.
@@ -79,9 +79,9 @@ class Store:
         try:
             files, folder = fsspec.core.url_to_fs(self.url)
             yield files, f"{folder}/{path.relative_to(self.cache).as_posix()}"
-        except Exception as error:  # of any library below fsspec
+        except Exception as error:  # from any library below fsspec
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                raise  # the disk of this machine
+                raise  # the disk of this machine is full
             raise DataError(
                 f"data.store={self.url} cannot be used ({type(error).__name__}: {error}). Correct "
                 "it, log in, or install what fsspec needs for it, such as s3fs or gcsfs"

@@ -1,7 +1,7 @@
-"""Sentence pairs with the symbols that people type, put into both sides at the same place.
+"""Put symbols that people type into both sides of a sentence pair, at the same place.
 
-Corpora hardly have them: of 1.7 million pairs of English and French text, 28 have a euro sign, 20
-an arrow, and few an emoji. What a model has never seen it cannot copy.
+Corpora hardly have such symbols: of 1.7 million pairs of English and French text, 28 have a euro
+sign, 20 an arrow, and few an emoji. A model cannot copy what it has never seen.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _STRESS = re.compile(r"(?<=[\w])\s*([!?])$")
 
 
 def symbols(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
-    """A pair with symbols at places that both sides share."""
+    """Put symbols into a pair at places that both sides share."""
     change = draw.choices(list(_CHANGES), weights=list(_CHANGES.values()))[0]
     return change(source, target, draw, links)
 
@@ -69,7 +69,7 @@ def _several(draw: random.Random) -> str:
 
 
 def _on_both(source: str, target: str, first: str, last: str = "") -> Pair:
-    """Both sides with the same text before and behind them."""
+    """Put the same text before and after both sides."""
     return f"{first}{source}{last}", f"{first}{target}{last}"
 
 
@@ -87,7 +87,7 @@ def _emoji_before(source: str, target: str, draw: random.Random, _: WordLinks) -
 
 
 def _emoji_between(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
-    """After the first sentence, where both sides have as many; else at the end."""
+    """Put an emoji after the first sentence if both sides have as many; else at the end."""
     places = [len(_INNER.findall(side)) for side in (source, target)]
     if not places[0] or places[0] != places[1]:
         return _emoji_behind(source, target, draw, _)
@@ -100,7 +100,7 @@ def _bullet(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair
 
 
 def _enclosed(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
-    """All of it in quotation marks, brackets or the signs of bold text."""
+    """Enclose both sides in quotation marks, brackets or the signs of bold text."""
     first, last = draw.choice((('"', '"'),) * 4 + (("(", ")"), ("[", "]"), ("*", "*"), ("**", "**"),
                                                    ("_", "_"), ("~~", "~~")))  # fmt: skip
     if '"' in source + target or "«" in target:
@@ -109,7 +109,7 @@ def _enclosed(source: str, target: str, draw: random.Random, _: WordLinks) -> Pa
 
 
 def _signed(source: str, target: str, draw: random.Random, links: WordLinks) -> Pair:
-    """A word in quotation marks or the like, or a name with a sign."""
+    """Put a word into quotation marks or the like, or a sign beside a name."""
     names, phrases = shared_spans(source, target), links.phrases(source, target)
     if names and draw.random() < 0.4:
         one = draw.choice(names)
@@ -134,7 +134,7 @@ def _around(text: str, span: tuple[int, int], first: str, last: str) -> str:
 
 
 def _tagged(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
-    """Hashtags or an address at the end, or somebody addressed."""
+    """Put hashtags at the end, or an @name at the beginning or end."""
     if draw.random() < 0.4:
         sign = draw.choice(HANDLES)
         before = draw.random() < 0.7
@@ -144,7 +144,7 @@ def _tagged(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair
 
 
 def _stressed(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:
-    """Several exclamation or question marks."""
+    """Write several exclamation or question marks at the end."""
     ends = [_STRESS.search(side) for side in (source, target)]
     if not ends[0] or not ends[1] or ends[0][1] != ends[1][1]:
         return _emoji_behind(source, target, draw, _)

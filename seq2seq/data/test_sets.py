@@ -1,4 +1,4 @@
-"""Test sets that sacrebleu knows by name, such as wmt14/full; fetched once, into its own folder."""
+"""Test sets that sacrebleu knows by name, such as wmt14/full, fetched once into its own folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ PATIENCE = 15.0  # seconds without an answer; sacrebleu itself would wait for ev
 
 
 def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Path]:
-    """Source and reference of a test set, as files of lines.
+    """Return the files of source and reference lines of a test set.
 
     Raises:
-        DataError: sacrebleu does not know it for these languages, or it cannot be had.
+        DataError: sacrebleu does not know the set for these languages, or cannot fetch it.
     """
     from sacrebleu import DATASETS
     from sacrebleu.utils import SACREBLEU_DIR
@@ -34,10 +34,10 @@ def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Pat
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(PATIENCE)
     try:
-        # The fields that all sets begin with.
+        # All sets begin with these two fields.
         source, reference, *_ = DATASETS[name].get_files(pair)  # type: ignore[no-untyped-call]
         return Path(source), Path(reference)
-    except (Exception, SystemExit) as error:  # kinds of many libraries; exit: a wrong check sum
+    except (Exception, SystemExit) as error:  # from many libraries; exit: a wrong checksum
         raise DataError(
             f"the test set {name} of sacrebleu cannot be fetched ({type(error).__name__}: {error})."
             f" Where there is a network, run sacrebleu -t {name} -l {pair} --echo src and copy its "

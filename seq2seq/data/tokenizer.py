@@ -1,4 +1,4 @@
-"""Subword tokenizer: text <-> token ids, losslessly, whatever the text is."""
+"""Subword tokenizer: any text <-> token ids, without loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from seq2seq.files import replace_text
 PAD, BOS, EOS = 0, 1, 2
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>")
 
-# Said here, because the library warns when loader workers fork after it has run; they never use it.
+# Set here, because the library warns if loader workers fork after it has run; they do not use it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 PRE_TOKENIZER = pre_tokenizers.Sequence(
@@ -33,30 +33,30 @@ PRE_TOKENIZER = pre_tokenizers.Sequence(
         pre_tokenizers.ByteLevel(add_prefix_space=False),
     ]
 )
-# The words that PRE_TOKENIZER cuts a text into, in one expression: digits one by one, and space
-# before a digit belongs together as it does at the end of the text.
+# One expression for the words that PRE_TOKENIZER cuts a text into: each digit is a word, and all
+# space before a digit is one word, like space at the end of the text.
 WORDS = regex.compile(
     r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
 )
-CACHED_WORDS = 2**17  # about 30 MB; natural text has few words that are not among them
+CACHED_WORDS = 2**17  # about 30 MB; natural text has few other words
 
 
 class Tokenizer:
     """Byte-level subwords: byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019), a
     unigram language model (Kudo 2018), or the bytes themselves.
 
-    Every text can be encoded, since its parts go down to bytes, and `decode(encode(text))` is
-    the text itself. A space in front of the text makes a word the same token wherever it
-    stands; decoding takes that space away. Digits are tokens of their own, so that numbers are
-    copied digit by digit.
+    Every text can be encoded, since the smallest tokens are bytes, and `decode(encode(text))` is
+    the text itself. A space in front of the text makes a word the same token wherever it occurs;
+    decoding removes that space. Digits are tokens of their own, so that numbers are copied digit
+    by digit.
 
-    Words are encoded one by one whatever surrounds them, so each is looked up in a cache; only a
-    word that is not there goes through the library. This is three times as fast.
+    A word's ids do not depend on its neighbours, so a cache keeps them; only words that the cache
+    lacks go through the library. This is three times as fast.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer):
-        # Older files add the space here; `encode` does, since the text around a symbol is encoded
-        # piece by piece and each piece would get one.
+        # Older files add the space in front here. `encode` adds it instead, since the pieces of
+        # text around a symbol are encoded separately, and each piece would get a space.
         backend.normalizer = None
         # A text that contains "</s>" is encoded as those characters, not as the special token.
         backend.encode_special_tokens = True
@@ -82,9 +82,9 @@ class Tokenizer:
 
         Args:
             texts: of one language or several; read once.
-            vocab_size: tokens at most, symbols apart.
+            vocab_size: largest number of tokens, symbols not counted.
             kind: bpe, unigram or byte; a vocabulary of bytes is not learned.
-            symbols: texts that become one token each wherever they stand.
+            symbols: texts that become one token each wherever they occur.
 
         Raises:
             UserError: a symbol cannot be told from another token.
@@ -93,7 +93,7 @@ class Tokenizer:
         backend.pre_tokenizer = PRE_TOKENIZER
         if kind == "byte" or vocab_size <= BYTE_VOCABULARY:
             vocab_size, texts = BYTE_VOCABULARY, ()
-        # Symbols are no part of what is learned: no token holds a piece of one.
+        # Nothing is learned from symbols, so no token holds a piece of one.
         cut = _cutter(symbols)
         pieces = (piece for text in texts for piece in cut(" " + text) if piece not in symbols)
         backend.train_from_iterator(pieces, _trainer(kind, vocab_size))
@@ -136,16 +136,16 @@ class Tokenizer:
         return cls(backend)
 
     def save(self, path: str | Path) -> None:
-        """Write a `tokenizer.json`, whole or not at all."""
+        """Write a `tokenizer.json` atomically."""
         replace_text(Path(path), self.backend.to_str(pretty=True))
 
     def to_json(self) -> str:
-        """All of it as JSON."""
+        """Return the tokenizer as JSON."""
         return self.backend.to_str()
 
     @property
     def symbols(self) -> list[str]:
-        """Texts that are one token each wherever they stand."""
+        """Texts that are one token each wherever they occur."""
         return list(self._symbols)
 
     @property
@@ -154,19 +154,19 @@ class Tokenizer:
 
     @property
     def has_merges(self) -> bool:
-        """Whether it is a byte-pair encoding of more than single bytes."""
+        """Whether this is a byte-pair encoding with merges."""
         return bool(json.loads(self.backend.to_str())["model"].get("merges"))
 
     def encode(
         self, texts: Iterable[str], dropout: float = 0.0, rng: random.Random | None = None
     ) -> list[list[int]]:
-        """Token ids of each text, without start or end marks.
+        """Return the token ids of each text, without start or end marks.
 
         Args:
             texts: any texts.
             dropout: probability of leaving out a merge of byte-pair encoding (BPE-dropout), for
                 training only.
-            rng: what draws them; needed for dropout.
+            rng: draws the merges to leave out; needed for dropout.
 
         Raises:
             ValueError: dropout without `rng`, or for a vocabulary that has no merges.
@@ -179,12 +179,12 @@ class Tokenizer:
         return [list(chain.from_iterable(map(ids_of, self._words(text)))) for text in texts]
 
     def decode(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        """The texts of lists of ids; special tokens are left out."""
+        """Return the texts of lists of ids; special tokens are left out."""
         texts = (b"".join(map(self._bytes.__getitem__, ids)) for ids in batch)
         return [text.decode("utf-8", "replace").removeprefix(" ") for text in texts]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Each token as text for people: ▁ for a space, special tokens by their names."""
+        """Return each token as text for people: ▁ for a space, special tokens by their names."""
         special = dict(enumerate(SPECIAL_TOKENS))
         return [
             special.get(i) or self._bytes[i].decode("utf-8", "replace").replace(" ", "▁")
@@ -192,12 +192,15 @@ class Tokenizer:
         ]
 
     def names(self) -> list[str]:
-        """The name of each token in its file, by id; no two are the same."""
+        """Return the name of each token in the vocabulary file, by id; no two names are equal."""
         return [str(self.backend.id_to_token(i)) for i in range(self.vocab_size)]
 
     def ends(self, ids: Iterable[int]) -> list[int]:
-        """Where each token ends in `decode(encode(text))`, in characters; the space that is put in
-        front of the text does not count. Tokens of one character end with it or inside it."""
+        """Return where each token ends in `decode(encode(text))`, in characters.
+
+        The space in front of the text does not count. If a character spans several tokens, each of
+        them ends where the character ends.
+        """
         end, found = -1, []
         for i in ids:
             end += sum(byte & 0xC0 != 0x80 for byte in self._bytes[i])  # first bytes of characters
@@ -205,7 +208,7 @@ class Tokenizer:
         return found
 
     def _words(self, text: str) -> list[str]:
-        """The words and symbols of a text; none if it is empty."""
+        """Cut a text into words and symbols; an empty text has none."""
         if not text:
             return []
         text = " " + text
@@ -228,7 +231,7 @@ class Tokenizer:
 
 
 def _cutter(symbols: Iterable[str]) -> Callable[[str], list[str]]:
-    """What cuts a text before and after each symbol; the longest counts where several begin."""
+    """Return a function that cuts out symbols; where several begin, it cuts out the longest."""
     ordered = sorted(symbols, key=len, reverse=True)
     if not ordered:
         return lambda text: [text]
@@ -248,10 +251,11 @@ def _trainer(kind: str, vocab_size: int) -> trainers.Trainer:
 
 
 def _reproducible(backend: tokenizers.Tokenizer) -> models.Unigram:
-    """The learned model without what hangs on the order of hash tables: the last bits of scores,
-    and the order of the bytes that were never seen.
+    """Remove from the learned model what depends on the order of hash tables: the last bits of
+    scores, and the order of the bytes that were never seen.
 
-    The library spreads these over 256 steps of 0.0001 above the lowest score; here they share it.
+    The library spreads these bytes over 256 steps of 0.0001 above the lowest score; here they all
+    get the lowest score.
     """
     vocab = json.loads(backend.to_str())["model"]["vocab"][len(SPECIAL_TOKENS) :]
     # Without any text there are no scores.
@@ -265,7 +269,7 @@ def _reproducible(backend: tokenizers.Tokenizer) -> models.Unigram:
 
 
 def _token_bytes(backend: tokenizers.Tokenizer) -> list[bytes]:
-    """The bytes that each id stands for, by id; none for special tokens."""
+    """Return the bytes that each id stands for, by id; none for special tokens."""
     byte_of = {character: byte for byte, character in enumerate(byte_characters())}
     added = backend.get_added_tokens_decoder()
     table = [b""] * backend.get_vocab_size()

@@ -1,9 +1,8 @@
-"""Pairs as people also write them, and as translators are asked to keep things: in capitals, with
-slips, with symbols, with placeholders and given terms.
+"""Variants of training pairs: in capitals, with typos, with symbols, with placeholders or terms.
 
 Corpora are clean sentences, and a model that saw nothing else fails on what people type. A corpus
-with `variants` gives some of its training pairs twice: as they are, and in another form. Which
-ones is decided by the text itself, so that it is the same in each epoch and on every machine.
+with `variants` gives some of its training pairs twice: as they are, and in another form. The text
+itself decides which pairs, so the choice is the same in each epoch and on every machine.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from seq2seq.data.word_links import WordLinks
 if TYPE_CHECKING:
     from seq2seq.data.sources import FileSource, HubSource
 
-# By what they need beside the pair: nothing, a random generator, or that and word links.
+# Forms by what they need besides the pair: nothing, a random generator, or also word links.
 _FIXED: dict[str, Callable[[str, str], Pair]] = {
     "capitals": capitals,
     "plain": plain,
@@ -43,7 +42,7 @@ _LINKED: dict[str, Callable[[str, str, random.Random, WordLinks], Pair]] = {
 
 
 def varied(name: str, pair: Pair, before: Pair, seed: int, links: WordLinks | None) -> Pair:
-    """A pair in another form, or as it is where that form does not suit it.
+    """Return a pair in another form, or unchanged if that form does not suit it.
 
     Args:
         name: of the form.
@@ -65,7 +64,7 @@ def varied(name: str, pair: Pair, before: Pair, seed: int, links: WordLinks | No
 
 @dataclass(frozen=True)
 class MemberLinks:
-    """Word links of a corpus of several files, learned from the first when they are needed."""
+    """Word links of a corpus, learned from its first file when they are first needed."""
 
     source: FileSource | HubSource
 
@@ -76,11 +75,11 @@ class MemberLinks:
 
 @dataclass(frozen=True)
 class VariedSource:
-    """A source of training text, some of whose pairs come a second time in another form.
+    """A source of training text that gives some pairs a second time, in another form.
 
     Attributes:
-        source: where the pairs are.
-        shares: how many of them have each variant, by its name.
+        source: source of the original pairs.
+        shares: share of the pairs that get each variant, by the variant's name.
         links: shared by the sources of a corpus.
     """
 

@@ -26,18 +26,18 @@ AnyTokenizer: TypeAlias = Tokenizer | SentencePieceTokenizer
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """Tokenizers of the source and the target; one and the same object where they share it."""
+    """Tokenizers of the source and the target; the same object if both share one."""
 
     source: AnyTokenizer
     target: AnyTokenizer
 
     @classmethod
     def train(cls, pairs: Callable[[], Iterable[Pair]], config: TokenizerConfig) -> Vocabularies:
-        """Learn what the settings ask for, without keeping the text in memory.
+        """Learn the vocabularies of the settings, without keeping the text in memory.
 
         Args:
-            pairs: gives the pairs to learn from, from the first on, each time it is called: once
-                for a joint vocabulary, else once for each side.
+            pairs: returns all pairs to learn from; called once for a joint vocabulary, else once
+                for each side.
             config: kind, size and symbols.
 
         Raises:
@@ -57,7 +57,7 @@ class Vocabularies:
         """Read a `tokenizer.json`, or a folder that `save` wrote to.
 
         Raises:
-            UserError: there is nothing of the kind, or it cannot be read.
+            UserError: a file is missing or cannot be read.
         """
         path = Path(path)
         if path.is_dir() and (missing := missing_files(path)):
@@ -72,7 +72,7 @@ class Vocabularies:
         return cls(shared, shared)
 
     def save(self, folder: Path) -> None:
-        """Write one file or two; those of the other kind go, so that `load` takes these."""
+        """Write one joint file or two separate ones, and remove the other kind from the folder."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, tokenizer in self._files().items():
             tokenizer.save(folder / name)
@@ -85,11 +85,11 @@ class Vocabularies:
         read: Callable[[str], str] = str,
         written: Callable[[str], str] = str,
     ) -> list[tuple[list[int], list[int]]]:
-        """The ids of pairs as a model reads them, without outer space.
+        """Return the ids of pairs as a model reads them, without outer space.
 
         Args:
             pairs: source and target.
-            read, written: normalise a source and a target.
+            read, written: functions that normalise a source and a target.
         """
         sources = self.source.encode(read(source).strip() for source, _ in pairs)
         targets = self.target.encode(written(target).strip() for _, target in pairs)
@@ -106,7 +106,7 @@ class Vocabularies:
         return self.source.vocab_size, self.target.vocab_size
 
     def content_hash(self) -> str:
-        """The same for the same vocabularies, wherever they are stored."""
+        """Return a hash that is the same for the same vocabularies, wherever they are stored."""
         digest = hashlib.sha256()
         for name, tokenizer in self._files().items():
             digest.update(f"{name}\0{tokenizer.to_json()}\0".encode())
@@ -119,15 +119,15 @@ class Vocabularies:
 
 
 def _load(path: Path) -> AnyTokenizer:
-    """A vocabulary of this project, or one of SentencePiece."""
-    with suppress(OSError), path.open("rb") as file:  # else the reader says what is wrong
+    """Load a vocabulary of this project, or one of SentencePiece."""
+    with suppress(OSError), path.open("rb") as file:  # if unreadable, the reader says why
         if f'"{KEY}"'.encode() in file.read(64):
             return SentencePieceTokenizer.load(path)
     return Tokenizer.load(path)
 
 
 def given_vocabularies(config: TokenizerConfig) -> Vocabularies | None:
-    """Those of `tokenizer.path`; None if they are to be learned.
+    """Load the vocabularies of `tokenizer.path`; None if vocabularies are to be learned.
 
     Raises:
         UserError: they cannot be read, or have no merges that `tokenizer.dropout` could leave out.
@@ -144,7 +144,7 @@ def given_vocabularies(config: TokenizerConfig) -> Vocabularies | None:
 
 
 def missing_files(folder: Path) -> list[str]:
-    """Names of the files that a folder lacks to hold vocabularies."""
+    """Return the names of the vocabulary files that a folder lacks."""
     if (folder / JOINT).is_file():
         return []
     missing = [name for name in SEPARATE if not (folder / name).is_file()]

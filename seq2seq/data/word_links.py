@@ -1,8 +1,8 @@
-"""Which words of a sentence pair translate each other, by what a corpus says of them.
+"""Links between words of a sentence pair that translate each other, learned from a corpus.
 
-IBM model 1 (Brown et al. 1993) in both directions over the content words of a sample; words of a
-pair are linked when each is the other's likeliest translation there. `inference/head_choice.py`
-asks `translation_table` the same of the tokens of a few hundred sentences.
+IBM model 1 (Brown et al. 1993) runs in both directions over the content words of a sample. Words of
+a pair are linked if each is the other's likeliest translation there. `inference/head_choice.py`
+calls `translation_table` for the tokens of a few hundred sentences.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 
 ROUNDS = 5
-FREQUENT = 100  # words of each side that say too little to be linked
-LINKS = 3_000_000  # possible links of a sample at most; about 0.3 GB while they are counted
-LIKELY = 0.02  # product of both probabilities that makes a link
-# Whole ones: neither the "couldn" of "couldn't" nor the "hui" of "aujourd'hui".
+FREQUENT = 100  # most frequent words of each side, which say too little to be linked
+LINKS = 3_000_000  # most possible links in a sample; counting them takes about 0.3 GB
+LIKELY = 0.02  # words are linked if the product of both probabilities is above this
+# Whole words: neither the "couldn" of "couldn't" nor the "hui" of "aujourd'hui".
 _WORD = re.compile(
     r"(?:aujourd['’]hui|quelqu['’]un|(?<![\w-])(?=([^\W\d_]{2,}(?:-[^\W\d_]+)*))\1)(?![\w-]|['’]\w)",
     re.IGNORECASE,
 )
-Span = tuple[int, int]  # of characters, the second is the first behind it
+Span = tuple[int, int]  # first character, and first character after it
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """Some words of the source and their translation, by the places of their characters."""
+    """Some words of the source and their translation, as spans of characters."""
 
     source: Span
     target: Span
@@ -62,7 +62,7 @@ class WordLinks:
         }  # fmt: skip
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
-        """Pairs of places (s, t) of words that translate each other."""
+        """Return pairs of positions (s, t) of words that translate each other."""
         left, right = (
             [numbers.get(word.lower()) for word in side]
             for numbers, side in zip(self._numbers, (source, target), strict=True)
@@ -80,11 +80,11 @@ class WordLinks:
         return [link for link in scores if best["s", link[0]][1] == best["t", link[1]][1] == link]
 
     def phrases(self, source: str, target: str, longest: int = 3) -> list[Phrase]:
-        """Words that stand together on both sides and translate each other and nothing else.
+        """Find neighbouring words on both sides that translate each other and nothing else.
 
         Args:
             source, target: a pair.
-            longest: source words of a phrase, at most; one more of the target.
+            longest: most source words of a phrase; the target may have one more.
         """
         left, right = list(_WORD.finditer(source)), list(_WORD.finditer(target))
         links = self.links([w[0] for w in left], [w[0] for w in right])
@@ -114,7 +114,7 @@ def _is_together(text: str, span: Span) -> bool:
 def _sample(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
     possible = 0
     for source, target in pairs:
-        # About half of the words are content.
+        # About half of the words are content words.
         possible += (source.count(" ") + 1) * (target.count(" ") + 1) // 3
         if possible > LINKS:
             return
@@ -126,7 +126,7 @@ def _words(text: str) -> list[str]:
 
 
 def _content(texts: Sequence[Sequence[str]]) -> dict[str, int]:
-    """A number for each word that is neither among the most frequent nor seen only once."""
+    """Number the words that are neither among the most frequent nor seen only once."""
     counts = Counter(word for text in texts for word in text)
     words = [word for word, count in counts.most_common()[FREQUENT:] if count > 1]
     return {word: number for number, word in enumerate(words)}
@@ -139,13 +139,15 @@ def translation_table(
     tension: float = 0.0,
     least: float = LIKELY,
 ) -> dict[int, float]:
-    """p(target word | source word), by source * width + target, by expectation maximisation.
+    """Estimate p(target word | source word) by expectation maximisation.
+
+    The result's keys are source * width + target.
 
     Args:
-        sources, targets: pairs of sentences, as numbers of words.
-        width: above all numbers of target words.
+        sources, targets: pairs of sentences, each a list of word numbers.
+        width: greater than every number of a target word.
         tension: how strongly equal relative positions are preferred (`nearness`).
-        least: smaller probabilities are left out.
+        least: probabilities up to this are left out.
     """
     keys, sizes, priors = [], [], []
     for source, target in zip(sources, targets, strict=True):
@@ -173,6 +175,6 @@ def translation_table(
 
 
 def nearness(rows: int, columns: int, tension: float) -> np.ndarray:
-    """exp(-tension * distance) of relative positions, (rows, columns)."""
+    """Return exp(-tension * distance) of relative positions, (rows, columns)."""
     row, column = np.arange(rows) / rows, np.arange(columns) / columns
     return np.asarray(np.exp(-tension * np.abs(row[:, None] - column)))
