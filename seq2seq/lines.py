@@ -60,7 +60,9 @@ def bounded(file: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 def _no_lines(name: str) -> DataError:
-    return DataError(f"{name}: {LONGEST:,} bytes and no end of a line: is this text?")
+    return DataError(
+        f"{name} has a line of more than {LONGEST:,} bytes, so it is probably no text file"
+    )
 
 
 def decoded(lines: Iterable[bytes], name: str, passed: int = 0) -> Iterator[str]:

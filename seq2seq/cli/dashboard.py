@@ -50,8 +50,8 @@ def _run(options: DashboardOptions) -> None:
     if (why := unavailable()) is not None:
         print("\n".join(outline()))
         raise UserError(
-            f"this dashboard was not made, since {why}. It belongs to runs that W&B has: "
-            "upload those that were logged offline first (wandb sync RUN/wandb/offline-run-*)"
+            f"no dashboard was made: {why}. W&B can only show runs that were uploaded: upload "
+            "those that were logged offline first (wandb sync RUN/wandb/offline-run-*)"
         )
     import wandb
 

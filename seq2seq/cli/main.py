@@ -12,14 +12,14 @@ from seq2seq.errors import ConfigError, nearest
 
 # Each command is the function `main` of a module in this folder.
 COMMANDS = {
-    "train": "train a model, or go on with a run",
+    "train": "train a model, or resume a run",
     "evaluate": "score a model on a test set, or translations that are there",
     "translate": "translate texts, files or what you type (also: translate)",
     "serve": "answer over HTTP: a page, the APIs of LibreTranslate and DeepL, and /v1",
     "prepare": "clean a corpus and make its vocabulary, before training",
     "average": "average weights of a run, or of several models",
     "score": "tell how likely a model finds given translations",
-    "compare": "set runs or evaluations beside each other: which is better, and by chance?",
+    "compare": "compare runs or evaluations, and test whether a difference could be chance",
     "export": "write a model for CTranslate2 or Hugging Face's Transformers library",
     "import": "take a model of Hugging Face, such as OPUS-MT",
     "report": "write a page about a run, for a browser",

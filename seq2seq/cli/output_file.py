@@ -57,7 +57,8 @@ def check_output(options: TranslateOptions) -> None:
     require_place("--output", output)
     if output.exists() and not output.is_file():
         raise RunError(
-            f"--output {output} is no ordinary file: redirect instead, translate ... > {output}"
+            f"--output {output} is not a regular file, so an interrupted translation would leave "
+            f"half of it. Redirect instead: translate ... > {output}"
         )
     if _is_input(output, options):
         raise DataError(f"--output {output} is the input too: give it another name")
@@ -65,8 +66,8 @@ def check_output(options: TranslateOptions) -> None:
         return
     if beside(output).exists():
         raise RunError(
-            f"{beside(output)} is left from a translation that was interrupted: go on with "
-            "--resume, or begin anew with --force"
+            f"{beside(output)} is from an interrupted translation. Continue it with --resume, or "
+            "start again with --force"
         )
     if output.exists():
         raise RunError(f"{output} exists already: name another --output, or add --force")
@@ -178,8 +179,8 @@ class PartialFile(Output):
                 raise ValueError(f"{self.path} is shorter than it was")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
-                f"{self.path} cannot be resumed, since its description {self._description} "
-                f"is missing or damaged ({error}): begin anew with --force"
+                f"{self.path} cannot be resumed: its description {self._description} is missing "
+                f"or damaged ({error}). Start again with --force"
             ) from error
         differences = [
             f"{name} was {before.get(name)} and is {self._made_with.get(name)}"
@@ -188,8 +189,8 @@ class PartialFile(Output):
         ]
         if differences:
             raise RunError(
-                f"{self.path} was begun otherwise ({'; '.join(differences)}): go on as it was "
-                "begun, or begin anew with --force"
+                f"{self.path} was started with other settings ({'; '.join(differences)}). Use the "
+                "same settings to resume, or start again with --force"
             )
         return records, size, str(digest)
 
@@ -223,9 +224,9 @@ class PartialFile(Output):
             done = self._count_in(islice(rest, self.records))
             if done < self.records or self._digest.hexdigest() != self._expected:
                 raise RunError(
-                    f"{self.path} holds the translation of {self.records:,} lines that are not "
-                    "the first ones of this input: give the same input, in which only later lines "
-                    "may have changed, or begin anew with --force"
+                    f"{self.path} holds translations of {self.records:,} lines, and this input "
+                    "begins with other lines. Give the input that it was started with (later "
+                    "lines may differ), or start again with --force"
                 )
         return rest
 

@@ -114,8 +114,8 @@ def read(files: Sequence[Path], columns: tuple[str, str]) -> Iterator[Pair]:
     kinds = [kind_of(file) for file in files]
     if len(files) > 2 or (len(files) == 2) != (kinds[0] == "text") or len(set(kinds)) > 1:
         raise ConfigError([
-            f"{' '.join(map(str, files))} is not what can be scored: give two files of lines, or "
-            "one table (.tsv, .jsonl, .parquet) that has both sides"
+            f"score cannot read {' and '.join(map(str, files))}. Give two text files, or one table "
+            "(.tsv, .jsonl, .parquet) with a source and a target column"
         ])  # fmt: skip
     for file in files:  # they are read much later, when the model is loaded
         if file.is_dir() or not file.exists():
@@ -139,8 +139,8 @@ def _of_stdin() -> Iterator[Pair]:
         source, tab, target = line.partition("\t")
         if not tab or "\t" in target:
             raise DataError(
-                f"standard input, line {number}: one tab parts source and target. Give files, or "
-                "cut out two columns, for example: cut -f 1,2"
+                f"standard input, line {number} needs one tab, between source and target. Give "
+                "files, or select two columns, for example: cut -f 1,2"
             )
         yield source, target
 

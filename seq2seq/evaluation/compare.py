@@ -200,8 +200,8 @@ def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> Non
     for other in known[1:]:
         if other.texts.sources != known[0].texts.sources:
             raise RunError(
-                f"{known[0].name} and {other.name} are not comparable: they have the same "
-                "references and other sources, so one had another text to translate"
+                f"{known[0].name} and {other.name} cannot be compared: their references are "
+                "equal, but their sources differ. Evaluate both on the same text"
             )
     first, *others = systems
     for name in scores:
@@ -209,8 +209,8 @@ def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> Non
         for other, signature in zip(others, signatures[1:], strict=True):
             if signature != signatures[0]:
                 raise RunError(
-                    f"{first.name} and {other.name} are not comparable: their {name} was computed "
-                    f"in other ways, {signatures[0]} and {signature}. Evaluate both with one "
+                    f"{first.name} and {other.name} cannot be compared: their {name} was computed "
+                    f"in different ways, {signatures[0]} and {signature}. Evaluate both with one "
                     "version"
                 )
 

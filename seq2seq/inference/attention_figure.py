@@ -115,8 +115,8 @@ def _require_room(ids: Sequence[IdPair], limit: int) -> None:
         raise UserError("a figure of attention needs a text and its translation: one is empty")
     if (longest := max(len(side) for pair in ids for side in pair)) >= limit:
         raise UserError(
-            f"a figure of attention shows sentences of at most {limit} tokens, and one of these "
-            f"has {longest + 1}: give a shorter one"
+            f"one sentence has {longest + 1} tokens, and a figure of attention has room for "
+            f"{limit}. Give a shorter sentence"
         )
 
 

@@ -133,7 +133,6 @@ def readable_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         texts = list(pair) if isinstance(pair, tuple | list) else [pair]
         if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
             raise UserError(
-                f"pairs has {repr(pair)[:60]} in place {number}, where a source and its "
-                "translation must be: give a list of (str, str)"
+                f"pair {number} is {repr(pair)[:60]}, and must be two texts: (source, translation)"
             )
     return [(readable(source), readable(target)) for source, target in pairs]

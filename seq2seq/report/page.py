@@ -42,7 +42,7 @@ def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) 
     try:
         if output.exists():
             if not output.is_file():  # opening a pipe would wait for its writer
-                raise RunError(f"{output} cannot be written: it is no ordinary file. Name a file")
+                raise RunError(f"{output} cannot be written: it is not a regular file. Name a file")
             with output.open("rb") as old:
                 if MARK.encode() != old.read(len(MARK)):
                     raise RunError(

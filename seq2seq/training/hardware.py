@@ -193,7 +193,7 @@ def describe_attention(config: ModelConfig, accelerator: str, precision: str) ->
         padded = masks.padding(torch.ones(2, 8, dtype=torch.bool))
     of_source = fused_backend(q, kv, kv, padded, dropout)
     of_target = fused_backend(q, kv, kv, None, dropout, causal=True)
-    text = f"encoder {of_source}, decoder {of_target}, across {of_source} kernel"
+    text = f"encoder {of_source}, decoder {of_target}, cross-attention {of_source} kernel"
     if "math" not in (of_source, of_target):
         return text
     reason = f": no fast one takes attention_dropout={dropout} here" if dropout else ""

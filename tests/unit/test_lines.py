@@ -104,7 +104,7 @@ def test_what_has_no_lines_is_given_up_before_memory_is(monkeypatch):
     monkeypatch.setattr(module, "LONGEST", 1 << 20)
     with (
         open("/dev/zero", "rb") as endless,
-        pytest.raises(DataError, match=r"p: 1,048,576 bytes and no end of a line"),
+        pytest.raises(DataError, match=r"p has a line of more than 1,048,576 bytes"),
     ):
         next(iter(ArrivingLines(endless.fileno(), "p")))
 
@@ -116,7 +116,7 @@ def test_a_line_of_a_file_is_given_up_likewise(tmp_path, monkeypatch, ending):
     path.write_bytes(packer(path)(b"x" * 1023 + b"\n" + b"y" * 2000 + b"\n" + b"z"))
     lines = lines_of(path)
     assert next(lines) == "x" * 1023
-    with pytest.raises(DataError, match=rf"a{ending}: 1,024 bytes and no end of a line"):
+    with pytest.raises(DataError, match=rf"a{ending} has a line of more than 1,024 bytes"):
         next(lines)
 
 

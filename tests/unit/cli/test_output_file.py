@@ -145,7 +145,7 @@ def test_later_lines_may_change_and_earlier_ones_may_not(tmp_path):
     begin(output)
     changed = [*INPUT[:6], "mended", "added", *INPUT[7:]]
     for earlier in (["other", *INPUT[1:]], INPUT[:5]):
-        with pytest.raises(RunError, match=r"6 lines that are not the first ones of this input"):
+        with pytest.raises(RunError, match=r"of 6 lines, and this input begins with other lines"):
             go_on(output, earlier)
     go_on(output, changed)
     assert output.read_text().splitlines() == answer(changed)
@@ -153,7 +153,7 @@ def test_later_lines_may_change_and_earlier_ones_may_not(tmp_path):
 
 def test_another_model_or_setting_is_refused_by_name(tmp_path):
     begin(tmp_path / "b.txt")
-    with pytest.raises(RunError, match=r"begun otherwise \(beam was 5 and is 4; model was abc and"):
+    with pytest.raises(RunError, match=r"started with other settings \(beam was 5 and is 4; model was abc and"):
         go_on(tmp_path / "b.txt", made_with={"model": "xyz", "beam": 4})
     with pytest.raises(RunError, match=r"\(sample was None and is True\)"):
         go_on(tmp_path / "b.txt", made_with={**MADE_WITH, "sample": True})
@@ -171,7 +171,7 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
         fields = json.loads(description.read_text())
         del fields["bytes"]
         description.write_text(json.dumps(fields) if damage == "no field" else "{")
-    with pytest.raises(RunError, match=r"cannot be resumed.*begin anew with --force"):
+    with pytest.raises(RunError, match=r"cannot be resumed.*Start again with --force"):
         go_on(tmp_path / "b.txt")
 
 
@@ -207,7 +207,7 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path):
 def test_a_refused_file_is_not_locked_for_the_next(tmp_path):
     output = tmp_path / "b.txt"
     begin(output)
-    with pytest.raises(RunError, match="begun otherwise"):
+    with pytest.raises(RunError, match="started with other settings"):
         go_on(output, made_with={})
     go_on(output)
 

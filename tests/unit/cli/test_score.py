@@ -168,7 +168,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(run, tmp_path):
 def test_a_line_of_a_pipe_that_is_no_pair_is_named(run, line):
     code, _, err = run(stdin=f"a\tb\n{line}\n")
     assert code == 1
-    assert "error: standard input, line 2: one tab parts source and target" in err
+    assert "error: standard input, line 2 needs one tab, between source and target" in err
 
 
 def test_a_missing_file_is_one_message_before_the_model_is_loaded(run, tmp_path, monkeypatch):

@@ -296,14 +296,14 @@ def test_an_interrupted_file_is_gone_on_with(command, capitals, large):
     stopped = command(*task)
     assert_refused(stopped, 130, "b.txt.partial holds the translation of 1,024 lines", "--resume")
     assert Path("b.txt.partial").read_text().splitlines() == [s.upper() for s in lines[:1024]]
-    assert_refused(command(*task), 1, "go on with --resume, or begin anew with --force")
+    assert_refused(command(*task), 1, "Continue it with --resume, or start again with --force")
     beam = command(*task, "--resume", "--beam", 4)
-    assert_refused(beam, 1, "begun otherwise (beam was None and is 4)")
+    assert_refused(beam, 1, "started with other settings (beam was None and is 4)")
     Path("model/config.json").write_text("{ }")
-    assert_refused(command(*task, "--resume"), 1, "begun otherwise (model was ")
+    assert_refused(command(*task, "--resume"), 1, "started with other settings (model was ")
     Path("model/config.json").write_text("{}")
     Path("a.txt").write_text("\n".join(["x", *lines[1:]]))
-    assert_refused(command(*task, "--resume"), 1, "are not the first ones of this input")
+    assert_refused(command(*task, "--resume"), 1, "this input begins with other lines")
     Path("a.txt").write_text("\n".join(lines))
     capitals.stop, capitals.texts = {}, []
     assert command(*task, "--resume", "--batch-tokens", 99) == (0, "", "")
@@ -325,7 +325,7 @@ def test_another_precision_is_another_output(command, capitals, monkeypatch):
         on_a_gpu.setattr(engine.torch.cuda, "device_count", lambda: 1)
         on_a_gpu.setattr(engine.torch.cuda, "is_bf16_supported", lambda **_: True)
         refused = command(*task, "--resume")
-    assert_refused(refused, 1, "begun otherwise (precision was float32 and is bfloat16)")
+    assert_refused(refused, 1, "started with other settings (precision was float32 and is bfloat16)")
     assert command(*task, "--resume", "--precision", "float32")[0] == 0  # what auto was
 
 
@@ -502,7 +502,7 @@ MISTAKES = [
     ("--file model", 1, "--file model is no file: correct its name"),
     ("--output no/b.txt x", 1, "the folder of --output no/b.txt does not exist"),
     ("--output model x", 1, "--output model is a folder: name a file in it"),
-    ("--output /dev/null x", 1, "--output /dev/null is no ordinary file"),
+    ("--output /dev/null x", 1, "--output /dev/null is not a regular file"),
     ("--file a.txt --output a.txt", 1, "--output a.txt is the input too"),
     ("--file a.txt --output model/../a.txt", 1, "is the input too"),
     ("--output stdin", 1, "--output stdin is the input too"),

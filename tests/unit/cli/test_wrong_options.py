@@ -122,15 +122,15 @@ $ translate --resume --seed 1 x
       - --resume does nothing without --output: add it
       - --seed does nothing without --sample: add it
 $ score a.csv
-    a.csv is not what can be scored: give two files of lines, or one table (.tsv, .jsonl,
-    .parquet) that has both sides
+    score cannot read a.csv. Give two text files, or one table (.tsv, .jsonl, .parquet) with
+    a source and a target column
 $ score --columns en
     --columns: expected 2 arguments
 $ score --column en fr
     the option --column is not known: did you mean '--columns'?
 $ score a.txt b.txt c.txt
-    a.txt b.txt c.txt is not what can be scored: give two files of lines, or one table (.tsv,
-    .jsonl, .parquet) that has both sides
+    score cannot read a.txt and b.txt and c.txt. Give two text files, or one table (.tsv,
+    .jsonl, .parquet) with a source and a target column
 $ score --precision float23
     --precision float23 is not known: did you mean 'float32' or 'float16' or 'bfloat16'?
 $ compare

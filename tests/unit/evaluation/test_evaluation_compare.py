@@ -150,11 +150,11 @@ def test_other_test_sets_are_refused(runs, tmp_path):
 
 def test_other_sources_are_refused(runs, tmp_path):
     tiny_evaluation(tmp_path / "other", BAD, REFERENCES, SOURCES[::-1])
-    with pytest.raises(RunError, match=r"good and other are not comparable: .* other sources"):
+    with pytest.raises(RunError, match=r"good and other cannot be compared: .* sources differ"):
         compare([runs[0], str(tmp_path / "other")])
     tiny_evaluation(tmp_path / "none", BAD, REFERENCES, None)  # nobody knows better
     assert compare([runs[0], str(tmp_path / "none")], ["BLEU"]).differences[0].source is not None
-    with pytest.raises(RunError, match=r"good and other are not comparable: .* other sources"):
+    with pytest.raises(RunError, match=r"good and other cannot be compared: .* sources differ"):
         compare([str(tmp_path / "none"), runs[0], str(tmp_path / "other")])
 
 

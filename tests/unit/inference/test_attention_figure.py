@@ -172,7 +172,7 @@ def test_no_display_is_needed_and_pyplot_stays_out(tmp_path):
     [
         (("", "x"), "a.png", "one is empty"),
         (("x", " "), "a.png", "one is empty"),
-        (("man " * 30, "x"), "a.png", "at most 24 tokens, and one of these has"),
+        (("man " * 30, "x"), "a.png", "tokens, and a figure of attention has room for 24"),
         (PAIR, "a.jpeg", "is a .pdf, .png or .svg file: "),
         (PAIR, "none/a.png", "cannot be written: No such file or directory"),
     ],

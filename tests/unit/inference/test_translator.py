@@ -406,7 +406,7 @@ def test_surrogates_are_question_marks_in_every_wish(translator):
 @pytest.mark.parametrize("wrong", [None, "ab", ("a",), ("a", "b", "c"), ("a", None), ("a", 1)])
 def test_what_is_no_pair_of_texts_is_refused(translator, wrong):
     for method in (translator.score, translator.align):
-        with pytest.raises(UserError, match=r"pairs has .* in place 2.*list of \(str, str\)"):
+        with pytest.raises(UserError, match=r"pair 2 is .*must be two texts"):
             method([("a", "b"), wrong])
 
 

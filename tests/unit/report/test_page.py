@@ -486,13 +486,13 @@ def test_an_earlier_report_is_replaced_and_nothing_else(run_dir, tmp_path):
 
 def test_a_pipe_is_refused_and_not_waited_for(run_dir, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(RunError, match="it is no ordinary file"):
+    with pytest.raises(RunError, match="it is not a regular file"):
         write_report([run_dir], tmp_path / "pipe")
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [(".", "it is no ordinary file"), ("none/a.html", "No such file or directory")],
+    [(".", "it is not a regular file"), ("none/a.html", "No such file or directory")],
 )
 def test_a_file_that_cannot_be_written_is_one_message(run_dir, tmp_path, name, message):
     with pytest.raises(RunError, match=f"cannot be written: {message}. Name "):

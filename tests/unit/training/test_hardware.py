@@ -8,7 +8,7 @@ from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
 from seq2seq.training import hardware
 from seq2seq.training.hardware import describe_attention, peak_memory, set_up_process
 
-FLASH = "encoder flash, decoder flash, across flash kernel"
+FLASH = "encoder flash, decoder flash, cross-attention flash kernel"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_kernels_are_asked_for_as_training_calls_them(monkeypatch):
 
     monkeypatch.setattr(hardware, "fused_backend", answer)
     text = describe_attention(TransformerConfig(n_kv_heads=2), "cpu", "bf16-mixed")
-    assert text == "encoder efficient, decoder flash, across efficient kernel"
+    assert text == "encoder efficient, decoder flash, cross-attention efficient kernel"
     half = torch.bfloat16
     assert asked == [(8, 2, 64, half, True, False), (8, 2, 64, half, False, True)]
 
@@ -67,7 +67,7 @@ def test_what_windows_lacks_is_not_needed():
 
 def test_a_slow_kernel_is_named_with_its_reason():
     text = describe_attention(TransformerConfig(attention_dropout=0.1), "cpu", "32-true")
-    assert text.startswith("encoder math, decoder math, across math kernel")
+    assert text.startswith("encoder math, decoder math, cross-attention math kernel")
     assert "math is the slow one: no fast one takes attention_dropout=0.1" in text
 
 
