@@ -87,7 +87,7 @@ def test_without_w_and_b_it_says_why_and_what_it_would_have_made(variables, why,
     assert code == 1
     assert "Throughput\n" in printed
     assert errors.startswith(f"error: no dashboard was made: {why}")
-    assert ". It belongs to" in errors
+    assert ". W&B can only show runs that were uploaded" in errors
     assert "wandb sync" in errors
     assert errors.count("\n") == 1
 
