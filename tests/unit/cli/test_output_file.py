@@ -153,7 +153,7 @@ def test_later_lines_may_change_and_earlier_ones_may_not(tmp_path):
 
 def test_another_model_or_setting_is_refused_by_name(tmp_path):
     begin(tmp_path / "b.txt")
-    with pytest.raises(RunError, match=r"started with other settings \(beam was 5 and is 4; model was abc and"):
+    with pytest.raises(RunError, match=r"other settings \(beam was 5 and is 4; model was abc and"):
         go_on(tmp_path / "b.txt", made_with={"model": "xyz", "beam": 4})
     with pytest.raises(RunError, match=r"\(sample was None and is True\)"):
         go_on(tmp_path / "b.txt", made_with={**MADE_WITH, "sample": True})

@@ -325,7 +325,7 @@ def test_another_precision_is_another_output(command, capitals, monkeypatch):
         on_a_gpu.setattr(engine.torch.cuda, "device_count", lambda: 1)
         on_a_gpu.setattr(engine.torch.cuda, "is_bf16_supported", lambda **_: True)
         refused = command(*task, "--resume")
-    assert_refused(refused, 1, "started with other settings (precision was float32 and is bfloat16)")
+    assert_refused(refused, 1, "other settings (precision was float32 and is bfloat16)")
     assert command(*task, "--resume", "--precision", "float32")[0] == 0  # what auto was
 
 

@@ -162,7 +162,7 @@ def test_other_signatures_are_refused(runs):
     record = Evaluation.read(record_of(runs[1]))
     scores = [replace(s, signature=s.signature.replace("13a", "intl")) for s in record.scores]
     replace(record, scores=scores).write(record_of(runs[1]))
-    with pytest.raises(RunError, match=r"cannot be compared: their BLEU .*tok:13a.* and .*tok:intl"):
+    with pytest.raises(RunError, match=r"be compared: their BLEU .*tok:13a.* and .*tok:intl"):
         compare(runs)
     assert compare(runs, ["chrF2"]).tests
     replace(record, scores=scores[1:]).write(record_of(runs[1]))
