@@ -31,6 +31,7 @@ class Pipeline:
         terms: required terms and banned phrases.
         fallback: whether sentences in which steps find faults are translated again.
         placeholders: whether the model has learnt placeholders.
+        language: of the translations.
         progress: called with the number of sentences that were just translated.
     """
 
@@ -40,6 +41,7 @@ class Pipeline:
     terms: Terminology
     fallback: bool = True
     placeholders: bool = False
+    language: str = ""
     progress: Progress = None
 
     def __call__(self, pieces: Sequence[tuple[str, str]]) -> list[Candidates]:
@@ -78,6 +80,16 @@ class Pipeline:
         decode = dataclasses.replace(self.decode, **changes)
         found = iter(self.search(short, decode, self.terms, shown) if short else [])
         return [next(found) if fits else [] for fits in fitting]
+
+    def likeliest(self, source: str, targets: Sequence[str]) -> int:
+        """Return the number of the translation of a sentence that the model finds most likely."""
+        vocabularies, engine = self.search.vocabularies, self.search.engine
+        [read] = vocabularies.source.encode([self.terms.inline(source)])
+        pairs = [(read, target) for target in vocabularies.target.encode(targets)]
+        if len(pairs) == 1 or not all(fits(pair, engine.max_length) for pair in pairs):
+            return 0
+        likely = [sum(log_probs) for log_probs in engine.score(pairs)]
+        return likely.index(max(likely))
 
     def _read(self, text: str, prefix: str, steps: Sequence[Step]) -> tuple[Source, list[Any]]:
         """Run the steps before the search; return what the model reads, and each step's state."""

@@ -204,7 +204,7 @@ class Translator:
         asked = self._terms({} if "terminology" in out else terms or {}, banned)
         pipeline = Pipeline(
             self.steps(asked, out, typography=typography), self._search, self._settings(settings),
-            asked, "fallback" not in out, self._knows_placeholders, progress,
+            asked, "fallback" not in out, self._knows_placeholders, self.languages[1], progress,
         )  # fmt: skip
         segmentation = Segmentation(
             lambda piece: self._length(piece, "casing" not in out), self.engine.max_length,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.data.annotations import PLACEHOLDERS
+from seq2seq.inference.text.agreement import fitting
 from seq2seq.inference.text.language import foreign
 from seq2seq.inference.text.segmentation import Layout, split_text
 from seq2seq.inference.text.step import Fault, Step
@@ -195,11 +196,10 @@ def _replaced(
         originals.append(back)
     found = iter(pipeline.again([one for one in texts if one]))
     return [
-        [one.with_text(_put_back(one.text, back)) for one in next(found) if _holds(one.text, back)]
-        if text
-        else []
-        for text, back in zip(texts, originals, strict=True)
-    ]
+        [one.with_text(_put_back(pipeline, source.text, one.text, back))
+         for one in next(found) if _holds(one.text, back)] if text else []
+        for source, text, back in zip(sources, texts, originals, strict=True)
+    ]  # fmt: skip
 
 
 def _in_parts(
@@ -249,9 +249,19 @@ def _holds(text: str, words: Iterable[str]) -> bool:
     return all(text.count(word) == 1 for word in words)
 
 
-def _put_back(text: str, originals: Mapping[str, str]) -> str:
-    for word, original in originals.items():
-        text = text.replace(word, original)
+def _put_back(pipeline: Pipeline, source: str, text: str, originals: Mapping[str, str]) -> str:
+    """Replace placeholders by the originals, each behind the form of a word that fits it."""
+    for mark in sorted(originals, key=text.index):
+        before, _, after = text.partition(mark)
+        rest = originals[mark] + after
+        ways = [way + rest for way in fitting(before, originals[mark], pipeline.language)]
+        text = ways[pipeline.likeliest(source, [_filled(way, originals) for way in ways])]
+    return text
+
+
+def _filled(text: str, originals: Mapping[str, str]) -> str:
+    for mark, original in originals.items():
+        text = text.replace(mark, original)
     return text
 
 

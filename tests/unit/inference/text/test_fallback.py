@@ -36,6 +36,7 @@ class Scripted:
 
     decode = DecodeConfig(beam=2, n_best=2)
     placeholders = False
+    language = "fr"
 
     def __init__(self, plain: dict[str, list[str]], restrained: dict[str, list[str]]):
         self.plain, self.restrained = plain, restrained
@@ -46,6 +47,10 @@ class Scripted:
             self.asked.append((texts, changes))
         answers = self.restrained if changes else self.plain
         return [[Translation(text, -1.0) for text in answers[one]] for one in texts]
+
+    def likeliest(self, source: str, targets: Sequence[str]) -> int:
+        self.compared = list(targets)
+        return len(targets) - 1
 
     def mended(self, *texts: str, placeholders: bool = False) -> list[Translation]:
         sources = [source(text) for text in texts]
@@ -171,8 +176,17 @@ def mended_house(answers, restrained, placeholders) -> tuple[str, list[str]]:
 def test_a_placeholder_stands_for_a_missing_term_or_the_term_itself_for_other_models():
     answers = {"the ⟦1⟧ of {x}": ["le ⟦1⟧ de {x}"], "the demeure of {x}": ["la demeure de {x}"]}
     how = "lost the term: translated again with"
-    assert mended_house(answers, {}, True) == ("le demeure de {x}", [f"{how} placeholders"])
+    assert mended_house(answers, {}, True)[1] == [f"{how} placeholders"]
     assert mended_house(answers, {}, False) == ("la demeure de {x}", [f"{how} its terms"])
+
+
+def test_the_model_chooses_the_article_before_a_term_among_whole_translations():
+    search = Scripted({"the ⟦1⟧ of {x}": ["l'⟦1⟧ de {x}"]}, {})
+    search.placeholders = True
+    one = replace(source("the house of {x}"), checks=[(Wanted(), "the house of {x}")])
+    [[best, *_]] = mended(search, [one], [[Translation("la maison de {x}", -1.0)]])
+    assert search.compared == [f"{form} demeure de {{x}}" for form in ("le", "la", "les")]
+    assert best.text == search.compared[-1]
 
 
 def test_at_last_a_term_is_put_between_parts():
