@@ -100,6 +100,7 @@ def _run(options: ServeOptions) -> None:
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="on",
         timeout_graceful_shutdown=round(limits.timeout) + 5,
+        timeout_keep_alive=75,  # seconds; more than the 60 of usual clients and balancers
     )  # fmt: skip
     address = "{}:{}".format(*listener.getsockname()[:2])
     print(f"serve: open http://{address}", file=sys.stderr, flush=True)
