@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.data.annotations import PLACEHOLDERS
-from seq2seq.inference.text.agreement import fitting
+from seq2seq.inference.text.agreement import endings
 from seq2seq.inference.text.language import foreign
 from seq2seq.inference.text.segmentation import Layout, split_text
 from seq2seq.inference.text.step import Fault, Step
@@ -184,22 +184,24 @@ def _replaced(
     texts, originals = [], []
     for source, faults in zip(sources, wrong, strict=True):
         free = iter(PLACEHOLDERS if pipeline.placeholders else ())
-        text, at, back = "", 0, dict[str, str]()
+        text, at, back = "", 0, dict[str, Fault]()
         for fault in _lost(faults):
             mark = next(free, "")
             if mark:
-                back[mark] = fault.wanted
+                back[mark] = fault
             if word := mark or fault.wanted * (fault.kind == "term"):
                 text += source.text[at : fault.span[0]] + word
                 at = fault.span[1]
         texts.append((text + source.text[at:], source.prefix) if at else None)
         originals.append(back)
     found = iter(pipeline.again([one for one in texts if one]))
-    return [
-        [one.with_text(_put_back(pipeline, source.text, one.text, back))
-         for one in next(found) if _holds(one.text, back)] if text else []
-        for source, text, back in zip(sources, texts, originals, strict=True)
-    ]  # fmt: skip
+    results: list[Candidates] = []
+    for source, asked, back in zip(sources, texts, originals, strict=True):
+        whole = [one for one in next(found) if _holds(one.text, back)] if asked else []
+        whole.sort(key=lambda one: source.rank(one.with_text(_filled(one.text, back))))
+        best = [(one, _put_back(pipeline, source, one.text, back)) for one in whole[:1]]
+        results.append([one.with_text(text) for one, text in best])
+    return results
 
 
 def _in_parts(
@@ -249,19 +251,26 @@ def _holds(text: str, words: Iterable[str]) -> bool:
     return all(text.count(word) == 1 for word in words)
 
 
-def _put_back(pipeline: Pipeline, source: str, text: str, originals: Mapping[str, str]) -> str:
-    """Replace placeholders by the originals, each behind the form of a word that fits it."""
+def _put_back(
+    pipeline: Pipeline, source: Source, text: str, originals: Mapping[str, Fault]
+) -> str:
+    """Replace placeholders by what they stand for, and let the word before it agree with it."""
     for mark in sorted(originals, key=text.index):
         before, _, after = text.partition(mark)
-        rest = originals[mark] + after
-        ways = [way + rest for way in fitting(before, originals[mark], pipeline.language)]
-        text = ways[pipeline.likeliest(source, [_filled(way, originals) for way in ways])]
+        phrase = originals[mark].wanted
+        if originals[mark].kind == "term" and not re.search(r"\w", before):
+            phrase = phrase[0].upper() + phrase[1:]
+        ways = [end + phrase + after for end in endings(before, phrase, pipeline.language)]
+        right = [way for way in ways if way.startswith(source.prefix)
+                 and not pipeline.terms.forbidden(way)]  # fmt: skip
+        right = right or [before + phrase + after]
+        text = right[pipeline.likeliest(source.text, [_filled(way, originals) for way in right])]
     return text
 
 
-def _filled(text: str, originals: Mapping[str, str]) -> str:
+def _filled(text: str, originals: Mapping[str, Fault]) -> str:
     for mark, original in originals.items():
-        text = text.replace(mark, original)
+        text = text.replace(mark, original.wanted)
     return text
 
 

@@ -41,8 +41,9 @@ _ITEM = re.compile(
     | (?P<script> (?![\W\d_]) {script}+ (?: [ '’-] {script}+ )* )    # words of other scripts
     | (?P<number>
           (?P<sign> (?<![\w.,)\]%-]) [-−] )? (?P<money> [$£€¥₹] )?
-          (?P<digits> \d+ (?: [.,:/'\xa0\u202f–-] \d+ )* )
-          (?: (?P<unit> \x20? (?: %(?!\w) | °[CF]\b | °(?!\w) | [€£] ) )
+          (?P<digits> \d{1,3} (?: [\x20\u2009] \d{3} )+ (?: [.,]\d+ )? (?!\w)
+            | \d+ (?: [.,:/'\xa0\u202f–-] \d+ )* )
+          (?: (?P<unit> [\x20\xa0\u202f]? (?: %(?!\w) | °[CF]\b | °(?!\w) | [€£] ) )
             | (?P<half> \x20? [ap]\.?m\b (?:\.(?=\s\w))? ) )?     # a.m., p.m.
       )
     """.replace("{script}", _SCRIPT),
@@ -170,6 +171,7 @@ def _number(
         article: whether "un" may translate another word of the source.
     """
     before = r"(?<!\d)(?<!\d[.,\xa0\u202f])" if inside else r"(?<!\w)(?<!\d[.,\xa0\u202f])"
+    digits = re.sub("[ \u2009]", "", digits)  # 1 000 000
     forms, french = [re.escape(digits)], digits
     clock = _CLOCK.fullmatch(digits)
     if clock or (after in {"a", "p"} and digits.isdecimal() and int(digits) < 25):
@@ -258,7 +260,7 @@ def lost(items: Sequence[Item], target: str) -> list[Item]:
         if one.unit is not None and not one.unit.search(target):
             there = 0
         missing += same[there:]
-        rest = one.pattern.sub("\0", rest)
+        rest = one.pattern.sub("\0", rest, count=len(same) if one.is_number else 0)
     return sorted(missing, key=lambda item: item.start)
 
 

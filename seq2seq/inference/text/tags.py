@@ -64,6 +64,7 @@ class _Tokenizer(HTMLParser):
     def __init__(self, text: str):
         super().__init__(convert_charrefs=False)
         self.text, self.found = text, list[Token]()
+        self.closed = set(regex.findall(r"</([a-z][\w:.-]*)", text.lower()))
         self.lines = [0, *(match.end() for match in regex.finditer("\n", text))]
         # No tag begins behind the last ">", and the parser would search long for its end there.
         self.feed(text[: text.rfind(">") + 1])
@@ -80,8 +81,9 @@ class _Tokenizer(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         whole = self.get_starttag_text() or ""
-        # "a <b and c> d" is a comparison: a word without a value is an attribute if HTML has it.
-        known = all(v is not None or n in BARE or "-" in n for n, v in attrs)
+        # "a <b and c> d" is a comparison: no attribute of HTML, no value, no end tag.
+        sure = not attrs or tag in VOID or tag in self.closed
+        known = sure or any(value is not None or name in BARE for name, value in attrs)
         if known and _TAG_NAME.fullmatch(tag):
             alone = tag in VOID or whole.endswith("/>")
             self._add(self._at() + len(whole), tag, opens=not alone)
@@ -134,7 +136,10 @@ def find_markup(text: str, quotations: bool = False) -> list[Token]:
         return tags
     found = [*tags]
     for start, end in outside(text, tags):
-        found += [Token(*one.span()) for one in _SYMBOL.finditer(text, start, end)]
+        for one in _SYMBOL.finditer(text, start, end):
+            before, after = text[: one.start()][-1:], text[one.end() : one.end() + 1]
+            if not (before.isalnum() and after.isalnum()):  # 2×4 would become 24
+                found.append(Token(*one.span()))
         for entity in ENTITY.finditer(text, start, end):
             if not _readable(html.unescape(entity[0])):
                 found.append(Token(*entity.span()))

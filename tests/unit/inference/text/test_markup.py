@@ -84,6 +84,8 @@ def test_what_the_model_reads(source, clean, places):
         ("a < b and <b>c</b\n> x", ["<b>", "</b\n>"]),
         ("A\n<b>b</b>", ["<b>", "</b>"]),
         ("x <b and c> d", []),  # a comparison; HTML has no such attributes
+        ("<a href='it's broken'>q</a>", ["<a href='it's broken'>", "</a>"]),
+        ("<button primary>red</button>", ["<button primary>", "</button>"]),
         ("<a title=\"a > b\" href='x'>q</a>", ["<a title=\"a > b\" href='x'>", "</a>"]),
         ("<script>a = '<b>';</script> w", ["<script>", "a = '<b>';", "</script>"]),
         ("see <script> tags <b>", ["<script>", "<b>"]),
@@ -94,6 +96,7 @@ def test_what_the_model_reads(source, clean, places):
                                                      "<input disabled>"]),
         ("<jo@a.org> <https://x.y/z>", []),
         ("👩‍🚀 ❤️ 🇫🇷🏽 → 5°C −3 1️⃣", ["👩‍🚀", "❤️", "🇫🇷🏽", "→", "1️⃣"]),
+        ("2×4 is 8, 10→20, 3 → 4", ["→"]),  # what stands between digits belongs to them
         ("&nbsp;&eacute;&bogus;&copy;", ["&nbsp;", "&bogus;", "&copy;"]),
         ("", []),
     ],

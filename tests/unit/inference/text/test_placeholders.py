@@ -100,6 +100,11 @@ def test_numbers_as_french_writes_them(source, french):
         ("25", "125 250", ["25"]),
         ("2.5", "25", ["2.5"]),
         ("3 3", "3", ["3"]),
+        ("$3.00 for 3 items", "3,00 $ pour 3 articles", []),
+        ("1,000 here, 1000 there", "1 000 ici, 1000 là", []),
+        ("1 000 000 users", "1\u202f000\u202f000 utilisateurs", []),
+        ("1 000 000 users", "1 000 utilisateurs 000", ["1 000 000"]),
+        ("555 123 4567", "555 123 4567", []),
         ("7 www.a.fr/7", "www.a.fr/7", ["7"]),  # the digit of the link is not the number
         ("%s", "des %soles", ["%s"]),
         ("{a} {a} {b}", "{b} {a}", ["{a}"]),
