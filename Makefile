@@ -10,7 +10,7 @@ help:  ## this list
 
 setup: $(VENV)/.installed  ## install the package into .venv
 
-demo: $(VENV)/.installed  ## train, evaluate and try a tiny model (about 5 minutes on 2 CPU cores)
+demo: $(VENV)/.installed  ## train, evaluate and try a tiny model (5 minutes on a CPU core with bf16)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 reproduce-multi30k: $(VENV)/.installed  ## train and score the README's Multi30k model (an hour or two on a CPU)

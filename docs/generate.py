@@ -186,7 +186,6 @@ def figure_style(gallery_conf: dict[str, Any], name: str) -> None:
     plt.rcdefaults()
     plt.rcParams.update(
         {
-            "image.cmap": "Blues",
             "savefig.bbox": "tight",
             "svg.fonttype": "none",
             "svg.hashsalt": "seq2seq",  # the same figure, the same file

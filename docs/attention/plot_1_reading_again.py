@@ -21,6 +21,8 @@ from seq2seq.model import masks
 from seq2seq.model.attention_maps import attention_maps
 from seq2seq.model.recurrent import AdditiveAttention, RecurrentModel
 
+plt.rcParams["image.cmap"] = "Blues"
+
 # %%
 # What a recurrent network remembers
 # ----------------------------------
@@ -58,9 +60,9 @@ print(f"one word on: {near:.2f}, ten words on: {far:.4f}")
 # Additive attention
 # ------------------
 # The remedy is to keep all states, the *annotations*, and to let the decoder choose among them. A
-# small network scores each annotation h against the decoder's state s::
+# small network scores each annotation h against the decoder's state s:
 #
-#     energy = v · tanh(W s + U h + b)
+# ``energy = v · tanh(W s + U h + b)``
 #
 # A softmax turns the energies into weights, which are positive and sum to 1. The *context* is the
 # average of the annotations with these weights. Sentences of a batch differ in length, so short

@@ -2,9 +2,9 @@
 2. Dot-product attention
 ========================
 
-One formula carries the rest of the course (Vaswani et al. 2017, "Attention is all you need")::
+One formula carries the rest of the course (Vaswani et al. 2017, "Attention is all you need"):
 
-    context = softmax(q kᵀ / √E) v
+``context = softmax(q kᵀ / √E) v``
 
 A *query* q is compared with each *key* k. The better a key fits, the more its *value* v counts in
 the average. E is the width of a query. This lesson builds the formula from words. Nothing in it is
@@ -16,6 +16,8 @@ import torch
 from torch import nn
 
 from seq2seq.model.attention import attend, attention_weights
+
+plt.rcParams["image.cmap"] = "Blues"
 
 # %%
 # Words become vectors

@@ -14,6 +14,8 @@ from torch import nn
 
 from seq2seq.model.attention import MultiHeadAttention, attend, attention_weights
 
+plt.rcParams["image.cmap"] = "Blues"
+
 # %%
 # One head
 # --------

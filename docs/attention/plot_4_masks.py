@@ -14,6 +14,8 @@ import torch
 from seq2seq.model import masks
 from seq2seq.model.attention import attend, attention_weights, masked_softmax
 
+plt.rcParams["image.cmap"] = "Blues"
+
 # %%
 # A table that you can check
 # --------------------------

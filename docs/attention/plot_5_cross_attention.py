@@ -13,6 +13,8 @@ from torch import nn
 from seq2seq.model import masks
 from seq2seq.model.attention import MultiHeadAttention, attend
 
+plt.rcParams["image.cmap"] = "Blues"
+
 # %%
 # French asks, English answers
 # ----------------------------

@@ -16,6 +16,8 @@ from seq2seq.model import masks
 from seq2seq.model.attention import MultiHeadAttention, attend, attention_weights
 from seq2seq.model.fused_attention import fused_backend
 
+plt.rcParams["image.cmap"] = "Blues"
+
 # %%
 # Dropout of attention weights
 # ----------------------------

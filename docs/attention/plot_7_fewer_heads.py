@@ -4,7 +4,9 @@ r"""
 
 A decoder stores the keys and values of all words so far, and reads all of them for each new word.
 On long texts, they take more memory and time than the weights. To save both, several query heads
-may share one head of keys and values. H counts query heads, K key/value heads::
+may share one head of keys and values. H counts query heads, K key/value heads:
+
+.. code-block:: text
 
     query heads h       0 1 2 3 4 5 6 7      0 1 2 3 4 5 6 7      0 1 2 3 4 5 6 7
                         | | | | | | | |       \\ //   \\ //        \ \ \| |/ / /
@@ -18,6 +20,8 @@ import torch
 from seq2seq.model.attention import MultiHeadAttention, attend
 from seq2seq.model.fused_attention import for_each_query_head
 from seq2seq.model.kv_cache import KVCache
+
+plt.rcParams["image.cmap"] = "Blues"
 
 # %%
 # One head for all: multi-query attention

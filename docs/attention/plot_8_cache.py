@@ -14,6 +14,8 @@ from seq2seq.model import masks
 from seq2seq.model.attention import MultiHeadAttention, attend, attention_weights
 from seq2seq.model.kv_cache import KeysValues, KVCache
 
+plt.rcParams["image.cmap"] = "Blues"
+
 # %%
 # Steps give the same as the whole
 # --------------------------------

@@ -18,6 +18,8 @@ from seq2seq.model.kv_cache import KVCache
 from seq2seq.model.positions import RotaryPositions, SinusoidalPositions
 from seq2seq.model.transformer import Transformer
 
+plt.rcParams["image.cmap"] = "Blues"
+
 # %%
 # Positions that are added
 # ------------------------

@@ -37,6 +37,9 @@ if docker info > /dev/null 2>&1; then
   docker build -t "seq2seq:$version" .
   greets docker run --rm "seq2seq:$version"
 else
-  echo "no Docker daemon answers here: no image was built"
+  [ -n "${NO_IMAGE:-}" ] || {
+    echo "error: no Docker daemon answers here, so no image was built: start one, or set NO_IMAGE=1" >&2
+    exit 1
+  }
 fi
 say "done: dist/ holds $(ls dist | tr '\n' ' ')"

@@ -35,8 +35,8 @@ WEIGHTS = torch.float16
 METRICS = ("BLEU", "chrF2")
 COST = ("hardware", "updates", "time of updates", "speed")
 SECTIONS = ("## Training data", "## Known weaknesses")  # that the notes must have
-USE = """    translate "hello world"       # where another was chosen with --use: --model general
-    python scripts/train.py init_from=general data=files data.path=FOLDER    # to fine-tune it
+USE = """    translate "hello world"       # add --model general if you chose another model by --use
+    seq2seq train init_from=general data=files data.path=FOLDER    # to fine-tune it
 
 In Python, `Translator.load()` of `seq2seq` reads it."""
 ROUNDED = (

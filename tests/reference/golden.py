@@ -1,4 +1,4 @@
-"""The golden vectors of attention in `shared/golden`, which not every checkout has beside it.
+"""Golden vectors of attention, if a folder shared/golden lies beside the checkout.
 
 `python tests/reference/golden.py` prints the worst error of every file, kernel and precision.
 """

@@ -18,11 +18,17 @@ def test_lesson_runs_and_draws(lesson, monkeypatch):
     matplotlib.use("agg")
     plt.close("all")
     monkeypatch.setattr(plt, "show", lambda: None)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), plt.rc_context():
         exec(compile(lesson.read_text(encoding="utf-8"), str(lesson), "exec"), {})
     figures, mechanisms = plt.get_fignums(), mechanisms_of(lesson)
     plt.close("all")
     assert len(figures) >= len(mechanisms), "each mechanism has a figure"
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.stem)
+def test_blocks_of_a_lesson_are_those_that_a_notebook_shows(lesson):
+    text = lesson.read_text(encoding="utf-8")
+    assert not re.findall(r"^(?!\.\. code-block).*::\n", text, re.MULTILINE)
 
 
 def mechanisms_of(lesson: Path) -> list[str]:

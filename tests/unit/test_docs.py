@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import io
 import re
 import traceback
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from seq2seq import Translator
+from seq2seq.config.rules import FIXED, RESUMABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "docs" / "decoding_model"
 PAGES = sorted(set((ROOT / "docs").rglob("*.md")) - {MODEL / "README.md"})
 TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
+SERVER = "http://127.0.0.1:5000"  # of a snippet, which gets one with the shipped model
+
+
+@cache
+def shipped() -> Translator:
+    return Translator.load("general", device="cpu")
 
 
 def named(page: Path) -> str:
@@ -86,11 +97,17 @@ def run(page: Path, block: Block, names: dict[str, object]) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_snippets_print_what_the_page_says(page):
     names: dict[str, object] = {"__name__": page.stem}
-    for block, expected in snippets(page.read_text(encoding="utf-8")):
-        printed = run(page, block, names)
-        assert stripped(printed) == stripped(expected), (
-            f"{page.name}:{block.line}: the snippet prints\n" + "\n".join(printed)
-        )
+    text = page.read_text(encoding="utf-8")
+    with contextlib.ExitStack() as stack:
+        if any(SERVER in line for block, _ in snippets(text) for line in block.lines):
+            from served import model_of, serving
+
+            text = text.replace(SERVER, stack.enter_context(serving(model_of(shipped()))))
+        for block, expected in snippets(text):
+            printed = run(page, block, names)
+            assert stripped(printed) == stripped(expected), (
+                f"{page.name}:{block.line}: the snippet prints\n" + "\n".join(printed)
+            )
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TEXTS], ids=named)
@@ -116,6 +133,24 @@ def test_pages_that_the_code_names_exist():
     pages = {(path.relative_to(ROOT).as_posix(), page) for path in [*files, ROOT / "Dockerfile"]
              for page in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))}
     assert [f"{path}: {page}" for path, page in sorted(pages) if not (ROOT / page).exists()] == []
+
+
+def test_picture_of_attention_has_the_tokens_of_the_shipped_model():
+    words = shipped().vocabularies
+    english = words.source.encode(["My neighbor bought a red car yesterday."])[0]
+    french = words.target.encode(["Mon voisin a acheté une voiture rouge hier."])[0]
+    svg = (ROOT / "docs" / "_static" / "attention.svg").read_text(encoding="utf-8")
+    tokens = [*words.source.tokens(english), "</s>", *words.target.tokens(french), "</s>"]
+    assert [html.unescape(text) for text in re.findall(r">([^<]*)</text>", svg)] == tokens
+
+
+def test_page_on_resuming_names_the_settings_that_may_change():
+    page = (ROOT / "docs" / "explanation" / "resume.md").read_text(encoding="utf-8")
+    [allowed] = re.findall(r"^## What may change\n\n(.*?)Any other", page, re.M | re.S)
+    folders = {"data.path", "data.members.*.path", "data.cache"}
+    assert "the folders of the data" in allowed
+    named = folders.union(re.findall(r"`([\w.*]+)`", allowed))
+    assert named == {*RESUMABLE} | {name.removeprefix("trainer.") for name in FIXED}
 
 
 def test_a_failing_snippet_names_page_and_line(tmp_path):

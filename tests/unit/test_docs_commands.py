@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import re
 import shlex
 import sys
@@ -14,14 +15,16 @@ import pytest
 from test_docs import PAGES, blocks, stripped
 
 from seq2seq.cli import score, translate
+from seq2seq.evaluation.record import Evaluation
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = re.compile(r"-?\d+\.\d+")  # whose last digits differ between processors
+README = ROOT / "README.md"
 CONSOLE = [
-    pytest.param(block, id=f"{page.stem} line {block.line}")
-    for page in PAGES
+    pytest.param(page, block, id=f"{page.stem} line {block.line}")
+    for page in [*PAGES, README]
     for block in blocks(page.read_text(encoding="utf-8"))
-    if block.language == "console"
+    if block.language == "console" and not (page == README and "runs/demo" in str(block.lines))
 ]
 
 
@@ -48,7 +51,7 @@ def shell(monkeypatch, capsys, tmp_path):
             monkeypatch.setattr(sys, "argv", words)
             translate.main()
         else:
-            assert words[:2] == ["python", "scripts/score.py"]
+            assert words[:2] == ["seq2seq", "score"]
             monkeypatch.setattr(sys, "argv", words[1:])
             score.main()
         return capsys.readouterr().out.splitlines()
@@ -56,8 +59,10 @@ def shell(monkeypatch, capsys, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("block", CONSOLE)
-def test_commands_print_what_the_page_says(block, shell, tmp_path):
+@pytest.mark.parametrize(("page", "block"), CONSOLE)
+def test_commands_print_what_the_page_says(page, block, shell, tmp_path, monkeypatch):
+    if page == README:  # the shipped model, as for a user
+        monkeypatch.delenv("SEQ2SEQ_MODEL")
     printed: list[str] = []
     for line in block.lines:
         if line.startswith("$ "):
@@ -72,12 +77,27 @@ def test_commands_print_what_the_page_says(block, shell, tmp_path):
 
 @pytest.mark.parametrize(
     ("module", "command"),
-    [(translate, "translate "), (score, "python scripts/score.py")],
+    [(translate, "translate "), (score, "seq2seq score")],
     ids=["translate", "score"],
 )
 def test_every_option_is_run(module, command):
     made = module.COMMAND.fill(argparse.ArgumentParser())
     options = {option.flag for option, _ in made if option.flag.startswith("--")}
-    lines = [line for case in CONSOLE for line in case.values[0].lines if line.startswith("$ ")]
+    lines = [line for case in CONSOLE for line in case.values[1].lines if line.startswith("$ ")]
     run = {word for line in lines if command in line for word in line.split()}
     assert not options - run - {"--cuda-graphs"}, "has no example"  # it needs a GPU
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/first-translator.md"])
+def test_output_of_the_demo_is_that_of_its_kept_run(page):
+    run = ROOT / "results" / "demo"
+    [record] = run.glob("evaluation/*/evaluation.json")
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    said = {line.strip() for line in Evaluation.read(record).in_words()} | {
+        f"finished after {summary['seconds']:.0f} s: best validation BLEU "
+        f"{summary['best_val_bleu']:.2f} at step {summary['best_step']}"
+    }
+    lines = {line.strip() for line in (ROOT / page).read_text(encoding="utf-8").splitlines()}
+    quoted = {line for line in lines if re.match(r"BLEU  |\d+ sentences;|finished after", line)}
+    assert len(quoted) == (3 if page == "README.md" else 2)
+    assert quoted <= said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,3 +42,10 @@ def test_no_room_imports_from_one_above_it():
             if package == "seq2seq" and other and upwards:
                 wrong.append(f"{file.relative_to(ROOT)}:{found.lineno} imports from {other}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_page_on_the_layout_has_this_order():
+    page = (ROOT / "docs" / "explanation" / "house.md").read_text(encoding="utf-8")
+    [order] = re.findall(r"\n\n((?:    .*→.*\n)+.*)\n\n", page)
+    named = [word for word in re.findall(r"\w+", order) if word in ROOMS]
+    assert named == [room for room in ROOMS if room != "dashboard"]  # a module, no package
