@@ -35,6 +35,7 @@ class Batch:
         return self.source != PAD
 
     def to(self, device: torch.device) -> Batch:
+        """Copy all tensors to a device, without waiting."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Batch:

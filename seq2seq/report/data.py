@@ -38,12 +38,14 @@ class Table:
 
 
 def percent(part: float, whole: float) -> str:
+    """Format a share as a percentage; "-" if the whole is 0."""
     if not whole:
         return "-"
     return "<0.01%" if 0 < part / whole < 0.00005 else f"{part / whole:.2%}"
 
 
 def duration(seconds: float) -> str:
+    """Format seconds as s, min or h."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
