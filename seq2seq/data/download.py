@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 SCHEMES = ("https",)
 RETRIES = 2
-PATIENCE = 30.0  # seconds without an answer
+TIMEOUT_SECONDS = 30.0  # without an answer
 CHUNK = 1 << 16  # bytes
 CHECKSUM = re.compile("sha256=([0-9a-f]{64})")
 
@@ -62,7 +62,7 @@ def fetch(urls: list[str], folder: Path) -> Path:
 
 def _fetch_one(files: pooch.Pooch, name: str) -> None:
     bar = sys.stderr.isatty()
-    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=PATIENCE)
+    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT_SECONDS)
     by_hand = "or download the files by hand and name their folder: data.path=FOLDER"
     try:
         files.fetch(name, downloader=download)

@@ -36,7 +36,13 @@ from seq2seq.evaluation.record import (
 )
 from seq2seq.evaluation.significance import bootstrap_settings
 from seq2seq.evaluation.texts import Texts, by_count, by_length, notes_on, one_line, score_texts
-from seq2seq.evaluation.training_text import MANY, TrainingText, compare, given_text, text_of
+from seq2seq.evaluation.training_text import (
+    MAX_AUTO_PAIRS,
+    TrainingText,
+    compare,
+    given_text,
+    text_of,
+)
 from seq2seq.files import checksum
 from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
 from seq2seq.inference.translator import Translator
@@ -227,7 +233,7 @@ def _training_text(config: EvaluateConfig) -> TrainingText | str:
     found = text_of(bundle_folder(str(config.bundle)).parent, config.data.cache)
     if isinstance(found, str):
         return f"{found}; name its files: training_text=FILES"
-    if spec == "auto" and (found.pairs or 0) > MANY:
+    if spec == "auto" and (found.pairs or 0) > MAX_AUTO_PAIRS:
         return f"it has {found.pairs:,} pairs; training_text=all reads them"
     return found
 
