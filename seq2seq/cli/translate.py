@@ -125,7 +125,7 @@ def _translate_lines(
     form = _form(options)
     lines, pauses = _lines(options)
     with _output(folders, options, asked) as output:
-        rest = output.pass_over(in_parts(form.read(lines), form))
+        rest = output.skip_translated(in_parts(form.read(lines), form))
         translator = _load(folders, options)
         shown = _shows_bar(options)
         with progress_bar(shown, _count(options) if shown else None, output.records) as bar:

@@ -235,7 +235,7 @@ class TrainingBatches:
         return {"epoch": epoch, "batch": position}
 
 
-class MainThenFinal:
+class PhasedBatches:
     """A stream of batches that ends in another one: a run's last steps use other mixture weights.
 
     The most important text is best seen last, while the learning rate falls (Hu et al. 2024,

@@ -12,7 +12,7 @@ import pooch
 from requests.exceptions import RequestException
 
 from seq2seq.errors import DataError
-from seq2seq.files import alone
+from seq2seq.files import lock
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def fetch(urls: list[str], folder: Path) -> Path:
         files.registry[name] = checksum and f"sha256:{checksum[1]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with alone(folder / ".lock", lambda: log.info("waiting for a download into %s", folder)):
+        with lock(folder / ".lock", lambda: log.info("waiting for a download into %s", folder)):
             for name in files.registry:
                 if not (folder / name).is_file():
                     _fetch_one(files, name)

@@ -44,7 +44,7 @@ from seq2seq.evaluation.training_text import (
     text_of,
 )
 from seq2seq.files import checksum
-from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
+from seq2seq.inference.engines.torch import TorchEngine, cast_for_inference, choose_device
 from seq2seq.inference.translator import Translator
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,9 @@ def _translate(config: EvaluateConfig) -> Job:
     # Raises before anything is translated.
     path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
     texts, overlap = _compare_training(texts, _training_text(config))
-    weights = prepared(bundle.model, config.precision) if config.precision else bundle.model
+    weights = bundle.model
+    if config.precision:
+        weights = cast_for_inference(weights, config.precision)
     engine = TorchEngine([weights], bundle.length_ratio)
     translator = Translator(engine, bundle.vocabularies, decode, bundle.normalise)
     started = time.perf_counter()

@@ -46,7 +46,7 @@ class Translation:
         """Return a copy with another text."""
         return dataclasses.replace(self, text=text)
 
-    def noted(self, *notes: str) -> Translation:
+    def with_notes(self, *notes: str) -> Translation:
         """Return a copy with further notes."""
         return dataclasses.replace(self, notes=[*self.notes, *notes]) if notes else self
 

@@ -133,7 +133,9 @@ class Trainer:
             for callback in self.callbacks:
                 ending.callback(callback.close)
             batches = self._begin(checkpoint)
-            while self.step < self.max_steps and not (self.validation and self.validation.gives_up):
+            while self.step < self.max_steps:
+                if self.validation is not None and self.validation.out_of_patience:
+                    break
                 flags = self._ask_for_flags()
                 used = self.train_step(batches)
                 self._after_step(used)
@@ -318,7 +320,7 @@ class Trainer:
         self.batch = None
         with self.timer.excluded():
             self.model.eval()
-            with nullcontext() if self.ema is None else self.ema.lent():
+            with nullcontext() if self.ema is None else self.ema.weights_in():
                 self.validation.validate(self)
                 for callback in self.callbacks:
                     callback.on_validation_end(self)
