@@ -67,7 +67,7 @@ def ibm1_links(sources: Ids, targets: Ids) -> list[list[tuple[int, int]]]:
     """Return the lexical links (s, t) between the tokens of each pair.
 
     Args:
-        sources, targets: ids without marks, none empty; more pairs give better counts.
+        sources, targets: ids without special tokens, none empty; more pairs give better counts.
     """
     forward, backward = likeliest_sources(sources, targets), likeliest_sources(targets, sources)
     return [

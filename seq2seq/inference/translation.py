@@ -18,7 +18,7 @@ class Translation:
         score: the search ranks by it: log probability, divided by a function of length. None if
             nothing was translated.
         finished: False if the output limit cut it off.
-        tokens: subwords of the output, without marks.
+        tokens: subwords of the output, without special tokens.
         token_scores: log probability of each token, then of the end mark; empty if the engine does
             not return them.
         alternatives: further translations of the same text, best first. Those that are degenerate,
@@ -70,7 +70,7 @@ class PairScore:
 
     Attributes:
         log_prob: natural log of its probability, end mark included.
-        tokens: its subwords, without marks.
+        tokens: its subwords, without special tokens.
         token_scores: log probability of each token, then of the end mark.
         words: number of words of the given target, cut at spaces.
     """
