@@ -144,7 +144,7 @@ def write_vocabulary(
 
 
 def _library_form(tokenizer: Tokenizer) -> str:
-    """Return our vocabulary as the library reads it: it adds a leading space and the end mark.
+    """Return our vocabulary in the library's form, which adds a leading space and the end mark.
 
     Decoding removes the space again.
     """

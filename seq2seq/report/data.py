@@ -23,8 +23,8 @@ FILES = 100  # files that a page lists
 MEANINGS = {  # what each filter drops
     **{name: " ".join((inspect.getdoc(drops) or "").partition("\n\n")[0].split())
        for name, drops in FILTERS.items()},
-    "duplicate": "The same pair was there before.",
-    "near_duplicate": "A pair was there before that has nearly the same letters and digits.",
+    "duplicate": "An earlier pair is the same.",
+    "near_duplicate": "An earlier pair has nearly the same letters and digits.",
 }  # fmt: skip
 
 
@@ -71,7 +71,8 @@ def kept_table(report: Report) -> Table:
             row.append(f"{length:,}{'+' * or_more}")
         rows.append(row)
     note = (
-        "Words stand between spaces, tokens are subwords. Lengths are in tokens; + means: or more."
+        "Words are separated by spaces; tokens are subwords. Lengths are in tokens; + means "
+        '"or more".'
     )
     return Table("Kept text", rows, note)
 

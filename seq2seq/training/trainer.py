@@ -266,7 +266,8 @@ class Trainer:
     # Between two steps
 
     def _ask_for_flags(self) -> Callable[[], list[int]]:
-        """Start to ask all processes for signals, and the first whether its clock says to save.
+        """Start to gather two flags: whether a process got a signal, and whether the first
+        process's clock says to save.
 
         The answer arrives while the step is made, so that no process waits for another.
         """
@@ -315,7 +316,7 @@ class Trainer:
             self._saved_at = time.monotonic()
 
     def _validate(self) -> None:
-        """Validate the averaged weights, if there are any; then save that this is done."""
+        """Validate, with the averaged weights if there are any; then save with validated=True."""
         assert self.validation is not None
         self.batch = None
         with self.timer.excluded():

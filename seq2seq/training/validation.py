@@ -195,7 +195,7 @@ class Validation:
         return bleu.value, translations
 
     def write_bundle(self, model: TranslationModel, step: int, bleu: float, **made: Any) -> None:
-        """Write `<run>/bundle`; `made` adds to what it says about its training; collective.
+        """Write `<run>/bundle`; `made`: further facts for its training record; collective.
 
         Raises:
             RunError: the bundle could not be written; in all processes, so that none waits.
@@ -221,7 +221,7 @@ class Validation:
                     raise RunError(f"{error}, then go on: {go_on}") from error
 
     def score_average(self, trainer: Trainer) -> None:
-        """Score the average of the snapshots at the end; ship it if it is better; collective."""
+        """Score the average of the snapshots at the end; write it if it is better; collective."""
         chosen = [] if self.snapshots is None else self.snapshots.chosen()
         if len(chosen) < 2:
             return
