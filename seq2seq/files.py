@@ -139,7 +139,7 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def alone(
+def lock(
     path: Path, waiting: Callable[[], None] = lambda: None, seconds: float = -1
 ) -> Iterator[None]:
     """Hold a lock while the block runs, so that only one process is in it at a time.
@@ -157,14 +157,14 @@ def alone(
     """
     from filelock import FileLock  # loads slowly and is seldom needed
 
-    lock = FileLock(path)
+    held = FileLock(path)
     try:
         try:
-            lock.acquire(timeout=0)
+            held.acquire(timeout=0)
         except TimeoutError:
             if seconds != 0:
                 waiting()
-            lock.acquire(timeout=seconds)
+            held.acquire(timeout=seconds)
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
@@ -172,4 +172,4 @@ def alone(
     try:
         yield
     finally:
-        lock.release()
+        held.release()

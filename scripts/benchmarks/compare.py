@@ -2,9 +2,9 @@
 
 python scripts/benchmarks/compare.py ../before . --pairs 10 -- train model=tiny
 
-What stands behind `--` is given to `scripts/benchmark.py` of both checkouts. For each speed that it
-prints: the medians of both sides, the ratio after / before (the geometric mean over the pairs) and
-its 95 % interval by Student's t on the logarithms, as JSON lines.
+Arguments after `--` go to `scripts/benchmark.py` of both checkouts. For each speed that it prints:
+the medians of both sides, the ratio after / before (the geometric mean over the pairs) and its 95 %
+interval by Student's t on the logarithms, as JSON lines.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from seq2seq.decoding.cuda_graph import graph_step
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
-from seq2seq.inference.engines.torch import choose_device, choose_precision, prepared
+from seq2seq.inference.engines.torch import cast_for_inference, choose_device, choose_precision
 from seq2seq.model.build import build_model
 from seq2seq.training.hardware import peak_memory
 
@@ -42,7 +42,7 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     torch.manual_seed(config.seed)
     model = build_model(config.model, config.vocab_size).to(device).eval()
     make_step = graph_step if config.cuda_graphs else ModelStep
-    step = make_step(prepared(model, precision))
+    step = make_step(cast_for_inference(model, precision))
     rng = np.random.default_rng(config.seed)
     sentences, seconds = config.batch * config.workers, []
     for _ in range(config.warmup_calls + config.calls):

@@ -1,4 +1,4 @@
-"""Whether a model of the Transformers library does here what it does there, and how fast.
+"""Compare a model in the Transformers library with the same model here: outputs and speed.
 
 python scripts/benchmarks/huggingface.py FOLDER TEXT [--lines N] [--translate N] [--repeats N]
 

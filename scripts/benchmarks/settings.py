@@ -18,16 +18,18 @@ from seq2seq.config.commands import device_is_named
 class DataBenchmarkConfig(PrepareConfig):
     """All settings of `scripts/benchmark.py data`."""
 
-    copies: int = setting(1, "times that the corpus comes, with other sentences", at_least=1)
-    keys: int | None = setting(None, "find duplicates among so many keys, nothing else", at_least=1)
-    set_pairs: int | None = setting(None, "start on a prepared set of so many pairs", at_least=1)
+    copies: int = setting(1, "copies of the corpus, each with other sentences", at_least=1)
+    keys: int | None = setting(None, "only find duplicates among this many keys", at_least=1)
+    set_pairs: int | None = setting(
+        None, "also start on a prepared set of this many pairs", at_least=1
+    )
 
 
 class TrainBenchmarkConfig(TrainConfig):
     """All settings of `scripts/benchmark.py train`: those of a run, and how much is measured."""
 
-    warmup_steps: int = setting(3, "steps that do not count", at_least=0)
-    steps: int = setting(10, "steps that count", at_least=1)
+    warmup_steps: int = setting(3, "steps before measuring", at_least=0)
+    steps: int = setting(10, "steps to measure", at_least=1)
 
     def rules(self) -> Iterator[str]:
         yield from super().rules()
@@ -46,8 +48,8 @@ class DecodeBenchmarkConfig(Checked):
     workers: int = setting(1, "batches at once, a thread each", at_least=1)
     cuda_graphs: bool = setting(False, "replay captured steps, on a GPU")
     length: int = setting(20, "tokens of each output", at_least=1)
-    warmup_calls: int = setting(2, "calls that do not count", at_least=0)
-    calls: int = setting(10, "calls that count", at_least=1)
+    warmup_calls: int = setting(2, "calls before measuring", at_least=0)
+    calls: int = setting(10, "calls to measure", at_least=1)
     device: str = setting("auto", "where the model runs: auto, cpu, cuda or cuda:1")
     seed: int = setting(1, "of weights and sentences")
 

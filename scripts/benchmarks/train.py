@@ -91,7 +91,7 @@ def train_steps(
 
     Returns:
         trainer: after the last step.
-        held: sum of `work` over the batches of the steps that count.
+        held: sum of `work` over the batches of the measured steps.
         times: of these steps; the parts sum up to the total.
     """
     data = open_data(config)

@@ -18,7 +18,7 @@ import torch
 
 from results import cell, keep, markdown, without_places, write_table
 from seq2seq.bundle.bundle import Bundle, load_bundle
-from seq2seq.bundle.card import making
+from seq2seq.bundle.card import card_paragraphs
 from seq2seq.bundle.find import GENERAL, bundle_folder
 from seq2seq.cli.exits import run_command
 from seq2seq.errors import RunError
@@ -121,7 +121,7 @@ def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
     """Make the model card, the README.md of a shipped model."""
     starts = run.origin.starts[-1:] if run.origin else []
     versions = [s.versions["seq2seq"] for s in starts if "seq2seq" in s.versions]
-    title, *made = making(bundle, *versions)
+    title, *made = card_paragraphs(bundle, *versions)
     evaluations = list(run.evaluations.values())
     known = facts(run)
     cost = [(name, ", ".join(filter(None, known[name]))) for name in COST if name in known]

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from seq2seq.bundle.bundle import reading, unique_weights
+from seq2seq.bundle.bundle import translate_read_errors, unique_weights
 from seq2seq.bundle.config import read_config
 from seq2seq.config import FREE_OF_WEIGHTS
 from seq2seq.data.vocabularies import Vocabularies
@@ -94,7 +94,7 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
     """
     sums: dict[str, Tensor] = {}
     for path in paths:
-        with reading(path):
+        with translate_read_errors(path):
             weights = safetensors.torch.load_file(path)
         if sums and weights.keys() != sums.keys():
             raise BundleError(f"{path} and {paths[0]} hold weights of different models")
@@ -105,7 +105,7 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def fill(model: TranslationModel, weights: dict[str, Tensor]) -> None:
+def copy_weights(model: TranslationModel, weights: dict[str, Tensor]) -> None:
     """Copy these weights into a model, in place."""
     for name, weight in model.named_parameters():
         weight.copy_(weights[name])

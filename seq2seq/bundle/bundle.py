@@ -50,7 +50,7 @@ class Bundle(Trained):
         model: the network.
         vocabularies: of the source and the target.
         decode: the search settings of its validation.
-        alignment: the attention head that aligns best (`inference/head_choice.py`).
+        alignment: the attention head that aligns best (`inference/head_selection.py`).
     """
 
     model: TranslationModel
@@ -162,7 +162,7 @@ def require_same_language(bundles: Sequence[tuple[str, Bundle]]) -> None:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def translate_read_errors(path: Path) -> Iterator[None]:
     """Raise DamagedBundle if the weights in a file cannot be read."""
     try:
         yield
@@ -179,7 +179,7 @@ def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
 
     The model's shapes are compared with those of the file before memory is allocated.
     """
-    with reading(path), safe_open(path, "pt") as file:
+    with translate_read_errors(path), safe_open(path, "pt") as file:
         names: list[str] = list(file.keys())
         _require_same_shapes(config, {n: tuple(file.get_slice(n).get_shape()) for n in names})
         with Uninitialised():

@@ -25,7 +25,7 @@ def model_card(bundle: Bundle, use: str = HERE) -> str:
         "\n".join(_scores(made)) or "- not known",
     ]
     parts = [
-        *making(bundle),
+        *card_paragraphs(bundle),
         *(() if "imported" in made else scores),  # an imported model has no known scores
         "It translates sentences like those it was trained on; for other text its output may be "
         "fluent and wrong.",
@@ -40,7 +40,7 @@ def files(checksums: Mapping[str, str]) -> str:
     return f"## Files\n\nSHA-256 of what this card is about:\n\n{lines}\n"
 
 
-def making(bundle: Bundle, version: str = __version__) -> list[str]:
+def card_paragraphs(bundle: Bundle, version: str = __version__) -> list[str]:
     """Return the paragraphs of every card: title, sizes, training, version of this code."""
     made, sizes = bundle.training, bundle.model.config
     config: Mapping[str, Any] = made.get("config", {})

@@ -20,7 +20,7 @@ GENERAL = "general"  # the default model
 HUB_NAME = re.compile(r"(hf:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # hf:OWNER/NAME@REVISION
 PARTS = ("config.json", "config.yaml", "bundle")  # each bundle and run has one of them
 LEARNT = 1.0  # BLEU below which a run has learnt nothing
-FEW = 16  # validation pairs; with fewer, BLEU means nothing
+MIN_VALIDATION_PAIRS = 16  # with fewer, BLEU means nothing
 
 NO_MODEL = """no model found: none was named or chosen, SEQ2SEQ_MODEL is not set, and the model of
 this package is not in {pretrained}. To get one:
@@ -87,7 +87,8 @@ def choose_model(name: str) -> Path:
     bundle = bundle_folder(folder) if not is_exported(folder) else folder
     made = read_config(bundle / "config.json").training
     trainer, bleu = (made.get("config") or {}).get("trainer") or {}, made["scores"].get("BLEU")
-    debugged = trainer.get("val_on_train") or (trainer.get("val_pairs") or FEW) < FEW
+    pairs = trainer.get("val_pairs") or MIN_VALIDATION_PAIRS
+    debugged = trainer.get("val_on_train") or pairs < MIN_VALIDATION_PAIRS
     if debugged or (bleu is not None and bleu < LEARNT):
         why = "was made by a run for debugging (debug=)" if debugged else "has learnt nothing"
         raise BundleError(

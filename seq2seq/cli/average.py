@@ -34,7 +34,7 @@ def average(config: AverageConfig) -> Path:
     Raises:
         UserError: the models cannot be averaged, or the output exists already.
     """
-    from seq2seq.bundle.averaging import average_weights, fill, require_same_model
+    from seq2seq.bundle.averaging import average_weights, copy_weights, require_same_model
     from seq2seq.bundle.bundle import load_bundle
     from seq2seq.bundle.find import bundle_folder
 
@@ -51,7 +51,7 @@ def average(config: AverageConfig) -> Path:
         bundle = load_bundle(folders[0])
         paths = [folder / "model.safetensors" for folder in folders]
         made = {"averaged": list(config.inputs)}
-    fill(bundle.model, average_weights(paths))
+    copy_weights(bundle.model, average_weights(paths))
     training = {**bundle.training, "scores": {}, **made}  # the average has none yet
     replace(bundle, training=training).save(output)
     log.info(

@@ -60,6 +60,7 @@ def prepare_streams() -> None:
 
 
 def fail(message: str, code: int) -> NoReturn:
+    """Print an error message and exit with code."""
     print(f"error: {message}", file=sys.stderr, flush=True)
     sys.exit(code)
 

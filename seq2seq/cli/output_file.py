@@ -24,7 +24,7 @@ from seq2seq.cli.options import flat
 from seq2seq.cli.records import Record
 from seq2seq.cli.translate_options import TranslateOptions
 from seq2seq.errors import DataError, RunError
-from seq2seq.files import alone, read_json, replace_text, sync
+from seq2seq.files import lock, read_json, replace_text, sync
 from seq2seq.lines import packer
 
 # Options that may differ when a translation is resumed: they do not change the answers.
@@ -113,7 +113,7 @@ class Output:
 
     records = 0  # records that were answered before
 
-    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
+    def skip_translated(self, records: Iterable[Record]) -> Iterator[Record]:
         """Return the records that are still to be translated."""
         return iter(records)
 
@@ -147,13 +147,13 @@ class PartialFile(Output):
     def __init__(self, output: Path, made_with: dict[str, Any], resume: bool = False):
         self.output, self.path, self._made_with = output, beside(output), made_with
         self._description = self.path.with_name(self.path.name + ".json")
-        lock = self.path.with_name(self.path.name + ".lock")
+        lock_path = self.path.with_name(self.path.name + ".lock")
         self._pack = packer(output)
         self._digest = hashlib.sha256()
         self.records, self._size, self._expected = 0, 0, ""
         with ExitStack() as held, self._reported():
-            held.enter_context(alone(lock, self._refuse))
-            held.callback(_remove, lock)  # while held: later, another process may hold it
+            held.enter_context(lock(lock_path, self._refuse))
+            held.callback(_remove, lock_path)  # while held: later, another process may hold it
             resume = resume and self.path.exists()
             if resume:
                 self.records, self._size, self._expected = self._described()
@@ -213,7 +213,7 @@ class PartialFile(Output):
                 "and --resume"
             ) from error
 
-    def pass_over(self, records: Iterable[Record]) -> Iterator[Record]:
+    def skip_translated(self, records: Iterable[Record]) -> Iterator[Record]:
         """Return the records that are still to be translated.
 
         Raises:

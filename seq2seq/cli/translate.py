@@ -39,7 +39,7 @@ LETTERS = 1 << 20  # ... and most characters of it
 FIRST = 8000  # characters of the first block
 LINE = 20  # characters that each line counts beside its own
 SECONDS = 5.0  # that a block may take: the wait for its answers, and the work that a kill loses
-LONG = 10_000  # a line with more characters is answered in parts
+LONG_LINE_CHARACTERS = 10_000  # a line with more characters is answered in parts
 STDIN = "standard input"
 _ENDS = re.compile(r"(?:(?<=[.!?…])|(?<=[,;:])|)\s+")
 
@@ -125,7 +125,7 @@ def _translate_lines(
     form = _form(options)
     lines, pauses = _lines(options)
     with _output(folders, options, asked) as output:
-        rest = output.pass_over(in_parts(form.read(lines), form))
+        rest = output.skip_translated(in_parts(form.read(lines), form))
         translator = _load(folders, options)
         shown = _shows_bar(options)
         with progress_bar(shown, _count(options) if shown else None, output.records) as bar:
@@ -179,12 +179,13 @@ def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
     whole = type(form) is not Lines or form.wanted != AnswerOptions()
     for record in records:
         text, at = record.text or "", 0
-        while not whole and len(text) - at > LONG:
+        while not whole and len(text) - at > LONG_LINE_CHARACTERS:
             # Cut at the last of the best places, but not in the first half: parts would shrink.
-            spaces = list(_ENDS.finditer(text, at + LONG // 2, at + LONG))
+            half, limit = at + LONG_LINE_CHARACTERS // 2, at + LONG_LINE_CHARACTERS
+            spaces = list(_ENDS.finditer(text, half, limit))
             best = max(spaces, key=lambda one: (text[one.start() - 1] in ".!?…", one.start()),
                        default=None)  # fmt: skip
-            start, end = best.span() if best else (at + LONG, at + LONG)
+            start, end = best.span() if best else (limit, limit)
             gap = re.sub(r"[\r\n]+", " ", text[start:end])  # in a text on the command line
             yield Record(text[at:start], text[at:start], end=gap)
             at = end

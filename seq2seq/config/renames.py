@@ -41,7 +41,7 @@ def migrated(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Translate stored settings, or some groups of them, to the present names.
 
     Removed settings are left out, unless they had an effect: then the caller must say so.
-    Settings that came later get the value that stands for the earlier behaviour.
+    Settings that were added later get the value that keeps the earlier behaviour.
 
     Args:
         stored: settings by group, such as `{"optim": {"final_lr": 0.1}}`; not changed.

@@ -14,7 +14,7 @@ from seq2seq.data.mixture import Member
 POOL = 2**22  # pairs that are shuffled and sorted together; most corpora fit into one pool
 BLOCK = 2**10  # neighbouring pairs that stay together if a corpus is larger than a pool
 CHUNK = 2**22  # pairs whose lengths are checked at once; all pairs at once would take much memory
-FEW = 8  # for few shapes: lengths between powers of two; numbers of sentences are multiples of 8
+SENTENCE_MULTIPLE = 8  # with length_multiple=0: numbers of sentences are multiples of this
 
 
 def padded_lengths(lengths: np.ndarray, multiple: int = 1) -> np.ndarray:
@@ -50,8 +50,8 @@ class Budget:
 
     def sentences_of(self, fitting: int) -> int:
         """Return how many of the `fitting` pairs a batch takes; for few shapes a multiple of 8."""
-        few = self.multiple == 0 and fitting > FEW
-        return fitting - fitting % FEW if few else max(1, fitting)
+        few = self.multiple == 0 and fitting > SENTENCE_MULTIPLE
+        return fitting - fitting % SENTENCE_MULTIPLE if few else max(1, fitting)
 
 
 def token_batches(
@@ -235,7 +235,7 @@ class TrainingBatches:
         return {"epoch": epoch, "batch": position}
 
 
-class MainThenFinal:
+class PhasedBatches:
     """A stream of batches that ends in another one: a run's last steps use other mixture weights.
 
     The most important text is best seen last, while the learning rate falls (Hu et al. 2024,

@@ -72,7 +72,7 @@ class Cleaner:
 
 
 def empty(cleaner: Cleaner, source: str, target: str) -> bool:
-    """A side without text: it would teach the model to say nothing, or anything."""
+    """A side has no text: the model would learn to write nothing, or anything."""
     return not source or not target or source.isspace() or target.isspace()
 
 
@@ -84,7 +84,8 @@ _DAMAGE = re.compile(
 
 
 def damaged(cleaner: Cleaner, source: str, target: str) -> bool:
-    """Characters were lost or confused on the way here; the model would learn to write them."""
+    """Characters were lost or garbled, for example by a wrong encoding; the model would learn to
+    write them."""
     return _is_damaged(source) or _is_damaged(target)
 
 
@@ -95,7 +96,7 @@ def _is_damaged(text: str) -> bool:
 
 
 def too_long(cleaner: Cleaner, source: str, target: str) -> bool:
-    """Mostly paragraphs, lists and tables that were not cut into sentences."""
+    """A side is too long: mostly paragraphs, lists and tables that were not cut into sentences."""
     words, characters = cleaner.config.max_words, cleaner.config.max_characters
     return any(
         len(text) > characters or (len(text) >= 2 * words and len(text.split()) > words)
@@ -111,7 +112,7 @@ def length_ratio(cleaner: Cleaner, source: str, target: str) -> bool:
 
 
 def identical(cleaner: Cleaner, source: str, target: str) -> bool:
-    """A sentence that was not translated: the model would learn to copy."""
+    """Both sides are the same sentence: the model would learn to copy."""
     least = cleaner.config.identical_from
     return source.casefold() == target.casefold() and len(source.split()) >= least
 
@@ -127,7 +128,7 @@ _LINK = re.compile(r"(?:\bhttps?://|\bftp://|\bwww\.)\S+", re.IGNORECASE)
 
 
 def markup(cleaner: Cleaner, source: str, target: str) -> bool:
-    """Tags, entities and templates of web pages and wikis, and texts that are mostly links."""
+    """A side has tags, entities or templates of web pages and wikis, or is mostly links."""
     return _is_marked_up(source) or _is_marked_up(target)
 
 
@@ -143,7 +144,8 @@ _NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha())
 
 
 def symbols(cleaner: Cleaner, source: str, target: str) -> bool:
-    """Mostly digits and signs (10:30, rows of tables): there is no language to learn from.
+    """A side is mostly digits and signs (10:30, rows of tables), so there is no language to
+    learn from.
 
     A number or a row of one sign counts once, so "It is 10:30." and "Oh..." are sentences.
     """
@@ -206,7 +208,7 @@ _FOREIGN = 0.005
 
 
 def wrong_language(cleaner: Cleaner, source: str, target: str) -> bool:
-    """A side that is clearly in another language, the sides being swapped included.
+    """A side is clearly in another language, or both sides are swapped.
 
     Sides of fewer than `language_from` words are not judged: names and cries have no language.
     """
@@ -277,8 +279,8 @@ def quotation(cleaner: Cleaner, source: str, target: str) -> bool:
 
 
 def leakage(cleaner: Cleaner, source: str, target: str) -> bool:
-    """The pair stands in validation or test, or a long side of it does, or (as an option) many
-    words in a row: what was seen in training measures nothing."""
+    """The pair is in the validation or test text, or a long side of it is, or (as an option) it
+    shares many words in a row with that text: a score on seen text measures nothing."""
     return bool(cleaner.leaked(source, target))
 
 

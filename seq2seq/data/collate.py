@@ -35,6 +35,7 @@ class Batch:
         return self.source != PAD
 
     def to(self, device: torch.device) -> Batch:
+        """Copy all tensors to a device, without waiting."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Batch:
@@ -56,7 +57,7 @@ def pad(
 
     Args:
         sequences: B lists of ids.
-        before, after: a mark to put at the start or end of each list.
+        before, after: a special token to put at the start or end of each list.
         multiple: the length is rounded up, see `padded_lengths`.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
@@ -79,7 +80,7 @@ def collate_source(sources: Sequence[Ids], multiple: int = 1) -> Tensor:
 
 
 def collate(sources: Sequence[Ids], targets: Sequence[Ids], multiple: int = 1) -> Batch:
-    """Make a batch of ids without marks; lengths are rounded up, see `padded_lengths`."""
+    """Make a batch of ids without special tokens; lengths are rounded up, see `padded_lengths`."""
     return Batch(
         source=collate_source(sources, multiple),
         target_in=pad(targets, before=BOS, multiple=multiple),

@@ -177,6 +177,7 @@ def _lines(path: Path, rows: Range | None, file: int = 0) -> Iterator[tuple[int,
 
 
 def kind_of(path: Path) -> str:
+    """Return parquet, tsv, jsonl or text, by the suffix of a file that may be compressed."""
     packed = path.suffix in PACKED
     return TABLES.get(path.with_suffix("").suffix if packed else path.suffix, "text")
 

@@ -18,7 +18,7 @@ from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
 from seq2seq.data.batching import (
     BatchKey,
     Budget,
-    MainThenFinal,
+    PhasedBatches,
     TrainingBatches,
     Usable,
     token_batches,
@@ -95,7 +95,7 @@ class TranslationData:
         self.budget = Budget(data.max_tokens, data.max_sentences, data.length_multiple)
         self.most_train, self.most_val, self.val_on_train = train_pairs, val_pairs, val_on_train
         self.val_pairs: list[Pair] = []
-        self._batches: TrainingBatches | MainThenFinal | None = None
+        self._batches: TrainingBatches | PhasedBatches | None = None
         self.consumer = Consumer()
         self._place: dict[str, Any] | None = None  # from a checkpoint
 
@@ -220,7 +220,7 @@ class TranslationData:
             left = max(0, consumer.max_steps - self.data.final_steps - consumer.first_step)
             left *= consumer.accumulate * world
             final = self._training_batches(rank, world, final=True)
-            self._batches = MainThenFinal(self._batches, final, left)
+            self._batches = PhasedBatches(self._batches, final, left)
         workers = self.data.num_workers
         return DataLoader(
             PreparedBatches(self.shards, self.budget.multiple),

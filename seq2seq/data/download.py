@@ -12,13 +12,13 @@ import pooch
 from requests.exceptions import RequestException
 
 from seq2seq.errors import DataError
-from seq2seq.files import alone
+from seq2seq.files import lock
 
 log = logging.getLogger(__name__)
 
 SCHEMES = ("https",)
 RETRIES = 2
-PATIENCE = 30.0  # seconds without an answer
+TIMEOUT_SECONDS = 30.0  # without an answer
 CHUNK = 1 << 16  # bytes
 CHECKSUM = re.compile("sha256=([0-9a-f]{64})")
 
@@ -49,7 +49,7 @@ def fetch(urls: list[str], folder: Path) -> Path:
         files.registry[name] = checksum and f"sha256:{checksum[1]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with alone(folder / ".lock", lambda: log.info("waiting for a download into %s", folder)):
+        with lock(folder / ".lock", lambda: log.info("waiting for a download into %s", folder)):
             for name in files.registry:
                 if not (folder / name).is_file():
                     _fetch_one(files, name)
@@ -62,7 +62,7 @@ def fetch(urls: list[str], folder: Path) -> Path:
 
 def _fetch_one(files: pooch.Pooch, name: str) -> None:
     bar = sys.stderr.isatty()
-    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=PATIENCE)
+    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT_SECONDS)
     by_hand = "or download the files by hand and name their folder: data.path=FOLDER"
     try:
         files.fetch(name, downloader=download)

@@ -24,7 +24,7 @@ from seq2seq.cores import usable_cores
 from seq2seq.errors import DataError, install
 
 Result = TypeVar("Result")
-PATIENCE = 5.0  # seconds to wait for a cluster's answer
+TIMEOUT_SECONDS = 5.0  # for a cluster's answer
 IN_FLIGHT = 2  # tasks under way for each core of a Ray cluster
 
 
@@ -107,7 +107,7 @@ class RayEngine:
         try:
             if address and ":" in address:  # Ray itself would try for minutes
                 host, _, port = address.rpartition(":")
-                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+                socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS).close()
             self.ray.init(
                 address,
                 ignore_reinit_error=True,

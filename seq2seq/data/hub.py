@@ -27,7 +27,7 @@ from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 5.0  # seconds to wait for the hub's answer
+TIMEOUT_SECONDS = 5.0  # for the hub's answer
 WORDS = 500  # characters of a library's message that an error quotes
 BATCH = 1000  # rows in memory at once
 
@@ -145,7 +145,7 @@ def _unreachable() -> str | None:
     if datasets.config.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
     try:
-        huggingface_hub.get_session().head(datasets.config.HF_ENDPOINT, timeout=PATIENCE)
+        huggingface_hub.get_session().head(datasets.config.HF_ENDPOINT, timeout=TIMEOUT_SECONDS)
     except Exception as error:  # from any library below
         datasets.config.HF_HUB_OFFLINE = True
         return f"{type(error).__name__}: {error}"

@@ -16,7 +16,7 @@ from seq2seq.data.cleaning import letters_of
 
 PIECE = 8  # bytes of letters and digits in a row
 BANDS, ROWS = 8, 8
-TOGETHER = 512  # pairs computed at once, few enough for the processor's cache
+PAIRS_AT_ONCE = 512  # few enough for the processor's cache
 
 
 def near_keys(sources: Sequence[str], targets: Sequence[str]) -> np.ndarray:
@@ -26,7 +26,7 @@ def near_keys(sources: Sequence[str], targets: Sequence[str]) -> np.ndarray:
     """
     both = zip(sources, targets, strict=True)
     texts = [b"\0".join(letters_of(side) or side.encode() for side in pair) for pair in both]
-    groups = (texts[first : first + TOGETHER] for first in range(0, len(texts), TOGETHER))
+    groups = (texts[first : first + PAIRS_AT_ONCE] for first in range(0, len(texts), PAIRS_AT_ONCE))
     return np.concatenate([np.zeros((0, BANDS), np.uint64), *map(_keys, groups)])
 
 

@@ -1,4 +1,4 @@
-"""Sentence pairs as people type them: in capitals, without marks, as a heading, with typos.
+"""Sentence pairs as people type them: in capitals, without punctuation, as a heading, with typos.
 
 The functions change a source and its target. Only `typos` leaves the target as it is, since a
 translator should understand typos, not make them.
@@ -17,7 +17,7 @@ _SMALL = "a an and as at but by for from in of on or the to with".split()  # noq
 # A stop at the end, with the space that French puts before "!"; not the stop of "..." or "U.S.".
 _STOP = re.compile(r"(?<![.!\s])(?<!\.\w)\s*(?:!+|\.)$")
 _QUESTION = re.compile(r"(?<=\w)\s*\?$")
-_MARKS = string.punctuation + "«»…"
+_PUNCTUATION = string.punctuation + "«»…"
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of a keyboard
 _TYPED = re.compile(r"(?<![\w@#/.-])[A-Za-z][a-z]{3,}(?![\w@/-]|\.\w)")  # no part of an address
 
@@ -34,14 +34,14 @@ def plain(source: str, target: str) -> Pair:
 
 
 def unmarked(source: str, target: str) -> Pair:
-    """Remove the mark at the end, also a question mark if both sides have one."""
+    """Remove the punctuation at the end, also a question mark if both sides have one."""
     left, right = _QUESTION.sub("", source), _QUESTION.sub("", target)
     both = left != source and right != target
     return (left, right) if both else _without_stops(source, target)
 
 
 def chat(source: str, target: str) -> Pair:
-    """Remove the mark at the end, and the capital at the beginning."""
+    """Remove the punctuation at the end, and the capital at the beginning."""
     left, right = unmarked(source, target)
     return _small(left, target), _small(right, source)
 
@@ -109,7 +109,7 @@ def _without_stops(source: str, target: str) -> Pair:
 def _small(text: str, other: str) -> str:
     """Make the first letter small, except in I, abbreviations, and names (in both texts)."""
     first = _words(text)[0]
-    is_name = first.strip(_MARKS) in (word.strip(_MARKS) for word in _words(other))
+    is_name = first.strip(_PUNCTUATION) in (word.strip(_PUNCTUATION) for word in _words(other))
     is_abbreviation = len(first) > 1 and not first[1:].islower()
     keeps = first == "I" or is_name or is_abbreviation
     return text if keeps and first not in ("A", "À") else text[:1].lower() + text[1:]

@@ -45,7 +45,7 @@ from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_p
 from seq2seq.data.store import Store
 from seq2seq.data.vocabularies import FILES, Vocabularies, given_vocabularies
 from seq2seq.errors import DataError, UserError
-from seq2seq.files import alone
+from seq2seq.files import lock
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def prepare(
         if found := work.find():  # all processes of a run look at the same time
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
-        with alone(work.folder / "lock", waiting):
+        with lock(work.folder / "lock", waiting):
             found = work.find(discard=True) or work.fetch()
             return found or work.run(engine or LocalEngine(data.processes))
     except OSError as error:

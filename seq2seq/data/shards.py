@@ -136,7 +136,7 @@ class Shards:
         return int(self.starts[-1])
 
     def ids(self, pairs: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return source and target ids of some pairs, without marks."""
+        """Return source and target ids of some pairs, without special tokens."""
         files = np.searchsorted(self.starts, pairs, side="right") - 1
         places = (pairs - self.starts[files]).tolist()
         found: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 # A setting of a corpus in an error message; not a part of a file's name.
 SETTING = re.compile(r"(?<![\w/.-])data\.(path|train|val|test|hub\w*|urls|where|\w+_column)\b")
-MOST = 8  # values of a column that an error names
+MAX_VALUES_SHOWN = 8  # of a column, in an error
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,9 @@ class FileSource:
         told = []
         for column in self.where:
             values = values_of(self.files[0], self.columns, column)
-            more = f" and {len(values) - MOST} more" if len(values) > MOST else ""
-            told.append(f"{column!r} has {', '.join(map(repr, values[:MOST])) or 'no value'}{more}")
+            shown, rest = values[:MAX_VALUES_SHOWN], len(values) - MAX_VALUES_SHOWN
+            more = f" and {rest} more" if rest > 0 else ""
+            told.append(f"{column!r} has {', '.join(map(repr, shown)) or 'no value'}{more}")
         return f"{self.name}: {'; '.join(told)}"
 
 

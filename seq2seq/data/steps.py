@@ -63,6 +63,7 @@ class Block:
         return f"{self.source:05d}-{self.number:06d}.arrow"
 
     def pairs(self) -> Iterator[Pair]:
+        """Yield the pairs of the block, reading them if necessary."""
         if isinstance(self.text, pa.Table):
             return zip(*(self.text[side].to_pylist() for side in ("source", "target")), strict=True)
         return self.text.pairs()
@@ -92,6 +93,7 @@ def _read_blocks(source: Source, index: int) -> Iterator[Block]:
 
 
 def text_table(source: list[str], target: list[str]) -> pa.Table:
+    """Make a table with the columns source and target."""
     return pa.table(
         {"source": pa.array(source, pa.string()), "target": pa.array(target, pa.string())}
     )

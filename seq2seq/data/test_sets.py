@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seq2seq.errors import DataError, nearest
 
-PATIENCE = 15.0  # seconds without an answer; sacrebleu itself would wait for ever
+TIMEOUT_SECONDS = 15.0  # without an answer; sacrebleu itself would wait for ever
 
 
 def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Path]:
@@ -32,7 +32,7 @@ def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Pat
             f"and data.target_column: {nearest(name, known or DATASETS)}"
         )
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(PATIENCE)
+    socket.setdefaulttimeout(TIMEOUT_SECONDS)
     try:
         # All sets begin with these two fields.
         source, reference, *_ = DATASETS[name].get_files(pair)  # type: ignore[no-untyped-call]

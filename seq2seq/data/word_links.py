@@ -1,7 +1,7 @@
 """Links between words of a sentence pair that translate each other, learned from a corpus.
 
 IBM model 1 (Brown et al. 1993) runs in both directions over the content words of a sample. Words of
-a pair are linked if each is the other's likeliest translation there. `inference/head_choice.py`
+a pair are linked if each is the other's likeliest translation there. `inference/head_selection.py`
 calls `translation_table` for the tokens of a few hundred sentences.
 """
 

@@ -36,8 +36,8 @@ def apply_constraints(
     The constraints are applied one after another. Padding and the start mark are inputs of a
     model, never outputs.
     """
-    for mark in (PAD, BOS):
-        log_probs_RV[:, mark].fill_(-torch.inf)
+    for token in (PAD, BOS):
+        log_probs_RV[:, token].fill_(-torch.inf)
     for constraint in constraints:
         log_probs_RV = constraint(log_probs_RV, history)
     return log_probs_RV

@@ -32,7 +32,7 @@ def forced_log_probs(
     Args:
         models: in evaluation mode, over one vocabulary; the probabilities of several models are
             averaged, as in `Ensemble`.
-        pairs: source and target ids without marks, in any order.
+        pairs: source and target ids without special tokens, in any order.
     """
     results: list[list[float]] = [[] for _ in pairs]
     for rows, batch in _batches(pairs, models[0]):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from seq2seq.config import DecodeConfig
 from seq2seq.errors import RequestError
 
-IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without marks
+IdPair = tuple[Sequence[int], Sequence[int]]  # source and target ids without special tokens
 
 
 def fits(pair: IdPair, max_length: int) -> bool:
@@ -23,7 +23,7 @@ def fits(pair: IdPair, max_length: int) -> bool:
 
 @dataclass(frozen=True)
 class Request:
-    """One source as token ids, without marks.
+    """One source as token ids, without special tokens.
 
     Attributes:
         source: ids to translate.

@@ -36,9 +36,15 @@ from seq2seq.evaluation.record import (
 )
 from seq2seq.evaluation.significance import bootstrap_settings
 from seq2seq.evaluation.texts import Texts, by_count, by_length, notes_on, one_line, score_texts
-from seq2seq.evaluation.training_text import MANY, TrainingText, compare, given_text, text_of
+from seq2seq.evaluation.training_text import (
+    MAX_AUTO_PAIRS,
+    TrainingText,
+    compare,
+    given_text,
+    text_of,
+)
 from seq2seq.files import checksum
-from seq2seq.inference.engines.torch import TorchEngine, choose_device, prepared
+from seq2seq.inference.engines.torch import TorchEngine, cast_for_inference, choose_device
 from seq2seq.inference.translator import Translator
 
 log = logging.getLogger(__name__)
@@ -170,7 +176,9 @@ def _translate(config: EvaluateConfig) -> Job:
     # Raises before anything is translated.
     path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
     texts, overlap = _compare_training(texts, _training_text(config))
-    weights = prepared(bundle.model, config.precision) if config.precision else bundle.model
+    weights = bundle.model
+    if config.precision:
+        weights = cast_for_inference(weights, config.precision)
     engine = TorchEngine([weights], bundle.length_ratio)
     translator = Translator(engine, bundle.vocabularies, decode, bundle.normalise)
     started = time.perf_counter()
@@ -227,7 +235,7 @@ def _training_text(config: EvaluateConfig) -> TrainingText | str:
     found = text_of(bundle_folder(str(config.bundle)).parent, config.data.cache)
     if isinstance(found, str):
         return f"{found}; name its files: training_text=FILES"
-    if spec == "auto" and (found.pairs or 0) > MANY:
+    if spec == "auto" and (found.pairs or 0) > MAX_AUTO_PAIRS:
         return f"it has {found.pairs:,} pairs; training_text=all reads them"
     return found
 

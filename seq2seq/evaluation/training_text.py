@@ -19,7 +19,7 @@ from seq2seq.data.prepared import prepared_pairs
 from seq2seq.errors import DataError
 from seq2seq.files import read_json
 
-MANY = 2_000_000  # pairs, read in some 20 s; a larger training text is only read on request
+MAX_AUTO_PAIRS = 2_000_000  # read in some 20 s; a larger training text is only read on request
 SHOWN = 5  # examples of shared sources in the record
 NGRAM = 13  # so many equal words in a row are hardly chance (Brown et al. 2020, appendix C)
 WORD = re.compile(r"\w+")

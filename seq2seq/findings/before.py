@@ -9,7 +9,8 @@ import numpy as np
 from seq2seq.data.report import RARE, Report
 from seq2seq.findings.record import Found, Record, check
 
-TUNED, FAR = 8192, 16  # tokens of an update that suit the default rate; a factor that is too far
+TUNED = 8192  # tokens of an update that suit the default rate
+MAX_BATCH_FACTOR = 16  # by which an update may be larger or smaller than that
 SLOWER = "slower than bf16 here"  # part of `Record.device` if another precision is faster
 
 
@@ -31,7 +32,7 @@ def batch_unusual(run: Record) -> Found:
         return None
     parts = [run.setting(f"trainer.{name}") for name in ("accumulate", "devices", "num_nodes")]
     tokens = size * math.prod(part for part in parts if isinstance(part, int))
-    if TUNED / FAR <= tokens <= TUNED * FAR:
+    if TUNED / MAX_BATCH_FACTOR <= tokens <= TUNED * MAX_BATCH_FACTOR:
         return None
     return (
         f"an update sees {tokens:,} tokens, and the rate of optim.lr=null was found with some "

@@ -11,7 +11,7 @@ from seq2seq.data.report import Report
 from seq2seq.findings.before import warmup_long
 from seq2seq.findings.record import Found, Record, check
 
-LITTLE = 3.0  # seconds; a shorter validation is never reported
+MIN_VALIDATION_SECONDS = 3.0  # in total; less is never reported
 
 
 @check("Training diverged")
@@ -130,7 +130,7 @@ def validation_costly(run: Record) -> Found:
     spent = sum(run.values("perf/validation_seconds"))
     points = [(0.0, 0.0), *run.curves.get("perf/step_seconds", ())]
     train = sum(v * (step - points[i][0]) for i, (step, v) in enumerate(points[1:]))
-    if not train or spent < max(train, LITTLE):
+    if not train or spent < max(train, MIN_VALIDATION_SECONDS):
         return None
     return f"{spent:,.0f} s of validation, {train:,.0f} s of training"
 

@@ -18,7 +18,7 @@ from seq2seq.inference.translation import Translation
 
 Links = list[tuple[int, int]]  # (source word, target word), from 0, ordered by target word
 
-LEAST = 0.2  # lowest weight of a link
+MIN_LINK_WEIGHT = 0.2
 
 
 def bare_words(text: str) -> list[str]:
@@ -60,7 +60,7 @@ def word_links(
     weights_TS: np.ndarray,
     source_lengths: Sequence[int],
     target_lengths: Sequence[int],
-    least: float = LEAST,
+    least: float = MIN_LINK_WEIGHT,
 ) -> Links:
     """Link each target word to the source word that gets most of its attention.
 

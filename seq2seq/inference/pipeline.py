@@ -11,7 +11,7 @@ from typing import Any
 from seq2seq.config import DecodeConfig
 from seq2seq.decoding.request import fits
 from seq2seq.inference.engines import Engine, Progress
-from seq2seq.inference.text.fallback import Candidates, Source, mended
+from seq2seq.inference.text.fallback import Candidates, Source, retry_faulty
 from seq2seq.inference.text.step import Attention, Step
 from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.text_search import TextSearch
@@ -54,7 +54,7 @@ class Pipeline:
         sources = [source for source, _ in read]
         found = self.search(sources, self.decode, self.terms, self.progress)
         if self.fallback:
-            found = mended(self, sources, found)
+            found = retry_faulty(self, sources, found)
         if self.decode.n_best == 1:  # an engine may return more
             found = [own[:1] for own in found]
         for number in reversed(range(len(self.steps))):

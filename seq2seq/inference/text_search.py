@@ -57,7 +57,7 @@ class TextSearch:
             unique: dict[str, Translation] = {}
             for one in map(self._translation, hypotheses):
                 wrong = [f"holds the banned {p!r}" for p in terms.forbidden(one.text)]
-                unique.setdefault(one.text, one.noted(*wrong))
+                unique.setdefault(one.text, one.with_notes(*wrong))
             ordered = sorted(unique.values(), key=lambda one: bool(one.notes))
             said = [NO_ROOM] * without
             results.append([dataclasses.replace(one, notes=said + one.notes) for one in ordered])

@@ -18,7 +18,7 @@ class Translation:
         score: the search ranks by it: log probability, divided by a function of length. None if
             nothing was translated.
         finished: False if the output limit cut it off.
-        tokens: subwords of the output, without marks.
+        tokens: subwords of the output, without special tokens.
         token_scores: log probability of each token, then of the end mark; empty if the engine does
             not return them.
         alternatives: further translations of the same text, best first. Those that are degenerate,
@@ -46,7 +46,7 @@ class Translation:
         """Return a copy with another text."""
         return dataclasses.replace(self, text=text)
 
-    def noted(self, *notes: str) -> Translation:
+    def with_notes(self, *notes: str) -> Translation:
         """Return a copy with further notes."""
         return dataclasses.replace(self, notes=[*self.notes, *notes]) if notes else self
 
@@ -70,7 +70,7 @@ class PairScore:
 
     Attributes:
         log_prob: natural log of its probability, end mark included.
-        tokens: its subwords, without marks.
+        tokens: its subwords, without special tokens.
         token_scores: log probability of each token, then of the end mark.
         words: number of words of the given target, cut at spaces.
     """

@@ -309,7 +309,7 @@ class Translator:
     def _untouched(self, text: str, layout: Layout) -> Translation:
         """Return a text without pieces unchanged, or empty if the model would read nothing."""
         same = layout.fill([]) if self.as_read(text) else ""
-        return Translation(same, None).noted(*layout.notes)
+        return Translation(same, None).with_notes(*layout.notes)
 
     def _report(self, texts: Sequence[str], found: Sequence[Translation]) -> None:
         """Log the notes of the first few texts of all calls as warnings."""

@@ -40,7 +40,7 @@ from seq2seq.model.translation_model import TranslationModel
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}  # theirs: ours
 KINDS = {"marian": "post", "pegasus": "pre"}  # their `model_type`: our `model.norm`
-MARKS = {
+SPECIAL_IDS = {
     "pad_token_id": PAD,
     "bos_token_id": BOS,
     "eos_token_id": EOS,
@@ -216,9 +216,9 @@ def write_huggingface(given: HubModel, folder: Path) -> None:
         )
     assert isinstance(config, TransformerConfig)
     orders = [torch.tensor(order) for order in their_orders(vocabularies, config.zero_start)]
-    marks = marian_marks(len(orders[1])) if config.zero_start else MARKS
-    theirs = _their_config(config, [len(order) for order in orders]) | marks
-    generation = _generation(given.decode, config) | marks
+    special_ids = marian_special_ids(len(orders[1])) if config.zero_start else SPECIAL_IDS
+    theirs = _their_config(config, [len(order) for order in orders]) | special_ids
+    generation = _generation(given.decode, config) | special_ids
     files = {"config.json": theirs, "generation_config.json": generation}
     for name, content in files.items():
         write_json(folder / name, content)
@@ -260,8 +260,8 @@ def _generation(decode: DecodeConfig, config: TransformerConfig) -> dict[str, An
     }
 
 
-def marian_marks(size: int) -> dict[str, Any]:
+def marian_special_ids(size: int) -> dict[str, Any]:
     """Return the ids of special tokens in a vocabulary of Marian, whose padding is last."""
     pad = size - 1
-    marks = {"pad_token_id": pad, "decoder_start_token_id": pad, "bad_words_ids": [[pad]]}
-    return {**marks, "bos_token_id": None, "eos_token_id": 0}
+    special_ids = {"pad_token_id": pad, "decoder_start_token_id": pad, "bad_words_ids": [[pad]]}
+    return {**special_ids, "bos_token_id": None, "eos_token_id": 0}

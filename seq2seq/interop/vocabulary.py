@@ -126,7 +126,7 @@ def write_vocabulary(
     }
     source, target = vocabularies.source, vocabularies.target
     if isinstance(source, Tokenizer):
-        (folder / "tokenizer.json").write_text(_with_marks(source), encoding="utf-8")
+        (folder / "tokenizer.json").write_text(_library_form(source), encoding="utf-8")
         described |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": True}
         described["bos_token"] = SPECIAL_TOKENS[BOS]
     else:
@@ -143,8 +143,8 @@ def write_vocabulary(
     write_json(folder / "tokenizer_config.json", described)
 
 
-def _with_marks(tokenizer: Tokenizer) -> str:
-    """Return our vocabulary as the library reads it: it adds a leading space and the end mark.
+def _library_form(tokenizer: Tokenizer) -> str:
+    """Return our vocabulary in the library's form, which adds a leading space and the end mark.
 
     Decoding removes the space again.
     """

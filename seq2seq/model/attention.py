@@ -78,6 +78,10 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
 
     Scores of -inf would give NaN in a row without an allowed place, and NaN gradients in all
     tensors of that row, even if the loss skips the row. The smallest finite number gives neither.
+
+    Args:
+        scores: (..., S).
+        allowed: broadcasts to the scores; None = all.
     """
     if allowed is None:
         return scores.softmax(dim=-1)
@@ -93,6 +97,7 @@ class HeadNorm(nn.RMSNorm):
     """
 
     def forward(self, x_BHLE: Tensor) -> Tensor:
+        """Normalise each head of x (B, H, L, E)."""
         gain_E = self.weight.to(x_BHLE.dtype)
         return F.rms_norm(x_BHLE, self.normalized_shape, gain_E, self.eps)
 

@@ -23,6 +23,7 @@ class Dropout(nn.Module):
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
+        """Drop numbers of x, of any shape, in training; otherwise return x."""
         if not self.training or not self.rate:
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():

@@ -58,7 +58,8 @@ def _transformer(config: TransformerConfig, batch: BatchSize) -> float:
 
 
 def _recurrent(config: RecurrentConfig, batch: BatchSize) -> float:
-    """Count them for the recurrent model, whose gates are three matrices in each cell."""
+    """Count the multiplications of a forward pass of the recurrent model; the gates of each cell
+    are three matrices."""
     width, half, inner = config.d_model, config.d_model // 2, config.d_attention
     seen = batch.source / batch.sentences
     both_directions = 2 * 3 * half * (width + half)

@@ -30,9 +30,11 @@ class LayerCache(NamedTuple):
 
     @property
     def position(self) -> int | Tensor:
+        """Position of the next token."""
         return self.cache.position
 
     def append(self, k_RKTE: Tensor, v_RKTE: Tensor) -> KeysValues:
+        """Append keys and values (R, K, T, E) of this layer; return those of all places so far."""
         return self.cache.append(self.number, k_RKTE, v_RKTE)
 
 
@@ -153,11 +155,13 @@ class FixedKVCache(KVCache):
 
     @property
     def allowed(self) -> Tensor:
+        """Mask (1, 1, 1, P) that hides free places."""
         places_P = torch.arange(self.storage.size(3), device=self._place.device)
-        return (places_P <= self._place)[None, None, None]  # (1, 1, 1, P)
+        return (places_P <= self._place)[None, None, None]
 
     def append(self, layer: int, k_RK1E: Tensor, v_RK1E: Tensor) -> KeysValues:
-        k, v = self._parts[2 * layer : 2 * layer + 2]  # (R, K, P, E)
+        """Store keys and values (R, K, 1, E) at the next place; return all places, (R, K, P, E)."""
+        k, v = self._parts[2 * layer : 2 * layer + 2]
         k.index_copy_(2, self._place, k_RK1E)
         v.index_copy_(2, self._place, v_RK1E)
         return KeysValues(k, v)

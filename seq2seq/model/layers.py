@@ -36,6 +36,7 @@ class Residual(nn.Module):
         self.pre_norm = config.norm == "pre"
 
     def forward(self, x_BLD: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply block to x (B, L, D) and add x; return (B, L, D)."""
         added_BLD = block(self.norm(x_BLD) if self.pre_norm else x_BLD)
         if self.training:
             added_BLD = self.dropout(added_BLD)
@@ -59,6 +60,7 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(config.d_ff, config.d_model)
 
     def forward(self, x_BLD: Tensor) -> Tensor:
+        """Map each position: (B, L, D) -> (B, L, D)."""
         if self.gate is None:
             inner = self.activation(self.inner(x_BLD))
         else:
@@ -93,6 +95,12 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x_BSD: Tensor, allowed: Tensor | None, rotary: RotaryPositions | None
     ) -> Tensor:
+        """Apply one encoder layer; return (B, S, D).
+
+        Args:
+            allowed: mask over the source, (B, 1, 1, S); None = all.
+            rotary: None unless the model uses rotary positions.
+        """
         x_BSD = self.self_residual(
             x_BSD, lambda x: self.self_attention(x, allowed=allowed, rotary=rotary)
         )

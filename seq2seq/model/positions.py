@@ -59,6 +59,10 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Return x (B, L, D) plus the vectors of its positions; errors as of `lookup`.
+
+        `start` is the first position, or that of each token (B, L).
+        """
         return x_BLD + lookup(self.table, start, x_BLD.size(1)).to(x_BLD.dtype)
 
 
@@ -70,6 +74,7 @@ class LearnedPositions(nn.Module):
         self.embedding = nn.Embedding(max_length, d_model)
 
     def forward(self, x_BLD: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Return x (B, L, D) plus the vectors of its positions, as `SinusoidalPositions` does."""
         return x_BLD + lookup(self.embedding.weight, start, x_BLD.size(1))
 
 

@@ -48,6 +48,7 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids_BL: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Embed ids (B, L); return (B, L, D). `start`: as in `SinusoidalPositions.forward`."""
         x_BLD = self.tokens(ids_BL) * self.scale
         if self.zero_start and isinstance(start, int) and start == 0:  # tensors never start at 0
             x_BLD[:, :1] = 0

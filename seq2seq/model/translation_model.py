@@ -80,6 +80,7 @@ class BiasedOutput(nn.Linear):
     """
 
     def forward(self, x: Tensor) -> Tensor:
+        """Map (..., D) to (..., V)."""
         return F.linear(x, self.weight) + self.bias
 
 

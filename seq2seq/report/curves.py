@@ -12,9 +12,9 @@ from seq2seq.report.charts import Chart, Line, Points, line_chart, thinned
 from seq2seq.report.run import Run
 
 POINTS, FEWEST = 600, 20  # points of a curve: of all runs together; of a run at least
-MORE = 80  # charts of curves that CHARTS does not name, divided by the number of runs
-LEAST = 8  # such charts at least
-FEW = 100  # points of a curve in such a chart, of all runs together
+MAX_EXTRA_CHARTS = 80  # charts of curves that CHARTS does not name, divided by the number of runs
+MIN_EXTRA_CHARTS = 8  # such charts at least
+EXTRA_CHART_POINTS = 100  # points of a curve in such a chart, of all runs together
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ def curves(runs: Sequence[Run]) -> Curves:
             for chart in _charts(runs, [shown], POINTS, x_name, spent)
         ]
     names = sorted({name for run in runs for name in run.curves} - KNOWN - {"epoch"})
-    room = max(LEAST, MORE // len(runs))
-    more = list(_charts(runs, [Shown(name, "", (name,)) for name in names[:room]], FEW))
+    room = max(MIN_EXTRA_CHARTS, MAX_EXTRA_CHARTS // len(runs))
+    extra = [Shown(name, "", (name,)) for name in names[:room]]
+    more = list(_charts(runs, extra, EXTRA_CHART_POINTS))
     return Curves(main, more, max(0, len(names) - room))
 
 

@@ -23,8 +23,8 @@ FILES = 100  # files that a page lists
 MEANINGS = {  # what each filter drops
     **{name: " ".join((inspect.getdoc(drops) or "").partition("\n\n")[0].split())
        for name, drops in FILTERS.items()},
-    "duplicate": "The same pair was there before.",
-    "near_duplicate": "A pair was there before that has nearly the same letters and digits.",
+    "duplicate": "An earlier pair is the same.",
+    "near_duplicate": "An earlier pair has nearly the same letters and digits.",
 }  # fmt: skip
 
 
@@ -38,12 +38,14 @@ class Table:
 
 
 def percent(part: float, whole: float) -> str:
+    """Format a share as a percentage; "-" if the whole is 0."""
     if not whole:
         return "-"
     return "<0.01%" if 0 < part / whole < 0.00005 else f"{part / whole:.2%}"
 
 
 def duration(seconds: float) -> str:
+    """Format seconds as s, min or h."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -69,7 +71,8 @@ def kept_table(report: Report) -> Table:
             row.append(f"{length:,}{'+' * or_more}")
         rows.append(row)
     note = (
-        "Words stand between spaces, tokens are subwords. Lengths are in tokens; + means: or more."
+        "Words are separated by spaces; tokens are subwords. Lengths are in tokens; + means "
+        '"or more".'
     )
     return Table("Kept text", rows, note)
 

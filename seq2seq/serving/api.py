@@ -107,7 +107,7 @@ async def translate(call: Call) -> Any:
     found = await service.translate(call.client, model, texts, settings)
     source, target = model.languages
     return {"model": model.name, "source": source, "target": target,
-            "translations": [told(one) for one in found]}  # fmt: skip
+            "translations": [answer_of(one) for one in found]}  # fmt: skip
 
 
 async def _streamed(
@@ -119,7 +119,7 @@ async def _streamed(
     """
     try:
         for number, answer in zip(numbers, answers, strict=True):
-            found = told(await asyncio.wait_for(answer, seconds))
+            found = answer_of(await asyncio.wait_for(answer, seconds))
             yield json.dumps({"number": number} | found) + "\n"
     except Exception as error:  # status 200 was sent already
         said = "The server failed: its log says where"
@@ -135,9 +135,9 @@ async def _streamed(
             answer.cancel() or answer.exception()  # retrieved, lest asyncio log it
 
 
-def told(one: Translation) -> dict[str, Any]:
+def answer_of(one: Translation) -> dict[str, Any]:
     """Return the fields of an `Answer` for a translation and its alternatives."""
-    others = [told(other) for other in one.alternatives]
+    others = [answer_of(other) for other in one.alternatives]
     return vars(one) | {"alternatives": others, "words": words(one)}
 
 

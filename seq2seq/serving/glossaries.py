@@ -11,7 +11,7 @@ from pathlib import Path
 from seq2seq.errors import DataError
 from seq2seq.files import replace_text
 
-MOST = 1000  # glossaries per client
+MAX_GLOSSARIES = 1000  # per client
 ROOM = 20_000_000  # characters of all glossaries together, as they are held in memory
 
 
@@ -76,7 +76,7 @@ class Glossaries:
         made = datetime.now(UTC).isoformat()
         one = Glossary(str(uuid.uuid4()), owner, name, *pair, made, entries)
         held = sum(other.size for other in self._all.values())
-        if len(self.of(owner)) >= MOST or held + one.size > ROOM:
+        if len(self.of(owner)) >= MAX_GLOSSARIES or held + one.size > ROOM:
             return None
         if self._folder is not None:
             text = json.dumps(asdict(one), ensure_ascii=False, indent=1)

@@ -18,7 +18,7 @@ from seq2seq.serving.service import NAMES
 
 Text = Annotated[str, Field(min_length=1)]
 Texts = Text | Annotated[list[str], Field(min_length=1)]
-MOST = 10  # alternatives of a translation
+MAX_ALTERNATIVES = 10  # of a translation
 FORMATS = ("text", "html")
 
 
@@ -44,8 +44,8 @@ class LibreAnswer(TypedDict):
 
 async def translate(call: Call) -> dict[str, Any]:
     asked: LibreRequest = call.body
-    if asked.alternatives > MOST:
-        raise Refused(400, f"Invalid request: alternatives parameter must be <= {MOST}")
+    if asked.alternatives > MAX_ALTERNATIVES:
+        raise Refused(400, f"Invalid request: alternatives parameter must be <= {MAX_ALTERNATIVES}")
     if asked.format not in FORMATS:
         raise Refused(400, f"{asked.format} format is not supported")
     texts, source = [asked.q] if isinstance(asked.q, str) else asked.q, asked.source

@@ -55,7 +55,7 @@ class EMA:
 
     @contextmanager
     @torch.no_grad()
-    def lent(self) -> Iterator[None]:
+    def weights_in(self) -> Iterator[None]:
         """Give the model the averaged weights inside the block, and restore its own after it."""
         weights: list[Tensor] = list(self.weights.values())
         raw = [weight.detach().clone() for weight in weights]

@@ -79,6 +79,7 @@ class Checkpoint(NamedTuple):
 
 
 def checkpoint_path(run_dir: Path, step: int) -> Path:
+    """Return the path of the checkpoint after `step` updates."""
     return run_dir / "checkpoints" / f"step-{step:08d}.ckpt"
 
 

@@ -85,6 +85,7 @@ class TranslationTask(nn.Module):
         self.model, self.label_smoothing = model, label_smoothing
 
     def forward(self, batch: Batch) -> LossSums:
+        """Compute the summed losses of a batch."""
         hidden_BTD = self.model(batch.source, batch.source_real, batch.target_in)
         return translation_loss(
             self.model, hidden_BTD, batch.labels, self.label_smoothing, batch.target_tokens

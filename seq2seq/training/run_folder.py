@@ -31,7 +31,7 @@ import yaml
 
 from seq2seq.config import TrainConfig, TrainerConfig
 from seq2seq.errors import RunError
-from seq2seq.files import alone, remove_leftovers, replace_text
+from seq2seq.files import lock, remove_leftovers, replace_text
 from seq2seq.trackers.csv import METRICS
 from seq2seq.training.checkpointing import Checkpoint, remove_stray_shards
 from seq2seq.training.distributed import Processes, process_rank
@@ -149,7 +149,7 @@ def locked(run_dir: Path) -> Iterator[None]:
 
     with ExitStack() as held:
         try:
-            held.enter_context(alone(run_dir / LOCK, waiting, LOCK_SECONDS))
+            held.enter_context(lock(run_dir / LOCK, waiting, LOCK_SECONDS))
         except TimeoutError:
             raise RunError(
                 f"another process trains in {run_dir} now: two would overwrite each other's "

@@ -133,7 +133,9 @@ class Trainer:
             for callback in self.callbacks:
                 ending.callback(callback.close)
             batches = self._begin(checkpoint)
-            while self.step < self.max_steps and not (self.validation and self.validation.gives_up):
+            while self.step < self.max_steps:
+                if self.validation is not None and self.validation.out_of_patience:
+                    break
                 flags = self._ask_for_flags()
                 used = self.train_step(batches)
                 self._after_step(used)
@@ -264,7 +266,8 @@ class Trainer:
     # Between two steps
 
     def _ask_for_flags(self) -> Callable[[], list[int]]:
-        """Start to ask all processes for signals, and the first whether its clock says to save.
+        """Start to gather two flags: whether a process got a signal, and whether the first
+        process's clock says to save.
 
         The answer arrives while the step is made, so that no process waits for another.
         """
@@ -313,12 +316,12 @@ class Trainer:
             self._saved_at = time.monotonic()
 
     def _validate(self) -> None:
-        """Validate the averaged weights, if there are any; then save that this is done."""
+        """Validate, with the averaged weights if there are any; then save with validated=True."""
         assert self.validation is not None
         self.batch = None
         with self.timer.excluded():
             self.model.eval()
-            with nullcontext() if self.ema is None else self.ema.lent():
+            with nullcontext() if self.ema is None else self.ema.weights_in():
                 self.validation.validate(self)
                 for callback in self.callbacks:
                     callback.on_validation_end(self)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from seq2seq.bundle.averaging import average_weights, fill
+from seq2seq.bundle.averaging import average_weights, copy_weights
 from seq2seq.bundle.bundle import Bundle, unique_weights
 from seq2seq.bundle.config import read_config
 from seq2seq.config import DecodeConfig
@@ -22,7 +22,7 @@ from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError, command_line
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.engines.torch import TorchEngine
-from seq2seq.inference.head_choice import choose_head
+from seq2seq.inference.head_selection import choose_head
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.translation_model import TranslationModel
@@ -100,7 +100,7 @@ class Validation:
         self.best, self.best_step, self.worse = state["best"], state["best_step"], state["worse"]
 
     @property
-    def gives_up(self) -> bool:
+    def out_of_patience(self) -> bool:
         """Whether the last `patience` validations brought no better BLEU."""
         return self.patience is not None and self.worse >= self.patience
 
@@ -140,10 +140,10 @@ class Validation:
             if bleu > self.average:
                 if half:  # the bundle stores full precision
                     model = gathered_model(trainer.model, torch.device("cpu"))
-                self.ship(model, step, bleu)
+                self.write_bundle(model, step, bleu)
         if self.snapshots is not None:
             self.snapshots.keep(trainer.model, step, bleu)
-        if self.gives_up and step < trainer.max_steps:
+        if self.out_of_patience and step < trainer.max_steps:
             log.info("stopping: %d validations without better BLEU (trainer.patience)", self.worse)
 
     @torch.inference_mode()
@@ -194,8 +194,8 @@ class Validation:
         self.signature = bleu.signature
         return bleu.value, translations
 
-    def ship(self, model: TranslationModel, step: int, bleu: float, **made: Any) -> None:
-        """Write `<run>/bundle`; `made` adds to what it says about its training; collective.
+    def write_bundle(self, model: TranslationModel, step: int, bleu: float, **made: Any) -> None:
+        """Write `<run>/bundle`; `made`: further facts for its training record; collective.
 
         Raises:
             RunError: the bundle could not be written; in all processes, so that none waits.
@@ -221,20 +221,20 @@ class Validation:
                     raise RunError(f"{error}, then go on: {go_on}") from error
 
     def score_average(self, trainer: Trainer) -> None:
-        """Score the average of the snapshots at the end; ship it if it is better; collective."""
+        """Score the average of the snapshots at the end; write it if it is better; collective."""
         chosen = [] if self.snapshots is None else self.snapshots.chosen()
         if len(chosen) < 2:
             return
         model, steps = trainer.model, [snapshot.step for snapshot in chosen]
         raw = {name: value.clone() for name, value in unique_weights(model).items()}
-        fill(model, average_weights([snapshot.path for snapshot in chosen]))
+        copy_weights(model, average_weights([snapshot.path for snapshot in chosen]))
         model.eval()
         score, _ = self.score(model, trainer.step)
         shipped = score > self.best and score >= self.average
         if shipped:
-            self.ship(model, steps[-1], score, averaged=[f"step {step}" for step in steps])
+            self.write_bundle(model, steps[-1], score, averaged=[f"step {step}" for step in steps])
             self.average = score
-        fill(model, raw)
+        copy_weights(model, raw)
         self.summary = {"steps": steps, "val_bleu": round(score, 4), "shipped": shipped}
         trainer.log({"val/bleu_of_average": score})
         trainer.write_row()

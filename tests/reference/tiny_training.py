@@ -60,7 +60,7 @@ class TinyData:
 class TinyValidation:
     """A validation that is only its loss, in the place of `Validation`."""
 
-    gives_up = False
+    out_of_patience = False
 
     def begin(self, step: int) -> None:
         pass

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from seq2seq.files import (
-    alone,
     atomic_folder,
     atomic_write,
+    lock,
     remove_leftovers,
     replace_text,
     restored,
@@ -137,12 +137,12 @@ def test_one_at_a_time(tmp_path):
 
     def second():
         inside.wait()
-        with alone(tmp_path / ".lock", waited.set):
+        with lock(tmp_path / ".lock", waited.set):
             order.append("second")
 
     thread = threading.Thread(target=second)
     thread.start()
-    with alone(tmp_path / ".lock", lambda: pytest.fail("nobody was there")):
+    with lock(tmp_path / ".lock", lambda: pytest.fail("nobody was there")):
         inside.set()
         assert waited.wait(10)
         replace_text(tmp_path / "a", "")
@@ -152,8 +152,8 @@ def test_one_at_a_time(tmp_path):
 
 
 def test_who_has_no_patience_is_told_that_another_is_there(tmp_path):
-    again = alone(tmp_path / ".lock", lambda: pytest.fail("no use in waiting"), seconds=0)
-    with alone(tmp_path / ".lock"), pytest.raises(TimeoutError), again:
+    again = lock(tmp_path / ".lock", lambda: pytest.fail("no use in waiting"), seconds=0)
+    with lock(tmp_path / ".lock"), pytest.raises(TimeoutError), again:
         pytest.fail("two at once")
 
 
@@ -162,6 +162,6 @@ def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, caplog)
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("filelock.FileLock.acquire", refused)
-    with alone(tmp_path / ".lock"):
+    with lock(tmp_path / ".lock"):
         pass
     assert "No locks available. See that no other process works here" in caplog.text

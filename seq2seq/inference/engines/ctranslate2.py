@@ -7,7 +7,7 @@ end is among the N best candidates of a step, and a sentence is done when N hypo
 - It removes forbidden tokens before the softmax; we remove them after it. With a rule (prefix,
   banned words, repeated n-grams, a minimum length above one), its search may find another output
   than ours; the score is that of the whole model, by forced decoding.
-- It allows marks, since trained models never produce one; an output is cut off at a mark.
+- It allows padding and start marks, which trained models never produce; they cut an output off.
 - An output that the limit of length cuts off takes the place of another hypothesis. So if an output
   did not end, ours may be another one, which ends sooner.
 - It returns no probabilities of single tokens, so `Hypothesis.token_log_probs` is empty; `score`
@@ -237,9 +237,9 @@ class CTranslate2Engine:
 
 
 def _allowed(output: Tokens, most: int) -> Tokens:
-    """Cut an output at its own limit, which may be below that of its group, or at a mark."""
-    marks = (place for place, token in enumerate(output) if token in (PAD, BOS))
-    return output[: min(most, next(marks, most))]
+    """Cut an output at a start mark or padding, or at its own limit, which its group may exceed."""
+    special = (place for place, token in enumerate(output) if token in (PAD, BOS))
+    return output[: min(most, next(special, most))]
 
 
 def _without_end(output: Tokens) -> Tokens:

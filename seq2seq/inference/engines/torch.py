@@ -93,7 +93,7 @@ def load(
     choose_precision(precision, chosen)  # report a mistake before reading anything
     bundles = [load_bundle(one, chosen) for one in paths]
     require_same_language(list(zip(map(str, paths), bundles, strict=True)))
-    models = [prepared(one.model, precision) for one in bundles]
+    models = [cast_for_inference(one.model, precision) for one in bundles]
     heads = [one.alignment for one in bundles]
     engine = TorchEngine(models, bundles[0].length_ratio, heads, cuda_graphs)
     return engine, bundles[0].vocabularies, bundles[0]
@@ -110,7 +110,7 @@ def choose_device(name: str = "auto") -> torch.device:
     return torch.device(f"cuda:{number}" if ":" in name and kind == "cuda" else kind)
 
 
-def prepared(model: TranslationModel, precision: str = "auto") -> TranslationModel:
+def cast_for_inference(model: TranslationModel, precision: str = "auto") -> TranslationModel:
     """Convert a model in place to translate in this precision, and return it.
 
     - auto: float32 on a CPU, which is exact: a sentence comes out the same in any batch. On a GPU
@@ -131,7 +131,7 @@ def prepared(model: TranslationModel, precision: str = "auto") -> TranslationMod
 
 
 def choose_precision(precision: str, device: torch.device) -> str:
-    """Return `precision`; for auto, the one that `prepared` describes.
+    """Return `precision`; for auto, the one that `cast_for_inference` describes.
 
     Raises:
         UserError: the precision is unknown, or the device has no instructions for it.

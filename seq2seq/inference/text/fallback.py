@@ -1,6 +1,6 @@
 """Fallback: sentences whose translations have faults are translated again, in other ways.
 
-Only this file asks for another search. `mended` tries the ways from the cheapest to the most
+Only this file asks for another search. `retry_faulty` tries the ways from the cheapest to the most
 expensive, each only for sentences whose translations still have faults.
 """
 
@@ -128,7 +128,7 @@ class Source:
 Candidates = list[Translation]  # of one source, best first
 
 
-def mended(
+def retry_faulty(
     pipeline: Pipeline, sources: Sequence[Source], found: Sequence[Candidates]
 ) -> list[Candidates]:
     """Return translations of each source with the fewest faults that three ways find, best first.
@@ -153,10 +153,10 @@ def mended(
         for i, candidates in zip(rows, others, strict=True):
             best = min([results[i][0], *candidates], key=sources[i].rank)
             if best is not results[i][0]:
-                noted = best.noted(f"{_described(faults[i])}: translated again {how}")
+                noted = best.with_notes(f"{_described(faults[i])}: translated again {how}")
                 results[i] = [noted, *(one for one in results[i] if one.text != best.text)]
     for source, own in zip(sources, results, strict=True):
-        own[0] = own[0].noted(*_left(source.faults(own[0])))
+        own[0] = own[0].with_notes(*_left(source.faults(own[0])))
     return results
 
 
@@ -173,7 +173,8 @@ def _in_order(source: Source, candidates: Candidates, several: bool) -> Candidat
     ordered = sorted(candidates, key=source.rank)
     degenerate = [fault for fault in wrong if not fault.kind]
     if degenerate and ordered[0] is not candidates[0]:
-        ordered[0] = ordered[0].noted(f"{_described(degenerate)}: the next hypothesis was taken")
+        note = f"{_described(degenerate)}: the next hypothesis was taken"
+        ordered[0] = ordered[0].with_notes(note)
     return ordered
 
 
@@ -234,7 +235,7 @@ def _described(faults: Sequence[Fault]) -> str:
 
 
 def _left(faults: Sequence[Fault]) -> list[str]:
-    """Return notes about faults that could not be mended."""
+    """Return notes about faults that could not be removed."""
     said, lost = _words(faults)
     notes = [f"degenerate ({', '.join(said)}): nothing better was found"] * bool(said)
     return [*notes, *[f"lost: {', '.join(lost)}"] * bool(lost)]

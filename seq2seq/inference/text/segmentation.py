@@ -143,7 +143,7 @@ class Segmentation:
                 break
             chosen = [candidates[min(rank, len(candidates) - 1)] for candidates in parts]
             texts = [one.text for one in chosen]
-            one = joined(chosen, layout.fill(texts)).noted(*layout.notes)
+            one = joined(chosen, layout.fill(texts)).with_notes(*layout.notes)
             pairs = list(zip(layout.pieces, texts, strict=True))
             one = dataclasses.replace(one, alignment=_links(layout, chosen), parts=pairs)
             found.setdefault(one.text, one)

@@ -36,7 +36,7 @@ def write_blocks(partial, rest, blocks):
 def make(output, blocks, then):
     """Begin a file with so many blocks, and do something then; one more block if that returns."""
     with PartialFile(output, MADE_WITH) as partial:
-        rest = partial.pass_over(records())
+        rest = partial.skip_translated(records())
         write_blocks(partial, rest, blocks)
         then(partial)
         write_blocks(partial, rest, 1)
@@ -54,7 +54,7 @@ def begin(output, blocks=2, error=KeyboardInterrupt):
 
 def go_on(output, lines=INPUT, made_with=MADE_WITH):
     with PartialFile(output, made_with, resume=True) as partial:
-        rest = partial.pass_over(records(lines))
+        rest = partial.skip_translated(records(lines))
         write_blocks(partial, rest, 7)
 
 
@@ -65,7 +65,7 @@ def names(folder):
 def test_a_file_is_there_when_it_is_whole(tmp_path):
     output = tmp_path / "b.txt"
     with PartialFile(output, MADE_WITH) as partial:
-        write_blocks(partial, partial.pass_over(records()), 7)
+        write_blocks(partial, partial.skip_translated(records()), 7)
         assert names(tmp_path) == ["b.txt.partial", "b.txt.partial.json", "b.txt.partial.lock"]
     assert names(tmp_path) == ["b.txt"]
     assert output.read_text().splitlines() == answer(INPUT)
@@ -219,7 +219,7 @@ def test_a_full_disk_is_reported_at_both_ends(tmp_path, monkeypatch, when):
 
     def write():
         with PartialFile(tmp_path / "b.txt", MADE_WITH) as partial:
-            write_blocks(partial, partial.pass_over(records()), 7)
+            write_blocks(partial, partial.skip_translated(records()), 7)
             monkeypatch.setattr(os, "replace", full)
 
     if when == "begin":

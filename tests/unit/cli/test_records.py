@@ -61,7 +61,7 @@ def test_an_object_answers_a_line_and_holds_the_alternatives():
 
 
 def test_notes_stand_in_objects():
-    [line] = answers(JsonLines(JSON), ["a"], Translation("un", -1.0).noted("tag <b> was lost"))
+    [line] = answers(JsonLines(JSON), ["a"], Translation("un", -1.0).with_notes("tag <b> was lost"))
     assert json.loads(line)["notes"] == ["tag <b> was lost"]
 
 

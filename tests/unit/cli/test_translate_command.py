@@ -172,9 +172,9 @@ def test_a_line_of_megabytes_is_answered_in_parts(command, capitals):
     code, out, _ = command("--quiet", stdin=f"one\n{LONG_LINE}\ntwo\n")
     assert (code, out) == (0, f"ONE\n{LONG_LINE.upper()}\nTWO\n")
     texts = [text for block in capitals.texts for text in block]
-    assert max(map(len, texts)) <= translate.LONG
+    assert max(map(len, texts)) <= translate.LONG_LINE_CHARACTERS
     assert all(text.rstrip().endswith(".") for text in texts[1:-1])
-    assert len(texts) < 3 * len(LONG_LINE) / translate.LONG
+    assert len(texts) < 3 * len(LONG_LINE) / translate.LONG_LINE_CHARACTERS
     assert len(capitals.texts) >= 3
 
 

@@ -109,7 +109,7 @@ def test_a_server_out_of_reach_is_named(server, tmp_path):
 
 
 def test_a_server_that_says_nothing_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "PATIENCE", 0.1)
+    monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.1)
     monkeypatch.setattr(download, "SCHEMES", ("http",))
     monkeypatch.setattr(download, "RETRIES", 0)
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -441,4 +441,4 @@ def test_a_hub_that_never_answers_is_given_up_soon_and_once(tmp_path):
         )
     assert all("(the hub cannot be used: ReadTimeout" in error for error in errors)
     assert len(errors) == 3
-    assert float(seconds) < 1.5 * hub.PATIENCE
+    assert float(seconds) < 1.5 * hub.TIMEOUT_SECONDS

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from seq2seq.data.minhash import BANDS, PIECE, ROWS, TOGETHER, near_keys
+from seq2seq.data.minhash import BANDS, PAIRS_AT_ONCE, PIECE, ROWS, near_keys
 
 DRAW = random.Random(4)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -48,7 +48,7 @@ def test_pairs_that_differ_in_case_and_marks_alone_share_all_keys():
 
 
 def test_keys_of_a_pair_do_not_depend_on_the_others():
-    many = ((f"number {n} of many", f"numéro {n}") for n in range(TOGETHER))
+    many = ((f"number {n} of many", f"numéro {n}") for n in range(PAIRS_AT_ONCE))
     pairs = [("", ""), ("a", "b"), *many]
     together = near_keys(*zip(*pairs, strict=True))
     alone = [near_keys([source], [target])[0] for source, target in pairs]

@@ -27,7 +27,7 @@ from seq2seq.data.pipeline import prepare
 from seq2seq.data.prepared import Prepared
 from seq2seq.data.report import read_report
 from seq2seq.errors import ConfigError, DataError, UserError
-from seq2seq.files import alone
+from seq2seq.files import lock
 
 TRAIN = [(f"I see {n} big houses", f"je vois {n} grandes maisons") for n in range(240)]
 VAL = [("three small dogs", "trois petits chiens"), ("a cat", "un chat")]
@@ -524,7 +524,7 @@ def test_missing_test_text_is_said_and_not_fatal(data, caplog):
 def hold(data, started, done) -> None:
     work = module.Preparation(data, CleaningConfig(), TOKENIZER, None)
     work.folder.mkdir(parents=True)
-    with alone(work.folder / "lock", lambda: None):
+    with lock(work.folder / "lock", lambda: None):
         started.set()
         done.wait(20)
 

@@ -9,7 +9,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 from seq2seq.decoding.step import ModelStep
-from seq2seq.inference.engines.torch import prepared
+from seq2seq.inference.engines.torch import cast_for_inference
 
 KINDS = pytest.mark.parametrize(
     "kind", [{}, {"n_kv_heads": 1}, {"n_kv_heads": 2, "positions": "rotary"}], ids=str
@@ -61,7 +61,7 @@ def test_packed_weights_change_nothing(kind):
     config = DecodeConfig(beam=2, min_length=3, batch_tokens=10**6)
     with torch.inference_mode():
         expected = search(WholeModel(model), requests, config, max_length=24)
-    for step in (ModelStep(model), ModelStep(prepared(model, "float32"))):
+    for step in (ModelStep(model), ModelStep(cast_for_inference(model, "float32"))):
         found = search(step, requests, config, max_length=24)
         for own, others in zip(found, expected, strict=True):
             assert [one.tokens for one in own] == [one.tokens for one in others]

@@ -99,7 +99,7 @@ def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, mo
     with caplog.at_level(logging.INFO):
         unknown["none"] = evaluate(settings(run, corpus, training_text="none"))
     assert "not compared with training text: training_text=none" in caplog.text
-    monkeypatch.setattr("seq2seq.evaluation.evaluate.MANY", 2)
+    monkeypatch.setattr("seq2seq.evaluation.evaluate.MAX_AUTO_PAIRS", 2)
     unknown["many"] = evaluate(settings(run, corpus))
     assert evaluate(settings(run, corpus, training_text="all")).overlap["training_pairs"] == 3
     (prepared,) = (tmp_path / "cache" / "corpora").iterdir()

@@ -12,7 +12,7 @@ from tiny_bundle import tiny_bundle, translator_of
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced import forced_attention
 from seq2seq.inference.alignment import bare_words, word_links
-from seq2seq.inference.head_choice import agreements, choose_head, lexical_links
+from seq2seq.inference.head_selection import agreements, choose_head, ibm1_links
 from seq2seq.inference.text.segmentation import Layout
 
 LENGTHS = st.lists(st.integers(0, 3), min_size=1, max_size=5).filter(any)
@@ -53,7 +53,7 @@ def test_what_looked_at_the_end_mark_or_at_all_alike_has_no_link():
 
 @pytest.mark.parametrize("model", [tiny_transformer(), tiny_recurrent()])
 def test_agreements_are_counted_for_each_head_alone_and_the_best_is_chosen(model):
-    links = lexical_links(*zip(*PAIRS, strict=True))
+    links = ibm1_links(*zip(*PAIRS, strict=True))
     found, shares = agreements(model, PAIRS), {}
     for (layer, column), share in np.ndenumerate(found):
         head = AttentionHead(layer, None if column == found.shape[1] - 1 else column)

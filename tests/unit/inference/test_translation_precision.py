@@ -12,9 +12,9 @@ from seq2seq.errors import UserError
 from seq2seq.inference.engines import torch as module
 from seq2seq.inference.engines.torch import (
     INSTRUCTIONS,
+    cast_for_inference,
     choose_precision,
     cpu_has,
-    prepared,
 )
 from seq2seq.inference.translator import Translator
 from seq2seq.model.optimize import PackedLinear
@@ -53,20 +53,20 @@ def all_instructions(monkeypatch):
 def test_float32_only_packs_the_matrices(make):
     model = make()
     expected = log_probs_of(model)
-    assert_close(log_probs_of(prepared(model, "float32")), expected, atol=1e-5, rtol=1e-5)
+    assert_close(log_probs_of(cast_for_inference(model, "float32")), expected, atol=1e-5, rtol=1e-5)
     assert isinstance(model.output, PackedLinear)
 
 
 def test_without_onednn_layers_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    assert type(prepared(tiny_transformer(), "float32").output) is torch.nn.Linear
+    assert type(cast_for_inference(tiny_transformer(), "float32").output) is torch.nn.Linear
 
 
 @reduced
 @models
 def test_a_lower_precision_comes_near(make, precision):
     expected = log_probs_of(make())
-    found = log_probs_of(prepared(make(), precision))
+    found = log_probs_of(cast_for_inference(make(), precision))
     assert found.dtype == torch.float32  # of log probabilities, whatever makes them
     assert (found - expected).abs().max() < CLOSE[precision]
     assert not torch.equal(found, expected)

@@ -15,8 +15,8 @@ from seq2seq.inference.text.fallback import (
     Degeneration,
     Source,
     degenerate,
-    mended,
     repeats,
+    retry_faulty,
 )
 from seq2seq.inference.text.placeholders import Placeholders
 from seq2seq.inference.text.step import Fault
@@ -54,23 +54,23 @@ class Scripted:
         self.compared = list(targets)
         return len(targets) - 1
 
-    def mended(self, *texts: str, placeholders: bool = False) -> list[Translation]:
+    def retry_faulty(self, *texts: str, placeholders: bool = False) -> list[Translation]:
         sources = [source(text) for text in texts]
         found = self.again([(text, "") for text in texts])
         self.asked.clear()
         self.placeholders = placeholders
-        return [candidates[0] for candidates in mended(self, sources, found)]
+        return [candidates[0] for candidates in retry_faulty(self, sources, found)]
 
 
 def test_what_is_good_stays_and_costs_nothing():
     search = Scripted({TEXT: ["un deux trois"], "x": ["y"]}, {})
-    assert [str(one) for one in search.mended(TEXT, "x")] == ["un deux trois", "y"]
+    assert [str(one) for one in search.retry_faulty(TEXT, "x")] == ["un deux trois", "y"]
     assert search.asked == []
 
 
 def test_first_comes_another_hypothesis_of_the_same_search():
     search = Scripted({TEXT: [LOOP, "un deux trois", "deux"], "a {x}": ["un", "un {x}"]}, {})
-    best, other = search.mended(TEXT, "a {x}")
+    best, other = search.retry_faulty(TEXT, "a {x}")
     assert best.text == "un deux trois"
     assert best.notes == ["repetition: the next hypothesis was taken"]
     assert (other.text, other.notes) == ("un {x}", [])
@@ -86,21 +86,21 @@ def test_a_translation_that_lost_something_is_worse_than_one_with_any_other_faul
 
 def test_a_model_that_has_learnt_placeholders_gets_them():
     plain = {"{a} paid $1,000 to {b}": ["Payé"], "⟦1⟧ paid ⟦2⟧ to ⟦3⟧": ["⟦3⟧ ⟦2⟧ ⟦1⟧"]}
-    [best] = Scripted(plain, {}).mended("{a} paid $1,000 to {b}", placeholders=True)
+    [best] = Scripted(plain, {}).retry_faulty("{a} paid $1,000 to {b}", placeholders=True)
     assert best.text == "{b} 1\u202f000\xa0$ {a}"
     assert best.notes == ["lost {a}, $1,000, {b}: translated again with placeholders"]
 
 
 def test_placeholders_that_do_not_come_back_once_are_not_taken():
     plain = {"a {x} b": ["A"], "a ⟦1⟧ b": ["⟦1⟧ ⟦1⟧", "⟦2⟧", "un ⟦1⟧"]}
-    [best] = Scripted(plain, {}).mended("a {x} b", placeholders=True)
+    [best] = Scripted(plain, {}).retry_faulty("a {x} b", placeholders=True)
     assert best.text == "un {x}"
 
 
 def test_what_repeats_itself_is_translated_in_halves_without_repetition():
     halves = {"one two,": ["un deux,"], "three four": ["trois quatre"]}
     search = Scripted({TEXT: [LOOP], "x": ["y"]}, halves)
-    best, other = search.mended(TEXT, "x")
+    best, other = search.retry_faulty(TEXT, "x")
     assert (best.text, other.text) == ("un deux, trois quatre", "y")
     assert best.notes == ["repetition: translated again in parts"]
     assert other.notes == []
@@ -125,7 +125,7 @@ def test_at_last_a_sentence_is_translated_around_what_gets_lost(text, target):
 
     one = source(text)
     one = replace(one, checks=one.checks[:1])  # what is shouted is a copy, too
-    [[best, *_]] = mended(Shouting({}, {}), [one], [[Translation("", -1.0)]])
+    [[best, *_]] = retry_faulty(Shouting({}, {}), [one], [[Translation("", -1.0)]])
     assert best.text == target
     assert best.notes[0].endswith("translated again in parts")
 
@@ -135,14 +135,14 @@ def test_there_are_no_parts_behind_a_prefix_or_within_a_limit(prefix, ratio):
     """In parts, {name} would stand before the prefix, and each part would have all the room."""
     search = Scripted({}, {"b": ["B"]})
     search.decode = DecodeConfig(beam=2, n_best=2, max_ratio=ratio)
-    [[best]] = mended(search, [source("{name} b", prefix)], [[Translation("UN", -1.0)]])
+    [[best]] = retry_faulty(search, [source("{name} b", prefix)], [[Translation("UN", -1.0)]])
     assert (best.text, best.notes) == ("UN", ["lost: {name}"])
 
 
 def test_without_success_the_least_faulty_stays_and_that_is_said():
     halves = {"one two,": [LOOP], "three four": ["trois"]}
     search = Scripted({TEXT: [LOOP + " long" * 30]}, halves)
-    [best] = search.mended(TEXT)
+    [best] = search.retry_faulty(TEXT)
     assert best.text == f"{LOOP} trois"
     assert best.notes == [
         "repetition and too long: translated again in parts",
@@ -153,7 +153,7 @@ def test_without_success_the_least_faulty_stays_and_that_is_said():
 def test_alternatives_stay_behind_what_was_found():
     found = [[Translation(text, -1.0) for text in ("UN", "DEUX", "A {name}")]]
     search = Scripted({}, {"a": ["A"]})
-    [own] = mended(search, [source("a {name} %s")], found)
+    [own] = retry_faulty(search, [source("a {name} %s")], found)
     assert [one.text for one in own] == ["A {name} %s", "A {name}", "UN", "DEUX"]
 
 
@@ -171,7 +171,7 @@ def mended_house(answers, restrained, placeholders) -> tuple[str, list[str]]:
     search = Scripted(answers, restrained)
     search.placeholders = placeholders
     one = replace(source("the house of {x}"), checks=[(Wanted(), "the house of {x}")])
-    [[best, *_]] = mended(search, [one], [[Translation("la maison de {x}", -1.0)]])
+    [[best, *_]] = retry_faulty(search, [one], [[Translation("la maison de {x}", -1.0)]])
     return best.text, best.notes
 
 
@@ -196,7 +196,7 @@ def test_the_model_chooses_the_article_before_a_term(written, prefix, compared):
     search = Scripted({"the ⟦1⟧ of {x}": [written]}, {})
     search.placeholders = True
     one = Source("the house of {x}", prefix, [(Wanted(), "the house of {x}")])
-    [[best, *_]] = mended(search, [one], [[Translation("la maison de {x}", -1.0)]])
+    [[best, *_]] = retry_faulty(search, [one], [[Translation("la maison de {x}", -1.0)]])
     assert search.compared == compared
     assert best.text == compared[-1]
 

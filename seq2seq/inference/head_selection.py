@@ -49,7 +49,7 @@ def choose_head(model: TranslationModel, pairs: Sequence[IdPair]) -> AttentionHe
 
 def agreements(model: TranslationModel, pairs: Sequence[IdPair]) -> np.ndarray:
     """Return the share of lexical links that each head agrees with: (layers, H + 1), means last."""
-    links = lexical_links(*zip(*pairs, strict=True))
+    links = ibm1_links(*zip(*pairs, strict=True))
     modules = cross_attentions(model)
     hits, total = np.zeros((len(modules), 1)), 0
     for row, maps in forced_maps(model, pairs, modules):
@@ -63,11 +63,11 @@ def agreements(model: TranslationModel, pairs: Sequence[IdPair]) -> np.ndarray:
     return hits / max(1, total)
 
 
-def lexical_links(sources: Ids, targets: Ids) -> list[list[tuple[int, int]]]:
+def ibm1_links(sources: Ids, targets: Ids) -> list[list[tuple[int, int]]]:
     """Return the lexical links (s, t) between the tokens of each pair.
 
     Args:
-        sources, targets: ids without marks, none empty; more pairs give better counts.
+        sources, targets: ids without special tokens, none empty; more pairs give better counts.
     """
     forward, backward = likeliest_sources(sources, targets), likeliest_sources(targets, sources)
     return [

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.data.word_links import ROUNDS
-from seq2seq.inference.head_choice import TENSION, lexical_links, likeliest_sources
+from seq2seq.inference.head_selection import TENSION, ibm1_links, likeliest_sources
 
 IDS = st.lists(st.integers(3, 9), min_size=1, max_size=5)
 
@@ -67,7 +67,7 @@ def test_words_are_found_when_neighbours_change_places():
     for source in sources:
         order = sorted(range(len(source)), key=lambda place: place ^ 1)
         targets.append([source[place] + 50 for place in order])
-    links = lexical_links(sources, targets)
+    links = ibm1_links(sources, targets)
     right = total = 0
     for source, target, found in zip(sources, targets, links, strict=True):
         right += sum(source[s] + 50 == target[t] for s, t in found)
