@@ -131,7 +131,7 @@ def _entries(asked: NewGlossary) -> dict[str, str]:
         for number, row in enumerate(rows, 1):
             source, target = [phrase.strip() for phrase in [*row, "", ""][:2]]
             if any(row) and not (source and target and len(row) in (2, 4)):
-                raise Refused(400, f"{wrong}: line {number} is no pair")
+                raise Refused(400, f"{wrong}: line {number} is not a pair")
             if source in found:
                 raise Refused(400, f"{wrong}: line {number} comes twice")
             if any(row):

@@ -181,9 +181,9 @@ def test_members_may_take_the_folder_of_the_mixture():
         ),
         (OptimConfig, {"lr": 0.0}, r"optim\.lr=0\.0 is too small: it must be above 0, or null"),
         (OptimConfig, {"lr": float("nan")}, r"optim\.lr=nan is too small"),
-        (OptimConfig, {"warmup_steps": 0}, r"optim\.warmup_steps=0 is no length"),
+        (OptimConfig, {"warmup_steps": 0}, r"optim\.warmup_steps=0 is not a length"),
         (DecodeConfig, {"beam": 2, "n_best": 3}, r"n_best=3 needs as many hypotheses .*beam=2"),
-        (TrainerConfig, {"max_steps": 0}, r"trainer\.max_steps=0 is no length"),
+        (TrainerConfig, {"max_steps": 0}, r"trainer\.max_steps=0 is not a length"),
         (TrainerConfig, {"precision": "bf16"}, r"precision=bf16 is not known.* bf16-mixed"),
         (TrainerConfig, {"gradient_clip": float("nan")}, r"gradient_clip=nan"),
         (

@@ -422,7 +422,7 @@ BROKEN = [
     (".docx", EMPTY.getvalue(), "no text of Word"),
     (".docx", packed({"word/document.xml": "<w:document"}), "XML cannot be read"),
     (".docx", packed({"word/document.xml": ENTITY}), "DOCTYPE"),
-    (".pdf", b"%PDF", ".pdf is no document that is read: "),
+    (".pdf", b"%PDF", ".pdf is not a known kind of document: "),
     ("", b"", "a name without an end"),
 ]
 

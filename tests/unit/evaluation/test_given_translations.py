@@ -199,7 +199,7 @@ def test_settings_that_do_not_go_together_are_refused(settings, why):
     ("text", "why"),
     [
         ("{", "cannot read .* evaluate again, or delete it"),
-        ('{"scores": {"BLEU": 31.0}}', r"is no record of this version .*its format is not named"),
+        ('{"scores": {"BLEU": 31.0}}', r"not a record of this version .*its format is not named"),
         ('{"format": 99}', r"its format is 99, and 1 is read"),
         ('{"format": 1}', r"is damaged \(KeyError\('scores'\)\): evaluate again"),
     ],
