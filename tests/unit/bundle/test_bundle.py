@@ -99,7 +99,7 @@ def test_two_vocabularies_come_back_as_they_were_saved(separate, tmp_path):
 def test_a_missing_vocabulary_of_one_side_is_named(separate, tmp_path):
     make(separate, tie_embeddings="decoder").save(tmp_path / "b")
     (tmp_path / "b" / "tokenizer.target.json").unlink()
-    with pytest.raises(BundleError, match=r"no model bundle: tokenizer\.target\.json missing"):
+    with pytest.raises(BundleError, match=r"not a model bundle: tokenizer\.target\.json missing"):
         load_bundle(tmp_path / "b")
 
 

@@ -562,7 +562,7 @@ def test_the_shipped_model_is_taken_where_there_are_no_runs(
     said = f"translate: using the model {pretrained / 'general'} (general, shipped with seq2seq)\n"
     assert (code, out, err) == (0, "HELLO WORLD\n", said)
     assert capitals.loaded[0] == [pretrained / "general"]
-    assert "what --use chose, else general" in command("--help")[1]
+    assert "the one chosen by --use, else general" in command("--help")[1]
     assert command("--quiet", "hello world") == (0, "HELLO WORLD\n", "")
     assert command("--model", "general", "hello world")[2].endswith("general (named)\n")
     assert capitals.loaded[0] == [pretrained / "general"]

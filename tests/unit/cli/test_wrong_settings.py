@@ -147,7 +147,7 @@ WRONG = {  # command line: what it is answered, with exit code 2
     + no_setting("optim.learning_rate", "optim.lr"),
     "train --config-dir mine experiment=top": "experiment/top.yaml: "
     + no_setting("epochs", "trainer.max_steps=20epochs"),
-    # What does nothing for translations that are there, be it as by default
+    # What does nothing for given translations, be it as by default
     **{
         f"evaluate hypothesis=h reference=r {idle}": f"{idle} does nothing without bundle=FOLDER: "
         "leave it out"
@@ -262,7 +262,7 @@ def test_help_of_a_group_has_its_presets_and_settings(run):
         assert part in text
     assert run("train -m --help model model=tiny") == (0, text, "")
     _, text, _ = run("average --help")
-    assert re.search(r"  average=5 +so many of its snapshots\n", text)
+    assert re.search(r"  average=5 +number of the run's snapshots to average\n", text)
 
 
 # Names

@@ -72,7 +72,7 @@ def test_members_may_take_the_folder_of_the_mixture():
         ),
         (TokenizerConfig, {"symbols": ["<a>", " "]}, r"symbols: ' ' must be text"),
         (CleaningConfig, {"filters": ["emty"]}, r"filters=emty is not known: did you mean 'empty'"),
-        (CleaningConfig, {"filters": ["duplicate", "empty"]}, r"duplicate must stand last"),
+        (CleaningConfig, {"filters": ["duplicate", "empty"]}, r"duplicate must come last"),
         (CleaningConfig, {"normalise": ["nfc", "nfc"]}, r"normalise names one of them twice"),
         (CleaningConfig, {"languages": ["en", "en"]}, r"languages=.* must be two codes"),
         (DataConfig, {"hub": "a/b", "urls": ["http://x/y"]}, r"data\.hub and data\.urls all say"),

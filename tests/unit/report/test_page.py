@@ -450,7 +450,7 @@ def test_a_damaged_bundle_leaves_the_attention_out(own_dir):
     ("make", "message"),
     [
         (lambda p: [p / "none"], "there is no run"),
-        (lambda p: [p], "holds no config.yaml"),
+        (lambda p: [p], "has no config.yaml"),
         (lambda p: [p / "run", p / "x/../run"], "is given twice"),
     ],
 )

@@ -147,8 +147,7 @@ def test_another_precision_is_said(tmp_path, caplog):
     train(tmp_path, 7, Diary())
     assert said(caplog) == [
         "the run computed in bf16-mixed so far and continues in 32-true: to keep bf16-mixed, "
-        "resume with "
-        "trainer.precision=bf16-mixed"
+        "resume with trainer.precision=bf16-mixed"
     ]
 
 
