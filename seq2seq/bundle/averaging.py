@@ -49,8 +49,9 @@ def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float
             safetensors.torch.save_file(unique_weights(model), file.name, facts)
     except (OSError, SafetensorError) as error:
         raise RunError(
-            f"the weights of step {step} could not be saved to {path}: {error}. Make room or mend "
-            f"the folder, then go on: {command_line('train', f'resume={run_dir}')}"
+            f"the weights of step {step} could not be saved to {path}: {error}. Make room or "
+            "correct the folder's permissions, then continue: "
+            f"{command_line('train', f'resume={run_dir}')}"
         ) from error
 
 

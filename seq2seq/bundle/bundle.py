@@ -81,7 +81,8 @@ class Bundle(Trained):
                 self._write(partial, weights, model_card(self) if card is None else card)
         except (SafetensorError, OSError) as error:
             raise RunError(
-                f"the bundle {folder} cannot be written: {error}. Make room or mend the folder"
+                f"the bundle {folder} cannot be written: {error}. Make room or correct the "
+                "folder's permissions"
             ) from error
 
     def _write(self, folder: Path, weights: dict[str, torch.Tensor], card: str) -> None:
@@ -188,7 +189,7 @@ def _load_model(config: BundleConfig, path: Path) -> TranslationModel:
             value = file.get_tensor(name)
             if not value.isfinite().all():
                 raise DamagedBundle(
-                    f"the weights {path} have values that are no finite numbers (in {name}): the "
+                    f"the weights {path} have values that are not finite (in {name}): the "
                     "model was saved after its training had failed, or the file is damaged; take "
                     "another bundle"
                 )

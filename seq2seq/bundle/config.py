@@ -133,7 +133,7 @@ def _typed(schema: type, section: str, stored: Mapping[str, Any]) -> dict[str, A
         right = isinstance(value, int | float) if kind is float else isinstance(value, kind)
         if not right or (isinstance(value, bool) and kind is not bool and name in kinds):
             said = getattr(kind, "__name__", kind)
-            raise ValueError(f"{section}.{name}={value!r} is no {said}")
+            raise ValueError(f"{section}.{name}={value!r} is not of type {said}")
     return dict(stored)
 
 

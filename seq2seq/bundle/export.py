@@ -48,7 +48,8 @@ def export_folder(output: Path, force: bool) -> Iterator[Path]:
             yield partial
     except OSError as error:
         raise RunError(
-            f"the model {output} cannot be written: {error}. Make room or mend the folder"
+            f"the model {output} cannot be written: {error}. Make room or correct the folder's "
+            "permissions"
         ) from error
 
 

@@ -170,7 +170,7 @@ def bundle_folder(name: str | Path) -> Path:
     elif (folder / "checkpoints").is_dir():
         raise BundleError(
             f"the run {folder} has no bundle yet: one is written at its first validation; "
-            f"to go on training: {command_line('train', f'resume={folder}')}"
+            f"to continue training: {command_line('train', f'resume={folder}')}"
         )
     if is_exported(folder):
         raise BundleError(
@@ -186,7 +186,7 @@ def bundle_folder(name: str | Path) -> Path:
     missing = [name for name in files if not (folder / name).is_file()] + missing_files(folder)
     if missing:
         raise BundleError(
-            f"{folder} is no model bundle: {', '.join(missing)} missing. A bundle holds "
+            f"{folder} is not a model bundle: {', '.join(missing)} missing. A bundle holds "
             f"{', '.join(files)} and tokenizer.json; training writes one to <run>/bundle"
         )
     return folder

@@ -44,7 +44,7 @@ def read_arguments(
         arguments, flags.help = [flags.help, *arguments], ""
     topics = {"", "all", *groups_of(schema), *presets}
     if flags.help is not None and flags.help not in topics:
-        raise ConfigError([f"--help {flags.help} is no group: {nearest(flags.help, topics)}"])
+        raise ConfigError([f"--help {flags.help} is not a group: {nearest(flags.help, topics)}"])
     if flags.multirun and not hasattr(schema, "run_dir"):
         raise ConfigError(["-m trains several runs: give this command once for each"])
     # Hydra cannot read GROUP=null, which its own files say if no preset is chosen.
@@ -83,7 +83,7 @@ def _wrong(
         elif not re.search("[./@]", key) and key not in settings and key not in groups:
             yield unknown(key, schema, groups=groups)
         elif key == "data" and "/" in value:
-            yield f"{argument} is no preset: for text of yours, data=files data.path={value}"
+            yield f"{argument} is not a preset: for your own text, data=files data.path={value}"
         elif key in valid and value not in valid[key] and not re.match(r"\w+,", value):
             yield f"{argument} is not known: {nearest(value, valid[key])}"
         elif key in groups and chosen.setdefault(key, argument) != argument:

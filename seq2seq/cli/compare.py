@@ -17,17 +17,18 @@ SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "BLEU-tok", "BLEU-punct", "COMET")
 
 
 class CompareOptions(Checked, section="option"):
-    """Runs beside each other: scores with their significance, quality and time, settings that
-    differ; or evaluations of one test set."""
+    """Compare runs (scores and their significance, time, settings that differ), or evaluations of
+    one test set."""
 
     places: list[str] = option(
         [], "folder of a run or of an evaluation, or its evaluation.json", "RUN", positional=True
     )
     scores: list[str] = option(
-        ["BLEU", "chrF2", "TER"], f"which of {', '.join(SCORES)}", "SCORE...", choices=SCORES
-    )
-    sentences: int = option(10, "how many of those that differ most are shown", "N", at_least=0)
-    output: Path | None = option(None, "also a file: .md, .json; .html for runs", "FILE")
+        ["BLEU", "chrF2", "TER"], f"scores to compare, of {', '.join(SCORES)}", "SCORE...",
+        choices=SCORES,
+    )  # fmt: skip
+    sentences: int = option(10, "number of the most different sentences to show", "N", at_least=0)
+    output: Path | None = option(None, "also write a file: .md or .json; .html for runs", "FILE")
 
     def rules(self) -> Iterator[str]:
         if not self.places:
@@ -43,9 +44,9 @@ COMMAND = Command(
   seq2seq compare runs/* --output compared.html
   seq2seq compare runs/a/evaluation/multi30k-test theirs.json --output compared.md""",
     notes="""\
-A run is compared by the evaluation of the test set that all have. Translations of other systems
-become an evaluation by seq2seq evaluate hypothesis=FILE reference=FILE output=FILE.json.
-The first one is what the others are tested against.""",
+A run is compared by its evaluation of the test set that all have. Score translations of other
+systems first: seq2seq evaluate hypothesis=FILE reference=FILE output=FILE.json.
+All others are tested against the first one.""",
     docs="docs/how-to/evaluate.md",
 )
 

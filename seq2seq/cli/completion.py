@@ -25,7 +25,7 @@ _seq2seq() { _shtab_seq2seq "$@"; [[ ${COMPREPLY[*]} != *= ]] || compopt -o nosp
 def completion(shell: str, commands: Mapping[str, str], module_of: Callable[[str], str]) -> str:
     """Return the script for `shell` (bash or zsh); `commands` says what each command does."""
     whole = argparse.ArgumentParser("seq2seq", description="English-French transformers")
-    whole.add_argument("--version", action="store_true", help="which version this is")
+    whole.add_argument("--version", action="store_true", help="show the version")
     add = whole.add_subparsers(title="commands").add_parser
     alone = argparse.ArgumentParser("translate", description=commands["translate"])
     for name, what in commands.items():

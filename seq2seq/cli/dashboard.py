@@ -16,22 +16,24 @@ from seq2seq.trackers.wandb import unavailable
 class DashboardOptions(Checked, section="option"):
     """Build a dashboard for the runs of a W&B project."""
 
-    project: str = option("seq2seq", "as logger.project", "PROJECT")
-    entity: str | None = option(None, "user or team; $WANDB_ENTITY, or the key's own", "ENTITY")
-    dry_run: bool = option(False, "only say what it would have")
+    project: str = option("seq2seq", "W&B project, as in logger.project", "PROJECT")
+    entity: str | None = option(
+        None, "user or team; default: $WANDB_ENTITY, or the owner of the key", "ENTITY"
+    )
+    dry_run: bool = option(False, "only print what the view would have")
 
     def rules(self) -> Iterator[str]:
         if not self.project.strip():
-            yield "--project is empty: give the name of a W&B project, as logger.project"
+            yield "--project is empty: give the name of a W&B project, as in logger.project"
 
 
 COMMAND = Command(
     "seq2seq dashboard",
     DashboardOptions,
     examples="""\
-  seq2seq dashboard --dry-run               # what would it have?
-  seq2seq dashboard --project seq2seq       # a view of the project's page
-  seq2seq dashboard --entity my-team        # of a project of a team""",
+  seq2seq dashboard --dry-run               # print what the view would have
+  seq2seq dashboard --project seq2seq       # add a view to the project's page
+  seq2seq dashboard --entity my-team        # for a project of a team""",
     docs="docs/reference/records.md",
 )
 
@@ -62,7 +64,7 @@ def _run(options: DashboardOptions) -> None:
             made.save()
     except Exception as error:  # from the package, W&B's client or the network
         why = f"W&B did not take the dashboard of project {options.project}: {error}"
-        raise UserError(f"{why}. See that the key may write to it (--entity NAME)") from error
+        raise UserError(f"{why}. Does the key have write access to it (--entity NAME)?") from error
     if entity is None:
-        raise UserError("this key stands for no user or team of its own: give --entity NAME")
+        raise UserError("this key belongs to no user or team: give --entity NAME")
     print(made.url)

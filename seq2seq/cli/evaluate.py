@@ -1,4 +1,4 @@
-"""Score a model on a test set, or translations that are there.
+"""Score a model on a test set, or given translations.
 
   seq2seq evaluate bundle=runs/demo data=multi30k split=test       or bundle=general
   seq2seq evaluate bundle=general data=sacrebleu data.test=wmt15   a set that sacreBLEU knows

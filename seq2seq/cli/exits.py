@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 EXITS = """\
-exit codes: 0 done; 1 something given cannot be used; 2 an option or a setting is wrong;
-128 + n stopped by signal n (130 = Ctrl-C, 141 = whoever read the output has gone)"""
+exit codes: 0 done; 1 an input, file or model cannot be used; 2 an option or a setting is wrong;
+128 + n stopped by signal n (130 = Ctrl-C, 141 = the reader of the output closed it)"""
 
 DISK = ("ENOSPC", "EROFS", "ENAMETOOLONG", "EACCES", "EDQUOT")  # what a user can mend
 

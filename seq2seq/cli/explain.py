@@ -42,7 +42,7 @@ def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> 
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}: {HOW}"
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark) is not None:
-        return f"{mark.name}, line {mark.line + 1}, is no YAML: {error.problem}"
+        return f"{mark.name}, line {mark.line + 1}, is not YAML: {error.problem}"
     caused = error.__cause__ or error.__context__
     cause = error if isinstance(error, OmegaConfBaseException) else caused
     # Only the text of Hydra's error says which file it was reading.

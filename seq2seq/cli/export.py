@@ -24,20 +24,23 @@ class ExportOptions(Checked, section="option"):
     Transformers library."""
 
     format: str | None = option(
-        None, "for which program: ctranslate2 or huggingface", "FORMAT",
+        None, "target program: ctranslate2 or huggingface", "FORMAT",
         positional=True, choices=("ctranslate2", "huggingface"),
     )  # fmt: skip
-    model: str | None = option(None, "a run or a bundle; or general", "FOLDER", positional=True)
-    output: Path | None = option(None, "new folder; beside the bundle if not given", "DIR")
+    model: str | None = option(None, "a run, a bundle, or general", "FOLDER", positional=True)
+    output: Path | None = option(None, "new folder; by default beside the bundle", "DIR")
     quantization: str = option(
-        "float32", "ctranslate2: how weights are stored", choices=QUANTIZATIONS
+        "float32", "ctranslate2: type of the stored weights", choices=QUANTIZATIONS
     )
     force: bool = option(False, "replace an exported model")
-    license: str | None = option(None, "huggingface: of the weights, for the card", "NAME")
-    push: str | None = option(
-        None, "huggingface: model of the hub; says what would be sent, add --send", "OWNER/NAME"
+    license: str | None = option(
+        None, "huggingface: license of the weights, for the model card", "NAME"
     )
-    send: bool = option(False, "send it, to a private model if there is none yet")
+    push: str | None = option(
+        None, "huggingface: hub model to upload to; only lists what would be sent, unless --send "
+        "is given", "OWNER/NAME",
+    )  # fmt: skip
+    send: bool = option(False, "send the model; a new hub model is private")
 
     def rules(self) -> Iterator[str]:
         if self.model is None:
@@ -49,7 +52,7 @@ class ExportOptions(Checked, section="option"):
         elif self.quantization != "float32":
             yield "--quantization is for the format ctranslate2: leave it out"
         if self.push is not None and not HUB_NAME.fullmatch(self.push):
-            yield f"--push {self.push} is no name of the hub: give OWNER/NAME, such as me/en-fr"
+            yield f"--push {self.push} is not a name of the hub: give OWNER/NAME, such as me/en-fr"
         if self.send and self.push is None:
             yield "--send sends a model to the hub: add its name, --push OWNER/NAME"
 

@@ -17,8 +17,8 @@ from seq2seq.config.checked import groups_of
 
 LAYOUT = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=98)
 ACROSS = {
-    "experiment": "Settings of several groups at once: a whole recipe",
-    "debug": "A short run that shows whether all works",
+    "experiment": "A recipe: settings of several groups",
+    "debug": "A short run that shows whether everything works",
 }
 
 

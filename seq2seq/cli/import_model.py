@@ -19,7 +19,7 @@ class ImportOptions(Checked, section="option"):
     model: str | None = option(
         None, "OWNER/NAME or OWNER/NAME@REVISION of the hub, or a folder", "MODEL", positional=True
     )
-    output: Path | None = option(None, "new folder; else a hub's model is cached", "DIR")
+    output: Path | None = option(None, "new folder; by default, hub models go to the cache", "DIR")
 
     def rules(self) -> Iterator[str]:
         if self.model is None:

@@ -13,12 +13,12 @@ from seq2seq.errors import ConfigError, nearest
 # Each command is the function `main` of a module in this folder.
 COMMANDS = {
     "train": "train a model, or resume a run",
-    "evaluate": "score a model on a test set, or translations that are there",
-    "translate": "translate texts, files or what you type (also: translate)",
+    "evaluate": "score a model on a test set, or given translations",
+    "translate": "translate texts, files or what you type; also works as translate",
     "serve": "answer over HTTP: a page, the APIs of LibreTranslate and DeepL, and /v1",
     "prepare": "clean a corpus and make its vocabulary, before training",
     "average": "average weights of a run, or of several models",
-    "score": "tell how likely a model finds given translations",
+    "score": "compute how likely a model finds given translations",
     "compare": "compare runs or evaluations, and test whether a difference could be chance",
     "export": "write a model for CTranslate2 or Hugging Face's Transformers library",
     "import": "take a model of Hugging Face, such as OPUS-MT",
@@ -53,7 +53,7 @@ def _run() -> None:
         fail(f"name a command.\n\n{_help()}", ConfigError.exit_code)
     else:
         known = [*COMMANDS, "--help", "--version", "--print-completion"]
-        raise ConfigError([f"{name} is no command of seq2seq: {nearest(name, known)}"])
+        raise ConfigError([f"{name} is not a command of seq2seq: {nearest(name, known)}"])
 
 
 def module_of(command: str) -> str:
@@ -78,9 +78,9 @@ commands:
 {commands}
 
 options:
-  -h, --help                    this; of a command, seq2seq COMMAND --help
-  --version                     which version this is
-  --print-completion bash|zsh   what completes commands and options in a shell; once and for all:
+  -h, --help                    show this help; for a command: seq2seq COMMAND --help
+  --version                     show the version
+  --print-completion bash|zsh   print shell completion; to install it:
                                 echo 'eval "$(seq2seq --print-completion bash)"' >> ~/.bashrc
 
 {EXITS}

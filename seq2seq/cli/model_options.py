@@ -11,14 +11,17 @@ from seq2seq.inference.engines import PRECISIONS
 
 
 class ModelOptions(Checked, section="option"):
-    """--model, else $SEQ2SEQ_MODEL, else what `translate --use` chose, else general"""
+    """The model is --model, else $SEQ2SEQ_MODEL, else the one chosen by `translate --use`, else
+    general."""
 
     model: list[str] = option(
-        [], "a run, a bundle, or general (shipped); several times = their ensemble", "DIR"
+        [], "a run, a bundle, or general (shipped); repeat the option for an ensemble", "DIR"
     )
-    device: str = option("auto", "auto, cpu, cuda or cuda:1", "DEVICE")
-    engine: str = option("torch", "what runs the model", choices=tuple(PRECISIONS))
-    precision: str = option("auto", "auto, float32, bfloat16, float16 or int8", "NAME")
+    device: str = option("auto", "where the model runs: auto, cpu, cuda or cuda:1", "DEVICE")
+    engine: str = option("torch", "engine that runs the model", choices=tuple(PRECISIONS))
+    precision: str = option(
+        "auto", "precision of the model: auto, float32, bfloat16, float16 or int8", "NAME"
+    )
 
     def rules(self) -> Iterator[str]:
         known = PRECISIONS.get(self.engine, (self.precision,))

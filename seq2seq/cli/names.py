@@ -109,8 +109,8 @@ def unknown(
         return f"{key}: {NEW_MEMBER}"
     if key in valid:
         return (
-            f"{key} is no setting of this kind of model: leave it out, choose another model=, or "
-            "begin the preset with the lines 'defaults:' and '  - base'"
+            f"{key} is not a setting of this kind of model: leave it out, choose another model=, "
+            "or begin the preset with the lines 'defaults:' and '  - base'"
         )
     beside = {name.rpartition(".")[2] for name in valid if name.rpartition(".")[0] == section}
     if isinstance(owner, type) and issubclass(owner, Checked):

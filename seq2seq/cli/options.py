@@ -1,7 +1,7 @@
 """Options of commands: each is a field of a settings class, which has its default and meaning.
 
     class SearchOptions(Checked):
-        '''by default as the model was validated'''
+        '''Options that are not given have the values of the model's validation.'''
 
         beam: int | None = option_of(DecodeConfig, "beam", "N")
 
@@ -189,7 +189,7 @@ class Command(Generic[Settings]):
         parser.add_argument("--version", action="version", version=f"seq2seq {__version__}")
         made = [(one, one.add_to(parser.add_argument)) for one in options_of(self.schema)]
         for title, schema in groups_of(self.schema).items():
-            add = parser.add_argument_group(title, schema.__doc__).add_argument
+            add = parser.add_argument_group(title, inspect.getdoc(schema)).add_argument
             made += [(one, one.add_to(add)) for one in options_of(schema)]
         return made
 

@@ -209,8 +209,8 @@ class PartialFile(Output):
             yield
         except OSError as error:
             raise RunError(
-                f"cannot write {self.path}: {error}. Mend that, then go on with the same command "
-                "and --resume"
+                f"cannot write {self.path}: {error}. Correct that, then continue with the same "
+                "command and --resume"
             ) from error
 
     def skip_translated(self, records: Iterable[Record]) -> Iterator[Record]:
@@ -261,7 +261,7 @@ class PartialFile(Output):
                 _remove(self._description)
             elif issubclass(kind, KeyboardInterrupt):
                 done = f"{self.path} holds the translation of {self.records:,} lines"
-                print(f"{done}: go on with the same command and --resume", file=sys.stderr)
+                print(f"{done}: continue with the same command and --resume", file=sys.stderr)
 
 
 def _remove(path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Prepare a corpus for training, and say what was done to it. Training does it, too, if need be.
+"""Prepare a corpus for training, and report what was done. Training prepares its corpus by itself
+if necessary.
 
   seq2seq prepare data=multi30k
   seq2seq prepare data=files data.path=FOLDER tokenizer.vocab_size=16000
@@ -30,5 +31,6 @@ def run(config: PrepareConfig) -> None:
         print(f"the same with plots: {write_page(prepared.folder)}")
     except OSError as error:
         raise DataError(
-            f"the corpus is prepared, but not its page: {error}. Make room or mend the folder"
+            f"the corpus is prepared, but its page cannot be written: {error}. Make room or "
+            "correct the folder's permissions"
         ) from error

@@ -144,7 +144,7 @@ class Rows:
             else:
                 raise DataError(
                     f"{self.name}, line {number}: {len(fields)} column(s), but the first line has "
-                    f"{self._width}, and column {self.column} is wanted; tabs stand between columns"
+                    f"{self._width}, and column {self.column} is wanted; tabs separate columns"
                 )
 
     def _places(self, first: list[str]) -> tuple[int, int]:

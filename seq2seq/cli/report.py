@@ -17,7 +17,7 @@ class ReportOptions(Checked, section="option"):
     settings, and how to make it again."""
 
     runs: list[Path] = option([], "folder of a run", "RUN", positional=True)
-    output: Path | None = option(None, "where to; RUN/report.html if not given", "FILE")
+    output: Path | None = option(None, "file to write (default: RUN/report.html)", "FILE")
 
     def rules(self) -> Iterator[str]:
         if not self.runs:
@@ -42,7 +42,7 @@ def main() -> None:
 def _run(options: ReportOptions) -> None:
     if len(options.runs) > 1:
         instead = shlex.join(map(str, [*options.runs, "--output", options.output or "both.html"]))
-        why = "a report is of one run; several stand beside each other: seq2seq compare"
+        why = "report shows one run. To compare several: seq2seq compare"
         raise ConfigError([f"{why} {instead}"])
     from seq2seq.report.page import write_report  # torch takes seconds to load
 

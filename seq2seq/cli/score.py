@@ -27,17 +27,17 @@ FIELDS = ("log_prob", "per_token", "per_word")
 
 
 class ScoreOptions(Checked, section="option"):
-    """How likely a model finds given translations, for filtering and ranking."""
+    """Compute how likely a model finds given translations, to filter or rank them."""
 
     files: list[Path] = option(
-        [], "two files of lines or one table (.tsv, .jsonl, .parquet); none = standard input, "
+        [], "two text files, or one table (.tsv, .jsonl, .parquet); none = standard input with "
         "SOURCE tab TARGET", "FILE", positional=True,
     )  # fmt: skip
     columns: list[str] = option(
-        ["en", "fr"], "of a table; numbers from 0 on in a .tsv without names", "SOURCE TARGET"
+        ["en", "fr"], "columns of a table; numbers from 0 if a .tsv has no header", "SOURCE TARGET"
     )
-    json: bool = option(False, "an object for each pair, with the scores of tokens")
-    quiet: bool = option(False, "nothing but scores and errors")
+    json: bool = option(False, "write one JSON object for each pair, with the scores of tokens")
+    quiet: bool = option(False, "print only scores and errors")
     model: ModelOptions = group(ModelOptions)
 
 
@@ -50,9 +50,9 @@ COMMAND = Command(
   seq2seq score --model runs/a --model runs/b pairs.jsonl --json
   paste english.txt french.txt | seq2seq score | paste - english.txt french.txt | sort -g""",
     notes="""\
-For each pair one line: the natural log of the probability of the translation, the same for each of
-its tokens (the end mark is one), and for each word. A pair with an empty side, or one that is
-longer than the model's limit, has an empty line of scores and is named on standard error.""",
+Each line has the natural log probability of a translation, its mean per token (the end mark is
+one), and its mean per word. A pair that is empty or too long gets empty scores, and standard error
+names it.""",
     docs="docs/how-to/translate.md",
 )
 

@@ -22,27 +22,33 @@ NEEDED = ("starlette", "uvicorn", "prometheus_client", "pydantic", "python_multi
 
 
 class ServedModels(ModelOptions):
-    """--model, else $SEQ2SEQ_MODEL, else what `translate --use` chose, else general"""
+    """The models are --model, else $SEQ2SEQ_MODEL, else the one chosen by `translate --use`, else
+    general."""
 
     model: list[str] = option(
-        [], "a run, a bundle, or general; several times = several models", "NAME=DIR"
+        [], "a run, a bundle, or general; repeat the option to serve several models", "NAME=DIR"
     )
     engine: str = option(
-        "auto", "auto: ctranslate2, and torch for what only that can do", choices=tuple(PRECISIONS)
-    )
-    workers: int = option(1, "batches of a model at the same time", "N", at_least=1, at_most=64)
+        "auto", "auto: ctranslate2, and torch for requests that only torch can answer",
+        choices=tuple(PRECISIONS),
+    )  # fmt: skip
+    workers: int = option(1, "batches that a model translates at once", "N", at_least=1, at_most=64)
 
 
 class ServeOptions(Checked, section="option"):
     """Serve models over HTTP: a page for people, the APIs of LibreTranslate and DeepL, and /v1."""
 
-    host: str = option("127.0.0.1", "address to listen at; 0.0.0.0 for all", "ADDRESS")
-    port: int = option(5000, "its port; 0 = any that is free", "N", at_least=0, at_most=65535)
+    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 = all", "ADDRESS")
+    port: int = option(5000, "port to listen on; 0 = any free port", "N", at_least=0, at_most=65535)
     api_keys: Path | None = option(
-        None, "lines of NAME KEY [REQUESTS A MINUTE [CHARACTERS]]; without, anybody may ask", "FILE"
-    )
-    glossaries: Path | None = option(None, "folder that keeps glossaries after the end", "DIR")
-    cors: list[str] = option([], "origin of pages that may ask; * for any", "ORIGIN")
+        None, "file with a line for each client: NAME KEY [REQUESTS A MINUTE [CHARACTERS]]; "
+        "without it, no key is needed", "FILE",
+    )  # fmt: skip
+    glossaries: Path | None = option(
+        None, "folder that stores glossaries; without it, they are lost when the server stops",
+        "DIR",
+    )  # fmt: skip
+    cors: list[str] = option([], "origin of web pages that may send requests; * = any", "ORIGIN")
     models: ServedModels = group(ServedModels)
     limits: Limits = group(Limits)
 
@@ -56,8 +62,8 @@ COMMAND = Command(
   seq2seq serve --model runs/a --model news=runs/b  requests may say which: "model": "news"
   seq2seq serve --host 0.0.0.0 --api-keys keys.txt --rate 600 --glossaries glossaries""",
     notes="""\
-The log goes to standard output, a JSON object a line, without any text that was sent. Ctrl-C and
-SIGTERM end the server when what it was asked is answered.""",
+The log goes to standard output, one JSON object on each line, and never contains a client's text.
+After Ctrl-C or SIGTERM, the server answers waiting requests, then ends.""",
     docs="docs/how-to/serve.md",
 )
 

@@ -66,7 +66,7 @@ class Sweep:
                 raise  # else all runs may have failed, and Optuna finds no best one
         finally:
             sys.argv[1:] = given
-        print(f"\nresults in {self.folder}; beside each other: seq2seq compare {self.folder}/*/")
+        print(f"\nresults in {self.folder}; to compare them: seq2seq compare {self.folder}/*/")
         if failures := self.failures():  # a launcher may have hidden them
             fail("\n".join([f"{len(failures)} of the runs failed", *failures]), 1)
 

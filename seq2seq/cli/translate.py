@@ -77,7 +77,7 @@ def _check_input(options: TranslateOptions) -> None:
             raise DataError(f"text {number} on the command line is not UTF-8: {text!r}")
     file = options.files.file
     if file and (file.is_dir() or not file.exists()):
-        raise DataError(f"--file {file} is no file: correct its name")
+        raise DataError(f"--file {file} is not a file: correct its name")
     if not options.texts and not file and sys.stdin is None:
         raise DataError(f"{STDIN} is closed: give texts, --file FILE or a pipe")
     if _is_prompt(options) and (output := options.files.output):
@@ -277,7 +277,8 @@ def _document(
         with atomic_write(output) as written:
             written.write(data)
     except OSError as error:
-        raise RunError(f"cannot write {output}: {error}. Mend that, or name another") from error
+        why = f"cannot write {output}: {error}. Correct that, or name another file"
+        raise RunError(why) from error
 
 
 def _read_document(file: Path, options: TranslateOptions) -> Document:

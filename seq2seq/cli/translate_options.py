@@ -41,16 +41,20 @@ OTHERWISE = ("--sample", "--json", "--scores", "--prefix", "--ban", "--no-repeat
 
 
 class FileOptions(Checked, section="option"):
-    """lines of text, .tsv or .jsonl, packed (.gz, .zst) or not; documents: .docx, .html, .md, .po,
+    """text, .tsv or .jsonl, compressed (.gz, .zst) or not; documents: .docx, .html, .md, .po,
     .srt, .vtt, .xliff"""
 
-    file: Path | None = option(None, "what to translate, instead of standard input", "FILE")
-    output: Path | None = option(None, "written whole or not at all", "FILE")
-    column: str | None = option(None, "to translate, of .tsv or .jsonl; or its number", "NAME")
-    into: str | None = option(None, "column for translations; translation if not given", "NAME")
-    resume: bool = option(False, "go on with an output that was interrupted")
-    force: bool = option(False, "replace an output that exists, or was begun")
-    retranslate: bool = option(False, "also what a .po or .xliff has translated already")
+    file: Path | None = option(None, "file to translate, instead of standard input", "FILE")
+    output: Path | None = option(None, "output file; it appears only when it is complete", "FILE")
+    column: str | None = option(
+        None, "column to translate of a .tsv or .jsonl: name or number", "NAME"
+    )
+    into: str | None = option(None, "column for the translations (default: translation)", "NAME")
+    resume: bool = option(False, "continue an interrupted output")
+    force: bool = option(False, "replace an existing or unfinished output")
+    retranslate: bool = option(
+        False, "also translate messages of a .po or .xliff that have translations"
+    )
 
     @property
     def form(self) -> str:
@@ -69,25 +73,27 @@ class FileOptions(Checked, section="option"):
 
 
 class TranslateModelOptions(ModelOptions):
-    """--model, else $SEQ2SEQ_MODEL, else what --use chose, else general"""
+    """The model is --model, else $SEQ2SEQ_MODEL, else the one chosen by --use, else general."""
 
-    use: str | None = option(None, "the model from now on; general undoes it", "DIR")
+    use: str | None = option(None, "use this model from now on; general undoes the choice", "DIR")
     engine: str = option(
-        "auto", "auto: ctranslate2 where it can do what is asked", choices=tuple(PRECISIONS)
+        "auto", "auto: ctranslate2 if it can do what you ask for", choices=tuple(PRECISIONS)
     )
-    batch_tokens: int | None = option_of(DecodeConfig, "batch_tokens", "N", ": memory")
-    cuda_graphs: bool = option(False, "on a GPU: faster for small batches")
+    batch_tokens: int | None = option_of(DecodeConfig, "batch_tokens", "N")
+    cuda_graphs: bool = option(
+        False, "replay the decoder as CUDA graphs; faster for small batches on a GPU"
+    )
 
 
 class SearchOptions(Checked, section="option"):
-    """what is not given is as the model was validated"""
+    """Options that are not given have the values of the model's validation."""
 
     beam: int | None = option_of(DecodeConfig, "beam", "N")
     length_norm: str | None = option_of(DecodeConfig, "length_norm")
     length_penalty: float | None = option_of(
         DecodeConfig, "length_penalty", "X", ": above 0 favours longer output"
     )
-    max_length: int | None = option(None, "most subwords of a sentence", "N", at_least=1)
+    max_length: int | None = option(None, "most subwords of a translated sentence", "N", at_least=1)
     no_repeat_ngram: int | None = option_of(DecodeConfig, "no_repeat_ngram", "N")
     repetition_penalty: float | None = option_of(DecodeConfig, "repetition_penalty", "X", off=1)
 
@@ -97,9 +103,9 @@ class SearchOptions(Checked, section="option"):
 
 
 class SamplingOptions(Checked, section="option"):
-    """words are drawn by chance, with --sample"""
+    """With --sample, tokens are drawn at random."""
 
-    sample: bool = option(False, "return samples")
+    sample: bool = option(False, "draw samples instead of searching")
     temperature: float | None = option_of(DecodeConfig, "temperature", "X")
     top_k: int | None = option_of(DecodeConfig, "top_k", "N")
     top_p: float | None = option_of(DecodeConfig, "top_p", "X")
@@ -108,34 +114,45 @@ class SamplingOptions(Checked, section="option"):
 
 
 class TextOptions(Checked, section="option"):
-    """--no-split --no-protect --no-rescue is how evaluation translates a corpus"""
+    """Evaluation translates a corpus with --no-split --no-protect --no-rescue."""
 
-    prefix: str = option("", "each translation begins so", "TEXT")
-    terms: Path | None = option(None, "lines of phrase, tab, its translation", "FILE")
-    ban: list[str] = option([], "not in any translation; again for more", "TEXT")
-    french_typography: bool = option(False, "marks and spaces as French prints them")
-    split: bool = option(True, "translate each text at once, and not sentence by sentence")
-    protect: bool = option(True, "do not look after tags, numbers, links, placeholders, markers")
-    rescue: bool = option(True, "leave degenerate translations as they are")
+    prefix: str = option("", "text with which each translation begins", "TEXT")
+    terms: Path | None = option(
+        None, "file of terms; each line is a phrase, a tab and its translation", "FILE"
+    )
+    ban: list[str] = option([], "phrase that no translation may contain; can be repeated", "TEXT")
+    french_typography: bool = option(False, "write French typography: guillemets and narrow spaces")
+    split: bool = option(True, "translate each text whole, not sentence by sentence")
+    protect: bool = option(True, "do not protect tags, numbers, links, placeholders and markers")
+    rescue: bool = option(True, "keep degenerate translations")
     source_language: str = option(
-        "check", "if a text is not English: say so, leave it, or do not look",
+        "check", "for text that is not English: note it, return it unchanged, or do not check",
         choices=SOURCE_LANGUAGE,
     )  # fmt: skip
     without: list[str] = option(
-        [], f"leave out a step; again for more: {', '.join(NAMES)}", "STEP", choices=NAMES
+        [], f"leave out a step; can be repeated: {', '.join(NAMES)}", "STEP", choices=NAMES
     )
 
 
 class AnswerOptions(Checked, section="option"):
-    """what is told of each text"""
+    """What the output shows of each text."""
 
     n_best: int | None = option_of(
-        DecodeConfig, "n_best", "N", ": N lines, the best first; empty where fewer differ", off=1
+        DecodeConfig, "n_best", "N",
+        ": N lines for each text, best first; empty lines if there are fewer", off=1,
+    )  # fmt: skip
+    scores: bool = option(
+        False, "write the score and a tab before each translation; with --json, also the scores of "
+        "tokens",
+    )  # fmt: skip
+    alignments: bool = option(
+        False, "write a tab and the alignment after each translation: source-target word numbers, "
+        "from 0",
+    )  # fmt: skip
+    attention: Path | None = option(
+        None, f"draw the attention of one text ({', '.join(FIGURES)})", "FILE"
     )
-    scores: bool = option(False, "score and a tab in front; with --json those of tokens too")
-    alignments: bool = option(False, "a tab and links of words, source-target from 0 on")
-    attention: Path | None = option(None, f"draw the attention ({', '.join(FIGURES)})", "FILE")
-    json: bool = option(False, "one object for each text")
+    json: bool = option(False, "write one JSON object for each text")
 
     def rules(self) -> Iterator[str]:
         if self.attention and self.attention.suffix.lower() not in FIGURES:
@@ -145,9 +162,11 @@ class AnswerOptions(Checked, section="option"):
 class TranslateOptions(Checked, section="option"):
     """Translate English to French: texts, lines of a pipe or a file, or what you type."""
 
-    texts: list[str] = option([], "texts; none = standard input", "TEXT", positional=True)
-    quiet: bool = option(False, "nothing but translations and errors")
-    verbose: bool = option(False, "also what runs the model, and why")
+    texts: list[str] = option(
+        [], "texts to translate; none = standard input", "TEXT", positional=True
+    )
+    quiet: bool = option(False, "print only translations and errors")
+    verbose: bool = option(False, "also print which engine runs the model, and why")
     files: FileOptions = group(FileOptions)
     model: TranslateModelOptions = group(TranslateModelOptions)
     search: SearchOptions = group(SearchOptions)
@@ -213,7 +232,7 @@ COMMAND = Command(
   translate --alignments --attention heads.png "the old house"
   translate --model runs/a --model runs/b --json "Good evening."
   translate --use runs/a                             from now on""",
-    notes="Which model it was is said on standard error.",
+    notes="Standard error names the model that was used.",
     docs="docs/how-to/translate.md",
 )
 

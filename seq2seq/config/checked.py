@@ -114,7 +114,7 @@ class Checks:
             try:
                 Length.parse(value)
             except ValueError as error:
-                return f"is no length: {error}"
+                return f"is not a length: {error}"
         for name, holds, size in BOUNDS:
             bound = getattr(self, name)
             if bound is not None and not holds(value, bound):  # `not` refuses NaN, too

@@ -8,13 +8,15 @@ from seq2seq.config.checked import Checked, setting
 
 
 class CheckpointConfig(Checked, section="checkpoint"):
-    """When the state of a run is saved; the best by validation BLEU is always kept too."""
+    """When a run saves its state. The bundle with the best validation BLEU is always kept, too."""
 
     every_n_steps: int = setting(500, "steps between checkpoints", at_least=1)
-    every_minutes: float | None = setting(None, "also after so much time", at_least=0.01)
-    average: int = setting(0, "validated weights averaged at the end; 0 = none", at_least=0)
+    every_minutes: float | None = setting(None, "also save after this many minutes", at_least=0.01)
+    average: int = setting(
+        0, "average the weights of this many validations at the end; 0 = none", at_least=0
+    )
     average_by: str = setting(
-        "last", "the last of them, or those with the best BLEU",
+        "last", "which validations: the last ones, or those with the best BLEU",
         choices=("last", "best"), only_with=("average", ()),
     )  # fmt: skip
 

@@ -40,25 +40,35 @@ class CleaningConfig(Checked, section="cleaning"):
         choices=FILTERS,
         distinct=True,
     )
-    max_words: int = setting(200, "too_long: words on either side", at_least=1)
-    max_characters: int = setting(2000, "too_long: characters on either side", at_least=1)
-    max_ratio: float = setting(3.0, "length_ratio: of the characters of both sides", at_least=1)
-    ratio_from: int = setting(20, "length_ratio: fewest characters of the longer", at_least=1)
-    identical_from: int = setting(4, "identical: fewest words of both sides", at_least=1)
-    min_letters: float = setting(
-        0.5, "symbols: share of letters; a number or row of one sign counts once", **SHARE
+    max_words: int = setting(200, "too_long: most words of a side", at_least=1)
+    max_characters: int = setting(2000, "too_long: most characters of a side", at_least=1)
+    max_ratio: float = setting(
+        3.0, "length_ratio: largest ratio of the characters of both sides", at_least=1
     )
-    language_from: int = setting(6, "wrong_language: fewest words of a side", at_least=1)
-    leakage_from: int = setting(
-        6, "leakage: fewest words of a side that drops a pair by itself; whole pairs always do",
+    ratio_from: int = setting(
+        20, "length_ratio: judge pairs whose longer side has at least this many characters",
         at_least=1,
     )  # fmt: skip
+    identical_from: int = setting(
+        4, "identical: judge pairs of at least this many words", at_least=1
+    )
+    min_letters: float = setting(
+        0.5, "symbols: smallest share of letters; a number or a row of one sign counts as one "
+        "character", **SHARE,
+    )  # fmt: skip
+    language_from: int = setting(
+        6, "wrong_language: judge sides of at least this many words", at_least=1
+    )
+    leakage_from: int = setting(
+        6, "leakage: a side of at least this many words drops the pair by itself; a whole pair "
+        "always does", at_least=1,
+    )  # fmt: skip
     leakage_ngram: int | None = setting(
-        None, "leakage: also drop what shares so many words in a row with evaluation text",
+        None, "leakage: also drop pairs that share this many words in a row with evaluation text",
         at_least=4,
     )  # fmt: skip
     max_dropped: float = setting(
-        0.95, "share of a source that may be dropped before a question is asked; 1 = all of it",
+        0.95, "share of a corpus that filters may drop before preparation stops; 1 = all",
         above=0, at_most=1,
     )  # fmt: skip
 
@@ -81,6 +91,6 @@ class CleaningConfig(Checked, section="cleaning"):
         compared = [name for name in self.filters if name in LAST]
         if compared and self.filters[-len(compared) :] != compared:
             yield (
-                f"cleaning.filters: {' and '.join(compared)} must stand last, since they compare "
-                "what is left"
+                f"cleaning.filters: {' and '.join(compared)} must come last, because they "
+                "compare the pairs that are left"
             )

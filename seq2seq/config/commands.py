@@ -47,13 +47,14 @@ class TrainConfig(Checked):
     trainer: TrainerConfig = group(TrainerConfig)
     checkpoint: CheckpointConfig = group(CheckpointConfig)
     logger: LoggerConfig = group(LoggerConfig)
-    seed: int = setting(1, "of everything that is drawn", at_least=0, at_most=2**32 - 1)
+    seed: int = setting(1, "seed of all random draws", at_least=0, at_most=2**32 - 1)
     run_dir: str | None = setting(None, "folder of the run; null = runs/<data>-<model>-<time>")
     resume: str | None = setting(None, "folder of a run to continue")
     init_from: str | None = setting(
-        None, "run, bundle, general (shipped) or hf:OWNER/NAME to fine-tune: its weights come first"
-    )
-    dry_run: bool = setting(False, "build all of it, say what it would take, and stop")
+        None, "model whose weights training starts from: a run, a bundle, general (shipped) or "
+        "hf:OWNER/NAME"
+    )  # fmt: skip
+    dry_run: bool = setting(False, "build everything, measure what the run would take, and stop")
 
     def rules(self) -> Iterator[str]:
         yield from sentences_fit_batches(self.data, self.model)
@@ -78,16 +79,19 @@ class PrepareConfig(Checked):
 class AverageConfig(Checked):
     """All settings of `average`."""
 
-    run: str | None = setting(None, "run that was made with checkpoint.average=N")
-    average: int = setting(5, "so many of its snapshots", at_least=2)
-    by: str = setting("last", "last, or best by validation BLEU", choices=("last", "best"))
-    inputs: list[str] = setting([], "bundles or runs to average instead")
+    run: str | None = setting(None, "run that was trained with checkpoint.average=N")
+    average: int = setting(5, "number of the run's snapshots to average", at_least=2)
+    by: str = setting(
+        "last", "which snapshots: the last ones, or those with the best validation BLEU",
+        choices=("last", "best"),
+    )  # fmt: skip
+    inputs: list[str] = setting([], "bundles or runs to average, instead of snapshots")
     output: str | None = setting(None, "folder of the new bundle")
 
     def rules(self) -> Iterator[str]:
         if (self.run is None) == (not self.inputs):
             yield (
-                "what shall be averaged? Give either run=FOLDER (a run made with "
+                "what shall be averaged? Give either run=FOLDER (a run trained with "
                 "checkpoint.average=N) or inputs=[FOLDER,FOLDER,...] (bundles or runs)"
             )
         if len(self.inputs) == 1:
@@ -97,8 +101,8 @@ class AverageConfig(Checked):
 
 
 class EvaluateConfig(Checked):
-    """All settings of `evaluate`: a model translates a test set, or translations that are there are
-    scored (`hypothesis` and `reference`)."""
+    """All settings of `evaluate`, which scores a model on a test set, or given translations
+    (`hypothesis` and `reference`)."""
 
     bundle: str | None = setting(
         None, "model that translates: folder of a run or bundle, general (shipped), hf:OWNER/NAME"
@@ -107,23 +111,33 @@ class EvaluateConfig(Checked):
     split: str = setting("test", "part of the corpus", choices=("train", "val", "test"))
     decode: Any = field(  # all null
         default_factory=DecodeChanges,
-        metadata={"meaning": "Search settings that are not as the model was validated"},
+        metadata={"meaning": "Search settings that differ from those of the model's validation"},
     )
-    precision: str | None = setting(None, "of the model; null = float32, as in validation")
+    precision: str | None = setting(
+        None, "precision of the model; null = float32, as in validation"
+    )
     device: str = setting("auto", "where the model runs: auto, cpu, cuda or cuda:1")
-    hypothesis: str | None = setting(None, "translations, a file of lines; it may be packed")
-    reference: str | None = setting(None, "what they are compared with, line by line")
-    source: str | None = setting(None, "what was translated; for breakdowns, faults and COMET")
-    output: str | None = setting(None, "folder, null = <run>/evaluation; or FILE.json")
-    language: str | None = setting(None, "of the translations; null = the model's, or fr")
+    hypothesis: str | None = setting(
+        None, "given translations to score: a text file, compressed or not"
+    )
+    reference: str | None = setting(None, "reference translations, one for each line of hypothesis")
+    source: str | None = setting(None, "source sentences; needed for breakdowns, faults and COMET")
+    output: str | None = setting(
+        None, "folder of the results, null = <run>/evaluation; for given translations a file, "
+        "FILE.json",
+    )  # fmt: skip
+    language: str | None = setting(
+        None, "language of the translations; null = that of the model, or fr"
+    )
     training_text: Any = setting(
-        "auto", "text that the test set is compared with: auto = the model's, if it is in the "
-        "cache and of modest size; all = of any size; none; or files, named as in data.train",
+        "auto", "training text to compare the test set with: auto = the model's, if it is in the "
+        "cache and not large; all = of any size; none; or files, named as in data.train",
     )  # fmt: skip
     comet: str | None = setting(None, "a COMET model, FOLDER/checkpoints/model.ckpt")
     comet_command: str = setting(
-        "comet-score", "of unbabel-comet, which is installed elsewhere", only_with=("comet", ())
-    )
+        "comet-score", "command of unbabel-comet, which needs an environment of its own",
+        only_with=("comet", ()),
+    )  # fmt: skip
 
     def rules(self) -> Iterator[str]:
         files = [name for name in ("hypothesis", "reference", "source") if getattr(self, name)]

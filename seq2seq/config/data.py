@@ -25,29 +25,33 @@ class CorpusConfig(Checked, section="data"):
     - `sacrebleu`, when `path` is null: `test` and the others name its test sets.
     """
 
-    name: str = setting("files", "names the corpus in folders and reports")
-    path: str | None = setting(None, "folder that train, val and test are looked up in")
-    origin: str | None = setting(None, "where the corpus can be had; named when it is missing")
-    hub: str | None = setting(None, "data set of the Hugging Face hub, or a folder laid out so")
+    name: str = setting("files", "name of the corpus in folders and reports")
+    path: str | None = setting(None, "folder that contains the files of train, val and test")
+    origin: str | None = setting(None, "where to get the corpus; shown if it is missing")
+    hub: str | None = setting(
+        None, "data set of the Hugging Face hub, or a folder with the same layout"
+    )
     hub_config: str | None = setting(
         None, "configuration of the data set, such as en-fr", only_with=("hub", ())
     )
     hub_revision: str | None = setting(
         None, "branch, tag or commit of the data set", only_with=("hub", ())
     )
-    urls: list[str] = setting([], "files that are fetched into the cache")
-    sacrebleu: bool = setting(False, "train, val and test name sets of sacrebleu: wmt14/full")
+    urls: list[str] = setting([], "addresses of files, which are downloaded into the cache")
+    sacrebleu: bool = setting(
+        False, "train, val and test name test sets of sacrebleu, such as wmt14/full"
+    )
     train: Any = setting("train", "training text; null = none")
     val: Any = setting("val", "validation text; null = none")
     test: Any = setting("test", "test text; null = none")
     source_column: str = setting("en", "column of the source; a number for TSV without header")
     target_column: str = setting("fr", "column of the target; a number for TSV without header")
     where: dict[str, list[str]] = setting(
-        {}, "rows that are read, by values of other columns: {source: [tatoeba]}; {} = all"
+        {}, "read only rows with these values in other columns: {source: [tatoeba]}; {} = all rows"
     )
     variants: dict[str, float] = setting(
-        {}, "share of the training pairs that come again in another form: in capitals, with "
-        "slips, with placeholders; see seq2seq/data/variants.py",
+        {}, "share of the training pairs that are added once more in another form, such as "
+        "capitals, typos or placeholders; see seq2seq/data/variants.py",
         choices=VARIANTS, at_least=0, at_most=1,
     )  # fmt: skip
 
@@ -74,34 +78,46 @@ class CorpusConfig(Checked, section="data"):
 class DataConfig(CorpusConfig):
     """A corpus, or several of them mixed, and how it is prepared and cut into batches."""
 
-    members: dict[str, CorpusConfig] = setting({}, "corpora of a mixture, by names of your choice")
+    members: dict[str, CorpusConfig] = setting(
+        {}, "corpora of a mixture, under names that you choose"
+    )
     weights: dict[str, float] = setting(
-        {}, "how often each member comes in an epoch; 1 if unnamed", above=0, instead=LEFT_OUT
+        {}, "how often an epoch uses each member; 1 if not named", above=0, instead=LEFT_OUT
     )
     final_weights: dict[str, float] = setting(
-        {}, "weights in the last final_steps", above=0, instead=LEFT_OUT
+        {}, "weights of the members in the last final_steps updates", above=0, instead=LEFT_OUT
     )
-    final_steps: int | None = setting(None, "updates at the end; 0 = none", at_least=0)
+    final_steps: int | None = setting(
+        None, "number of last updates that use final_weights; 0 = none", at_least=0
+    )
     temperature: float = setting(
-        1.0, "share of a member ~ size ** (1 / this)", at_least=1, only_with=("members", ())
-    )
+        1.0, "the share of a member is proportional to size ** (1 / temperature)",
+        at_least=1, only_with=("members", ()),
+    )  # fmt: skip
     cache: str | None = setting(
         None, "folder of prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq"
     )
     store: str | None = setting(
         None, "URL with a copy of the cache, for machines that share no disk: s3://BUCKET/FOLDER"
     )
-    verify: bool = setting(False, "read all prepared files and compare their hashes, not sizes")
-    processes: int | None = setting(None, "that prepare; null = one per core", at_least=1)
-    max_tokens: int = setting(8192, "padded source + target positions of a batch", at_least=2)
-    max_sentences: int | None = setting(None, "pairs of a batch; null = any number", at_least=1)
+    verify: bool = setting(False, "compare the hashes of all prepared files, not only their sizes")
+    processes: int | None = setting(
+        None, "processes that prepare the corpus; null = one per core", at_least=1
+    )
+    max_tokens: int = setting(
+        8192, "largest batch: source and target positions together, padding included", at_least=2
+    )
+    max_sentences: int | None = setting(None, "most pairs of a batch; null = no limit", at_least=1)
     length_multiple: int = setting(
         1,
-        "pad lengths to multiples; 8 suits tensor cores, 0 (few shapes: the coarser the longer) "
-        "bf16 on a CPU, which makes a kernel for each new shape",
+        "round padded lengths up to a multiple; 8 suits tensor cores; 0 makes few different "
+        "lengths, for bf16 on a CPU, where torch compiles a kernel for each new shape",
         at_least=0,
     )
-    num_workers: int = setting(0, "processes that make batches beside the training", at_least=0)
+    num_workers: int = setting(
+        0, "processes that make batches in the background; 0 = the training process makes them",
+        at_least=0,
+    )  # fmt: skip
 
     def corpora(self) -> dict[str, CorpusConfig]:
         """Return the members of the mixture; a member that is still a dict is not checked yet."""
@@ -166,9 +182,10 @@ class EngineConfig(Checked, section="prepare"):
     """What runs the preparation of a corpus."""
 
     engine: str = setting(
-        "local", "local: processes of this machine; ray: a cluster", choices=("local", "ray")
+        "local", "local: processes of this machine; ray: a Ray cluster", choices=("local", "ray")
     )
     address: str | None = setting(
-        None, "of the Ray cluster; auto = that of this machine; null = start one here",
+        None, "address of the Ray cluster; auto = the cluster of this machine; null = start one on "
+        "this machine",
         only_with=("engine", ("ray",)),
     )  # fmt: skip

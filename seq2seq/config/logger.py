@@ -6,10 +6,10 @@ from seq2seq.config.checked import Checked, setting
 
 
 class LoggerConfig(Checked, section="logger"):
-    """Where curves go, beside `<run>/metrics`; what is kept of each validation."""
+    """Where curves go in addition to `<run>/metrics`, and what is kept of each validation."""
 
     kind: str = setting(
-        "wandb", "where to: wandb, trackio, mlflow, tensorboard; csv or none: to the folder alone",
+        "wandb", "tracker: wandb, trackio, mlflow, tensorboard; csv or none: only the run's files",
         choices=("wandb", "trackio", "mlflow", "tensorboard", "csv", "none"),
     )  # fmt: skip
     project: str = setting("seq2seq", "project of W&B or Trackio, experiment of MLflow")
@@ -19,6 +19,6 @@ class LoggerConfig(Checked, section="logger"):
         "of the data, too), or all (the bundle, too)", choices=("curves", "text", "all"),
     )  # fmt: skip
     samples: int = setting(
-        10, "sentences in samples.jsonl, and as many of the worst; 0 = no such file. Of more than "
-        "20, some have no picture in W&B", at_least=0
+        10, "number of fixed sentences in samples.jsonl, and of worst sentences; 0 = no file. "
+        "Beyond 20, some sentences have no picture in W&B", at_least=0
     )  # fmt: skip

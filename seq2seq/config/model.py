@@ -16,11 +16,12 @@ class ModelConfig(Checked, section="model"):
     """What every translation model has; `TransformerConfig` and `RecurrentConfig` add to it."""
 
     architecture: str = setting("", "transformer or rnn_attention; set by the preset")
-    name: str = setting("base", "names the folder of a run")
+    name: str = setting("base", "name of the model in folder names of runs")
     d_model: int = setting(512, "width of embeddings, of each layer's input and output", **SIZE)
     encoder_layers: int = setting(6, "layers of the encoder", **SIZE)
     tie_embeddings: str = setting(
-        "all", "what is one matrix: none; decoder: target embeddings and output; all: source too",
+        "all", "which weights share one matrix: none; decoder: target embeddings and output; all: "
+        "source embeddings, too",
         choices=("none", "decoder", "all"),
     )  # fmt: skip
     dropout: float = setting(0.1, "dropout of embeddings and of each block's output", **SHARE)
@@ -51,7 +52,9 @@ class TransformerConfig(ModelConfig):
     )
     head_dim: int | None = setting(None, "width of a head; null = d_model / n_heads", **SIZE)
     qk_norm: bool = setting(False, "normalise queries and keys (RMS norm of each head)")
-    cross_qk_norm: bool = setting(True, "qk_norm over the source, too, which CTranslate2 cannot do")
+    cross_qk_norm: bool = setting(
+        True, "qk_norm in cross-attention, too; CTranslate2 cannot run such a model"
+    )
     kernel: str = setting("sdpa", "attention: sdpa (fused), reference (plain)", choices=KERNELS)
     d_ff: int = setting(2048, "inner width of the feed-forward blocks", **SIZE)
     decoder_layers: int = setting(6, "layers of the decoder", **SIZE)
@@ -64,9 +67,11 @@ class TransformerConfig(ModelConfig):
         choices=("sinusoidal", "sinusoidal_halves", "learned", "rotary"),
     )  # fmt: skip
     attention_dropout: float = setting(0.0, "dropout of attention weights", **SHARE)
-    zero_blocks: bool = setting(False, "blocks begin with zeros as their last matrices")
-    output_bias: bool = setting(False, "a trained bias of each target token's score, as Marian has")
-    zero_start: bool = setting(False, "outputs start from a vector of zeros, as Marian's do")
+    zero_blocks: bool = setting(False, "start the last matrix of each block at zero")
+    output_bias: bool = setting(
+        False, "add a trained bias to the score of each target token, as Marian does"
+    )
+    zero_start: bool = setting(False, "start each output from a vector of zeros, as Marian does")
 
     def summary(self) -> str:
         heads = f"{self.n_heads} heads"
@@ -107,7 +112,9 @@ class RecurrentConfig(ModelConfig):
 
     architecture: str = "rnn_attention"
     encoder_layers: int = setting(1, "bidirectional layers of the encoder", **SIZE)
-    d_attention: int = setting(512, "inner width of what scores source positions", **SIZE)
+    d_attention: int = setting(
+        512, "inner width of the network that scores source positions", **SIZE
+    )
 
     def summary(self) -> str:
         return (

@@ -24,23 +24,28 @@ class OptimConfig(Checked, section="optim"):
     lr: float | None = setting(
         None, "peak learning rate; null = the paper's (d_model * warmup_steps) ** -0.5", above=0
     )
-    warmup_steps: Any = setting(4000, "length in which the rate rises to its peak", length=True)
+    warmup_steps: Any = setting(
+        4000, "length of the first part, in which the rate rises to its peak", length=True
+    )
     decay_steps: Any = setting(
-        None, "length at the end in which the rate falls; null = a fifth of all", length=True,
-        only_with=("schedule", ("wsd",)),
+        None, "length of the last part, in which the rate falls; null = a fifth of the run",
+        length=True, only_with=("schedule", ("wsd",)),
     )  # fmt: skip
     final_lr_ratio: float = setting(
-        0.0, "share of the peak that is left at the end", **SHARE,
+        0.0, "rate at the end, as a share of the peak", **SHARE,
         only_with=("schedule", ("cosine", "wsd")),
     )  # fmt: skip
     beta1: float = setting(0.9, "AdamW: decay of the first moment", **SHARE)
     beta2: float = setting(0.98, "AdamW: decay of the second moment", **SHARE)
-    eps: float = setting(1e-9, "AdamW: keeps it from dividing by zero", above=0)
-    weight_decay: float = setting(0.0, "on matrices, never on biases and norms", at_least=0)
+    eps: float = setting(1e-9, "AdamW: small number that prevents division by zero", above=0)
+    weight_decay: float = setting(
+        0.0, "weight decay of matrices; biases and norms have none", at_least=0
+    )
     label_smoothing: float = setting(0.1, "probability spread evenly over the vocabulary", **SHARE)
     ema: float = setting(
-        0.0, "decay of the average of weights that is evaluated and shipped; 0 = off", **SHARE
-    )
+        0.0, "decay of the moving average of the weights, which is evaluated and shipped; 0 = off",
+        **SHARE,
+    )  # fmt: skip
 
     def decay_length(self, total_steps: int) -> int:
         """Return the steps of the decay of wsd; `decay_steps` is a number of steps, or None."""

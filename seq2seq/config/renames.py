@@ -24,7 +24,7 @@ REMOVED = {  # old name: what to do instead
     "decode.diversity": "decode.strategy=sample gives translations that differ",
     "logger.upload_bundle": "logger.share=all sends the bundle, and curves (the default) does not",
     "data.streaming": "leave it out, since a corpus of any size is prepared on the disk first; a "
-    "run that streamed goes on with revision aadf354 (seq2seq 0.1.0)",
+    "run that streamed continues with revision aadf354 (seq2seq 0.1.0)",
     "data.longest_first": "dry_run=true, which makes a step on the largest batch",
     "model.word_dropout": "model.dropout, or tokenizer.dropout, which varies words; init_from=RUN "
     "takes over the weights of a run that used it",

@@ -10,23 +10,29 @@ BYTE_VOCABULARY = 259  # 256 bytes and three special tokens
 
 
 class TokenizerConfig(Checked, section="tokenizer"):
-    """Subword vocabulary; every text can be encoded in it, since its parts go down to bytes."""
+    """Subword vocabulary. It can encode any text, because its smallest parts are bytes."""
 
-    kind: str = setting("bpe", "how subwords are chosen", choices=("bpe", "unigram", "byte"))
-    vocab_size: int = setting(8000, "of each vocabulary, symbols apart", at_least=BYTE_VOCABULARY)
+    kind: str = setting(
+        "bpe", "algorithm that learns the subwords", choices=("bpe", "unigram", "byte")
+    )
+    vocab_size: int = setting(
+        8000, "size of each vocabulary, without symbols", at_least=BYTE_VOCABULARY
+    )
     joint: bool = setting(True, "one vocabulary for both languages; false = one for each")
     symbols: list[str] = setting([], "texts that are never split, such as <name>", distinct=True)
-    sample: int = setting(1_000_000, "most pairs that it is learned from", at_least=1)
+    sample: int = setting(1_000_000, "learn from at most this many pairs", at_least=1)
     dropout: float = setting(
-        0.0, "share of merges left out in training", **SHARE, only_with=("kind", ("bpe",))
-    )
+        0.0, "BPE-dropout: share of merges left out in training", **SHARE,
+        only_with=("kind", ("bpe",)),
+    )  # fmt: skip
     dropout_variants: int = setting(
-        8, "segmentations; each epoch takes the next", at_least=1, only_with=("dropout", ())
-    )
+        8, "number of segmentations that BPE-dropout prepares; epochs use them in turn",
+        at_least=1, only_with=("dropout", ()),
+    )  # fmt: skip
     path: str | None = setting(
         None,
-        "a ready tokenizer.json, or a folder with those of both languages, instead of learning: "
-        "kind, vocab_size, joint, symbols and sample then say nothing",
+        "tokenizer.json to use, or a folder with one for each language; kind, vocab_size, joint, "
+        "symbols and sample are then ignored",
     )
 
     def rules(self) -> Iterator[str]:

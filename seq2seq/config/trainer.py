@@ -17,31 +17,41 @@ class TrainerConfig(Checked, section="trainer"):
     """
 
     max_steps: Any = setting(10000, "length of the run", length=True)
-    accelerator: str = setting("auto", "where it runs", choices=("auto", "cpu", "gpu"))
-    devices: int = setting(1, "processes (GPUs) on this machine", at_least=1)
-    num_nodes: int = setting(1, "machines", at_least=1)
-    strategy: str = setting("auto", "of several processes", choices=("auto", "ddp", "fsdp"))
+    accelerator: str = setting("auto", "device of the training", choices=("auto", "cpu", "gpu"))
+    devices: int = setting(1, "number of processes (GPUs) on each machine", at_least=1)
+    num_nodes: int = setting(1, "number of machines", at_least=1)
+    strategy: str = setting(
+        "auto", "how several processes share the work; auto = ddp", choices=("auto", "ddp", "fsdp")
+    )
     precision: str = setting(
-        "auto", "of the arithmetic; auto = the fastest that is safe on this device",
+        "auto", "precision of the arithmetic; auto = the fastest that is safe on this device",
         choices=PRECISIONS,
     )  # fmt: skip
     compile: bool = setting(False, "compile the model with torch.compile")
     accumulate: int = setting(1, "batches per step", at_least=1)
-    gradient_clip: float = setting(1.0, "largest global gradient norm; 0 = any", at_least=0)
+    gradient_clip: float = setting(
+        1.0, "clip the norm of all gradients to this; 0 = never", at_least=0
+    )
     on_loss_spike: str = setting(
-        "skip", "skip a step whose loss spikes or is no number, or stop", choices=("skip", "stop")
-    )
+        "skip", "if the loss spikes or is not finite: skip the step, or stop the run",
+        choices=("skip", "stop"),
+    )  # fmt: skip
     max_loss_spike: float = setting(
-        5.0, "nats per token above the recent average that make a spike", at_least=0.1
-    )
+        5.0, "a loss spikes if it is this many nats per token above its recent average",
+        at_least=0.1,
+    )  # fmt: skip
     val_every_n_steps: Any = setting(1000, "length between validations", length=True)
     patience: int | None = setting(
         None, "validations without a better BLEU before training stops; null = never", at_least=1
     )
     log_every_n_steps: int = setting(50, "steps between lines of metrics", at_least=1)
-    train_pairs: int | None = setting(None, "train on the first ones; null = all", at_least=1)
-    val_pairs: int | None = setting(None, "validate on the first ones; null = all", at_least=1)
-    val_on_train: bool = setting(False, "validate on the training pairs: does it learn at all?")
+    train_pairs: int | None = setting(None, "train on the first pairs only; null = all", at_least=1)
+    val_pairs: int | None = setting(
+        None, "validate on the first pairs only; null = all", at_least=1
+    )
+    val_on_train: bool = setting(
+        False, "validate on the training pairs, to see whether the model learns at all"
+    )
     profile: bool = setting(False, "write a trace of a few steps to <run>/profile")
 
     def rules(self) -> Iterator[str]:

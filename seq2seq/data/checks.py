@@ -108,6 +108,6 @@ def check_members(data: DataConfig, sources: Sequence[Source], kept: Mapping[str
     for member, pairs in kept.items():
         if pairs == 0:
             raise DataError(
-                f"data.members.{member} is empty: all that cleaning= keeps of it stands in members "
-                "before it. Look at its files, or leave it out"
+                f"data.members.{member} is empty: all pairs that cleaning= keeps of it are in "
+                "members before it. Look at its files, or leave it out"
             )

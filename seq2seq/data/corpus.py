@@ -245,7 +245,7 @@ def _read_jsonl(
         _check_columns(texts, others, list(row), f"{path}, line {number}")
         for column in texts:
             if not _is_text(row[column]):
-                raise DataError(f"{path}, line {number}: {column!r} is no text: {row[column]!r}")
+                raise DataError(f"{path}, line {number}: {column!r} is not a text: {row[column]!r}")
         yield *(row[column] for column in texts), *(_as_text(row[column]) for column in others)
 
 

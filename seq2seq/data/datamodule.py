@@ -212,7 +212,7 @@ class TranslationData:
         rank, world = consumer.rank, consumer.world_size
         if consumer.first_step and self._place is None:
             raise RunError(
-                "the checkpoint does not say where in the data the run stood: it was written by "
+                "the checkpoint does not say where in the data the run was: it was written by "
                 "an older version. Start a new run"
             )
         self._batches = self._training_batches(rank, world)

@@ -41,8 +41,8 @@ def fetch(urls: list[str], folder: Path) -> Path:
         checksum = CHECKSUM.fullmatch(said)
         if urlsplit(url).scheme not in SCHEMES or name in ("", "..") or (said and not checksum):
             raise DataError(
-                f"data.urls: {given!r} is no address of a file: give https://HOST/PATH/NAME, or "
-                "https://HOST/PATH/NAME#sha256=CHECKSUM"
+                f"data.urls: {given!r} is not an address of a file: give https://HOST/PATH/NAME, "
+                "or https://HOST/PATH/NAME#sha256=CHECKSUM"
             )
         if files.urls.setdefault(name, url) != url:
             raise DataError(f"data.urls: {files.urls[name]} and {url} would both be called {name}")

@@ -69,8 +69,8 @@ class LocalEngine:
             yield from self._in_parallel(function, chain(first, waiting))
         except BrokenProcessPool as error:
             raise DataError(
-                "a process that prepared the corpus was killed, most likely for want of memory: "
-                f"start again with fewer, such as data.processes=1 ({error})"
+                "a process that prepared the corpus was killed, most likely for lack of memory: "
+                f"start again with fewer processes, such as data.processes=1 ({error})"
             ) from error
 
     def _in_parallel(

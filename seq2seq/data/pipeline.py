@@ -85,8 +85,8 @@ def prepare(
             return found or work.run(engine or LocalEngine(data.processes))
     except OSError as error:
         raise DataError(
-            f"the corpus cannot be prepared: {error}. What is done stays; make room or mend the "
-            "folder and start again, or choose another one: data.cache=FOLDER"
+            f"the corpus cannot be prepared: {error}. What is done stays; make room or correct "
+            "the folder's permissions, and start again; or choose another folder: data.cache=FOLDER"
         ) from error
 
 

@@ -78,11 +78,11 @@ def _contradiction(request: Request) -> str | None:
     """Explain why no output can satisfy a request; None if one can."""
     prefix, banned = tuple(request.prefix), [*map(tuple, request.banned)]
     if () in banned:
-        return "a banned sequence is empty, and so every output would hold it"
+        return "a banned sequence is empty, and so every output would contain it"
     for out in banned:
         if any(prefix[i : i + len(out)] == out for i in range(len(prefix))):
             return (
-                f"the banned tokens {list(out)} stand in its prefix {list(prefix)}: leave one "
+                f"the banned tokens {list(out)} are in its prefix {list(prefix)}: leave one "
                 "of them out"
             )
     return None

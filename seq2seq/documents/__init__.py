@@ -61,8 +61,8 @@ def read(
     if len(data) > most:
         raise DataError(f"the document has more than {most:,} bytes: cut it into several")
     if kind not in KINDS:
-        said = kind or "a name without an end"
-        raise DataError(f"{said} is no document that is read: {nearest(kind, KINDS)}")
+        said = kind or "a name without an ending"
+        raise DataError(f"{said} is not a known kind of document: {nearest(kind, KINDS)}")
     if not is_readable(kind):
         needed = LIBRARIES[KINDS[kind]]
         raise RunError(f"{kind} needs {needed}, which is missing: {install('documents')}")

@@ -32,9 +32,9 @@ def read(data: bytes, wanted: Wanted) -> Document:
         # polib could take a text of one line for the path of a file; no path ends in a line feed.
         catalog = polib.pofile(f"{text}\n")
     except (OSError, ValueError, UnicodeError, IndexError) as error:
-        raise DataError(f"the document is no .po that can be read ({error}): mend it") from error
+        raise DataError(f"the document is not a readable .po ({error}): correct it") from error
     if not catalog and "msgid" not in text:
-        raise DataError("the document has no msgid, so it is no .po: is it another kind?")
+        raise DataError("the document has no msgid, so it is not a .po: is it another kind?")
     found = _PLURALS.search(catalog.metadata.get("Plural-Forms", ""))
     numbers = int(found[1]) if found else 2
     messages = [message for entry in catalog if not entry.obsolete

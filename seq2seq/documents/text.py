@@ -45,7 +45,7 @@ def decoded(
     encoding = encoding or "utf-8"
     try:
         if codecs.lookup(encoding).name in OF_PYTHON:
-            raise LookupError("which is no encoding of documents")
+            raise LookupError("which is not an encoding of documents")
         text = data[len(mark) :].decode(encoding)
     except (UnicodeError, LookupError) as error:
         raise DataError(
@@ -53,7 +53,7 @@ def decoded(
             "-t utf-8"
         ) from error
     if "\0" in text:
-        raise DataError("the document has null characters, so it is no text: is it another kind?")
+        raise DataError("the document has null characters, so it is not text: is it another kind?")
     lines = "\r\n" if text.count("\r\n") == text.count("\n") else "\n"
 
     def encode(changed: str) -> bytes:

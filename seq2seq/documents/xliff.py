@@ -24,7 +24,7 @@ def read(data: bytes, wanted: Wanted) -> Document:
     tree = parsed(data)
     root = tree.getroot()
     if name_of(root) != "xliff":
-        raise DataError("the document is no XLIFF: is it another kind?")
+        raise DataError("the document is not XLIFF: is it another kind?")
     found = [(source, Inline(list(_parts(source)))) for source in _sources(root, wanted.again)]
     found = [(source, inline) for source, inline in found if inline.text]
 

@@ -30,13 +30,13 @@ def require(model: str, command: str) -> None:
     """Raise RunError if the command or the model is missing; call this before translating."""
     if shutil.which(command) is None:
         raise RunError(
-            f"comet={model} needs the command {command}, which is not there: python -m venv comet "
+            f"comet={model} needs the command {command}, which is missing: python -m venv comet "
             "&& comet/bin/pip install unbabel-comet, then comet_command=comet/bin/comet-score"
         )
     if not (model.endswith(".ckpt") and Path(model).is_file()):
         raise RunError(
-            f"comet={model} is no model file: download one where there is a network (for example "
-            "Unbabel/wmt22-comet-da of the Hugging Face hub) and name its checkpoint, "
+            f"comet={model} is not a model file: download one where there is a network (for "
+            "example Unbabel/wmt22-comet-da of the Hugging Face hub) and name its checkpoint, "
             "comet=FOLDER/checkpoints/model.ckpt"
         )
 
@@ -72,7 +72,7 @@ def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
         ) as error:
             printed = (getattr(error, "stdout", None) or "").splitlines()[-LINES:]
             raise RunError(
-                f"{command} gave no scores ({error!r}); leave comet= out, or mend what it says:\n"
+                f"{command} gave no scores ({error!r}); leave comet= out, or correct this fault:\n"
                 + "\n".join(printed)
             ) from error
     return values

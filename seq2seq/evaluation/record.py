@@ -161,9 +161,9 @@ class Evaluation(Figures):
         if version != FORMAT:
             files = ("hypothesis=FILE", "reference=FILE", "output=OTHER.json")
             raise OtherVersion(
-                f"{path} is no record of this version of seq2seq (its format is "
-                f"{version or 'not named'}, and {FORMAT} is read): evaluate again, or score its "
-                f"texts into another file: {command_line('evaluate', *files)}"
+                f"{path} is not a record of this version of seq2seq (its format is "
+                f"{version or 'not named'}, and this version reads {FORMAT}): evaluate again, or "
+                f"score its texts into another file: {command_line('evaluate', *files)}"
             )
         try:
             values["scores"] = [Score(**score) for score in values["scores"]]

@@ -35,7 +35,8 @@ def bootstrap_settings() -> dict[str, Any]:
     """
     seed = os.environ.get("SACREBLEU_SEED", "12345")
     if not seed.isdecimal():
-        raise RunError(f"SACREBLEU_SEED={seed} is no seed: set it to a whole number, or unset it")
+        why = f"SACREBLEU_SEED={seed} is not a seed: set it to a whole number, or unset it"
+        raise RunError(why)
     return {"resamples": RESAMPLES, "seed": seed}
 
 

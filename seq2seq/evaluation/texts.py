@@ -163,7 +163,7 @@ def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> Iter
         if count > SHARE * len(lines):
             yield (
                 f"{count} of {len(lines)} {what} look tokenised (' .' at the end, ' , ', &apos; or "
-                "@@), and BLEU is that of plain text: its value says nothing beside that of "
+                "@@), but BLEU needs plain text: its value cannot be compared with those of "
                 f"other papers and tools. {remedy}"
             )
     values = {score.name: score.value for score in figures.scores}
@@ -172,11 +172,11 @@ def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> Iter
         yield (
             f"BLEU is {gap:.1f} higher when the punctuation of both sides is normalised "
             "(BLEU-punct): apostrophes, quotation marks or spaces differ from those of the "
-            "references, no words. See cleaning.normalise, and translate --typography"
+            "references, no words. See cleaning.normalise, and translate --french-typography"
         )
     if overlap.get("sources"):
         yield (
-            f"{overlap['sources']} of {figures.sentences} sources stand in the training text "
-            f"({overlap['pairs']} of them with the same translation): their scores say nothing of "
-            "text that is new to the model. See the breakdown by `in training`"
+            f"{overlap['sources']} of {figures.sentences} sources are in the training text "
+            f"({overlap['pairs']} of them with the same translation): their scores do not "
+            "measure quality on new text. See the breakdown by `in training`"
         )

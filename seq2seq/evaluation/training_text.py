@@ -134,7 +134,7 @@ def text_of(run: Path, cache: str | None) -> TrainingText | str:
         text, _, ids = report["fingerprint"].partition("-")
         corpus, pairs = f"{report['name']}-{text}", report["kept"]
     except FileNotFoundError:
-        return "the model stands alone, without the run that made it"
+        return "the model has no run beside it, so its training text is unknown"
     except (OSError, ValueError, KeyError, AttributeError) as error:
         return f"data_report.json of the run is damaged ({error!r})"
     folder = cache_folder(cache) / "corpora" / corpus / f"ids-{ids}"

@@ -63,7 +63,8 @@ def columns_swapped(run: Record) -> Found:
 
 @check(
     "Cleaning drops most of the corpus",
-    "Look at its examples in the report of the data, and mend the corpus or that filter",
+    "Look at the examples of that filter in the report of the data, and correct the corpus or the "
+    "filter",
 )
 def few_kept(run: Record) -> Found:
     if run.data is None or not run.data.read or columns_swapped(run):

@@ -109,7 +109,7 @@ def overfitting(run: Record) -> Found:
 @check("Training waits for data", "Raise data.num_workers, or prepare the corpus on a local disk")
 def data_bound(run: Record) -> Found:
     share = median(run.values("perf/data_wait_share", late=True) or [0])
-    return f"{share:.0%} of the time goes by until a batch is there" if share >= 0.2 else None
+    return f"{share:.0%} of the time is spent waiting for a batch" if share >= 0.2 else None
 
 
 @check(
@@ -153,8 +153,8 @@ def gradient_spikes(run: Record) -> Found:
 
 
 @check(
-    "Evaluation text stands in the training text",
-    "Scores say nothing of new text: add leakage to cleaning.filters",
+    "Evaluation text is in the training text",
+    "Scores do not measure quality on new text: add leakage to cleaning.filters",
 )
 def leaked(run: Record) -> Found:
     names = {"validation": "val", "test": "test"}

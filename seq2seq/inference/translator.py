@@ -319,7 +319,7 @@ class Translator:
                 if number <= REPORTED:
                     log.warning("%s (%s...)", "; ".join(one.notes), " ".join(text[:40].split()))
                 elif number == REPORTED + 1:
-                    log.warning("further notes stand in Translation.notes, and in --json")
+                    log.warning("further notes are in Translation.notes, and in --json")
 
 
 def _with_prefix(layouts: Sequence[Layout], prefix: str) -> list[tuple[str, str]]:

@@ -84,7 +84,7 @@ def vocabulary_table(report: Report) -> Table:
         rows.append([each["name"], f"{each['size']:,}", *used, *rare])
     note = (
         "Used tokens occur in the kept text. Rare ones occur in it fewer than "
-        f"{RARE} times, or never: a model learns little about them. Where many are rare, take a "
+        f"{RARE} times, or never: a model learns little about them. If many are rare, choose a "
         "smaller vocabulary."
     )
     return Table("Vocabulary", rows, note)
@@ -111,7 +111,7 @@ def figures(report: Report) -> Iterator[Table]:
             for each in report.overlap
         ]
         note = (
-            "Pairs with a side that stood in the training text. The leakage filter dropped those "
+            "Pairs with a side that was in the training text. The leakage filter dropped those "
             "training pairs."
         )
         head = ["", "pairs", "found", "share"]

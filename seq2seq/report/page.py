@@ -46,7 +46,7 @@ def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) 
             with output.open("rb") as old:
                 if MARK.encode() != old.read(len(MARK)):
                     raise RunError(
-                        f"{output} is no report of runs: name another file, or remove it"
+                        f"{output} is not a report of runs: name another file, or remove it"
                     )
         with damage_named(runs):
             page = report_page(read_runs(runs), tests)

@@ -82,7 +82,7 @@ def read_run(folder: Path, name: str) -> Run:
         raise RunError(f"there is no run {folder}: give the folder of a run, such as runs/NAME")
     if not (folder / "config.yaml").is_file():
         raise RunError(
-            f"{folder} is no run, since it holds no config.yaml: give the folder that training "
+            f"{folder} is not a run, since it has no config.yaml: give the folder that training "
             "wrote, such as runs/NAME"
         )
     settings = migrated(_read(folder / "config.yaml", yaml.safe_load, dict))

@@ -30,7 +30,8 @@ SETTINGS = {"split", "typography", "prefix", "terms", "banned", "align", "token_
 
 
 class Decode(BaseModel):
-    """Settings of the search; the others are as the model was validated."""
+    """Settings of the search; a setting that is left out keeps the value of the model's
+    validation."""
 
     model_config = ConfigDict(extra="forbid")
     strategy: Literal["beam", "sample"] | None = None
@@ -48,23 +49,33 @@ class Decode(BaseModel):
 
 
 class TranslateRequest(BaseModel):
-    """What is to be translated, and how."""
+    """Texts to translate, and how to translate them."""
 
     model_config = ConfigDict(extra="forbid")
     text: Text | Annotated[list[str], Field(min_length=1)]
     source: str = "auto"
     target: str | None = None
-    model: str | None = Field(None, description="by name, if several have these languages")
-    split: bool = Field(True, description="translate sentence by sentence")
-    typography: bool = Field(False, description="marks and spaces as French is printed")
-    prefix: str = Field("", max_length=1000, description="each translation begins so")
-    terms: dict[str, str] = Field({}, max_length=1000, description="phrases and theirs")
-    banned: list[str] = Field([], max_length=100, description="phrases that must not come")
-    align: bool = Field(False, alias="alignment", description="tell which words belong together")
-    token_scores: bool = Field(
-        False, alias="scores", description="tell how likely each token is, and each word"
+    model: str | None = Field(
+        None, description="name of the model, if several translate these languages"
     )
-    stream: bool = Field(False, description="a line of JSON for each line of text, as they come")
+    split: bool = Field(True, description="translate sentence by sentence")
+    typography: bool = Field(False, description="write French typography")
+    prefix: str = Field("", max_length=1000, description="text with which each translation begins")
+    terms: dict[str, str] = Field(
+        {}, max_length=1000, description="source phrases and their translations"
+    )
+    banned: list[str] = Field(
+        [], max_length=100, description="phrases that no translation may contain"
+    )
+    align: bool = Field(
+        False, alias="alignment", description="return which words translate each other"
+    )
+    token_scores: bool = Field(
+        False, alias="scores", description="return how likely each token and each word is"
+    )
+    stream: bool = Field(
+        False, description="send a line of JSON for each line of text as soon as it is translated"
+    )
     decode: Decode = Decode()
 
 
@@ -77,7 +88,7 @@ class Word(TypedDict):
 
 @dataclass(frozen=True)
 class Answer(Translation):
-    """What is told of a translation. Words of alignments are what spaces part, from 0 on."""
+    """A translation in an answer. Alignments number words, which spaces separate, from 0."""
 
     words: list[Word] = field(default_factory=list)
 
@@ -163,13 +174,15 @@ def words(one: Translation) -> list[Word]:
 
 
 class DocumentRequest(BaseModel):
-    """A document as a form sends it, and how it is to be translated."""
+    """A document in a form, and how to translate it."""
 
     file: Document
     source: str = "auto"
     target: str | None = None
     model: str | None = None
-    retranslate: bool = Field(False, description="also what a .po or .xliff has translated already")
+    retranslate: bool = Field(
+        False, description="also translate messages of a .po or .xliff that have translations"
+    )
 
 
 async def document(call: Call) -> Response:
@@ -190,7 +203,7 @@ class AttentionRequest(BaseModel):
 
 
 class Attention(TypedDict):
-    """For each layer and head a row for each target token: its weights for the source tokens."""
+    """For each layer and head, a row for each target token: its weights for the source tokens."""
 
     source: list[str]
     target: list[str]
@@ -211,7 +224,7 @@ async def attention(call: Call) -> Attention:
 def _attention(translator: Translator, text: str, translation: str) -> Attention:
     engine, both = translator.engine, translator.vocabularies
     if not isinstance(engine, TorchEngine):
-        raise Refused(400, "attention is shown by the engines auto and torch only")
+        raise Refused(400, "only the engines auto and torch show attention")
     [source] = both.source.encode([translator.as_read(text)])
     [target] = both.target.encode([translator.as_written(translation)])
     if not source or not target or max(len(source), len(target)) >= engine.max_length:
@@ -238,11 +251,12 @@ async def models(call: Call) -> list[ModelNamed]:
 
 
 ROUTES = [
-    Route("POST", "/v1/translate", "Translate texts, and tell all that is known of them",
-          translate, TranslateRequest, Answers),
+    Route("POST", "/v1/translate", "Translate texts, and return all that is known of each "
+          "translation", translate, TranslateRequest, Answers),
     Route("POST", "/v1/documents", "Translate a document: .docx, .html, .md, .po, .srt, .vtt, "
           ".xliff or .txt", document, DocumentRequest, bytes, file=True),
-    Route("POST", "/v1/attention", "What each layer and head looked at", attention,
+    Route("POST", "/v1/attention", "Return the attention of each layer and head", attention,
           AttentionRequest, Attention),
-    Route("GET", "/v1/models", "The models and their languages", models, None, list[ModelNamed]),
+    Route("GET", "/v1/models", "List the models and their languages", models, None,
+          list[ModelNamed]),
 ]  # fmt: skip

@@ -33,14 +33,16 @@ def _code(language: str) -> str:
 
 
 class DeepLRequest(BaseModel):
-    """`context`, `model_type` and others that change no more than the quality are left unread."""
+    """Texts to translate. Fields that change only the quality, such as `context`, are ignored."""
 
     model_config = ConfigDict(extra="allow")
     text: Texts
     target_lang: str
     source_lang: str | None = None
     split_sentences: Literal["0", "1", "nonewlines"] | bool = "1"
-    preserve_formatting: Flag = Field(False, description="is always true: nothing is corrected")
+    preserve_formatting: Flag = Field(
+        False, description="ignored: the server never corrects formatting"
+    )
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
     tag_handling: Literal["xml", "html"] | None = None
     glossary_id: str | None = None
@@ -66,7 +68,7 @@ async def translate(call: Call) -> dict[str, list[Translated]]:
     if asked.glossary_id:
         glossary = _find(call, asked.glossary_id)
         if (glossary.source_lang, glossary.target_lang) != model.languages:
-            raise Refused(400, "The glossary is of another language pair.")
+            raise Refused(400, "The glossary is for another language pair.")
         settings["terms"] = glossary.entries
     texts = asked.text
     if asked.split_sentences == "nonewlines":
@@ -129,7 +131,7 @@ def _entries(asked: NewGlossary) -> dict[str, str]:
         for number, row in enumerate(rows, 1):
             source, target = [phrase.strip() for phrase in [*row, "", ""][:2]]
             if any(row) and not (source and target and len(row) in (2, 4)):
-                raise Refused(400, f"{wrong}: line {number} is no pair")
+                raise Refused(400, f"{wrong}: line {number} is not a pair")
             if source in found:
                 raise Refused(400, f"{wrong}: line {number} comes twice")
             if any(row):
@@ -189,14 +191,16 @@ _ONE = "/v2/glossaries/{glossary_id}"
 ROUTES = [
     Route("POST", "/v2/translate", "Translate texts", translate, DeepLRequest,
           dict[str, list[Translated]]),
-    Route("GET", "/v2/usage", "Characters since the start", usage, None, dict[str, int]),
-    Route("GET", "/v2/languages", "The languages", languages, Side, list[dict[str, Any]]),
-    Route("GET", "/v2/glossary-language-pairs", "Those glossaries are for", glossary_pairs, None,
-          dict[str, list[dict[str, str]]]),
+    Route("GET", "/v2/usage", "Count the characters since the server started", usage, None,
+          dict[str, int]),
+    Route("GET", "/v2/languages", "List the languages", languages, Side, list[dict[str, Any]]),
+    Route("GET", "/v2/glossary-language-pairs", "List the pairs of languages of glossaries",
+          glossary_pairs, None, dict[str, list[dict[str, str]]]),
     Route("POST", "/v2/glossaries", "Make a glossary", make_glossary, NewGlossary, dict[str, Any],
           201),
-    Route("GET", "/v2/glossaries", "All of them", all_glossaries, None, dict[str, Any]),
-    Route("GET", _ONE, "One of them", one_glossary, None, dict[str, Any]),
-    Route("GET", f"{_ONE}/entries", "Its phrases", entries, None, str),
-    Route("DELETE", _ONE, "Delete it", delete_glossary, status=204),
+    Route("GET", "/v2/glossaries", "List the client's glossaries", all_glossaries, None,
+          dict[str, Any]),
+    Route("GET", _ONE, "Describe a glossary", one_glossary, None, dict[str, Any]),
+    Route("GET", f"{_ONE}/entries", "Return the phrases of a glossary", entries, None, str),
+    Route("DELETE", _ONE, "Delete a glossary", delete_glossary, status=204),
 ]  # fmt: skip

@@ -61,8 +61,8 @@ class Glossaries:
                 self._all[one.glossary_id] = one
         except (OSError, ValueError, TypeError) as error:
             raise DataError(
-                f"the glossaries in {folder} cannot be read ({error}): mend or move the file, or "
-                "give another folder, --glossaries"
+                f"the glossaries in {folder} cannot be read ({error}): correct or move the file, "
+                "or give another folder, --glossaries"
             ) from error
 
     def of(self, owner: str) -> list[Glossary]:

@@ -89,7 +89,7 @@ async def translate_file(call: Call) -> dict[str, str]:
 async def download_file(call: Call) -> Response:
     found = call.service.downloads.get(call.request.path_params["name"])
     if found is None:
-        raise Refused(404, "This document is not here, or no longer")
+        raise Refused(404, "There is no such document, or the server has deleted it")
     return found.response()
 
 
@@ -136,13 +136,17 @@ async def health(call: Call) -> dict[str, str]:
 
 
 ROUTES = [
-    Route("POST", "/translate", "Translate a text or a list", translate, LibreRequest, LibreAnswer),
+    Route("POST", "/translate", "Translate a text or a list of texts", translate, LibreRequest,
+          LibreAnswer),
     Route("POST", "/translate_file", "Translate a document", translate_file, LibreFile,
           dict[str, str], file=True),
-    Route("GET", "/download_file/{name}", "Fetch it, by a name that only its client knows",
-          download_file, None, bytes, open=True),
-    Route("POST", "/detect", "Tell the language of a text", detect, LibreText, list[Detected]),
-    Route("GET", "/languages", "The languages", languages, None, list[dict[str, Any]], open=True),
-    Route("GET", "/frontend/settings", "Limits", settings, None, dict[str, Any], open=True),
-    Route("GET", "/health", "Whether the server runs", health, None, dict[str, str], open=True),
+    Route("GET", "/download_file/{name}", "Download a translated document, whose name "
+          "only its client knows", download_file, None, bytes, open=True),
+    Route("POST", "/detect", "Detect the language of a text", detect, LibreText, list[Detected]),
+    Route("GET", "/languages", "List the languages", languages, None, list[dict[str, Any]],
+          open=True),
+    Route("GET", "/frontend/settings", "Return the limits", settings, None, dict[str, Any],
+          open=True),
+    Route("GET", "/health", "Tell whether the server runs", health, None, dict[str, str],
+          open=True),
 ]  # fmt: skip

@@ -28,23 +28,23 @@ class Refused(Exception):
 
 
 class Limits(Checked, section="option"):
-    """what the server takes on"""
+    """Limits of the server."""
 
-    characters: int = setting(20_000, "characters of the texts of a request", at_least=1)
-    texts: int = setting(500, "texts of a request", at_least=1)
+    characters: int = setting(20_000, "most characters of the texts of a request", at_least=1)
+    texts: int = setting(500, "most texts of a request", at_least=1)
     queue: int = setting(
-        400_000, "characters that may wait; requests beyond them get status 503", at_least=1
+        400_000, "most characters that wait; further requests get status 503", at_least=1
     )
     document: int = setting(
-        5_000_000, "bytes of a .docx, packed or not; of others as many as of any request",
-        at_least=1,
+        5_000_000, "most bytes of a .docx, compressed or not; other documents have the limit of "
+        "any request", at_least=1,
     )  # fmt: skip
-    timeout: float = setting(60.0, "seconds that a request may take", above=0, at_most=3600)
-    batch: int = setting(64, "texts that are translated together", at_least=1)
+    timeout: float = setting(60.0, "most seconds that a request may take", above=0, at_most=3600)
+    batch: int = setting(64, "most texts that are translated together", at_least=1)
     wait: float = setting(
-        5.0, "milliseconds that a text waits for others to join it", at_least=0, at_most=1000
+        5.0, "milliseconds that a text waits for other texts of its batch", at_least=0, at_most=1000
     )
-    rate: int = setting(0, "requests of a client in a minute; 0 = any number", at_least=0)
+    rate: int = setting(0, "most requests of a client in a minute; 0 = no limit", at_least=0)
 
     def body(self, file: bool = False) -> int:
         """Return the most bytes that a request's body may have, with or without a document."""
@@ -136,13 +136,15 @@ def _read(file: Path, rate: int) -> dict[bytes, Client]:
             continue
         if not 2 <= len(words) <= 4 or not all(word.isdecimal() for word in words[2:]):
             raise DataError(
-                f"{file}, line {number}: give NAME KEY, and if need be requests a minute and "
-                "characters in all, with spaces between them"
+                f"{file}, line {number}: give NAME KEY, and optionally requests a minute and "
+                "characters in all, separated by spaces"
             )
         name, key = words[:2]
         if _digest(key) in clients:
-            raise DataError(f"{file}, line {number}: {name} has the key of another: change it")
+            raise DataError(
+                f"{file}, line {number}: {name} has the key of another client: change one of them"
+            )
         clients[_digest(key)] = Client(name, *map(int, words[2:] or [str(rate)]))
     if not clients:
-        raise DataError(f"{file} has no key, so nobody could ask: give a line of NAME KEY")
+        raise DataError(f"{file} has no key, so no client could send requests: add a line NAME KEY")
     return clients

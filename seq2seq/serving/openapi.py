@@ -34,7 +34,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
             "summary": route.says,
             "tags": [route.answer.__module__.rpartition(".")[2]],
             "responses": {str(route.status): _answer(route, schema), "default": _content(
-                "Why there is no answer", {"application/json": {
+                "The reason why there is no answer", {"application/json": {
                     "type": "object", "required": [error], "properties": {
                         error: {"type": "string"}}}})},
             "security": [{}] if route.open else [{}, *({name: []} for name in KEYS)],

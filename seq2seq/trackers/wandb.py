@@ -210,7 +210,7 @@ def unavailable() -> str | None:
         return f"WANDB_MODE={mode} keeps all from being sent"
     if (place := _address()) is None:
         url = server().geturl()
-        return f"WANDB_BASE_URL={url} is no address (https://HOST or http://HOST:PORT)"
+        return f"WANDB_BASE_URL={url} is not an address (https://HOST or http://HOST:PORT)"
     if not has_key():
         return "no key is configured (WANDB_API_KEY, wandb login)"
     if os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"):

@@ -244,9 +244,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if found != FORMAT:
         version = LAST_VERSIONS.get(found, content.get("version", "of before 0.1.0"))
         raise RunError(
-            f"{path} has format {found}, this version of seq2seq ({__version__}) goes on from "
-            f"format {FORMAT}: install the last version that goes on from it ({version}), or start "
-            f"a new run from its weights: init_from={path.parents[1]}"
+            f"{path} has format {found}, this version of seq2seq ({__version__}) continues "
+            f"from format {FORMAT}: install the last version that continues from it ({version}), "
+            f"or start a new run from its weights: init_from={path.parents[1]}"
         )
     return Checkpoint(path, content)
 
@@ -304,9 +304,9 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     then = content.get("precision", now)
     if then != now and trainer.run.processes.rank == 0:
         log.warning(
-            "the run computed in %s so far and goes on in %s: to keep it, resume with "
+            "the run computed in %s so far and continues in %s: to keep %s, resume with "
             "trainer.precision=%s",
-            *(then, now, then),
+            *(then, now, then, then),
         )
     if content["shards"] is None:
         try:
@@ -351,9 +351,9 @@ def restore_random_state(trainer: Trainer, checkpoint: Checkpoint | None) -> Non
     rank, world = trainer.fabric.global_rank, trainer.fabric.world_size
     if states and len(states) != world:
         log.warning(
-            "the run goes on with %d processes instead of %d: from the same weights and the "
-            "same place in the data, but dropout and the order of additions are others, so "
-            "its end is not the same to the bit",
+            "the run continues with %d processes instead of %d: its weights and its place in the "
+            "data are the same, but dropout and the order of additions differ, so its result is "
+            "not the same to the bit",
             *(world, len(states)),
         )
     if rank < len(states):

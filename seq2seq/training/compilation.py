@@ -45,7 +45,7 @@ def compile_model(
         first_paragraph = " ".join(str(error).partition("\n\n")[0].split())[:300]
         raise RunError(
             f"trainer.compile=true: torch cannot compile the model here ({type(error).__name__}: "
-            f"{first_paragraph}). Leave it out, or mend the compiler"
+            f"{first_paragraph}). Leave it out, or repair the compiler"
         ) from error
     model.zero_grad()
     log.info("compile     compiled in %.1f s", time.perf_counter() - started)

@@ -128,7 +128,7 @@ class Processes:
             raise RunError(
                 f"the processes found different {what} of {run_dir} (steps "
                 f"{', '.join(map(str, found))}): see that all machines read the same folder, then "
-                f"go on: {command_line('train', f'resume={run_dir}')}"
+                f"continue: {command_line('train', f'resume={run_dir}')}"
             )
 
     def start_all_reduce_max(self, *numbers: int) -> Callable[[], list[int]]:

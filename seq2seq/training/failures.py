@@ -39,10 +39,11 @@ def plain_failures(run_dir: Path, trainer: Trainer | None = None) -> Iterator[No
             raise
         again = "give the same command again"
         if (run_dir / "config.yaml").exists():
-            again = f"go on from the last checkpoint: {command_line('train', f'resume={run_dir}')}"
+            resume = command_line("train", f"resume={run_dir}")
+            again = f"continue from the last checkpoint: {resume}"
         raise RunError(
-            f"{error.filename or run_dir}: {error.strerror}. Make room or mend the folder, then "
-            f"{again}"
+            f"{error.filename or run_dir}: {error.strerror}. Make room or correct the folder's "
+            f"permissions, then {again}"
         ) from error
     except (RuntimeError, MemoryError) as error:
         if not ran_out(error):
@@ -74,8 +75,8 @@ def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:
         half = max(1, validation.decode.batch_tokens // 2)
         again = command_line("train", f"resume={run_dir}", f"decode.batch_tokens={half}")
         return (
-            "out of memory in a validation, or before the first step. To go on, translating half "
-            f"as much at once: {again}. For a new run: a smaller decode.beam="
+            "out of memory in a validation, or before the first step. To continue, with half as "
+            f"much translated at once: {again}. For a new run: a smaller decode.beam="
             f"{validation.decode.beam}"
         )
     return "out of memory before the first step: a smaller model needs less"

@@ -137,7 +137,7 @@ class SkippedSteps:
         elif self.config.on_loss_spike == "stop":
             resume = f"resume={self.run.folder}"
             self.error = RunError(
-                f"{what}. The state before it is saved. To go on behind these batches: "
+                f"{what}. The state before it is saved. To continue after these batches: "
                 f"{command_line('train', resume, 'trainer.on_loss_spike=skip')}"
             )
         elif self.run.processes.rank == 0:

@@ -91,7 +91,7 @@ def _require_new(run_dir: Path) -> None:
         state = "a finished run" if (run_dir / "summary.json").exists() else "files"
         raise RunError(
             f"run_dir={run_dir} already holds {state}, which training would overwrite: "
-            f"choose another folder, or go on with the run in it: resume={run_dir}"
+            f"choose another folder, or continue the run in it: resume={run_dir}"
         )
 
 

@@ -26,7 +26,7 @@ class Interrupted(UserError):
         self.exit_code = 128 + signal_number
         super().__init__(
             f"stopped by {signal.Signals(signal_number).name} after step {step}; everything is "
-            f"saved. To go on: {command_line('train', f'resume={run_dir}')}"
+            f"saved. To continue: {command_line('train', f'resume={run_dir}')}"
         )
 
 

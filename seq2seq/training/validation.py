@@ -217,8 +217,8 @@ class Validation:
                 try:
                     bundle.save(self.bundle_dir)
                 except RunError as error:
-                    go_on = command_line("train", f"resume={self.run.folder}")
-                    raise RunError(f"{error}, then go on: {go_on}") from error
+                    again = command_line("train", f"resume={self.run.folder}")
+                    raise RunError(f"{error}, then continue: {again}") from error
 
     def score_average(self, trainer: Trainer) -> None:
         """Score the average of the snapshots at the end; write it if it is better; collective."""

@@ -162,7 +162,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_says_how_to_go_on(
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (10**5, 10**5))  # bytes of any file
     printed = process.communicate(timeout=60)[0]
     assert process.returncode == 1, printed
-    assert "File too large. Make room or mend the folder" in printed
+    assert "File too large. Make room or correct the folder's permissions" in printed
     assert f"seq2seq train resume={run_dir}" in printed
     assert "Traceback" not in printed
     assert all(path.suffix == ".ckpt" for path in (run_dir / "checkpoints").iterdir())

@@ -138,7 +138,7 @@ def test_deepl_keeps_glossaries(served, tmp_path, monkeypatch):
     assert full.add("a", "n", ("en", "fr"), {"house": "demeure"}) is not None
     assert full.add("b", "n", ("en", "fr"), {"house": "x" * 30}) is None
     (tmp_path / "broken.json").write_text("{}")
-    with pytest.raises(DataError, match="mend or move the file"):
+    with pytest.raises(DataError, match="correct or move the file"):
         Glossaries(tmp_path)
 
 

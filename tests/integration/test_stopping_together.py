@@ -100,5 +100,5 @@ def test_the_processes_draw_other_numbers_and_one_says_it_goes_on_alone(unbroken
     result = script("train", f"resume={unbroken}", "trainer.devices=1", "trainer.strategy=auto",
                     "trainer.accumulate=2", "trainer.max_steps=32")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "goes on with 1 processes instead of 2" in result.stdout
+    assert "continues with 1 processes instead of 2" in result.stdout
     assert "not the same to the bit" in result.stdout

@@ -32,7 +32,7 @@ def test_a_sweep_trains_each_combination_and_goes_on_after_a_mistake(script, toy
     assert [row["run"] for row in rows(sweep)] == [0, 1, 2]
     for row, name in zip((rows(sweep)[0], rows(sweep)[2]), names, strict=True):
         assert round(row["best_val_bleu"], 4) == summary(sweep / name)["best_val_bleu"]
-    assert f"results in {sweep}; beside each other: seq2seq compare {sweep}/*/" in result.stdout
+    assert f"results in {sweep}; to compare them: seq2seq compare {sweep}/*/" in result.stdout
     again = script("train", *command, "optim.ema=0,0.1")
     assert again.returncode == 1
     assert "already holds a sweep" in again.stderr

@@ -76,8 +76,8 @@ def test_a_dry_run_says_what_there_would_be(run):
             {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"},
             "127.0.0.1:9 cannot be reached",
         ),
-        ({"WANDB_BASE_URL": "localhost:8080"}, "WANDB_BASE_URL=localhost:8080 is no address"),
-        ({"WANDB_BASE_URL": "http://x:99999"}, "WANDB_BASE_URL=http://x:99999 is no address"),
+        ({"WANDB_BASE_URL": "localhost:8080"}, "WANDB_BASE_URL=localhost:8080 is not an address"),
+        ({"WANDB_BASE_URL": "http://x:99999"}, "WANDB_BASE_URL=http://x:99999 is not an address"),
     ],
 )
 def test_without_w_and_b_it_says_why_and_what_it_would_have_made(variables, why, run, monkeypatch):
@@ -111,7 +111,7 @@ def test_a_key_without_a_user_and_an_empty_project_are_one_message(run, monkeypa
     code, printed, errors = run()
     assert (code, printed) == (1, "")
     assert errors == (
-        "error: this key stands for no user or team of its own: give --entity NAME\n"
+        "error: this key belongs to no user or team: give --entity NAME\n"
     )
     code, _, errors = run("--project", "", "--dry-run")
     assert code == 2

@@ -142,7 +142,7 @@ def load_terms(path: str | Path) -> dict[str, str]:
         parts = [part.strip() for part in line.split("\t")]
         if len(parts) != 2 or not all(parts):
             raise DataError(
-                f"{path}, line {number}: {line.strip()[:60]!r} is no pair of phrases: write the "
+                f"{path}, line {number}: {line.strip()[:60]!r} is not a pair of phrases: write the "
                 "source phrase, one tab, and the target phrase"
             )
         source, target = parts

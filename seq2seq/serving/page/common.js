@@ -5,7 +5,7 @@ const WORDS = {
     other: "Français", model: "Model", key: "API key", copy: "Copy", attention: "Attention of this sentence",
     glossary: "Glossary", terms: "A phrase, = and its translation, on a line each",
     others: "Other translations", from: "Otherwise from", words: "Words of the translation",
-    sure: "confidence", shade: "A word underlined in orange is one that the model was less sure of. Choose a word to see how the sentence could go on from there.",
+    sure: "confidence", shade: "A word underlined in orange is one that the model was less sure of. Choose a word to see how the sentence could continue from there.",
     back: "Back", layer: "Layer", head: "Head", mean: "mean of heads", failed: "The server does not answer",
     map: "Rows: words of the translation. Columns: what the model looked at. The stronger the colour, the more.",
     empty: "Translate a sentence first.",

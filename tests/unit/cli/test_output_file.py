@@ -74,7 +74,7 @@ def test_a_file_is_there_when_it_is_whole(tmp_path):
 def test_an_interrupt_leaves_whole_blocks_and_says_how_to_go_on(tmp_path, capsys):
     begin(tmp_path / "b.txt")
     said = capsys.readouterr().err
-    assert "b.txt.partial holds the translation of 6 lines: go on with" in said
+    assert "b.txt.partial holds the translation of 6 lines: continue with" in said
     assert (tmp_path / "b.txt.partial").read_text().splitlines() == answer(INPUT[:6])
 
 

@@ -223,7 +223,7 @@ def test_half_a_surrogate_pair_is_refused_by_line(run, tmp_path):
     path.write_text('{"en": "big", "fr": "la"}\n{"en": "big", "fr": "la \\ud800"}\n')
     code, _, err = run(path)
     assert code == 1
-    assert "a.jsonl, line 2: 'fr' is no text" in err
+    assert "a.jsonl, line 2: 'fr' is not a text" in err
 
 
 def test_a_closed_standard_input_is_told(monkeypatch, capsys):

@@ -498,8 +498,8 @@ MISTAKES = [
     (f"--output {'x' * 240} x", 1, "File name too long"),
     ("--terms nowhere.tsv x", 1, "cannot read the terms nowhere.tsv"),
     ("--model /nowhere x", 1, "no model folder /nowhere: give the folder of a run"),
-    ("--file nowhere.txt", 1, "--file nowhere.txt is no file: correct its name"),
-    ("--file model", 1, "--file model is no file: correct its name"),
+    ("--file nowhere.txt", 1, "--file nowhere.txt is not a file: correct its name"),
+    ("--file model", 1, "--file model is not a file: correct its name"),
     ("--output no/b.txt x", 1, "the folder of --output no/b.txt does not exist"),
     ("--output model x", 1, "--output model is a folder: name a file in it"),
     ("--output /dev/null x", 1, "--output /dev/null is not a regular file"),
@@ -562,7 +562,7 @@ def test_the_shipped_model_is_taken_where_there_are_no_runs(
     said = f"translate: using the model {pretrained / 'general'} (general, shipped with seq2seq)\n"
     assert (code, out, err) == (0, "HELLO WORLD\n", said)
     assert capitals.loaded[0] == [pretrained / "general"]
-    assert "what --use chose, else general" in command("--help")[1]
+    assert "the one chosen by --use, else general" in command("--help")[1]
     assert command("--quiet", "hello world") == (0, "HELLO WORLD\n", "")
     assert command("--model", "general", "hello world")[2].endswith("general (named)\n")
     assert capitals.loaded[0] == [pretrained / "general"]

@@ -16,9 +16,9 @@ from seq2seq.cli.main import COMMANDS, module_of
 # Command lines after $, each with its answer, which ends in code 2; long answers go on below.
 ANSWERS = """
 $ seq2seq trian
-    trian is no command of seq2seq: did you mean 'train'?
+    trian is not a command of seq2seq: did you mean 'train'?
 $ seq2seq --verison
-    --verison is no command of seq2seq: did you mean '--version'?
+    --verison is not a command of seq2seq: did you mean '--version'?
 $ seq2seq --print-completion fish
     --print-completion fish: name a shell, bash or zsh
 $ translate --beem 2 x
@@ -153,7 +153,7 @@ $ export ctranslate2 runs/a runs/b
 $ report
     nothing to report on: name the folder of a run, seq2seq report runs/demo
 $ report runs/a runs/b
-    a report is of one run; several stand beside each other: seq2seq compare runs/a runs/b --output
+    report shows one run. To compare several: seq2seq compare runs/a runs/b --output
     both.html
 $ report runs/a --output
     --output: expected one argument
@@ -170,13 +170,13 @@ $ compare a b --scores
 $ dashboard --dry-run=yes
     --dry-run: ignored explicit argument 'yes'
 $ seq2seq help
-    help is no command of seq2seq: did you mean '--help'?
+    help is not a command of seq2seq: did you mean '--help'?
 $ seq2seq --print-completion
     --print-completion : name a shell, bash or zsh
 $ report --ouput a.html runs/a
     the option --ouput is not known: did you mean '--output'?
 $ dashboard --project= --dry-run
-    --project is empty: give the name of a W&B project, as logger.project
+    --project is empty: give the name of a W&B project, as in logger.project
 $ dashboard --dryrun
     the option --dryrun is not known: did you mean '--dry-run'?
 $ dashboard seq2seq

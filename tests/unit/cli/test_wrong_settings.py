@@ -72,7 +72,8 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train experimen=demo": no_setting("experimen", "experiment"),
     "train hydra/launcher=nope": "hydra/launcher=nope is not known: choose one of: basic, "
     "submitit_local, submitit_slurm",
-    "train data=./mine": "data=./mine is no preset: for text of yours, data=files data.path=./mine",
+    "train data=./mine": "data=./mine is not a preset: for your own text, data=files "
+    "data.path=./mine",
     "train model=tiny/": "model=tiny/ is not known: did you mean 'tiny'?",
     "train model=../model/tiny": f"model=../model/tiny is not known: choose one of: {SIZES}",
     "train model=_transformer": f"model=_transformer is not known: choose one of: {SIZES}",
@@ -97,13 +98,13 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train foo=1": no_setting("foo"),
     "train +foo=1": no_setting("foo"),
     "train optim.final_lr=0.1": "optim.final_lr is now optim.final_lr_ratio",
-    "train model=rnn_attention model.n_heads=2": "model.n_heads is no setting of this kind of "
+    "train model=rnn_attention model.n_heads=2": "model.n_heads is not a setting of this kind of "
     "model: leave it out, choose another model=, or begin the preset with the lines 'defaults:' "
     "and '  - base'",
     "evaluate beam=4 bundle=a": no_setting("beam", "decode.beam"),
     "average run=a output=b averge=3": no_setting("averge", "average"),
     # Values
-    "train trainer.max_steps=abc": "trainer.max_steps=abc is no length: give a number of steps, "
+    "train trainer.max_steps=abc": "trainer.max_steps=abc is not a length: give a number of steps, "
     "such as 4000, or 2epochs, or 50Mtokens",
     "train model.d_model=x": not_of_type("model.d_model", "x", "Integer"),
     "train model.d_model=null": "model.d_model: field 'model.d_model' is not Optional",
@@ -112,7 +113,7 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train tokenizer.symbols=a": "tokenizer.symbols: Invalid value assigned: str is not a "
     "ListConfig, list or tuple.",
     "train data.weights.a=x": not_of_type("data.weights.a", "x", "Float"),
-    "train trainer.max_steps=10k": "trainer.max_steps=10k is no length: give a number of steps, "
+    "train trainer.max_steps=10k": "trainer.max_steps=10k is not a length: give a number of steps, "
     "such as 4000, or 2epochs, or 50Mtokens",
     "evaluate -m bundle=general,run": "-m trains several runs: give this command once for each",
     "evaluate split=test,val": several("split=test,val"),
@@ -136,7 +137,7 @@ WRONG = {  # command line: what it is answered, with exit code 2
     "train --package x": f"--package: {DASHES}{no_setting('package')}",
     "train --lr 3": f"--lr: {DASHES}{no_setting('lr', 'optim.lr')}",
     "train --seed=3": "--seed=3: settings are given as name=value, without dashes; seed=VALUE",
-    "train --help optm": "--help optm is no group: did you mean 'optim'?",
+    "train --help optm": "--help optm is not a group: did you mean 'optim'?",
     # Files
     "train --config-dir mine experiment=text": "experiment/text.yaml: "
     + not_of_type("model.d_model", "x", "Integer"),
@@ -146,7 +147,7 @@ WRONG = {  # command line: what it is answered, with exit code 2
     + no_setting("optim.learning_rate", "optim.lr"),
     "train --config-dir mine experiment=top": "experiment/top.yaml: "
     + no_setting("epochs", "trainer.max_steps=20epochs"),
-    # What does nothing for translations that are there, be it as by default
+    # What does nothing for given translations, be it as by default
     **{
         f"evaluate hypothesis=h reference=r {idle}": f"{idle} does nothing without bundle=FOLDER: "
         "leave it out"
@@ -261,7 +262,7 @@ def test_help_of_a_group_has_its_presets_and_settings(run):
         assert part in text
     assert run("train -m --help model model=tiny") == (0, text, "")
     _, text, _ = run("average --help")
-    assert re.search(r"  average=5 +so many of its snapshots\n", text)
+    assert re.search(r"  average=5 +number of the run's snapshots to average\n", text)
 
 
 # Names

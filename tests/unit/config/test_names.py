@@ -29,9 +29,9 @@ def test_a_misspelt_key_names_the_right_one(key):
 
 def test_a_setting_of_another_kind_of_model_is_no_setting_of_this_one():
     text = explained("model=rnn_attention", "model.n_heads=2")
-    assert text.startswith("model.n_heads is no setting of this kind of model: leave it out")
+    assert text.startswith("model.n_heads is not a setting of this kind of model: leave it out")
     text = explained("model=tiny", "model.d_attention=2")
-    assert text.startswith("model.d_attention is no setting of this kind of model")
+    assert text.startswith("model.d_attention is not a setting of this kind of model")
 
 
 def test_a_preset_without_a_kind_of_model_is_told_how_to_begin(monkeypatch):

@@ -354,8 +354,8 @@ def test_a_file_that_is_only_called_packed_is_named(packed, fault, tmp_path):
     [
         ('{"en": "a", "fr"', "not JSON"),
         ('["a", "b"]', "not an object with named texts"),
-        ('{"en": "a", "fr": 3}', "'fr' is no text: 3"),
-        ('{"en": "a", "fr": null}', "'fr' is no text: None"),
+        ('{"en": "a", "fr": 3}', "'fr' is not a text: 3"),
+        ('{"en": "a", "fr": null}', "'fr' is not a text: None"),
     ],
 )
 def test_a_broken_json_line_is_named(line, fault, tmp_path):

@@ -124,7 +124,7 @@ def test_a_server_that_says_nothing_is_given_up(tmp_path, monkeypatch):
      "https://host/%2e%2e", "https://host/a.gz#sha256=abc", "https://host/a.gz#x", ""],
 )
 def test_what_is_no_address_of_a_file_is_refused(url, tmp_path):
-    with pytest.raises(DataError, match=r"data\.urls: .* is no address of a file"):
+    with pytest.raises(DataError, match=r"data\.urls: .* is not an address of a file"):
         fetch([url], tmp_path)
 
 

@@ -429,7 +429,7 @@ def test_an_empty_member_is_an_error(data, tmp_path):
     corpora = {name: DataConfig(path=data.path, train=name, val=None, test=None)
                for name in ("train", "more")}
     mixed = replace(data, train=None, members=corpora)
-    with pytest.raises(DataError, match=r"data\.members\.more is empty: all that"):
+    with pytest.raises(DataError, match=r"data\.members\.more is empty: all pairs that"):
         run(mixed)
     write(tmp_path, "more", [("", "vide")])
     with pytest.raises(DataError, match=r"data\.members\.more is empty: .*Look at its files"):

@@ -257,7 +257,7 @@ def test_only_the_rules_that_a_batch_needs_are_made():
     ("asked", "why"),
     [
         ({"prefix": [3, 4, 5], "banned": [[4, 5]]},
-         r"banned tokens \[4, 5\] stand in its prefix \[3, 4, 5\]: leave one"),
+         r"banned tokens \[4, 5\] are in its prefix \[3, 4, 5\]: leave one"),
         ({"prefix": [3] * 7}, r"its prefix has 7 tokens, and its output may have 6.*max_extra"),
         ({"banned": [[]]}, r"a banned sequence is empty"),
     ],

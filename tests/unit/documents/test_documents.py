@@ -172,7 +172,7 @@ def test_messages_without_a_translation_get_one_that_is_fuzzy():
 def test_a_po_that_is_the_path_of_a_file_is_no_file(tmp_path):
     file = tmp_path / "secret.po"
     file.write_text(PO)
-    with pytest.raises(DataError, match="that can be read"):
+    with pytest.raises(DataError, match=r"not a readable \.po"):
         read(str(file).encode(), ".po")
 
 
@@ -404,13 +404,13 @@ BROKEN = [
     (".srt", b"no subtitles", "no subtitles of the kind .srt"),
     (".srt", b"", "no subtitles"),
     (".vtt", b"1\n00:00:01,000 --> 00:00:02,000\nHello\n", "of the kind .vtt"),
-    (".po", b"hello", "no .po that can be read"),
+    (".po", b"hello", "not a readable .po"),
     (".po", b"# nothing but a comment", "no msgid"),
-    (".po", b'msgstr "b"\nmsgid a\n', "no .po that can be read"),
+    (".po", b'msgstr "b"\nmsgid a\n', "not a readable .po"),
     (".po", b'msgid ""\nmsgstr "Content-Type: a; charset=klingon\\n"\n', "is not klingon"),
     (".xliff", b"", "XML cannot be read"),
     (".xliff", b"<xliff><file>", "XML cannot be read"),
-    (".xliff", b"<html/>", "no XLIFF"),
+    (".xliff", b"<html/>", "not XLIFF"),
     (".xliff", f"<!DOCTYPE a [<!ENTITY a0 'a'>{LAUGHS}]><xliff>&a8;</xliff>".encode(), "XML"),
     (".xliff", b'<!DOCTYPE a [<!ENTITY a SYSTEM "/etc/passwd">]><xliff>&a;</xliff>', "DOCTYPE"),
     (".xliff", b"<a>" * 3000 + b"</a>" * 3000, "XML cannot be read"),
@@ -422,7 +422,7 @@ BROKEN = [
     (".docx", EMPTY.getvalue(), "no text of Word"),
     (".docx", packed({"word/document.xml": "<w:document"}), "XML cannot be read"),
     (".docx", packed({"word/document.xml": ENTITY}), "DOCTYPE"),
-    (".pdf", b"%PDF", ".pdf is no document that is read: "),
+    (".pdf", b"%PDF", ".pdf is not a known kind of document: "),
     ("", b"", "a name without an end"),
 ]
 

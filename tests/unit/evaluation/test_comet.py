@@ -78,7 +78,7 @@ def test_comet_is_the_mean_of_its_sentences_which_are_kept(settings, tmp_path):
 def test_what_is_missing_is_said_at_once(settings, tmp_path):
     with pytest.raises(RunError, match=r"needs the command nowhere, .*pip install unbabel-comet"):
         evaluate(settings(command="nowhere"))
-    with pytest.raises(RunError, match=r"lost\.ckpt is no model file: download one"):
+    with pytest.raises(RunError, match=r"lost\.ckpt is not a model file: download one"):
         evaluate(settings("lost.ckpt"))
     assert not (tmp_path / "evaluation.json").exists()
 

@@ -77,7 +77,7 @@ def test_overlap_with_the_training_text_is_reported(tmp_path, caplog):
         "examples": SOURCES[:2],
     }  # fmt: skip
     (note,) = [note for note in record.notes if "training" in note]
-    assert note.startswith("2 of 4 sources stand in the training text (1 of them with the same")
+    assert note.startswith("2 of 4 sources are in the training text (1 of them with the same")
     seen = next(one for one in record.breakdowns if one.by == "in training")
     assert {group.name: group.sentences for group in seen.groups} == {"yes": 2, "no": 2}
     assert ("WARNING", f"note: {note}") in [(r.levelname, r.getMessage()) for r in caplog.records]
@@ -199,8 +199,8 @@ def test_settings_that_do_not_go_together_are_refused(settings, why):
     ("text", "why"),
     [
         ("{", "cannot read .* evaluate again, or delete it"),
-        ('{"scores": {"BLEU": 31.0}}', r"is no record of this version .*its format is not named"),
-        ('{"format": 99}', r"its format is 99, and 1 is read"),
+        ('{"scores": {"BLEU": 31.0}}', r"not a record of this version .*its format is not named"),
+        ('{"format": 99}', r"its format is 99, and this version reads 1"),
         ('{"format": 1}', r"is damaged \(KeyError\('scores'\)\): evaluate again"),
     ],
 )

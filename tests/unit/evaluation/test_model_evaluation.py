@@ -112,7 +112,7 @@ def test_it_says_why_training_text_is_not_read(run, corpus, tmp_path, caplog, mo
     said = {name: record.overlap["unknown"] for name, record in unknown.items()}
     assert said["many"] == "it has 3 pairs; training_text=all reads them"
     place = "the cache (data.cache, or $SEQ2SEQ_CACHE)"
-    assert said["alone"].startswith("the model stands alone")
+    assert said["alone"].startswith("the model has no run beside it")
     assert said["unreadable"].startswith("data_report.json of the run is damaged (ValueError")
     assert said["lost"].startswith(f"it is not in {place};")
     assert str(tmp_path) not in "".join(said.values())  # records travel

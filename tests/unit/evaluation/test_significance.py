@@ -101,5 +101,5 @@ def test_the_seed_is_that_of_sacrebleu_or_refused(monkeypatch):
     assert drawn != next(resamples(9)).tolist()
     for seed in ("abc", "-1", "", "none"):
         monkeypatch.setenv("SACREBLEU_SEED", seed)
-        with pytest.raises(UserError, match=f"SACREBLEU_SEED={seed} is no seed"):
+        with pytest.raises(UserError, match=f"SACREBLEU_SEED={seed} is not a seed"):
             bootstrap_settings()

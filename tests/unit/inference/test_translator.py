@@ -443,7 +443,7 @@ def test_what_was_done_is_logged_for_the_first_texts_and_noted_for_all(caplog):
         found = [one for part in (texts[:3], texts[3:]) for one in translator.translate(part)]
     assert all(f"lost {{x{n}}}" in " ".join(one.notes) for n, one in enumerate(found))
     assert sum("lost {x" in record.message for record in caplog.records) == 5
-    assert caplog.records[-1].message == "further notes stand in Translation.notes, and in --json"
+    assert caplog.records[-1].message == "further notes are in Translation.notes, and in --json"
     assert len(caplog.records) == 6
 
 

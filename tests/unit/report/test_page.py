@@ -211,7 +211,7 @@ def test_evaluations_of_other_versions_are_left_out_and_named(own_dir, caplog, v
     write(file, {"scores": {"BLEU": 41.25}, "data": {"name": "old"}, "split": "test"} | version)
     page = Page(report_page(read_runs([own_dir])))
     assert "41.25" not in page.text
-    assert f"left out: {file} is no record of this version" in caplog.text
+    assert f"left out: {file} is not a record of this version" in caplog.text
     assert "evaluate again" in caplog.text
 
 
@@ -364,8 +364,8 @@ def test_starts_that_went_on_are_listed(own_dir):
     write(own_dir / "origin.json", asdict(replace(first, starts=[first.starts[0], again])))
     page = Page(report_page(read_runs([own_dir])))
     assert "resume=x" in page.text
-    assert "went on 1 times" in page.text
-    assert "the code changed before it went on" in page.text
+    assert "continued 1 times" in page.text
+    assert "the code changed before the run continued" in page.text
 
 
 # What is missing or damaged
@@ -450,7 +450,7 @@ def test_a_damaged_bundle_leaves_the_attention_out(own_dir):
     ("make", "message"),
     [
         (lambda p: [p / "none"], "there is no run"),
-        (lambda p: [p], "holds no config.yaml"),
+        (lambda p: [p], "has no config.yaml"),
         (lambda p: [p / "run", p / "x/../run"], "is given twice"),
     ],
 )
@@ -478,7 +478,7 @@ def test_an_earlier_report_is_replaced_and_nothing_else(run_dir, tmp_path):
     write_report([run_dir], output)
     assert output.read_bytes() == first
     output.write_text("<html>mine</html>")
-    with pytest.raises(RunError, match="is no report of runs: name another file"):
+    with pytest.raises(RunError, match="is not a report of runs: name another file"):
         write_report([run_dir], output)
     assert output.read_text() == "<html>mine</html>"
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]

@@ -214,5 +214,5 @@ def test_an_address_that_is_none_is_said_and_the_run_is_offline(url, monkeypatch
     monkeypatch.setenv("WANDB_BASE_URL", url)
     monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
     assert wandb_tracker._choose_mode() == "offline"
-    assert f"WANDB_BASE_URL={url} is no address" in caplog.text
+    assert f"WANDB_BASE_URL={url} is not an address" in caplog.text
     assert "WANDB_BASE_URL" not in os.environ

@@ -90,8 +90,8 @@ def test_another_format_is_refused_by_number_and_version(tmp_path):
     with pytest.raises(RunError) as error:
         read_checkpoint(path)
     text = str(error.value)
-    assert f"has format {FORMAT + 1}, this version of seq2seq ({__version__}) goes on" in text
-    assert f"from format {FORMAT}: install the last version that goes on from it (9.9)" in text
+    assert f"has format {FORMAT + 1}, this version of seq2seq ({__version__}) continues" in text
+    assert f"from format {FORMAT}: install the last version that continues from it (9.9)" in text
     assert f"init_from={tmp_path}" in text
     torch.save({"state_dict": {}}, path)
     with pytest.raises(RunError, match=r"has format 0, .* \(of before 0.1.0\)"):

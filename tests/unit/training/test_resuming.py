@@ -146,8 +146,8 @@ def test_another_precision_is_said(tmp_path, caplog):
     write_checkpoint(checkpoint_path(tmp_path, 6), {**state, "precision": "bf16-mixed"})
     train(tmp_path, 7, Diary())
     assert said(caplog) == [
-        "the run computed in bf16-mixed so far and goes on in 32-true: to keep it, resume with "
-        "trainer.precision=bf16-mixed"
+        "the run computed in bf16-mixed so far and continues in 32-true: to keep bf16-mixed, "
+        "resume with trainer.precision=bf16-mixed"
     ]
 
 
@@ -212,7 +212,7 @@ def test_processes_that_found_different_checkpoints_do_not_start(tmp_path, monke
     with pytest.raises(RunError) as error:
         train(tmp_path, 7, Diary())
     said = f"the processes found different checkpoints of {tmp_path} (steps 4, 0): see that all "
-    assert f"{said}machines read the same folder, then go on: seq2seq" in str(error.value)
+    assert f"{said}machines read the same folder, then continue: seq2seq" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ def test_a_full_disk_is_one_message_that_says_how_to_go_on(tmp_path, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    message = r"No space left.*Make room or mend the folder, then give the same command again"
+    remedy = "Make room or correct the folder's permissions, then give the same command again"
+    message = rf"No space left.*{remedy}"
     with pytest.raises(RunError, match=message), plain_failures(tmp_path):
         end(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -167,7 +167,7 @@ def test_processes_that_see_different_snapshots_average_nothing(tmp_path, monkey
         run(tmp_path, [1.0, 2.0, 3.0, 4.0])
     text = str(error.value)
     assert f"the processes found different snapshots of {tmp_path} (steps [6, 8], [8])" in text
-    assert f"read the same folder, then go on: seq2seq train resume={tmp_path}" in text
+    assert f"read the same folder, then continue: seq2seq train resume={tmp_path}" in text
 
 
 # Early stopping

@@ -87,9 +87,9 @@ def test_a_file_of_terms(tmp_path):
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"house demeure\n", r"terms\.tsv, line 1: 'house demeure' is no pair of phrases: w"),
-        (b"a\tb\n\nhouse\t\n", r"line 3: 'house' is no pair"),
-        (b"a\tb\tc\n", r"line 1: .* is no pair"),
+        (b"house demeure\n", r"terms\.tsv, line 1: 'house demeure' is not a pair of phrases: w"),
+        (b"a\tb\n\nhouse\t\n", r"line 3: 'house' is not a pair"),
+        (b"a\tb\tc\n", r"line 1: .* is not a pair"),
         (b"a\tb\nc\td\nA\tx\n", r"line 3: 'A' is 'x' here, and 'b' in line 1: keep one of them"),
         (b"a\t\xff\n", r"cannot read the terms .*terms\.tsv: .* Give a UTF-8 text file"),
         (None, r"cannot read the terms .*terms\.tsv: .*No such file"),
