@@ -1,9 +1,8 @@
 // Types, asks, shows. Words are what spaces part, as in the alignment of the server's answers.
-import { ask, say, speak, tongue } from "./common.js";
+import { ask, by, element, say, session, speak, tongue } from "./common.js";
 
 const PAUSE = 300; // milliseconds of silence before the server is asked
 const N_BEST = 4;
-const by = (id) => document.getElementById(id);
 let shown = null; // the translation on the right: {text, words, alignment, parts, ...}
 let asked = ""; // its source
 let running = null; // AbortController of the request that is under way
@@ -70,7 +69,7 @@ function show(translation, source) {
   by("notes").replaceChildren(...(shown?.notes ?? []).map((note) => element("li", note)));
   by("copy").hidden = by("attention").hidden = !text;
   aim(...(shown?.parts?.[0] ?? [source, text]));
-  sessionStorage.setItem("source", source);
+  session.setItem("source", source);
   point([]);
 }
 
@@ -90,12 +89,6 @@ function wordButton(text, number) {
     button.style.setProperty("--share", Math.max(0, 0.9 - sure).toFixed(2));
   }
   return button;
-}
-
-function element(name, text) {
-  const made = document.createElement(name);
-  made.textContent = text;
-  return made;
 }
 
 // Partners: words of the source are marked below what is typed, those of the target where they are.
