@@ -6,18 +6,40 @@ const N_BEST = 4;
 let shown = null; // the translation on the right: {text, words, alignment, parts, ...}
 let asked = ""; // its source
 let running = null; // AbortController of the request that is under way
-let timer = 0;
+let timer = 0; // of the next translation
 let pointed = null; // the word below the pointer
 const attended = new Map(); // attention of sentences, as the server answered
-let models = [];
+let models = [{ source: "en", target: "fr" }]; // until the server tells
 const model = () => models[by("model").selectedIndex] ?? models[0];
 
+const tell = (text) => (by("status").textContent = text);
+
+function later(milliseconds) {
+  clearTimeout(timer);
+  timer = setTimeout(translate, milliseconds);
+}
+
+// What stands on the right is not, or not yet, the translation of what stands on the left.
+function wait(waiting) {
+  by("words").classList.toggle("waiting", waiting);
+  by("copy").disabled = waiting;
+}
+const isWaiting = () => by("words").classList.contains("waiting");
+
+// The lines of the glossary, cut at their "=" or tab.
+const glossary = () => by("terms").value.split("\n").filter((line) => line.trim())
+  .map((line) => line.split(/=|\t/).map((part) => part.trim()));
+const isPair = (parts) => parts.length === 2 && parts.every(Boolean);
+
+// What of the input is not used.
+function omitted() {
+  if (by("source").value.length >= by("source").maxLength) return say("full");
+  const line = glossary().find((parts) => !isPair(parts));
+  return line ? say("unread", line.join(" = ")) : "";
+}
+
 function request(text, more = {}) {
-  const terms = {};
-  for (const line of by("terms").value.split("\n")) {
-    const [source, target] = line.split(/=|\t/).map((part) => part.trim());
-    if (source && target) terms[source] = target;
-  }
+  const terms = Object.fromEntries(glossary().filter(isPair));
   running?.abort();
   running = new AbortController();
   const own = { text, terms, source: model().source, model: model().name, alignment: true, scores: true };
@@ -25,31 +47,35 @@ function request(text, more = {}) {
 }
 
 async function translate() {
+  wait(true);
+  if (!model().name && !(await connect())) return;
+  clearTimeout(timer); // of what was typed meanwhile
   const text = by("source").value;
   by("others").hidden = true;
   if (!text.trim()) {
     running?.abort();
-    return show(null, "");
+    tell("");
+    return show(null, text);
   }
-  by("words").classList.add("waiting");
   const found = await answered(request(text));
   if (found) {
     show(found.translations[0], text);
+    tell(omitted());
     offer(say("others"), shown.alternatives ?? [], (one) => show(one, text));
   }
 }
 
 // The answer, or nothing if it failed (which is told) or was overtaken by another request.
+// A translation that failed is tried again if that may help.
 async function answered(promise) {
   try {
     const found = await promise;
-    by("status").textContent = "";
+    tell("");
     return found;
   } catch (error) {
-    if (error.name !== "AbortError") {
-      by("status").textContent = error.message;
-      by("words").classList.remove("waiting");
-    }
+    if (error.name === "AbortError") return null;
+    tell(error.message);
+    if (error.seconds && isWaiting()) later(1000 * error.seconds);
     return null;
   }
 }
@@ -59,11 +85,9 @@ function show(translation, source) {
   asked = source;
   const text = shown?.text ?? "";
   let number = 0;
-  by("words").replaceChildren(...text.split(/(\s+)/).map((part) => {
-    if (!part.trim()) return part;
-    return wordButton(part, number++);
-  }));
-  by("words").classList.remove("waiting");
+  const parts = text.split(/(\s+)/);
+  by("words").replaceChildren(...parts.map((part) => (part.trim() ? wordButton(part, number++) : part)));
+  wait(by("source").value !== source);
   by("words").querySelector("button")?.setAttribute("tabindex", "0");
   by("spoken").textContent = text;
   by("notes").replaceChildren(...(shown?.notes ?? []).map((note) => element("li", note)));
@@ -227,25 +251,28 @@ function label() {
   by("words").lang = by("spoken").lang = model().target;
 }
 
-async function start() {
+function copy() {
+  const field = document.body.appendChild(element("textarea", shown.text));
+  field.select();
+  if (document.execCommand("copy")) tell(say("copied")); // over plain HTTP there is no other way
+  field.remove();
+  by("copy").focus();
+}
+
+function start() {
   // Before any answer is waited for, since what is typed meanwhile must stay.
-  by("source").value ||= sessionStorage.getItem("source") ?? "";
-  const settings = await (await fetch("frontend/settings")).json();
-  by("keyed").hidden = !settings.keyRequired;
-  by("key").value = sessionStorage.getItem("key") ?? "";
-  by("source").maxLength = settings.charLimit;
-  const { source, target } = settings.language;
-  models = [{ source: source.code, target: target.code }];
+  by("source").value ||= session.getItem("source") ?? "";
+  by("key").value = session.getItem("key") ?? "";
   label();
   by("language").addEventListener("click", () => (speak(true), label()));
   by("key").addEventListener("change", () => {
-    sessionStorage.setItem("key", by("key").value);
-    list().then(translate);
+    session.setItem("key", by("key").value);
+    connect().then(translate);
   });
   for (const id of ["source", "terms"]) {
     by(id).addEventListener("input", () => {
-      clearTimeout(timer);
-      timer = setTimeout(translate, PAUSE);
+      wait(true);
+      later(PAUSE);
       point([]);
     });
   }
@@ -260,20 +287,27 @@ async function start() {
   by("words").addEventListener("click", (event) => {
     if (event.target.dataset.number) othersFrom(event.target);
   });
-  by("copy").addEventListener("click", () => navigator.clipboard.writeText(shown.text));
+  by("copy").addEventListener("click", copy);
   by("model").addEventListener("change", () => (label(), translate()));
-  await list();
   translate();
 }
 
-async function list() {
+// Ask for the limits and models; whether they are known now.
+async function connect() {
+  const settings = await answered(ask("frontend/settings"));
+  if (!settings) return false;
+  by("keyed").hidden = !settings.keyRequired;
+  by("source").maxLength = settings.charLimit;
+  models = [{ source: settings.language.source.code, target: settings.language.target.code }];
+  label();
   const found = await answered(ask("v1/models"));
-  if (!found) return;
+  if (!found) return false;
   models = found;
   const options = models.map((one) => element("option", `${one.name} (${one.source} → ${one.target})`));
   by("model").replaceChildren(...options);
   by("pair").hidden = models.length < 2;
   label();
+  return true;
 }
 
 start();
