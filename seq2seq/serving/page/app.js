@@ -2,6 +2,7 @@
 import { ask, by, element, say, session, speak, tongue } from "./common.js";
 
 const PAUSE = 300; // milliseconds of silence before the server is asked
+const HOVER = 200; // milliseconds on a word before its attention is asked for
 const N_BEST = 4;
 let shown = null; // the translation on the right: {text, words, alignment, parts, ...}
 let asked = ""; // its source
@@ -119,6 +120,7 @@ function wordButton(text, number) {
 // `weights` are attention: how much of it each word of the source got, from 0 to 1.
 
 function point(sources, targets = [], weights = []) {
+  pointed = null;
   let number = 0;
   by("mirror").replaceChildren(...by("source").value.split(/(\s+)/).map((part) => {
     if (!part.trim()) return part;
@@ -141,19 +143,22 @@ async function pointFrom(event) {
   const words = asked.trim().split(/\s+/);
   const sure = button.title ? ` · ${say("sure")} ${button.title}` : "";
   const partners = sources.map((s) => words[s]).join(" ") || "–";
-  const [source, start, end, place] = sentenceOf(button);
+  const { source, origin, start, end, place } = sentenceOf(button);
   const target = shown.text.slice(start, end);
   aim(source, target);
   by("partner").textContent = `${button.textContent} ← ${partners}${sure}`;
   point(sources, [number]);
   pointed = button;
-  const others = Array(count(asked.slice(0, asked.indexOf(source)))); // of sentences before
+  await new Promise((resolve) => setTimeout(resolve, HOVER));
+  if (pointed !== button) return;
+  const others = Array(wordAt(asked, origin)); // of sentences before
   const word = count(shown.text.slice(start, place));
   const weights = await attentionOf(source, target, word).catch(() => []); // none of a long sentence
   if (pointed === button) point(sources, [number], [...others, ...weights]);
 }
 
 const count = (text) => text.split(/\s+/).filter(Boolean).length;
+const wordAt = (text, place) => count(`${text.slice(0, place)}x`) - 1; // the number of the word there
 const wordOf = (tokens) => {
   let word = -1;
   return tokens.map((token, t) => (token === "</s>" ? -1 : (word += !t || token.startsWith("▁"))));
@@ -162,8 +167,9 @@ const wordOf = (tokens) => {
 // What a word of a sentence looked at, on average over all layers and heads, for each source word.
 async function attentionOf(text, translation, word) {
   const key = JSON.stringify([text, translation, model().name]);
-  if (!attended.has(key)) attended.set(key, ask("v1/attention", { text, translation, model: model().name }));
-  const found = await attended.get(key);
+  const found = attended.get(key) ?? (await ask("v1/attention", { text, translation, model: model().name }));
+  if (attended.size === 50) attended.clear();
+  attended.set(key, found);
   const heads = found.layers.flat();
   const [rows, columns] = [wordOf(found.target), wordOf(found.source)];
   const sums = Array(Math.max(...columns) + 1).fill(0);
@@ -197,36 +203,54 @@ function offer(title, translations, choose) {
   by("others").hidden = !translations.length;
 }
 
-// The sentence that a word belongs to: its source, where it begins and ends, and where the word does.
+// The sentence that a word belongs to: its number, its source and where that begins (`origin`),
+// where its translation starts and ends, and the place of the word.
 function sentenceOf(button) {
   let place = 0;
   for (let node = button.previousSibling; node; node = node.previousSibling) place += node.textContent.length;
-  let from = 0;
-  for (const [source, target] of shown.parts ?? []) {
-    const start = shown.text.indexOf(target, from);
-    if (start < 0) break;
-    from = start + target.length;
-    if (place < from) return [source, start, from, place];
+  let [read, end] = [0, 0];
+  for (const [number, [source, target]] of (shown.parts ?? []).entries()) {
+    const [origin, start] = [asked.indexOf(source, read), shown.text.indexOf(target, end)];
+    if (origin < 0 || start < 0) break;
+    [read, end] = [origin + source.length, start + target.length];
+    if (place < end) return { number, source, origin, start, end, place };
   }
-  return [asked, 0, shown.text.length, place];
+  return { number: 0, source: asked, origin: 0, start: 0, end: shown.text.length, place };
+}
+
+// A translation in which another translation of a sentence takes the place of the first.
+function withSentence(whole, { number, origin, start, end }, one) {
+  if (start === 0 && end === whole.text.length) return one;
+  const [first, after] = [wordAt(whole.text, start), count(whole.text.slice(0, end))];
+  const longer = count(one.text) - (after - first);
+  const others = whole.alignment.filter(([, t]) => t < first || t >= after);
+  const own = one.alignment.map(([s, t]) => [s + wordAt(asked, origin), t + first]);
+  const words = ({ text, words }) => text.split(/\s+/).filter(Boolean).map((_, n) => words[n]); // if known
+  return {
+    ...whole,
+    text: whole.text.slice(0, start) + one.text + whole.text.slice(end),
+    alignment: [...others.map(([s, t]) => [s, t < first ? t : t + longer]), ...own],
+    words: words(whole).toSpliced(first, after - first, ...words(one)),
+    parts: whole.parts.toSpliced(number, 1, ...one.parts),
+  };
 }
 
 async function othersFrom(button) {
-  const [source, start, end, place] = sentenceOf(button);
-  const { text } = shown;
-  const typed = asked;
-  const prefix = text.slice(start, place).trimEnd();
+  if (isWaiting()) return; // the request would end the translation's
+  const whole = shown;
+  const sentence = sentenceOf(button);
+  const { source, start, end, place } = sentence;
+  const prefix = whole.text.slice(start, place).trimEnd();
   const [word] = button.textContent.match(/[\p{L}\p{N}-]+/u) ?? [];
   // The word itself shall not come again; a search cannot ban what its prefix has.
   const banned = word && !prefix.toLowerCase().includes(word.toLowerCase()) ? [word] : [];
+  tell(say("seeking"));
   const found = await answered(request(source, { prefix, banned, decode: { n_best: 5 } }));
   if (!found) return;
   const [best] = found.translations;
-  const several = [best, ...(best.alternatives ?? [])].filter((one) => one.text !== text.slice(start, end));
-  offer(`${say("from")} “${button.textContent}”`, several, (one) => {
-    const whole = start === 0 && end === text.length;
-    show(whole ? one : { text: text.slice(0, start) + one.text + text.slice(end) }, typed);
-  });
+  const several = [best, ...best.alternatives].filter((one) => one.text !== whole.text.slice(start, end));
+  offer(say("from", button.textContent), several, (one) => show(withSentence(whole, sentence, one), asked));
+  if (!several.length) tell(say("none"));
   by("choices").querySelector("button")?.focus();
 }
 
@@ -279,10 +303,7 @@ function start() {
   by("source").addEventListener("scroll", () => (by("mirror").scrollTop = by("source").scrollTop));
   for (const event of ["keyup", "click"]) by("source").addEventListener(event, pointFromCaret);
   for (const event of ["mouseover", "focusin"]) by("words").addEventListener(event, pointFrom);
-  by("words").addEventListener("mouseleave", () => {
-    pointed = null;
-    point([]);
-  });
+  by("words").addEventListener("mouseleave", () => point([]));
   by("words").addEventListener("keydown", moveAmongWords);
   by("words").addEventListener("click", (event) => {
     if (event.target.dataset.number) othersFrom(event.target);
