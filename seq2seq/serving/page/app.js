@@ -91,6 +91,7 @@ function show(translation, source) {
   wait(by("source").value !== source);
   by("words").querySelector("button")?.setAttribute("tabindex", "0");
   by("spoken").textContent = text;
+  by("partner").textContent = "";
   by("notes").replaceChildren(...(shown?.notes ?? []).map((note) => element("li", note)));
   by("copy").hidden = by("attention").hidden = !text;
   aim(...(shown?.parts?.[0] ?? [source, text]));
@@ -109,10 +110,8 @@ function wordButton(text, number) {
   button.type = "button";
   button.tabIndex = -1;
   button.dataset.number = number;
-  if (sure !== undefined) {
-    button.title = `${Math.round(100 * sure)} %`;
-    button.style.setProperty("--share", Math.max(0, 0.9 - sure).toFixed(2));
-  }
+  if (sure !== undefined) button.title = `${Math.round(100 * sure)} %`;
+  if (sure < 0.9) button.style.setProperty("--share", (0.9 - sure).toFixed(2));
   return button;
 }
 
@@ -122,7 +121,7 @@ function wordButton(text, number) {
 function point(sources, targets = [], weights = []) {
   pointed = null;
   let number = 0;
-  by("mirror").replaceChildren(...by("source").value.split(/(\s+)/).map((part) => {
+  by("mirror").replaceChildren(...`${by("source").value}\n`.split(/(\s+)/).map((part) => {
     if (!part.trim()) return part;
     const mark = element("mark", part);
     mark.classList.toggle("partner", sources.includes(number));
@@ -255,10 +254,10 @@ async function othersFrom(button) {
 }
 
 function moveAmongWords(event) {
-  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   const buttons = [...by("words").querySelectorAll("button")];
-  const next = buttons[buttons.indexOf(document.activeElement) + step];
-  if (!step || !next) return;
+  const at = buttons.indexOf(document.activeElement);
+  const next = buttons[{ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: buttons.length - 1 }[event.key]];
+  if (!next) return;
   event.preventDefault();
   document.activeElement.tabIndex = -1;
   next.tabIndex = 0;
