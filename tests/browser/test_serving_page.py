@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from tiny_translator import tiny_translator
 
 pytestmark = pytest.mark.browser
-AXE = os.environ.get("AXE")  # path of axe.min.js, from the npm package axe-core
+# axe.min.js, from the package axe-playwright-python or the npm package axe-core
+PACKAGE = find_spec("axe_playwright_python")
+AXE = os.environ.get("AXE") or (PACKAGE and Path(PACKAGE.origin).with_name("axe.min.js"))
+# What chromium says of requests that tests let fail
+REFUSED = "Failed to load resource: the server responded with a status of"
+EXPECTED = ("Failed to load resource: net::", f"{REFUSED} 502", f"{REFUSED} 503")
 TEXT = "The little bank by the river was closed. I don't know why he left the old house."
 
 
 @pytest.fixture
 def open_page(browser, server):
-    """Opens the page; at the end there must have been no error and no request elsewhere."""
+    """Opens the page; at the end there must have been no error and no request elsewhere.
+
+    `broken`: requests to this address get no answer until `page.unroute(broken)`.
+    """
     faults: list[str] = []
 
-    def opened(width: int = 1200, scheme: str = "light", locale: str = "en-US", text: str = TEXT):
+    def opened(width: int = 1200, scheme: str = "light", locale: str = "en-US", text: str = TEXT,
+               broken: str = ""):  # fmt: skip
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale,
         )  # fmt: skip
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+        page.on("console", lambda m: faults.append(m.text)
+                if m.type == "error" and not m.text.startswith(EXPECTED) else None)  # fmt: skip
         page.on("request", lambda request: faults.append(request.url)
                 if not request.url.startswith((server, "data:")) else None)  # fmt: skip
+        page.clock.install()
+        if broken:
+            page.route(broken, lambda route: route.abort())
         page.goto(server)
         page.wait_for_selector("#from:not(:empty)")
         if text:
             page.fill("#source", text)
-            page.wait_for_selector("#words button")
+            page.wait_for_selector("#words:not(.waiting) button")
         return page
 
     yield opened
@@ -53,6 +69,56 @@ def test_french_appears_while_one_types_and_only_pauses_are_asked_for(open_page,
     assert len(asked) < 4
     page.fill("#source", "")
     page.wait_for_selector("#words button", state="detached")
+
+
+def test_a_click_on_a_word_does_not_end_the_translation_of_new_text(open_page, served):
+    page, held = open_page(), []
+    page.route("**/v1/translate", lambda route: held.append(route))
+    page.fill("#source", "The old house.")
+    while not held:
+        page.wait_for_timeout(10)
+    page.click("#words button")
+    held[0].continue_()
+    page.wait_for_selector("#words:not(.waiting)")
+    assert words(page) == served.quick.translate(["The old house."])[0].text
+    assert len(held) == 1
+
+
+def test_a_page_without_its_server_says_so_and_works_once_it_is_back(open_page):
+    page = open_page(text="", locale="fr-FR", broken="**/frontend/settings")
+    page.wait_for_selector("#status:has-text('Le serveur ne répond pas')")
+    assert page.locator("#into").inner_text() == "Français"
+    page.unroute("**/frontend/settings")
+    page.clock.fast_forward(5000)
+    page.wait_for_selector("#pair:visible")
+    assert page.locator("#status").inner_text() == ""
+    page.fill("#source", TEXT)
+    page.wait_for_selector("#words button")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "said", "seconds"),
+    [(502, {}, "does not answer", 5), (503, {"Retry-After": "40"}, "is busy", 40)],
+)
+def test_an_old_translation_is_dim_until_the_server_answers_again(
+    open_page, served, status, headers, said, seconds
+):
+    page, asked = open_page(), []
+    answer = {"status": status, "headers": headers, "body": "<html>of a proxy</html>"}
+    page.route("**/v1/translate", lambda route: asked.append(route) or route.fulfill(**answer))
+    page.fill("#source", "The old house.")
+    page.wait_for_selector(f"#status:has-text({said!r})")
+    page.clock.fast_forward(1000 * seconds - 4000)
+    page.wait_for_timeout(100)
+    assert len(asked) == 1
+    assert page.locator("#words.waiting").count() == 1
+    assert page.locator("#copy").is_disabled()
+    page.unroute("**/v1/translate")
+    page.clock.fast_forward(4000)
+    page.wait_for_selector("#words:not(.waiting)")
+    assert words(page) == served.quick.translate(["The old house."])[0].text
+    assert page.locator("#copy").is_enabled()
+    assert page.locator("#status").inner_text() == ""
 
 
 def test_what_is_typed_before_the_models_are_known_stays_and_is_translated(browser, server):
@@ -95,6 +161,52 @@ def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_pa
     page.keyboard.press("ArrowRight")
     expected = [t for s, t in found.alignment if s == 0]
     assert page.locator("#words .partner").count() == len(expected) > 0
+
+
+def test_attention_is_asked_for_after_a_pause_and_again_after_a_failure(open_page):
+    page, asked = open_page(), []
+    page.route("**/v1/attention", lambda route: asked.append(route) or route.abort())
+    page.evaluate("""for (const one of document.querySelectorAll("#words button"))
+        one.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }))""")
+    while not asked:
+        page.wait_for_timeout(10)
+    page.wait_for_timeout(300)
+    assert [one.request.post_data_json["text"] for one in asked] == [TEXT[TEXT.index("I ") :]]
+    page.unroute("**/v1/attention")
+    page.locator("#words button").last.hover()
+    page.wait_for_selector("#mirror mark[style*='--weight: 0.']")
+
+
+def test_an_alternative_of_a_sentence_leaves_the_other_sentence_as_it_was(open_page, served):
+    page = open_page()
+    first, second = TEXT[: TEXT.index(" I ")], TEXT[TEXT.index("I ") :]
+    rest = len(served.quick.translate([second])[0].text.split())
+    [best] = served.quick.translate([first], prefix="La petite banque de la rivière",
+                                    banned=["était"], n_best=5, align=True)  # fmt: skip
+    chosen = next(one for one in [best, *best.alternatives] if "a été" in one.text)
+    size = len(chosen.text.split())
+
+    def told() -> list[str]:
+        """What the page tells of each word."""
+        lines = []
+        for button in page.locator("#words button").all():
+            button.focus()
+            lines.append(page.locator("#partner").inner_text())
+        return lines
+
+    before = told()
+    page.click("#words button:has-text('était')")
+    page.wait_for_selector("#which:has-text('Otherwise')")
+    page.click(f"#choices button:text-is({chosen.text!r})")
+    after = told()
+    assert len(after) == size + rest != len(before)  # so numbers of words had to change
+    assert after[size:] == before[-rest:]
+    for number, word in enumerate(chosen.text.split()):
+        partners = [first.split()[s] for s, t in chosen.alignment if t == number]
+        assert after[number].startswith(f"{word} ← {' '.join(partners) or '–'} · confidence")
+    page.focus("#words button")
+    address = page.locator("#attention").get_attribute("href")
+    assert json.loads(unquote(address.split("#")[1]))[:2] == [first, chosen.text]
 
 
 def test_alternatives_of_the_sentence_and_from_a_word_on_by_keyboard(open_page):
@@ -142,7 +254,8 @@ def test_another_model_can_be_chosen(open_page):
 def test_the_interface_speaks_french_and_remembers(open_page):
     page = open_page(locale="fr-FR", text="")
     assert page.locator("summary").inner_text() == "Glossaire"
-    assert page.locator("#from").inner_text() == "anglais"
+    assert page.locator("#from").inner_text() == "Anglais"
+    assert page.title() == "seq2seq : traduction"
     page.click("#language")
     assert page.locator("summary").inner_text() == "Glossary"
     page.reload()
@@ -167,7 +280,14 @@ def test_attention_of_any_layer_and_head(open_page):
     assert page.input_value("#source") == TEXT
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1200, "dark")])
+@pytest.mark.parametrize("address", ["", "#null", "#%E0", "#5"])
+def test_without_a_sentence_the_page_of_attention_says_so(open_page, server, address):
+    page = open_page(text="")
+    page.goto(f"{server}/attention{address}")
+    page.wait_for_selector("#status:has-text('Translate a sentence first.')")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (390, "dark"), (1200, "dark")])
 def test_pages_fit_and_can_be_read(open_page, width, scheme):
     page = open_page(width, scheme)
     for step in ("first", "attention"):

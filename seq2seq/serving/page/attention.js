@@ -1,7 +1,6 @@
 // A heat map of the attention of one sentence, which stands in the address behind the #.
-import { ask, say, speak } from "./common.js";
+import { ask, by, element, say, speak } from "./common.js";
 
-const by = (id) => document.getElementById(id);
 let found = null; // {source, target, layers: [layer][head][target][source]}
 
 const mean = (heads) =>
@@ -13,12 +12,6 @@ function options(select, names) {
   select.selectedIndex = Math.min(chosen, names.length - 1);
 }
 
-function cell(name, text = "") {
-  const made = document.createElement(name);
-  made.textContent = text;
-  return made;
-}
-
 function draw() {
   speak();
   if (!found) return;
@@ -27,25 +20,27 @@ function draw() {
   options(by("head"), [say("mean"), ...heads.map((_, number) => number + 1)]);
   const chosen = by("head").selectedIndex;
   const weights = chosen ? heads[chosen - 1] : mean(heads);
-  const top = cell("tr");
-  top.append(cell("td"), ...found.source.map((token) => {
-    const head = cell("th");
+  const top = element("tr");
+  top.append(element("td"), ...found.source.map((token) => {
+    const head = element("th");
     head.scope = "col";
-    head.append(cell("span", token));
+    head.append(element("span", token));
     return head;
   }));
   const rows = found.target.map((token, t) => {
-    const row = cell("tr");
-    const name = row.appendChild(cell("th", token));
+    const row = element("tr");
+    const name = row.appendChild(element("th", token));
     name.scope = "row";
     weights[t].forEach((weight, s) => {
-      const made = row.appendChild(cell("td"));
-      made.style.backgroundColor = `color-mix(in srgb, var(--accent) ${Math.round(100 * weight)}%, var(--field))`;
-      made.title = `${token} ← ${found.source[s]}: ${Math.round(100 * weight)} %`;
+      const made = row.appendChild(element("td"));
+      const share = Math.round(100 * weight);
+      made.style.backgroundColor = `color-mix(in srgb, var(--accent) ${share}%, var(--field))`;
+      made.title = `${token} ← ${found.source[s]}: ${share} %`;
+      made.appendChild(element("span", `${share} %`)).className = "unseen";
     });
     return row;
   });
-  by("map").replaceChildren(cell("thead"), cell("tbody"));
+  by("map").replaceChildren(element("thead"), element("tbody"));
   by("map").tHead.append(top);
   by("map").tBodies[0].append(...rows);
 }
@@ -57,10 +52,10 @@ async function start() {
   try {
     const [text, translation, model] = JSON.parse(decodeURIComponent(location.hash.slice(1)));
     found = await ask("v1/attention", { text, translation, model });
-    draw();
-  } catch (error) {
-    by("status").textContent = error instanceof SyntaxError ? say("empty") : error.message;
+  } catch (error) { // of another kind than the server's if the address has no sentence
+    by("status").textContent = error.name === "Error" ? error.message : say("empty");
   }
+  draw();
 }
 
 start();

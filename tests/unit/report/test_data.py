@@ -203,7 +203,7 @@ def test_page_has_the_numbers(page):
         "0123456789abcdef",
     ):
         assert number in page.text
-    assert "Tags, entities and templates of web pages and wikis" in page.text
+    assert "tags, entities or templates of web pages and wikis" in page.text
     assert page.tags["details"] == len(FILTERS)
 
 
