@@ -15,7 +15,7 @@ from seq2seq.documents import read
 from seq2seq.inference.text.language import LANGUAGES, foreign
 from seq2seq.inference.translation import Translation
 from seq2seq.serving.batcher import Batcher, Progress, Settings
-from seq2seq.serving.documents import Downloads, Upload
+from seq2seq.serving.documents import Upload
 from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Client, Keys, Limits, Refused
 from seq2seq.serving.models import Model
@@ -42,7 +42,6 @@ class Service:
         self._characters = Counter("characters", "Characters translated", ["model"], **own)
         self._batches = Histogram("batch_texts", "Texts of a batch", **own,
                                   buckets=(1, 2, 4, 8, 16, 32, 64, 128))  # fmt: skip
-        self.downloads = Downloads()
         self._batchers = {
             one.name: Batcher(partial(self._run, one), workers=workers, batch=limits.batch,
                               wait=limits.wait / 1000, queue=limits.queue) for one in models

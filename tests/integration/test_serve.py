@@ -33,7 +33,6 @@ from served import Held, model_of, serving
 from tiny_translator import tiny_translator
 
 from seq2seq.errors import DataError
-from seq2seq.serving.documents import Downloads, Upload
 from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Keys, Limits
 
@@ -186,23 +185,6 @@ def test_what_is_not_served_says_so(server):
 # Documents
 
 
-def test_a_file_is_translated_as_by_libretranslate_and_fetched_by_its_address(server, alone):
-    page = f"<h1>{SENTENCE}</h1><pre>code</pre>"
-    sent = {"files": {"file": ("a page.html", page)}, "data": {"source": "auto", "target": "fr"}}
-    where = httpx.post(f"{server}/translate_file", **sent).json()["translatedFileUrl"]
-    assert where.startswith(f"{server}/download_file/")
-    assert where.endswith(".a_page.html")
-    found = httpx.get(where)
-    assert found.text == f"<h1>{alone(SENTENCE).text}</h1><pre>code</pre>"
-    assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''a%20page.html"
-    assert found.headers["x-content-type-options"] == "nosniff"
-    for name in ("nowhere", "..%2Fserve.py", ".a_page.html"):
-        assert httpx.get(f"{server}/download_file/{name}").status_code == 404
-    settings = httpx.get(f"{server}/frontend/settings").json()
-    assert settings["filesTranslation"]
-    assert {".docx", ".po", ".md", ".srt"} <= {*settings["supportedFilesFormat"]}
-
-
 def test_documents_are_answered_bounded_and_counted(tmp_path):
     (tmp_path / "keys.txt").write_text("ann key 0 70")
     limits, held = Limits(characters=50, texts=2, document=200_000), Held()
@@ -215,7 +197,9 @@ def test_documents_are_answered_bounded_and_counted(tmp_path):
 
         lines = b"the old house\nis by the\nriver again\n"
         assert post("a.txt", lines, source="en").content == lines.upper()  # more texts than 2
-        assert post("../a.MD", b"# the big one\n").content == b"# THE BIG ONE\n"
+        found = post("../a b.MD", b"# the big one\n")
+        assert found.content == b"# THE BIG ONE\n"
+        assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''a%20b.MD"
         for name, data, status in [
             ("a.txt", b"x" * 51, 413), ("a.txt", b" " * 90_000, 400),
             ("a.txt", b" " * 300_000, 413),
@@ -230,16 +214,6 @@ def test_documents_are_answered_bounded_and_counted(tmp_path):
         key = {"Authorization": "Bearer key"}
         assert httpx.post(f"{address}/v1/documents", data=form, headers=key).status_code == 400
         assert httpx.post(f"{address}/v1/documents", files={"file": b""}).status_code == 403
-
-
-def test_the_oldest_downloads_go_first(monkeypatch):
-    monkeypatch.setattr("seq2seq.serving.documents.ROOM", 10)
-    kept = Downloads()
-    names = [kept.add(Upload("a", b"x" * 4)) for _ in range(3)]
-    assert [kept.get(name) is None for name in names] == [True, False, False]
-    monkeypatch.setattr("seq2seq.serving.documents.SECONDS", -1.0)
-    kept.add(Upload("b", b""))
-    assert kept.get(names[2]) is None
 
 
 # Keys and limits
