@@ -136,9 +136,12 @@ def test_deepl_keeps_glossaries(served, tmp_path, monkeypatch):
     full = Glossaries()
     assert full.add("a", "n", ("en", "fr"), {"house": "demeure"}) is not None
     assert full.add("b", "n", ("en", "fr"), {"house": "x" * 30}) is None
-    (tmp_path / "broken.json").write_text("{}")
-    with pytest.raises(DataError, match="correct or move the file"):
-        Glossaries(tmp_path)
+    stored = {"glossary_id": "i", "owner": "a", "name": "n", "source_lang": "en",
+              "target_lang": "fr", "creation_time": "t", "entries": 5}  # fmt: skip
+    for text in ("{}", json.dumps(stored)):
+        (tmp_path / "broken.json").write_text(text)
+        with pytest.raises(DataError, match=r"\(broken.json is not a glossary\): correct or move"):
+            Glossaries(tmp_path)
 
 
 def test_deepl_says_what_is_used_and_what_there_is(server):
