@@ -381,8 +381,14 @@ def test_headers_are_those_that_owasp_advises_and_cors_is_as_configured(served):
             assert "default-src 'none'" in headers["content-security-policy"]
             assert "unsafe" not in headers["content-security-policy"]
         for origin, allowed in [("https://good.example", True), ("https://bad.example", False)]:
-            found = httpx.get(f"{address}/languages", headers={"Origin": origin}).headers
-            assert ("access-control-allow-origin" in found) == allowed
+            sent = {"Origin": origin, "Sec-Fetch-Site": "cross-site"}
+            answer = httpx.get(f"{address}/languages", headers=sent)
+            assert answer.status_code == (200 if allowed else 403)
+            assert ("access-control-allow-origin" in answer.headers) == allowed
+        exposed = answer.headers["access-control-expose-headers"]
+        assert exposed == "retry-after, content-disposition"
+        link = httpx.get(address, headers={"Sec-Fetch-Site": "cross-site"})
+        assert link.status_code == 200  # another site may link to the page
 
 
 # /v1
