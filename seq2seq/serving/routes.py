@@ -114,6 +114,13 @@ def write(level: int, event: str, **fields: Any) -> None:
         log.log(level, json.dumps({"time": now, "event": event, **fields}))
 
 
+class JsonHandler(logging.Handler):
+    """Logs the messages of uvicorn as lines of JSON."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        write(record.levelno, "uvicorn", message=record.getMessage())
+
+
 def write_fault(path: str, error: Exception) -> None:
     """Log the type and place of an error without its message, which may hold a user's text."""
     frames = traceback.extract_tb(error.__traceback__)[-5:]

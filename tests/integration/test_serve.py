@@ -356,7 +356,7 @@ def test_a_client_that_does_not_read_keeps_neither_its_place_nor_the_server():
 def test_no_text_is_logged_whatever_happens(caplog):
     held = Held()
     held.go.set()
-    with serving(model_of(held)) as address, caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG), serving(model_of(held)) as address:
         asked = {"q": "poison", "source": "en", "target": "fr"}
         assert httpx.post(f"{address}/translate?q=poison", json=asked).status_code == 500
         assert httpx.get(f"{address}/poison").status_code == 404
@@ -559,6 +559,13 @@ def test_a_server_that_is_told_to_stop_answers_what_it_was_asked():
         target=lambda: answers.append(httpx.post(f"{address}/v1/translate", json=asked)))
     try:
         assert httpx.get(f"{address}/readyz").text == httpx.get(f"{address}/livez").text == "ok\n"
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"no HTTP\r\n\r\n")
+            assert b" 400 " in connection.recv(1000)
+        form = {"content-type": "multipart/form-data; boundary=x"}
+        damaged = httpx.post(f"{address}/translate", content=b"secret", headers=form)
+        assert damaged.status_code == 400
         post.start()
         time.sleep(0.4)  # it waits for others to join it
         server.send_signal(signal.SIGTERM)
@@ -568,8 +575,9 @@ def test_a_server_that_is_told_to_stop_answers_what_it_was_asked():
     finally:
         server.kill()
     assert server.returncode == -signal.SIGTERM
-    assert "Traceback" not in rest
-    last = json.loads(log.splitlines()[-1])
+    assert rest == ""
+    last = [json.loads(line) for line in log.splitlines()][-1]
+    assert "Invalid HTTP request received." in log
     assert (last["path"], last["status"]) == ("/v1/translate", 200)
     assert SENTENCE not in log + rest
 
