@@ -108,7 +108,17 @@ class NewGlossary(BaseModel):
     entries_format: Literal["tsv", "csv"]
 
 
-async def make_glossary(call: Call) -> dict[str, Any]:
+class GlossaryInfo(TypedDict):
+    glossary_id: str
+    name: str
+    ready: bool
+    source_lang: str
+    target_lang: str
+    creation_time: str
+    entry_count: int
+
+
+async def make_glossary(call: Call) -> GlossaryInfo:
     asked: NewGlossary = call.body
     pair = call.service.choose(_code(asked.source_lang), _code(asked.target_lang)).languages
     made = call.service.glossaries.add(call.client.name, asked.name, pair, _entries(asked))
@@ -143,7 +153,7 @@ def _entries(asked: NewGlossary) -> dict[str, str]:
     return found
 
 
-def _described(one: Glossary) -> dict[str, Any]:
+def _described(one: Glossary) -> GlossaryInfo:
     return {"glossary_id": one.glossary_id, "name": one.name, "ready": True,
             "source_lang": one.source_lang, "target_lang": one.target_lang,
             "creation_time": one.creation_time, "entry_count": len(one.entries)}  # fmt: skip
@@ -162,12 +172,12 @@ def _find(call: Call, glossary_id: str | None = None) -> Glossary:
     raise Refused(404, "Glossary not found")
 
 
-async def all_glossaries(call: Call) -> dict[str, Any]:
+async def all_glossaries(call: Call) -> dict[str, list[GlossaryInfo]]:
     own = call.service.glossaries.of(call.client.name)
     return {"glossaries": [_described(one) for one in own]}
 
 
-async def one_glossary(call: Call) -> dict[str, Any]:
+async def one_glossary(call: Call) -> GlossaryInfo:
     return _described(_find(call))
 
 
@@ -196,11 +206,11 @@ ROUTES = [
     Route("GET", "/v2/languages", "List the languages", languages, Side, list[dict[str, Any]]),
     Route("GET", "/v2/glossary-language-pairs", "List the pairs of languages of glossaries",
           glossary_pairs, None, dict[str, list[dict[str, str]]]),
-    Route("POST", "/v2/glossaries", "Make a glossary", make_glossary, NewGlossary, dict[str, Any],
+    Route("POST", "/v2/glossaries", "Make a glossary", make_glossary, NewGlossary, GlossaryInfo,
           201),
     Route("GET", "/v2/glossaries", "List the client's glossaries", all_glossaries, None,
-          dict[str, Any]),
-    Route("GET", _ONE, "Describe a glossary", one_glossary, None, dict[str, Any]),
+          dict[str, list[GlossaryInfo]]),
+    Route("GET", _ONE, "Describe a glossary", one_glossary, None, GlossaryInfo),
     Route("GET", f"{_ONE}/entries", "Return the phrases of a glossary", entries, None, str),
     Route("DELETE", _ONE, "Delete a glossary", delete_glossary, status=204),
 ]  # fmt: skip

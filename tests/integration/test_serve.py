@@ -494,6 +494,9 @@ def test_200_clients_at_once_get_what_each_would_get_alone():
 
 def test_answers_are_as_the_document_says(server):
     document = httpx.get(f"{server}/openapi.json").json()
+    names = [one["operationId"] for path in document["paths"].values() for one in path.values()]
+    assert {"libretranslate_translate", "api_translate"} <= {*names}
+    assert len({*names}) == len(names)
 
     def check(method, path, status, body=None):
         answer = httpx.request(method, server + path, json=body)
