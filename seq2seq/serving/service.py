@@ -23,6 +23,7 @@ from seq2seq.serving.models import Model
 Result = TypeVar("Result")
 NAMES = {"en": "English", **LANGUAGES}
 READ = 2000  # characters at the start of a text that language detection reads
+SURE = 0.8  # a less probable language is unsure
 
 
 class Service:
@@ -96,14 +97,16 @@ class Service:
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return up to three languages of a text with their probabilities, the likeliest first.
 
-        If the text may be in the source language of a model, that language comes first, whatever
-        its probability.
+        If the likeliest is unsure (below `SURE`), the source language of a model comes first,
+        unless the text is surely in another language.
         """
         text = text[:READ]
         ranks = [(code, share) for code, share in language_detector().rank(text) if code in NAMES]
         whole = sum(share for _, share in ranks)
         own = next((source for source, _ in self.pairs if not foreign(text, source)), None)
-        ranks.sort(key=lambda one: one[0] != own)
+        ranks.sort(key=lambda one: -one[1])
+        if ranks[0][1] < SURE * whole:
+            ranks.sort(key=lambda one: one[0] != own)
         return [(code, float(share / whole)) for code, share in ranks[:3]]
 
     # Requests
