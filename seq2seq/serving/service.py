@@ -62,8 +62,8 @@ class Service:
 
     @property
     def full(self) -> bool:
-        """Whether the queue of at least one model is full."""
-        return any(one.waiting >= self.limits.queue for one in self._batchers.values())
+        """Whether the queue of a model is so full that it refuses most requests."""
+        return any(one.waiting >= 0.9 * self.limits.queue for one in self._batchers.values())
 
     # Languages
 

@@ -298,7 +298,7 @@ def test_what_is_too_large_is_refused_before_it_is_read():
 def test_a_full_queue_a_long_wait_and_a_client_that_left():
     held = Held()
     asked = {"q": "x" * 80, "source": "en", "target": "fr"}
-    with serving(model_of(held), limits=Limits(queue=150, timeout=1.5)) as address:
+    with serving(model_of(held), limits=Limits(queue=110, timeout=1.5)) as address:
         answers = {}
 
         def post(name, **how):
@@ -322,6 +322,7 @@ def test_a_full_queue_a_long_wait_and_a_client_that_left():
             time.sleep(0.01)
         post("refused")
         assert answers["refused"].status_code == 503
+        assert httpx.get(f"{address}/readyz").text == "busy\n"
         assert 1 <= int(answers["refused"].headers["retry-after"]) <= 60
         slow.join()
         queued.join()
