@@ -18,6 +18,7 @@ from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from 
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError
 from seq2seq.inference.engines.torch import TorchEngine
+from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import cross_attentions
@@ -27,13 +28,14 @@ from seq2seq.serving.routes import Call, Document, Route, write_fault
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 SETTINGS = {"split", "typography", "prefix", "terms", "banned", "align", "token_scores"}
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # settings of samples only
 
 
 class Decode(BaseModel):
     """Settings of the search; a setting that is left out keeps the value of the model's
     validation."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     strategy: Literal["beam", "sample"] | None = None
     beam: Annotated[int, Field(ge=1, le=20)] | None = None
     n_best: Annotated[int, Field(ge=1, le=20)] | None = None
@@ -102,6 +104,7 @@ class Answers(TypedDict):
 
 async def translate(call: Call) -> Any:
     asked: TranslateRequest = call.body
+    _check_settings(asked)
     service = call.service
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
     source = asked.source
@@ -119,6 +122,16 @@ async def translate(call: Call) -> Any:
     source, target = model.languages
     return {"model": model.name, "source": source, "target": target,
             "translations": [answer_of(one) for one in found]}  # fmt: skip
+
+
+def _check_settings(asked: TranslateRequest) -> None:
+    """Refuse settings that contradict each other, or that would change nothing."""
+    if wrong := Terminology({}, asked.banned).forbidden(asked.prefix):
+        raise Refused(400, f"Invalid request: the prefix contains the banned {wrong[0]!r}: leave "
+                           "one of them out")  # fmt: skip
+    given = [name for name in SAMPLING if getattr(asked.decode, name) is not None]
+    if given and asked.decode.strategy != "sample":
+        raise Refused(400, f"Invalid request: decode.{given[0]} needs decode.strategy=sample")
 
 
 async def _streamed(
