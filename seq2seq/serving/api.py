@@ -248,7 +248,7 @@ def _attention(translator: Translator, text: str, translation: str) -> Attention
     return {
         "source": [*both.source.tokens(source), "</s>"],
         "target": [*both.target.tokens(target), "</s>"],
-        "layers": [weights_HTS.clip(0, 1).round(4).tolist() for weights_HTS in maps],
+        "layers": [weights_HTS.astype(float).clip(0, 1).round(4).tolist() for weights_HTS in maps],
     }
 
 

@@ -429,6 +429,7 @@ def test_v1_shows_attention_as_the_model_has_it(server, served, alone):
     written = alone(SENTENCE).text
     asked = {"text": SENTENCE, "translation": written}
     found = httpx.post(f"{server}/v1/attention", json=asked).json()
+    assert max(len(str(w)) for row in found["layers"][0][0] for w in row) <= len("0.1234")
     sums = [sum(row) for layer in found["layers"] for head in layer for row in head]
     assert sums == pytest.approx([1] * len(sums), abs=0.01)
     assert {len(head) for layer in found["layers"] for head in layer} == {len(found["target"])}
