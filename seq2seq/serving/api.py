@@ -113,12 +113,13 @@ async def translate(call: Call) -> Any:
     model = service.choose(source, asked.target, asked.model)
     settings = asked.model_dump(include=SETTINGS, exclude_defaults=True)
     settings |= asked.decode.model_dump(exclude_none=True)
-    if asked.stream:
-        lines = [(n, line) for n, text in enumerate(texts) for line in text.split("\n")]
-        answers = service.submit(call.client, model, [line for _, line in lines], settings)
-        body = _streamed([n for n, _ in lines], answers, service.limits.timeout)
-        return StreamingResponse(body, media_type="application/x-ndjson")
-    found = await service.translate(call.client, model, texts, settings)
+    with service.charge(call.client, texts):
+        if asked.stream:
+            lines = [(n, line) for n, text in enumerate(texts) for line in text.split("\n")]
+            answers = service.submit(call.client, model, [line for _, line in lines], settings)
+            body = _streamed([n for n, _ in lines], answers, service.limits.timeout)
+            return StreamingResponse(body, media_type="application/x-ndjson")
+        found = await service.translate(call.client, model, texts, settings)
     source, target = model.languages
     return {"model": model.name, "source": source, "target": target,
             "translations": [answer_of(one) for one in found]}  # fmt: skip
@@ -229,9 +230,9 @@ async def attention(call: Call) -> Attention:
     model = models.get(asked.model or next(iter(models)))
     if model is None:
         raise Refused(400, f"there is no model {asked.model}")
-    call.service.count(call.client, [asked.text, asked.translation])
     work = partial(_attention, model.exact, asked.text, asked.translation)
-    return await call.service.in_thread(work)
+    with call.service.charge(call.client, [asked.text, asked.translation]):
+        return await call.service.in_thread(work)
 
 
 def _attention(translator: Translator, text: str, translation: str) -> Attention:

@@ -1,29 +1,31 @@
 """The API of LibreTranslate, for its clients: Mastodon, Weblate, Zotero, libretranslatepy.
 
-Statuses, fields and error messages are those of LibreTranslate 1.9 (`libretranslate/app.py`).
+Fields, error messages and statuses are those of LibreTranslate 1.9 (`libretranslate/app.py`). But a
+missing key is 403 and a text that is too long is 413, which LibreTranslate answers with 400.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, NotRequired
 
-from pydantic import BaseModel, Field
+from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.serving.limits import Refused
-from seq2seq.serving.routes import Call, Route
+from seq2seq.serving.routes import Call, CompatibleRequest, Route
 from seq2seq.serving.service import NAMES
 
 Text = Annotated[str, Field(min_length=1)]
+Code = Annotated[str, StringConstraints(min_length=1, to_lower=True)]
 Texts = Text | Annotated[list[str], Field(min_length=1)]
 MAX_ALTERNATIVES = 10  # of a translation
 FORMATS = ("text", "html")
 
 
-class LibreRequest(BaseModel):
+class LibreRequest(CompatibleRequest):
     q: Texts
-    source: Text
-    target: Text
+    source: Code
+    target: Code
     format: str = "text"
     alternatives: int = 0
     api_key: str | None = None
@@ -55,9 +57,12 @@ async def translate(call: Call) -> dict[str, Any]:
     if source == asked.target:  # returned as it is, as LibreTranslate does
         answer |= {"translatedText": texts, "alternatives": [[] for _ in texts]}
     else:
-        model = call.service.choose(source, asked.target)
-        settings = {"n_best": n_best} if n_best > 1 else {}
-        made = await call.service.translate(call.client, model, texts, settings)
+        service, html = call.service, asked.format == "html"
+        model = service.choose(source, asked.target)
+        run = service.translate_html if html else service.translate
+        settings = {"n_best": n_best} if n_best > 1 and not html else {}
+        with service.charge(call.client, texts):
+            made = await run(call.client, model, texts, settings)
         answer["translatedText"] = [one.text for one in made]
         answer["alternatives"] = [[other.text for other in one.alternatives] for one in made]
     if n_best == 1:
@@ -66,7 +71,7 @@ async def translate(call: Call) -> dict[str, Any]:
     return {name: each if several else each[0] for name, each in answer.items()}
 
 
-class LibreText(BaseModel):
+class LibreText(CompatibleRequest):
     q: Texts
     api_key: str | None = None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, InstanceOf, ValidationError, WithJsonSchema
+from pydantic import BaseModel, InstanceOf, ValidationError, WithJsonSchema, model_validator
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive
@@ -28,6 +28,19 @@ Document = Annotated[  # a file in a form
     InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})
 ]
 SCHEMES = ("bearer", "deepl-auth-key")
+
+
+class CompatibleRequest(BaseModel):
+    """A request of another server's API: an optional field may be null or empty."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def leave_out_empty(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        needed = {name for name, one in cls.model_fields.items() if one.is_required()}
+        return {name: value for name, value in given.items()
+                if name in needed or value not in (None, "")}  # fmt: skip
 
 
 @dataclass(frozen=True)

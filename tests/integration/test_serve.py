@@ -33,6 +33,7 @@ from served import Held, model_of, serving
 from tiny_translator import tiny_translator
 
 from seq2seq.errors import DataError
+from seq2seq.inference.translation import Translation
 from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Keys, Limits
 
@@ -43,6 +44,15 @@ SENTENCE = "The old house is by the river."
 def alone(served):
     """The translation of one text, by the translator itself."""
     return lambda text, **how: served.quick.translate([text], **how)[0]
+
+
+class Same:
+    """Answers each text unchanged."""
+
+    languages = ("en", "fr")
+
+    def translate(self, texts, **settings):
+        return [Translation(text, None) for text in texts]
 
 
 # Clients of others
@@ -74,7 +84,7 @@ def test_libretranslatepy_gets_the_errors_it_knows(server, q, source, target, me
     assert message in json.loads(raised.value.read())["error"]
 
 
-def test_libretranslate_takes_json_lists_html_and_gives_alternatives(server, alone):
+def test_libretranslate_takes_json_forms_lists_and_gives_alternatives(server, alone):
     asked = {"q": ["Good evening.", SENTENCE], "source": "auto", "target": "fr", "alternatives": 2}
     found = httpx.post(f"{server}/translate", json=asked).json()
     assert found["translatedText"] == [alone(q, n_best=3).text for q in asked["q"]]
@@ -82,14 +92,51 @@ def test_libretranslate_takes_json_lists_html_and_gives_alternatives(server, alo
     assert found["alternatives"] == [
         [other.text for other in alone(q, n_best=3).alternatives] for q in asked["q"]
     ]
-    html = "<p>The <b>old</b> house and the <a href='/x'>river</a>.</p>"
-    asked = {"q": html, "source": "en", "target": "fr", "format": "html"}
-    written = httpx.post(f"{server}/translate", data=asked).json()["translatedText"]
-    for part in ("<p>", "<b>", "</b>", "<a href='/x'>", "</a>", "</p>"):
-        assert written.count(part) == 1
+    form = {"q": SENTENCE, "source": "EN", "target": "FR"}
+    found = httpx.post(f"{server}/translate", data=form).json()
+    assert found["translatedText"] == alone(SENTENCE).text
     french = {"q": "Bonjour tout le monde, il fait beau", "source": "auto", "target": "fr"}
     found = httpx.post(f"{server}/translate", json=french).json()
     assert found["translatedText"] == french["q"]  # as it is in the language that is wanted
+
+
+def test_html_is_translated_as_the_same_document_is(server, alone):
+    pages = ["<p>He said &ldquo;hello&rdquo; to me.</p>", "<p>The <b>old</b>\nhouse.</p><p>12</p>",
+             "<p>The <a href='/x'>river</a>.</p><pre>the code</pre>", "plain & simple"]  # fmt: skip
+    expected = [
+        httpx.post(f"{server}/v1/documents", files={"file": ("a.html", page)}).text
+        for page in pages
+    ]
+    assert alone("He said “hello” to me.").text in expected[0]
+    asked = {"q": pages, "source": "en", "target": "fr", "format": "html", "alternatives": 1}
+    found = httpx.post(f"{server}/translate", json=asked).json()
+    assert found == {"translatedText": expected, "alternatives": [[]] * len(pages)}
+    client = deepl.DeepLClient("any", server_url=server)
+    for lines in ("1", "nonewlines"):
+        found = client.translate_text(pages, source_lang="EN", target_lang="FR",
+                                      tag_handling="html", split_sentences=lines)  # fmt: skip
+        assert [one.text for one in found] == expected
+
+
+def test_html_keeps_what_is_not_translated_and_only_what_was_sent_is_counted():
+    texts = ["a < b", "plain & simple", "", " <i></i> ", "<p>a\n &eacute; <br>b</p>", "</p><b>x"]
+    asked = {"q": texts, "source": "en", "target": "fr", "format": "html"}
+    with serving(model_of(Same()), limits=Limits(characters=70)) as address:
+        answer = httpx.post(f"{address}/translate", json=asked)
+        assert answer.json()["translatedText"] == texts
+        used = httpx.get(f"{address}/v2/usage").json()["character_count"]
+        assert used == sum(map(len, texts))
+        assert httpx.post(f"{address}/translate", json=asked | {"q": "<b>" * 24}).status_code == 413
+
+
+def test_a_text_in_the_target_language_stays_as_it_is_in_deepl_answers(server, alone):
+    texts = ["Bonjour tout le monde, il fait beau", SENTENCE]
+    client = deepl.DeepLClient("any", server_url=server)
+    found = client.translate_text(texts, target_lang="FR")
+    assert [one.text for one in found] == [texts[0], alone(SENTENCE).text]
+    assert [one.detected_source_lang for one in found] == ["FR", "EN"]
+    with pytest.raises(deepl.DeepLException, match="de is not supported"):
+        client.translate_text([SENTENCE, "Ich weiß nicht, warum es so ist."], target_lang="FR")
 
 
 def test_deepl_translates_texts_lists_and_tags(server, alone):
@@ -158,7 +205,7 @@ def test_deepl_says_what_is_used_and_what_there_is(server):
     [
         ({"target_lang": "EN-GB", "source_lang": "FR"}, r"English \(en\) is not available"),
         ({"target_lang": "DE"}, "de is not supported"),
-        ({"target_lang": "FR", "formality": "more"}, "formality"),
+        ({"target_lang": "FR", "formality": "more"}, "'formality' not supported"),
         ({"target_lang": "FR", "ignore_tags": ["x"]}, "'ignore_tags' not supported"),
         ({"target_lang": "FR", "custom_instructions": ["Be kind"]}, "'custom_instructions'"),
     ],
@@ -204,7 +251,7 @@ def test_documents_are_answered_bounded_and_counted(tmp_path):
         assert found.content == b"# THE BIG ONE\n"
         assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''a%20b.MD"
         for name, data, status in [
-            ("a.txt", b"x" * 51, 413), ("a.txt", b" " * 90_000, 400),
+            ("a.txt", b"x" * 51, 413), ("a.txt", b" " * 90_000, 413),
             ("a.txt", b" " * 300_000, 413),
             ("a.docx", b"PK", 400), ("a.exe", b"", 400), ("a.md", b"\xff", 400),
             ("a.txt", b"a" * 40, 456),
@@ -442,11 +489,25 @@ def test_v1_shows_attention_as_the_model_has_it(server, served, alone):
     assert min(abs(own - weights).max() for weights in each) < 1e-3
 
 
+def test_v1_bounds_the_texts_of_a_stream_and_does_not_charge_what_fails():
+    held = Held()
+    held.go.set()
+    with serving(model_of(held), limits=Limits(texts=2)) as address:
+        def post(**asked):
+            return httpx.post(f"{address}/v1/translate", json={"source": "en", **asked})
+
+        assert len(post(text="a\n" * 600, stream=True).text.splitlines()) == 601
+        before = httpx.get(f"{address}/v2/usage").json()
+        assert post(text=["a"] * 3, stream=True).status_code == 413
+        assert post(text="a", prefix="impossible").status_code == 400
+        assert httpx.get(f"{address}/v2/usage").json() == before
+
+
 @pytest.mark.parametrize(
     "change",
     [{"decode": {"beam": 21}}, {"decode": {"batch_tokens": 1}}, {"model": "../../etc"},
      {"source": "fr", "target": "en"}, {"target": "de"}, {"decode": {"n_best": 6, "beam": 5}},
-     {"banned": ["maison"], "prefix": "la maison"}, {"text": []}, {"terms": {"": "x"}}],
+     {"text": []}, {"terms": {"": "x"}}],
 )  # fmt: skip
 def test_v1_refuses_what_cannot_be(server, change):
     answer = httpx.post(f"{server}/v1/translate", json={"text": "The house."} | change)
