@@ -144,7 +144,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path, detail = request.url.path, error.detail
     if error.status_code == 404:
-        detail = f"{path} is not served here: see docs/reference/http.md"
+        detail = f"{path} is not served here: see /openapi.json"
     response = error_response(path, Refused(error.status_code, detail))
     response.headers.update(error.headers or {})
     return response

@@ -206,7 +206,15 @@ def _key(request: Request, given: Any) -> str | None:
 def _explained(error: ValidationError) -> str:
     """Describe the first error without repeating what the client sent."""
     first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] in ("missing", "string_too_short", "too_short"):
-        return f"Invalid request: missing {place.split('.')[0]} parameter"
-    return f"Invalid request: {place}: {first['msg']}" if place else "Invalid JSON format"
+    kind, place = first["type"], [str(part) for part in first["loc"]]
+    if not place:
+        return "Invalid JSON format"
+    # Below the name of a field there may be the names of our types.
+    name = ".".join(place if place[0] == "decode" else place[:1])
+    if kind in ("missing", "string_too_short", "too_short"):
+        return f"Invalid request: missing {name} parameter"
+    if kind == "int_parsing":
+        return f"Invalid request: {name} parameter is not a number"
+    if kind == "is_instance_of":
+        return f"Invalid request: {name} parameter is not a file"
+    return f"Invalid request: {name}: {first['msg'].partition(' or instance of')[0]}"

@@ -225,11 +225,55 @@ def test_what_is_not_served_says_so(server):
         client.list_multilingual_glossaries,
     ]  # fmt: skip
     for ask in asking:
-        with pytest.raises(deepl.DeepLException, match=r"not served here: see docs/reference/http"):
+        with pytest.raises(deepl.DeepLException, match=r"not served here: see /openapi.json"):
             ask()
-    answer = httpx.post(f"{server}/suggest", json={})
-    assert answer.status_code == 404
-    assert answer.json()["error"] == "/suggest is not served here: see docs/reference/http.md"
+    for path in ("/suggest", "/translate_file"):
+        answer = httpx.post(server + path, json={})
+        assert answer.status_code == 404
+        assert answer.json()["error"] == f"{path} is not served here: see /openapi.json"
+    assert not httpx.get(f"{server}/frontend/settings").json()["filesTranslation"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/translate", {"q": "Hi", "source": "en", "target": "fr", "alternatives": None,
+                        "format": "", "api_key": ""}),
+        ("/detect", {"q": "Hi", "api_key": None}),
+        ("/v2/translate", {"text": "Hi", "target_lang": "FR", "source_lang": "",
+                           "split_sentences": None, "tag_handling": "", "formality": None,
+                           "show_billed_characters": "", "glossary_id": None}),
+    ],
+)  # fmt: skip
+def test_an_empty_field_is_as_none(server, path, body):
+    full = {name: value for name, value in body.items() if value}
+    answers = [httpx.post(server + path, json=one) for one in (body, full)]
+    assert answers[0].status_code == 200
+    assert answers[0].json() == answers[1].json()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/translate", {"q": 5, "source": "en", "target": "fr"}, "q: Input should be a valid str"),
+        ("/translate", {"q": "", "source": "en", "target": "fr"}, "missing q parameter"),
+        ("/translate", {"q": "a", "source": None, "target": "fr"}, "source: Input should be"),
+        ("/translate", {"q": "a", "source": "en", "target": "fr", "alternatives": "x"},
+         "alternatives parameter is not a number"),
+        ("/v1/translate", {"text": "a", "decode": 5}, "decode: Input should be a valid dictionary"),
+        ("/v1/documents", {"file": "a"}, "file parameter is not a file"),
+        ("/v1/translate", {"text": "a", "decode": {"beam": True}}, "decode.beam: Input should be"),
+        ("/v1/translate", {"text": "a", "decode": {"temperature": 0.5}},
+         "decode.temperature needs decode.strategy=sample"),
+        ("/v1/translate", {"text": "a", "prefix": "La maison", "banned": ["maison"]},
+         "the prefix contains the banned 'maison'"),
+    ],
+)  # fmt: skip
+def test_errors_name_what_the_client_sent(server, path, body, message):
+    answer = httpx.post(server + path, json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith(f"Invalid request: {message}")
+    assert "Decode" not in answer.json()["error"]
 
 
 # Documents
