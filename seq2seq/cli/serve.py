@@ -88,6 +88,7 @@ def _run(options: ServeOptions) -> None:
 
     from seq2seq.serving.app import make_app
     from seq2seq.serving.models import load
+    from seq2seq.serving.routes import JsonHandler
 
     chosen = options.models
     models = load(chosen.model, chosen.device, chosen.engine, chosen.precision)
@@ -101,6 +102,8 @@ def _run(options: ServeOptions) -> None:
     log = logging.getLogger("seq2seq.serving")
     log.addHandler(logging.StreamHandler(sys.stdout))
     log.setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").addHandler(JsonHandler())
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it quotes damaged forms
     app = make_app(models, limits, keys=keys, glossaries=glossaries, workers=chosen.workers,
                    origins=options.cors)  # fmt: skip
     config = uvicorn.Config(

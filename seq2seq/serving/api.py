@@ -18,6 +18,7 @@ from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from 
 from seq2seq.decoding.forced import forced_maps
 from seq2seq.errors import UserError
 from seq2seq.inference.engines.torch import TorchEngine
+from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.attention_maps import cross_attentions
@@ -27,13 +28,14 @@ from seq2seq.serving.routes import Call, Document, Route, write_fault
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 SETTINGS = {"split", "typography", "prefix", "terms", "banned", "align", "token_scores"}
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # settings of samples only
 
 
 class Decode(BaseModel):
     """Settings of the search; a setting that is left out keeps the value of the model's
     validation."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     strategy: Literal["beam", "sample"] | None = None
     beam: Annotated[int, Field(ge=1, le=20)] | None = None
     n_best: Annotated[int, Field(ge=1, le=20)] | None = None
@@ -102,6 +104,7 @@ class Answers(TypedDict):
 
 async def translate(call: Call) -> Any:
     asked: TranslateRequest = call.body
+    _check_settings(asked)
     service = call.service
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
     source = asked.source
@@ -110,15 +113,26 @@ async def translate(call: Call) -> Any:
     model = service.choose(source, asked.target, asked.model)
     settings = asked.model_dump(include=SETTINGS, exclude_defaults=True)
     settings |= asked.decode.model_dump(exclude_none=True)
-    if asked.stream:
-        lines = [(n, line) for n, text in enumerate(texts) for line in text.split("\n")]
-        answers = service.submit(call.client, model, [line for _, line in lines], settings)
-        body = _streamed([n for n, _ in lines], answers, service.limits.timeout)
-        return StreamingResponse(body, media_type="application/x-ndjson")
-    found = await service.translate(call.client, model, texts, settings)
+    with service.charge(call.client, texts):
+        if asked.stream:
+            lines = [(n, line) for n, text in enumerate(texts) for line in text.split("\n")]
+            answers = service.submit(call.client, model, [line for _, line in lines], settings)
+            body = _streamed([n for n, _ in lines], answers, service.limits.timeout)
+            return StreamingResponse(body, media_type="application/x-ndjson")
+        found = await service.translate(call.client, model, texts, settings)
     source, target = model.languages
     return {"model": model.name, "source": source, "target": target,
             "translations": [answer_of(one) for one in found]}  # fmt: skip
+
+
+def _check_settings(asked: TranslateRequest) -> None:
+    """Refuse settings that contradict each other, or that would change nothing."""
+    if wrong := Terminology({}, asked.banned).forbidden(asked.prefix):
+        raise Refused(400, f"Invalid request: the prefix contains the banned {wrong[0]!r}: leave "
+                           "one of them out")  # fmt: skip
+    given = [name for name in SAMPLING if getattr(asked.decode, name) is not None]
+    if given and asked.decode.strategy != "sample":
+        raise Refused(400, f"Invalid request: decode.{given[0]} needs decode.strategy=sample")
 
 
 async def _streamed(
@@ -216,9 +230,9 @@ async def attention(call: Call) -> Attention:
     model = models.get(asked.model or next(iter(models)))
     if model is None:
         raise Refused(400, f"there is no model {asked.model}")
-    call.service.count(call.client, [asked.text, asked.translation])
     work = partial(_attention, model.exact, asked.text, asked.translation)
-    return await call.service.in_thread(work)
+    with call.service.charge(call.client, [asked.text, asked.translation]):
+        return await call.service.in_thread(work)
 
 
 def _attention(translator: Translator, text: str, translation: str) -> Attention:
@@ -235,7 +249,7 @@ def _attention(translator: Translator, text: str, translation: str) -> Attention
     return {
         "source": [*both.source.tokens(source), "</s>"],
         "target": [*both.target.tokens(target), "</s>"],
-        "layers": [weights_HTS.clip(0, 1).round(4).tolist() for weights_HTS in maps],
+        "layers": [weights_HTS.astype(float).clip(0, 1).round(4).tolist() for weights_HTS in maps],
     }
 
 

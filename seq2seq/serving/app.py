@@ -83,14 +83,17 @@ def make_app(
         await asyncio.to_thread(language_detector)  # loading it takes half a second
         app.state.service = Service(models, limits, keys or Keys(None, limits.rate),
                                     glossaries or Glossaries(), registry, workers)  # fmt: skip
+        app.state.origins = origins
         yield
         await app.state.service.close()
 
     middleware = [Middleware(_Observed, registry=registry, timeout=limits.timeout)]
     if origins:
-        headers = ["authorization", "content-type"]
-        middleware.append(Middleware(CORSMiddleware, allow_origins=list(origins),
-                                     allow_methods=["*"], allow_headers=headers))  # fmt: skip
+        middleware.append(Middleware(
+            CORSMiddleware, allow_origins=list(origins), allow_methods=["*"],
+            allow_headers=["authorization", "content-type"],
+            expose_headers=["retry-after", "content-disposition"],
+        ))  # fmt: skip
     return Starlette(
         routes=[*_apis(), *_pages(), *_operation(registry)],
         lifespan=running,
@@ -114,6 +117,7 @@ def _apis() -> list[StarletteRoute]:
 async def _answer(request: Request, routes: Mapping[str, Route]) -> Response:
     route = routes["GET" if request.method == "HEAD" else request.method]
     try:
+        _check_site(request)
         return await route.respond(request.app.state.service, request)
     except Refused as error:
         return error_response(route.path, error)
@@ -124,12 +128,23 @@ async def _answer(request: Request, routes: Mapping[str, Route]) -> Response:
         return error_response(route.path, Refused(500, "The server failed: its log says where"))
 
 
+def _check_site(request: Request) -> None:
+    """Refuse what a browser sends for a page of another site, unless CORS allows that page.
+
+    A page of any site can reach a server on its visitor's machine, which needs no key.
+    """
+    origins = request.app.state.origins
+    cross_site = request.headers.get("sec-fetch-site") == "cross-site"
+    if cross_site and "*" not in origins and request.headers.get("origin") not in origins:
+        raise Refused(403, "Pages of other sites may not use this server unless --cors allows them")
+
+
 async def _refuse(request: Request, error: Exception) -> Response:
     """Answer requests that Starlette refuses: unknown paths or methods, and damaged forms."""
     assert isinstance(error, HTTPException)
     path, detail = request.url.path, error.detail
     if error.status_code == 404:
-        detail = f"{path} is not served here: see docs/reference/http.md"
+        detail = f"{path} is not served here: see /openapi.json"
     response = error_response(path, Refused(error.status_code, detail))
     response.headers.update(error.headers or {})
     return response

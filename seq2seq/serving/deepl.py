@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.responses import PlainTextResponse, Response
 from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.serving.glossaries import Glossary
 from seq2seq.serving.limits import Refused
-from seq2seq.serving.routes import Call, Route
+from seq2seq.serving.routes import Call, CompatibleRequest, Route
 from seq2seq.serving.service import NAMES
 
 Flag = Literal["0", "1"] | bool
@@ -25,6 +26,7 @@ Texts = Annotated[
 # Parameters of a translation request that are not supported: a request that sets one is refused.
 NOT_SERVED = ("style_id", "custom_instructions", "translation_memory_id", "glossary_ids",
               "ignore_tags", "splitting_tags", "non_splitting_tags")  # fmt: skip
+FORMALITIES = ("default", "prefer_more", "prefer_less")  # that a request may set, without effect
 
 
 def _code(language: str) -> str:
@@ -32,7 +34,7 @@ def _code(language: str) -> str:
     return language.lower().partition("-")[0]
 
 
-class DeepLRequest(BaseModel):
+class DeepLRequest(CompatibleRequest):
     """Texts to translate. Fields that change only the quality, such as `context`, are ignored."""
 
     model_config = ConfigDict(extra="allow")
@@ -43,7 +45,7 @@ class DeepLRequest(BaseModel):
     preserve_formatting: Flag = Field(
         False, description="ignored: the server never corrects formatting"
     )
-    formality: Literal["default", "prefer_more", "prefer_less"] = "default"
+    formality: str = "default"
     tag_handling: Literal["xml", "html"] | None = None
     glossary_id: str | None = None
     show_billed_characters: Flag = True
@@ -57,36 +59,63 @@ class Translated(TypedDict):
 
 async def translate(call: Call) -> dict[str, list[Translated]]:
     asked: DeepLRequest = call.body
-    for name in NOT_SERVED:
-        if (asked.model_extra or {}).get(name):
-            raise Refused(400, f"Value for '{name}' not supported: leave it out.")
+    refused = [name for name in NOT_SERVED if (asked.model_extra or {}).get(name)]
+    if asked.formality not in FORMALITIES:
+        refused.append("formality")
+    if refused:
+        raise Refused(400, f"Value for '{refused[0]}' not supported: leave it out.")
     if asked.glossary_id and not asked.source_lang:
         raise Refused(400, "Use of a glossary requires the source_lang parameter to be specified.")
-    source = _code(asked.source_lang or call.service.detect(" ".join(asked.text))[0][0])
-    model = call.service.choose(source, _code(asked.target_lang))
-    settings: dict[str, Any] = {"split": asked.split_sentences not in ("0", False)}
-    if asked.glossary_id:
-        glossary = _find(call, asked.glossary_id)
-        if (glossary.source_lang, glossary.target_lang) != model.languages:
-            raise Refused(400, "The glossary is for another language pair.")
-        settings["terms"] = glossary.entries
-    texts = asked.text
-    if asked.split_sentences == "nonewlines":
-        texts = [" ".join(text.splitlines()) for text in texts]
+    with call.service.charge(call.client, asked.text):
+        sources = await _sources(call)
+        translations = await _translations(call, sources)
     answers: list[Translated] = []
-    found = await call.service.translate(call.client, model, texts, settings)
-    for text, one in zip(asked.text, found, strict=True):
-        answers.append({"detected_source_language": source.upper(), "text": one.text})
+    for text, source, translation in zip(asked.text, sources, translations, strict=True):
+        answers.append({"detected_source_language": source.upper(), "text": translation})
         if asked.show_billed_characters in ("1", True):
             answers[-1]["billed_characters"] = len(text)
     return {"translations": answers}
+
+
+async def _sources(call: Call) -> list[str]:
+    """Return the language of each text, as the request says, or as it is detected."""
+    asked: DeepLRequest = call.body
+    if asked.source_lang:
+        return [_code(asked.source_lang)] * len(asked.text)
+    detect = call.service.detect
+    return await call.service.in_thread(lambda: [detect(text)[0][0] for text in asked.text])
+
+
+async def _translations(call: Call, sources: Sequence[str]) -> list[str]:
+    """Translate the texts that are not in the target language yet; the others stay unchanged."""
+    asked: DeepLRequest = call.body
+    target, html = _code(asked.target_lang), asked.tag_handling == "html"
+    models = {one: call.service.choose(one, target) for one in sources if one != target}
+    settings: dict[str, Any] = {"split": asked.split_sentences not in ("0", False)}
+    if asked.glossary_id:
+        glossary = _find(call, asked.glossary_id)
+        pair = glossary.source_lang, glossary.target_lang
+        if any(model.languages != pair for model in models.values()):
+            raise Refused(400, "The glossary is for another language pair.")
+        settings["terms"] = glossary.entries
+    texts = asked.text
+    if asked.split_sentences == "nonewlines" and not html:  # line feeds of HTML are spaces anyway
+        texts = [" ".join(text.splitlines()) for text in texts]
+    run = call.service.translate_html if html else call.service.translate
+    translations = list(asked.text)
+    for source, model in models.items():
+        rows = [row for row, one in enumerate(sources) if one == source]
+        made = await run(call.client, model, [texts[row] for row in rows], settings)
+        for row, one in zip(rows, made, strict=True):
+            translations[row] = one.text
+    return translations
 
 
 async def usage(call: Call) -> dict[str, int]:
     return {"character_count": call.client.used, "character_limit": call.client.quota}
 
 
-class Side(BaseModel):
+class Side(CompatibleRequest):
     type: Literal["source", "target"] = "source"
 
 
@@ -100,7 +129,7 @@ async def languages(call: Call) -> list[dict[str, Any]]:
 # Glossaries
 
 
-class NewGlossary(BaseModel):
+class NewGlossary(CompatibleRequest):
     name: Annotated[str, Field(min_length=1, max_length=1024)]
     source_lang: str
     target_lang: str
@@ -108,7 +137,17 @@ class NewGlossary(BaseModel):
     entries_format: Literal["tsv", "csv"]
 
 
-async def make_glossary(call: Call) -> dict[str, Any]:
+class GlossaryInfo(TypedDict):
+    glossary_id: str
+    name: str
+    ready: bool
+    source_lang: str
+    target_lang: str
+    creation_time: str
+    entry_count: int
+
+
+async def make_glossary(call: Call) -> GlossaryInfo:
     asked: NewGlossary = call.body
     pair = call.service.choose(_code(asked.source_lang), _code(asked.target_lang)).languages
     made = call.service.glossaries.add(call.client.name, asked.name, pair, _entries(asked))
@@ -143,7 +182,7 @@ def _entries(asked: NewGlossary) -> dict[str, str]:
     return found
 
 
-def _described(one: Glossary) -> dict[str, Any]:
+def _described(one: Glossary) -> GlossaryInfo:
     return {"glossary_id": one.glossary_id, "name": one.name, "ready": True,
             "source_lang": one.source_lang, "target_lang": one.target_lang,
             "creation_time": one.creation_time, "entry_count": len(one.entries)}  # fmt: skip
@@ -162,12 +201,12 @@ def _find(call: Call, glossary_id: str | None = None) -> Glossary:
     raise Refused(404, "Glossary not found")
 
 
-async def all_glossaries(call: Call) -> dict[str, Any]:
+async def all_glossaries(call: Call) -> dict[str, list[GlossaryInfo]]:
     own = call.service.glossaries.of(call.client.name)
     return {"glossaries": [_described(one) for one in own]}
 
 
-async def one_glossary(call: Call) -> dict[str, Any]:
+async def one_glossary(call: Call) -> GlossaryInfo:
     return _described(_find(call))
 
 
@@ -196,11 +235,11 @@ ROUTES = [
     Route("GET", "/v2/languages", "List the languages", languages, Side, list[dict[str, Any]]),
     Route("GET", "/v2/glossary-language-pairs", "List the pairs of languages of glossaries",
           glossary_pairs, None, dict[str, list[dict[str, str]]]),
-    Route("POST", "/v2/glossaries", "Make a glossary", make_glossary, NewGlossary, dict[str, Any],
+    Route("POST", "/v2/glossaries", "Make a glossary", make_glossary, NewGlossary, GlossaryInfo,
           201),
     Route("GET", "/v2/glossaries", "List the client's glossaries", all_glossaries, None,
-          dict[str, Any]),
-    Route("GET", _ONE, "Describe a glossary", one_glossary, None, dict[str, Any]),
+          dict[str, list[GlossaryInfo]]),
+    Route("GET", _ONE, "Describe a glossary", one_glossary, None, GlossaryInfo),
     Route("GET", f"{_ONE}/entries", "Return the phrases of a glossary", entries, None, str),
     Route("DELETE", _ONE, "Delete a glossary", delete_glossary, status=204),
 ]  # fmt: skip

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from seq2seq.errors import DataError
 from seq2seq.files import replace_text
 
@@ -57,9 +59,9 @@ class Glossaries:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for file in sorted(folder.glob("*.json")):
-                one = Glossary(**json.loads(file.read_text(encoding="utf-8")))
+                one = _read(file)
                 self._all[one.glossary_id] = one
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError) as error:
             raise DataError(
                 f"the glossaries in {folder} cannot be read ({error}): correct or move the file, "
                 "or give another folder, --glossaries"
@@ -89,3 +91,10 @@ class Glossaries:
         del self._all[one.glossary_id]
         if self._folder is not None:
             (self._folder / f"{one.glossary_id}.json").unlink(missing_ok=True)
+
+
+def _read(file: Path) -> Glossary:
+    try:
+        return TypeAdapter(Glossary).validate_json(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{file.name} is not a glossary") from error

@@ -1,31 +1,31 @@
 """The API of LibreTranslate, for its clients: Mastodon, Weblate, Zotero, libretranslatepy.
 
-Statuses, fields and error messages are those of LibreTranslate 1.9 (`libretranslate/app.py`).
+Fields, error messages and statuses are those of LibreTranslate 1.9 (`libretranslate/app.py`). But a
+missing key is 403 and a text that is too long is 413, which LibreTranslate answers with 400.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, NotRequired
 
-from pydantic import BaseModel, Field
-from starlette.responses import Response
+from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
-from seq2seq.documents import KINDS, is_readable
 from seq2seq.serving.limits import Refused
-from seq2seq.serving.routes import Call, Document, Route
+from seq2seq.serving.routes import Call, CompatibleRequest, Route
 from seq2seq.serving.service import NAMES
 
 Text = Annotated[str, Field(min_length=1)]
+Code = Annotated[str, StringConstraints(min_length=1, to_lower=True)]
 Texts = Text | Annotated[list[str], Field(min_length=1)]
 MAX_ALTERNATIVES = 10  # of a translation
 FORMATS = ("text", "html")
 
 
-class LibreRequest(BaseModel):
+class LibreRequest(CompatibleRequest):
     q: Texts
-    source: Text
-    target: Text
+    source: Code
+    target: Code
     format: str = "text"
     alternatives: int = 0
     api_key: str | None = None
@@ -57,9 +57,12 @@ async def translate(call: Call) -> dict[str, Any]:
     if source == asked.target:  # returned as it is, as LibreTranslate does
         answer |= {"translatedText": texts, "alternatives": [[] for _ in texts]}
     else:
-        model = call.service.choose(source, asked.target)
-        settings = {"n_best": n_best} if n_best > 1 else {}
-        made = await call.service.translate(call.client, model, texts, settings)
+        service, html = call.service, asked.format == "html"
+        model = service.choose(source, asked.target)
+        run = service.translate_html if html else service.translate
+        settings = {"n_best": n_best} if n_best > 1 and not html else {}
+        with service.charge(call.client, texts):
+            made = await run(call.client, model, texts, settings)
         answer["translatedText"] = [one.text for one in made]
         answer["alternatives"] = [[other.text for other in one.alternatives] for one in made]
     if n_best == 1:
@@ -68,32 +71,7 @@ async def translate(call: Call) -> dict[str, Any]:
     return {name: each if several else each[0] for name, each in answer.items()}
 
 
-class LibreFile(BaseModel):
-    file: Document
-    source: Text
-    target: Text
-    api_key: str | None = None
-
-
-async def translate_file(call: Call) -> dict[str, str]:
-    asked: LibreFile = call.body
-    if asked.file.kind not in KINDS:
-        raise Refused(400, "Invalid request: file format not supported")
-    made = await call.service.translate_document(
-        call.client, asked.file, asked.source, asked.target
-    )
-    name = call.service.downloads.add(made)
-    return {"translatedFileUrl": f"{call.request.base_url}download_file/{name}"}
-
-
-async def download_file(call: Call) -> Response:
-    found = call.service.downloads.get(call.request.path_params["name"])
-    if found is None:
-        raise Refused(404, "There is no such document, or the server has deleted it")
-    return found.response()
-
-
-class LibreText(BaseModel):
+class LibreText(CompatibleRequest):
     q: Texts
     api_key: str | None = None
 
@@ -122,12 +100,12 @@ async def settings(call: Call) -> dict[str, Any]:
     return {
         "apiKeys": call.service.keys.required,
         "charLimit": call.service.limits.characters,
-        "filesTranslation": True,
+        "filesTranslation": False,
         "frontendTimeout": 300,  # milliseconds without typing before the page sends a request
         "keyRequired": call.service.keys.required,
         "language": {"source": source, "target": target},
         "suggestions": False,
-        "supportedFilesFormat": [kind for kind in KINDS if is_readable(kind)],
+        "supportedFilesFormat": [],
     }
 
 
@@ -138,10 +116,6 @@ async def health(call: Call) -> dict[str, str]:
 ROUTES = [
     Route("POST", "/translate", "Translate a text or a list of texts", translate, LibreRequest,
           LibreAnswer),
-    Route("POST", "/translate_file", "Translate a document", translate_file, LibreFile,
-          dict[str, str], file=True),
-    Route("GET", "/download_file/{name}", "Download a translated document, whose name "
-          "only its client knows", download_file, None, bytes, open=True),
     Route("POST", "/detect", "Detect the language of a text", detect, LibreText, list[Detected]),
     Route("GET", "/languages", "List the languages", languages, None, list[dict[str, Any]],
           open=True),

@@ -30,9 +30,11 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         error = "message" if route.path.startswith("/v2/") else "error"
+        module = route.answer.__module__.rpartition(".")[2]
         operation: dict[str, Any] = {
+            "operationId": f"{module}_{route.answer.__name__}",
             "summary": route.says,
-            "tags": [route.answer.__module__.rpartition(".")[2]],
+            "tags": [module],
             "responses": {str(route.status): _answer(route, schema), "default": _content(
                 "The reason why there is no answer", {"application/json": {
                     "type": "object", "required": [error], "properties": {

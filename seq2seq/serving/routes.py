@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, InstanceOf, ValidationError, WithJsonSchema
+from pydantic import BaseModel, InstanceOf, ValidationError, WithJsonSchema, model_validator
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive
@@ -28,6 +28,19 @@ Document = Annotated[  # a file in a form
     InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})
 ]
 SCHEMES = ("bearer", "deepl-auth-key")
+
+
+class CompatibleRequest(BaseModel):
+    """A request of another server's API: an optional field may be null or empty."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def leave_out_empty(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        needed = {name for name, one in cls.model_fields.items() if one.is_required()}
+        return {name: value for name, value in given.items()
+                if name in needed or value not in (None, "")}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,13 @@ def write(level: int, event: str, **fields: Any) -> None:
         log.log(level, json.dumps({"time": now, "event": event, **fields}))
 
 
+class JsonHandler(logging.Handler):
+    """Logs the messages of uvicorn as lines of JSON."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        write(record.levelno, "uvicorn", message=record.getMessage())
+
+
 def write_fault(path: str, error: Exception) -> None:
     """Log the type and place of an error without its message, which may hold a user's text."""
     frames = traceback.extract_tb(error.__traceback__)[-5:]
@@ -186,7 +206,15 @@ def _key(request: Request, given: Any) -> str | None:
 def _explained(error: ValidationError) -> str:
     """Describe the first error without repeating what the client sent."""
     first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] in ("missing", "string_too_short", "too_short"):
-        return f"Invalid request: missing {place.split('.')[0]} parameter"
-    return f"Invalid request: {place}: {first['msg']}" if place else "Invalid JSON format"
+    kind, place = first["type"], [str(part) for part in first["loc"]]
+    if not place:
+        return "Invalid JSON format"
+    # Below the name of a field there may be the names of our types.
+    name = ".".join(place if place[0] == "decode" else place[:1])
+    if kind in ("missing", "string_too_short", "too_short"):
+        return f"Invalid request: missing {name} parameter"
+    if kind == "int_parsing":
+        return f"Invalid request: {name} parameter is not a number"
+    if kind == "is_instance_of":
+        return f"Invalid request: {name} parameter is not a file"
+    return f"Invalid request: {name}: {first['msg'].partition(' or instance of')[0]}"

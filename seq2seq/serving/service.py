@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,10 +13,12 @@ from starlette.concurrency import run_in_threadpool
 
 from seq2seq.data.cleaning import language_detector
 from seq2seq.documents import read
+from seq2seq.documents.html import places
+from seq2seq.documents.text import spliced
 from seq2seq.inference.text.language import LANGUAGES, foreign
 from seq2seq.inference.translation import Translation
 from seq2seq.serving.batcher import Batcher, Progress, Settings
-from seq2seq.serving.documents import Downloads, Upload
+from seq2seq.serving.documents import Upload
 from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Client, Keys, Limits, Refused
 from seq2seq.serving.models import Model
@@ -23,6 +26,7 @@ from seq2seq.serving.models import Model
 Result = TypeVar("Result")
 NAMES = {"en": "English", **LANGUAGES}
 READ = 2000  # characters at the start of a text that language detection reads
+SURE = 0.8  # a less probable language is unsure
 
 
 class Service:
@@ -42,7 +46,6 @@ class Service:
         self._characters = Counter("characters", "Characters translated", ["model"], **own)
         self._batches = Histogram("batch_texts", "Texts of a batch", **own,
                                   buckets=(1, 2, 4, 8, 16, 32, 64, 128))  # fmt: skip
-        self.downloads = Downloads()
         self._batchers = {
             one.name: Batcher(partial(self._run, one), workers=workers, batch=limits.batch,
                               wait=limits.wait / 1000, queue=limits.queue) for one in models
@@ -62,8 +65,8 @@ class Service:
 
     @property
     def full(self) -> bool:
-        """Whether the queue of at least one model is full."""
-        return any(one.waiting >= self.limits.queue for one in self._batchers.values())
+        """Whether the queue of a model is so full that it refuses most requests."""
+        return any(one.waiting >= 0.9 * self.limits.queue for one in self._batchers.values())
 
     # Languages
 
@@ -97,14 +100,16 @@ class Service:
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return up to three languages of a text with their probabilities, the likeliest first.
 
-        If the text may be in the source language of a model, that language comes first, whatever
-        its probability.
+        If the likeliest is unsure (below `SURE`), the source language of a model comes first,
+        unless the text is surely in another language.
         """
         text = text[:READ]
         ranks = [(code, share) for code, share in language_detector().rank(text) if code in NAMES]
         whole = sum(share for _, share in ranks)
         own = next((source for source, _ in self.pairs if not foreign(text, source)), None)
-        ranks.sort(key=lambda one: one[0] != own)
+        ranks.sort(key=lambda one: -one[1])
+        if ranks[0][1] < SURE * whole:
+            ranks.sort(key=lambda one: one[0] != own)
         return [(code, float(share / whole)) for code, share in ranks[:3]]
 
     # Requests
@@ -123,47 +128,40 @@ class Service:
             raise Refused(429, f"Slowdown: more than {client.rate} requests in a minute", seconds)
         return client
 
-    def count(self, client: Client, texts: Sequence[str]) -> int:
-        """Add the characters of a request's texts to the client's use, and return their number.
+    @contextmanager
+    def charge(self, client: Client, texts: Sequence[str]) -> Iterator[None]:
+        """Add the characters of a request's texts to the client's use; an error takes them back.
 
         Raises:
             Refused: the request has too many characters or texts, or exceeds the client's quota.
         """
         size = sum(map(len, texts))
-        self._bound(size, self.limits.characters)
-        self._bound(len(texts), self.limits.texts, " texts")
-        self._check_quota(client, size)
-        client.used += size
-        return size
-
-    @staticmethod
-    def _check_quota(client: Client, size: int) -> None:
+        bounds = (size, self.limits.characters, ""), (len(texts), self.limits.texts, " texts")
+        for number, most, unit in bounds:
+            if number > most:
+                raise Refused(413, f"Invalid request: request ({number}{unit}) exceeds text limit "
+                                   f"({most}{unit})")  # fmt: skip
         if client.used + size > client.quota:
             raise Refused(456, f"Quota exceeded: {client.quota} characters")
-
-    @staticmethod
-    def _bound(size: int, most: int, what: str = "") -> None:
-        if size > most:
-            raise Refused(413, f"Invalid request: request ({size}{what}) exceeds text limit "
-                               f"({most}{what})")  # fmt: skip
+        client.used += size
+        try:
+            yield
+        except Exception:
+            client.used -= size
+            raise
 
     def submit(
         self, client: Client, model: Model, texts: Sequence[str], settings: dict[str, Any]
     ) -> list[asyncio.Future[Translation]]:
         """Queue texts and return the futures of their translations, in order.
 
-        Cancel a future whose translation is no longer wanted.
+        Cancel a future whose translation is no longer wanted. `charge` bounds and counts the texts.
 
         Raises:
-            Refused: the request is too large, exceeds the client's quota, or the queue is full.
+            Refused: the queue is full.
         """
-        size = self.count(client, texts)
-        try:
-            answers = self._batchers[model.name].submit(client.name, texts, settings)
-        except Refused:
-            client.used -= size
-            raise
-        self._characters.labels(model.name).inc(size)
+        answers = self._batchers[model.name].submit(client.name, texts, settings)
+        self._characters.labels(model.name).inc(sum(map(len, texts)))
         return answers
 
     async def translate(
@@ -177,6 +175,20 @@ class Service:
             for answer in answers:
                 answer.cancel()
 
+    async def translate_html(
+        self, client: Client, model: Model, texts: Sequence[str], settings: dict[str, Any]
+    ) -> list[Translation]:
+        """Translate HTML pages or parts of them as documents are translated; see `translate`."""
+        pages = await self.in_thread(
+            lambda: [spliced(text, list(places(text)), str.encode) for text in texts]
+        )
+        pieces = [piece for page in pages for piece in page.texts]
+        made = iter(await self.translate(client, model, pieces, settings))
+        written = await self.in_thread(
+            lambda: [page.write([next(made).text for _ in page.texts]) for page in pages]
+        )
+        return [Translation(page.decode(), None) for page in written]
+
     async def translate_document(
         self, client: Client, document: Upload, source: str, target: str | None = None,
         model: str | None = None, again: bool = False,
@@ -189,11 +201,13 @@ class Service:
 
         Raises:
             UserError: the document is damaged, or its format is not supported.
-            Refused: for the reasons of `choose` and `submit`.
+            Refused: the document is too large; or for the reasons of `choose` and `submit`.
         """
         # Reading markup takes time in proportion to its length, so it has the limit of any other
         # request. A .docx may be larger, as most of it can be pictures.
         most = self.limits.document if document.kind == ".docx" else self.limits.body()
+        if len(document.data) > most:
+            raise Refused(413, f"the document has more than {most} bytes: cut it into several")
         found = await self.in_thread(partial(
             read, document.data, document.kind, again=again, most=most,
             target=target or self.pairs[0][1],
@@ -201,14 +215,9 @@ class Service:
         if source == "auto":
             source = self.detect("\n".join(found.texts[:100]))[0][0]
         chosen = self.choose(source, target, model)
-        size = sum(map(len, found.texts))
-        self._bound(size, self.limits.characters)
-        self._check_quota(client, size)  # before any part is added to the use
-        made: list[str] = []
-        for start in range(0, len(found.texts), self.limits.texts):
-            texts = found.texts[start : start + self.limits.texts]
-            made += [one.text for one in await self.translate(client, chosen, texts, {})]
-        return Upload(document.name, await self.in_thread(partial(found.write, made)))
+        with self.charge(client, ["".join(found.texts)]):  # a document may have any number of texts
+            made = [one.text for one in await self.translate(client, chosen, found.texts, {})]
+            return Upload(document.name, await self.in_thread(partial(found.write, made)))
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Run work in a thread, outside the batchers, at most `workers` at the same time.

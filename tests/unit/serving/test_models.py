@@ -63,11 +63,11 @@ def test_languages_and_names_choose_a_model():
     run([Model(name, Languages(*pair), None) for name, pair in pairs.items()], scenario)
 
 
-def test_a_language_is_that_of_a_model_unless_that_is_surely_wrong():
+def test_the_language_of_a_model_comes_first_if_the_likeliest_is_unsure():
     def scenario(service):
         for text, language in [
             ("Hello", "en"), ("", "en"), ("42", "en"), ("Bonjour tout le monde", "fr"),
-            ("Ich weiß nicht, warum das Haus alt ist.", "de"),
+            ("Ich weiß nicht, warum das Haus alt ist.", "de"), ("Il fait beau.", "fr"),
         ]:  # fmt: skip
             found = service.detect(text)
             assert found[0][0] == language
