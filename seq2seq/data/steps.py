@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -150,18 +150,36 @@ def clean_block(
     Returns:
         The entry of the part, and the facts of `clean_rows`.
     """
-    path = folder / block.file
+    rows = list(block.rows)
+
+    def make() -> tuple[pa.Table, dict[str, Any]]:
+        table, facts = clean_rows(cleaner, block.pairs())
+        return table, {**facts, "rows": rows}
+
+    entry, facts = _written_once(store, folder / block.file, ("rows", rows), make, "zstd")
+    return {**entry, "source": block.source}, facts
+
+
+def _written_once(
+    store: Store,
+    path: Path,
+    origin: tuple[str, Any],
+    make: Callable[[], tuple[pa.Table, dict[str, Any]]],
+    compression: str | None = None,
+) -> tuple[File, dict[str, Any]]:
+    """Return the entry and facts of a table; write what `make` returns unless it was written.
+
+    Args:
+        origin: a fact, name and value, that an earlier table must have, or it is replaced.
+    """
     store.get(path)
     entry = written_entry(path)
     facts = read_facts(path) if entry else {}
-    if entry is None or facts.get("rows") != list(block.rows):
-        table, facts = clean_rows(cleaner, block.pairs())
-        facts["rows"] = list(block.rows)
-        entry = write_table(path, table, facts, compression="zstd")
-        store.put(path)
-    else:
-        store.put(path, missing=True)  # its writer may have stopped before this
-    entry["source"] = block.source
+    whole = entry is not None and facts.get(origin[0]) == origin[1]
+    if entry is None or not whole:
+        table, facts = make()
+        entry = write_table(path, table, facts, compression)
+    store.put(path, missing=whole)  # its writer may have stopped before this
     return entry, facts
 
 
@@ -188,9 +206,8 @@ def tokenise_part(
     variant: int,
 ) -> File:
     """Write the ids of a part's pairs, without the rows `left_out`, unless the shard exists."""
-    store.get(shard)
-    entry = written_entry(shard)
-    if entry is None or read_facts(shard).get("part") != part["sha256"]:
+
+    def make() -> tuple[pa.Table, dict[str, Any]]:
         store.get_written(text, [part])
         sources, targets = read_texts(text / part["file"])
         kept = np.ones(len(sources), bool)
@@ -212,11 +229,9 @@ def tokenise_part(
             "words": [sum(len(text.split()) for text in side) for side in texts],
             "characters": [sum(map(len, side)) for side in texts],
         }
-        entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
-        store.put(shard)
-    else:
-        store.put(shard, missing=True)
-    return entry
+        return ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts
+
+    return _written_once(store, shard, ("part", part["sha256"]), make)[0]
 
 
 @functools.cache
