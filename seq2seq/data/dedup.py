@@ -106,7 +106,7 @@ def repeated_rows(
 
 
 def _repeated_places(
-    read: Callable[[int, int], pa.RecordBatchReader],
+    read: Callable[[int, int], Iterator[pa.RecordBatch]],
     fetch: Callable[[], None],
     spill: Path,
     threads: int | None,
@@ -122,12 +122,12 @@ def _repeated_places(
         if threads is not None:
             database.execute(f"SET threads = {threads}")
         database.execute("SET preserve_insertion_order = false")
-        database.register("pairs", read(share, of))
+        database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
         database.execute(
             "CREATE TEMP TABLE repeated AS "
             "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
         )
-        database.register("pairs", read(share, of))
+        database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
         places: np.ndarray = database.execute(
             "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
         ).fetchnumpy()["place"]
@@ -136,14 +136,10 @@ def _repeated_places(
 
 def _read_share(
     parts: Sequence[Path], sizes: Sequence[int], keys: Keys, share: int, of: int
-) -> pa.RecordBatchReader:
-    """Read the keys of one share, and the number of each key's row over all parts."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for path, start, size in zip(parts, np.cumsum([0, *sizes]), sizes, strict=False):
-            own = keys(path)
-            places = np.arange(start, start + size).repeat(own.size // max(size, 1))
-            chosen = (own := own.ravel()) % of == share
-            yield pa.record_batch([own[chosen], places[chosen]], schema=SCHEMA)
-
-    return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of one share, with the number of each key's row over all parts."""
+    for path, start, size in zip(parts, np.cumsum([0, *sizes]), sizes, strict=False):
+        own = keys(path)
+        places = np.arange(start, start + size).repeat(own.size // max(size, 1))
+        chosen = (own := own.ravel()) % of == share
+        yield pa.record_batch([own[chosen], places[chosen]], schema=SCHEMA)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -150,37 +150,23 @@ def clean_block(
     Returns:
         The entry of the part, and the facts of `clean_rows`.
     """
-    rows = list(block.rows)
-
-    def make() -> tuple[pa.Table, dict[str, Any]]:
+    path, rows = folder / block.file, list(block.rows)
+    entry = _find_written(store, path, "rows", rows)
+    if entry is None:
         table, facts = clean_rows(cleaner, block.pairs())
-        return table, {**facts, "rows": rows}
+        entry = write_table(path, table, {**facts, "rows": rows}, compression="zstd")
+        store.put(path)
+    return {**entry, "source": block.source}, read_facts(path)
 
-    entry, facts = _written_once(store, folder / block.file, ("rows", rows), make, "zstd")
-    return {**entry, "source": block.source}, facts
 
-
-def _written_once(
-    store: Store,
-    path: Path,
-    origin: tuple[str, Any],
-    make: Callable[[], tuple[pa.Table, dict[str, Any]]],
-    compression: str | None = None,
-) -> tuple[File, dict[str, Any]]:
-    """Return the entry and facts of a table; write what `make` returns unless it was written.
-
-    Args:
-        origin: a fact, name and value, that an earlier table must have, or it is replaced.
-    """
+def _find_written(store: Store, path: Path, fact: str, value: Any) -> File | None:
+    """Return the entry of a table written before, here or elsewhere, if its fact has the value."""
     store.get(path)
     entry = written_entry(path)
-    facts = read_facts(path) if entry else {}
-    whole = entry is not None and facts.get(origin[0]) == origin[1]
-    if entry is None or not whole:
-        table, facts = make()
-        entry = write_table(path, table, facts, compression)
-    store.put(path, missing=whole)  # its writer may have stopped before this
-    return entry, facts
+    if entry is None or read_facts(path).get(fact) != value:
+        return None
+    store.put(path, missing=True)  # its writer may have stopped before this
+    return entry
 
 
 def sample_pairs(
@@ -206,8 +192,8 @@ def tokenise_part(
     variant: int,
 ) -> File:
     """Write the ids of a part's pairs, without the rows `left_out`, unless the shard exists."""
-
-    def make() -> tuple[pa.Table, dict[str, Any]]:
+    entry = _find_written(store, shard, "part", part["sha256"])
+    if entry is None:
         store.get_written(text, [part])
         sources, targets = read_texts(text / part["file"])
         kept = np.ones(len(sources), bool)
@@ -229,9 +215,9 @@ def tokenise_part(
             "words": [sum(len(text.split()) for text in side) for side in texts],
             "characters": [sum(map(len, side)) for side in texts],
         }
-        return ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts
-
-    return _written_once(store, shard, ("part", part["sha256"]), make)[0]
+        entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
+        store.put(shard)
+    return entry
 
 
 @functools.cache
