@@ -294,14 +294,9 @@ class Preparation:
                     "the filter %s dropped %d of %d pairs: look at its examples in %s",
                     *(name, dropped, report.read, folder / "report.html"),
                 )
-        vocabulary = [
-            file_entry(path, f"{VOCABULARY}/{path.name}")
-            for path in (folder / VOCABULARY / name for name in FILES)
-            if path.exists()
-        ]
-        files = [*shards, *lengths, *vocabulary]
+        names = [f"{VOCABULARY}/{name}" for name in FILES if (folder / VOCABULARY / name).exists()]
+        files = [*shards, *lengths, *(file_entry(folder / name, name) for name in names)]
         write_manifest(folder, files, said)
-        # The manifest comes last; the store may have all files but the report.
         self.store.put(*(folder / file["file"] for file in files), missing=True)
         self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)
         self.store.put(folder / REPORT, folder / MANIFEST)
