@@ -19,7 +19,7 @@ reproduce-multi30k: $(VENV)/.installed  ## train and score the README's Multi30k
 test: $(VENV)/.installed-test  ## the default test suite
 	$(BIN)/python -m pytest
 
-test-all: $(VENV)/.installed-test  ## all tests, the slow ones too, with other random examples
+test-all: $(VENV)/.installed-test-all  ## all tests, the slow ones too, with other random examples
 	HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -m ""
 
 test-gpu: $(VENV)/.installed-test  ## the tests of tests/gpu, on this machine's GPUs
@@ -54,6 +54,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-test-all: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test,ray]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[docs]'

@@ -25,7 +25,7 @@ import torch
 from benchmarks.settings import DataBenchmarkConfig
 from seq2seq.config import DataConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.data.dedup import Search
+from seq2seq.data.dedup import repeated_rows
 from seq2seq.data.engines import engine_of
 from seq2seq.data.manifest import read_manifest, write_manifest
 from seq2seq.data.pipeline import prepare
@@ -111,8 +111,8 @@ def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
     with Memory() as memory:
         started = time.perf_counter()
         engine = engine_of(config.prepare, config.data.processes)
-        search = Search(parts, sizes, np.load, lambda: None, folder, config.data.processes)
-        rows = search.repeated(engine)
+        threads = config.data.processes
+        rows = repeated_rows(engine, parts, sizes, np.load, lambda: None, folder, threads)
         seconds = round(time.perf_counter() - started, 2)
     repeated = sum(map(len, rows))
     _say("duplicates", keys=of, repeated=repeated, seconds=seconds,

@@ -64,23 +64,23 @@ class Losses:
             "cleaning.max_dropped=1"
         )
 
-    def check(self) -> None:
-        """Check the losses of each source as a whole.
+    def check(self, source: int) -> None:
+        """Check the losses of a source as a whole.
 
         Raises:
-            DataError: nearly all pairs of a source are dropped.
+            DataError: nearly all pairs of the source are dropped.
         """
-        for source, dropped in enumerate(self.dropped):
-            if not self._is_too_much(dropped.total(), self.read[source]):
-                continue
-            [(worst, count)] = dropped.most_common(1)
-            pairs = [tuple(pair) for pair in self.examples[source][worst][:2]]
-            raise DataError(
-                f"{self.sources[source].name}: cleaning drops {dropped.total():,} of "
-                f"{self.read[source]:,} pairs, {count:,} of them by the filter {worst}, such as "
-                f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter "
-                "out of cleaning.filters, or allow it: cleaning.max_dropped=1"
-            )
+        dropped = self.dropped[source]
+        if not self._is_too_much(dropped.total(), self.read[source]):
+            return
+        [(worst, count)] = dropped.most_common(1)
+        pairs = [tuple(pair) for pair in self.examples[source][worst][:2]]
+        raise DataError(
+            f"{self.sources[source].name}: cleaning drops {dropped.total():,} of "
+            f"{self.read[source]:,} pairs, {count:,} of them by the filter {worst}, such as "
+            f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter "
+            "out of cleaning.filters, or allow it: cleaning.max_dropped=1"
+        )
 
     def _is_too_much(self, dropped: int, of: int) -> bool:
         return of >= JUDGED and dropped > self.cleaning.max_dropped * of

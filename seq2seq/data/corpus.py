@@ -22,7 +22,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow
-import pyarrow.compute as pc
 import pyarrow.parquet
 
 from seq2seq.data.ranges import Range, row_groups
@@ -257,9 +256,8 @@ def _read_parquet(
         places = find_columns(file.schema_arrow, texts, others, f"{path}")
         rows = rows or Range(0, file.metadata.num_rows)
         groups, row = row_groups(file, rows)  # number of the next batch's first row
-        wanted = sorted({place[0] for place in places})
-        for batch in file.iter_batches(columns=wanted, row_groups=groups):
-            inside = batch.slice(max(rows.first - row, 0))
+        for batch in file.iter_batches(columns=places, row_groups=groups):
+            inside = pyarrow.table(batch).slice(max(rows.first - row, 0))
             begin, row = row + len(batch) - len(inside), row + len(batch)
             inside = inside.slice(0, max(rows.last - begin, 0))
             yield from arrow_rows(inside, places, texts, f"{path}", begin + 1)
@@ -271,36 +269,34 @@ def _read_parquet(
 
 def find_columns(
     schema: pyarrow.Schema, texts: Columns, others: Columns, name: str
-) -> list[Columns]:
+) -> list[str]:
     """Find columns of an Arrow table, inside structs, too: `translation.en`, or just `en`.
+
+    Returns:
+        Their full names.
 
     Raises:
         DataError: a column is missing; names the columns of the table.
     """
-    found = {".".join(place): place for place in _leaves(schema)}
-    for column, place in list(found.items()):
-        found.setdefault(column.removeprefix("translation."), place)
+    found = {column: column for column in _flat(schema.empty_table()).column_names}
+    for column in list(found):
+        found.setdefault(column.removeprefix("translation."), column)
     _check_columns(texts, others, list(found), name)
     return [found[column] for column in (*texts, *others)]
 
 
-def _leaves(fields: Iterable[pyarrow.Field], above: Columns = ()) -> Iterator[Columns]:
-    for field in fields:
-        here = (*above, field.name)
-        if pyarrow.types.is_struct(field.type):
-            yield from _leaves(field.type, here)
-        else:
-            yield here
+def _flat(table: pyarrow.Table) -> pyarrow.Table:
+    """Return a table with a column `a.b` for each field of a struct, at any depth."""
+    while any(map(pyarrow.types.is_struct, table.schema.types)):
+        table = table.flatten()
+    return table
 
 
 def arrow_rows(
-    table: pyarrow.Table, places: list[Columns], texts: Columns, name: str, row: int
+    table: pyarrow.Table, places: list[str], texts: Columns, name: str, row: int
 ) -> Iterator[tuple[str, ...]]:
     """Yield rows of an Arrow table; in errors, its first row is row `row` of `name`."""
-    cells = [
-        pc.struct_field(table[first], list(rest)) if rest else table[first]
-        for first, *rest in places
-    ]
+    cells = _flat(table).select(places).columns
     sides = [_arrow_texts(own, name, row, text) for own, text in zip(cells, texts, strict=False)]
     sides += [list(map(_as_text, own.to_pylist())) for own in cells[len(texts) :]]
     return zip(*sides, strict=True)

@@ -5,9 +5,9 @@ Equal pairs have equal keys. Nearly equal pairs mostly share one of several keys
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +59,8 @@ def mark_duplicates(
     dropped: dict[str, int] = {}
     examples: dict[str, list[list[str]]] = {}
     for reason in reasons:
-        search = Search(parts, sizes, KEYS[reason], fetch, file.parent, threads)
-        more = [np.setdiff1d(*two) for two in zip(search.repeated(engine), found, strict=True)]
+        same = repeated_rows(engine, parts, sizes, KEYS[reason], fetch, file.parent, threads)
+        more = [np.setdiff1d(*two) for two in zip(same, found, strict=True)]
         dropped[reason], examples[reason] = sum(map(len, more)), []
         for path, rows in zip(parts, more, strict=True):
             if len(rows) and len(examples[reason]) < EXAMPLES:
@@ -72,72 +72,74 @@ def mark_duplicates(
     return found
 
 
-@dataclass(frozen=True)
-class Search:
-    """A search for rows that share a key with an earlier row, in the same or in an earlier part.
+def repeated_rows(
+    engine: Engine,
+    parts: Sequence[Path],
+    sizes: Sequence[int],
+    keys: Keys,
+    fetch: Callable[[], None],
+    spill: Path,
+    threads: int | None,
+) -> list[np.ndarray]:
+    """Return the rows of each part that share a key with an earlier row of any part.
 
     Keys have 64 bits: among the keys of 40 million different pairs, the chance that any two are
-    equal is 0.004 %.
+    equal is 0.004 %. Each machine searches a share of the keys; any number of machines finds the
+    same rows.
 
-    Attributes:
-        parts: files, in the order of the corpus.
+    Args:
+        engine, parts, fetch, threads: as for `mark_duplicates`.
         sizes: number of rows of each part.
         keys: reads the keys of a part, (n,) or (n, k); any of a row's k keys can match.
-        fetch: brings the parts to a machine.
         spill: folder for data that does not fit into MEMORY.
-        threads: of each machine; None = one for each core.
     """
+    read = functools.partial(_read_share, parts, sizes, keys)
+    search = functools.partial(_repeated_places, read, fetch, spill, threads)
+    shares = ((share, engine.machines) for share in range(engine.machines))
+    found = np.unique(np.concatenate(list(engine.each(search, shares))))
+    starts = np.cumsum([0, *sizes])
+    owners = np.searchsorted(found, starts)
+    return [
+        found[first:last] - start
+        for first, last, start in zip(owners[:-1], owners[1:], starts[:-1], strict=True)
+    ]
 
-    parts: Sequence[Path]
-    sizes: Sequence[int]
-    keys: Keys
-    fetch: Callable[[], None]
-    spill: Path
-    threads: int | None = None
 
-    def repeated(self, engine: Engine) -> list[np.ndarray]:
-        """Return the repeated rows of each part.
+def _repeated_places(
+    read: Callable[[int, int], Iterator[pa.RecordBatch]],
+    fetch: Callable[[], None],
+    spill: Path,
+    threads: int | None,
+    share: int,
+    of: int,
+) -> np.ndarray:
+    """Return the rows, numbered over all parts, that one share of the keys finds repeated."""
+    import duckdb  # slow to import, and most runs find their data prepared
 
-        Each machine searches a share of the keys; any number of machines finds the same rows.
-        """
-        shares = ((share, engine.machines) for share in range(engine.machines))
-        found = np.unique(np.concatenate(list(engine.each(self._places, shares))))
-        starts = np.cumsum([0, *self.sizes])
-        owners = np.searchsorted(found, starts)
-        return [
-            found[first:last] - start
-            for first, last, start in zip(owners[:-1], owners[1:], starts[:-1], strict=True)
-        ]
+    fetch()
+    settings = {"memory_limit": MEMORY, "temp_directory": str(spill / f"spill-{share}")}
+    with duckdb.connect(config={**settings}) as database:
+        if threads is not None:
+            database.execute(f"SET threads = {threads}")
+        database.execute("SET preserve_insertion_order = false")
+        database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
+        database.execute(
+            "CREATE TEMP TABLE repeated AS "
+            "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
+        )
+        database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
+        places: np.ndarray = database.execute(
+            "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
+        ).fetchnumpy()["place"]
+    return places
 
-    def _places(self, share: int, of: int) -> np.ndarray:
-        """Return the rows, numbered over all parts, that one share of the keys finds repeated."""
-        import duckdb  # slow to import, and most runs find their data prepared
 
-        self.fetch()
-        settings = {"memory_limit": MEMORY, "temp_directory": str(self.spill / f"spill-{share}")}
-        with duckdb.connect(config={**settings}) as database:
-            if self.threads is not None:
-                database.execute(f"SET threads = {self.threads}")
-            database.execute("SET preserve_insertion_order = false")
-            pairs = self._reader(share, of)
-            database.execute(
-                "CREATE TEMP TABLE repeated AS "
-                "SELECT key, min(place) AS first FROM pairs GROUP BY key HAVING count(*) > 1"
-            )
-            pairs = self._reader(share, of)  # noqa: F841  DuckDB finds it by its name
-            places: np.ndarray = database.execute(
-                "SELECT place FROM pairs JOIN repeated USING (key) WHERE place > first"
-            ).fetchnumpy()["place"]
-        return places
-
-    def _reader(self, share: int, of: int) -> pa.RecordBatchReader:
-        starts = np.cumsum([0, *self.sizes])[:-1]
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for path, start, size in zip(self.parts, starts, self.sizes, strict=True):
-                own = self.keys(path)
-                places = np.arange(start, start + size).repeat(own.size // max(size, 1))
-                chosen = (own := own.ravel()) % of == share
-                yield pa.record_batch([own[chosen], places[chosen]], schema=SCHEMA)
-
-        return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+def _read_share(
+    parts: Sequence[Path], sizes: Sequence[int], keys: Keys, share: int, of: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of one share, with the number of each key's row over all parts."""
+    for path, start, size in zip(parts, np.cumsum([0, *sizes]), sizes, strict=False):
+        own = keys(path)
+        places = np.arange(start, start + size).repeat(own.size // max(size, 1))
+        chosen = (own := own.ravel()) % of == share
+        yield pa.record_batch([own[chosen], places[chosen]], schema=SCHEMA)

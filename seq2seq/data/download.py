@@ -6,9 +6,11 @@ import logging
 import re
 import sys
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
 
 import pooch
+from requests import Response
 from requests.exceptions import RequestException
 
 from seq2seq.errors import DataError
@@ -26,8 +28,9 @@ CHECKSUM = re.compile("sha256=([0-9a-f]{64})")
 def fetch(urls: list[str], folder: Path) -> Path:
     """Download each file into `folder` unless it is there; return the folder.
 
-    A URL may end in `#sha256=...`: then only a file with this checksum is accepted. If several
-    processes ask for the same folder, one downloads and the others wait.
+    A URL may end in `#sha256=...`: then only a file with this checksum is accepted, and a file that
+    is there with another one is downloaded again. If several processes ask for the same folder, one
+    downloads and the others wait.
 
     Raises:
         DataError: a file cannot be downloaded, or is not the right one; names the address and the
@@ -51,8 +54,7 @@ def fetch(urls: list[str], folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder / ".lock", lambda: log.info("waiting for a download into %s", folder)):
             for name in files.registry:
-                if not (folder / name).is_file():
-                    _fetch_one(files, name)
+                _fetch_one(files, name)
     except OSError as error:
         raise DataError(
             f"cannot write the download into {folder}: {error}. Choose another folder, data.cache="
@@ -61,8 +63,12 @@ def fetch(urls: list[str], folder: Path) -> Path:
 
 
 def _fetch_one(files: pooch.Pooch, name: str) -> None:
-    bar = sys.stderr.isatty()
-    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT_SECONDS)
+    download = pooch.HTTPDownloader(
+        progressbar=sys.stderr.isatty(),
+        chunk_size=CHUNK,
+        timeout=TIMEOUT_SECONDS,
+        hooks={"response": _refuse_redirect},
+    )
     by_hand = "or download the files by hand and name their folder: data.path=FOLDER"
     try:
         files.fetch(name, downloader=download)
@@ -75,3 +81,13 @@ def _fetch_one(files: pooch.Pooch, name: str) -> None:
             f"{files.urls[name]} is not the file that data.urls means: {error}. Correct the "
             f"address or its checksum, {by_hand}"
         ) from error
+
+
+def _refuse_redirect(response: Response, **_: Any) -> None:
+    """Refuse a redirect to an address that is not https, before it is followed."""
+    there = urljoin(response.url, response.headers.get("Location", ""))
+    if urlsplit(there).scheme not in SCHEMES:
+        raise DataError(
+            f"data.urls: {response.url} redirects to {there}, which is not https: give another "
+            "address, or download the file by hand and name its folder: data.path=FOLDER"
+        )

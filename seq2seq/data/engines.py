@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from seq2seq.config.data import EngineConfig
 from seq2seq.cores import usable_cores
@@ -28,22 +28,6 @@ TIMEOUT_SECONDS = 5.0  # for a cluster's answer
 IN_FLIGHT = 2  # tasks under way for each core of a Ray cluster
 
 
-class Engine(Protocol):
-    """A runner of functions that can be imported by name, on arguments that can be pickled.
-
-    Attributes:
-        machines: number of machines that share the work.
-    """
-
-    machines: int
-
-    def each(
-        self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
-    ) -> Iterator[Result]:
-        """Yield `function(*job)` for each job, in order."""
-        ...
-
-
 class LocalEngine:
     """Processes of this machine; jobs enter memory only as fast as the processes take them.
 
@@ -51,7 +35,7 @@ class LocalEngine:
         processes: how many; None = one for each core. A single job runs in this process.
     """
 
-    machines = 1
+    machines = 1  # that share the work
 
     def __init__(self, processes: int | None = None):
         self.processes = processes or usable_cores()
@@ -59,6 +43,7 @@ class LocalEngine:
     def each(
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
     ) -> Iterator[Result]:
+        """Yield `function(*job)` for each job, in order; both must be picklable."""
         waiting = iter(jobs)
         first = list(islice(waiting, 2))
         if len(first) < 2 or self.processes == 1:
@@ -127,6 +112,7 @@ class RayEngine:
     def each(
         self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
     ) -> Iterator[Result]:
+        """Yield `function(*job)` for each job, in order; both must be picklable."""
         remote = self.ray.remote(max_retries=-1, scheduling_strategy="SPREAD")(_call)
         submit = functools.partial(remote.remote, self.ray.put(function))
         most = IN_FLIGHT * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
@@ -137,6 +123,9 @@ class RayEngine:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
             raise error.cause from None  # the error that the function raised
+
+
+Engine: TypeAlias = LocalEngine | RayEngine
 
 
 def engine_of(config: EngineConfig, processes: int | None) -> Engine:

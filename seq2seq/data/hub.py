@@ -26,6 +26,7 @@ from seq2seq.data.corpus import Pair, arrow_rows, find_columns
 from seq2seq.errors import DataError
 
 log = logging.getLogger(__name__)
+_warn_once = functools.cache(log.warning)
 
 TIMEOUT_SECONDS = 5.0  # for the hub's answer
 WORDS = 500  # characters of a library's message that an error quotes
@@ -150,11 +151,6 @@ def _unreachable() -> str | None:
         datasets.config.HF_HUB_OFFLINE = True
         return f"{type(error).__name__}: {error}"
     return None
-
-
-@functools.cache
-def _warn_once(text: str) -> None:
-    log.warning(text)
 
 
 def _commit(corpus: CorpusConfig) -> str | None:

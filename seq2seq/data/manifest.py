@@ -1,7 +1,8 @@
 """The manifest of a folder of prepared data: its files, their sizes and hashes, and what made them.
 
 The manifest is written last, so a folder with a manifest is complete. Each start compares the
-sizes; `data.verify=true` makes it read every byte.
+sizes; `data.verify=true` makes it read every byte. The report is not listed: its weights change
+with those of a mixture.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from seq2seq.data.mixture import mixture_figures
 from seq2seq.data.prepared import VOCABULARY, Prepared
 from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
-from seq2seq.data.shards import Shards, read_facts, rows_of, write_lengths
+from seq2seq.data.shards import Shards, file_entry, read_facts, rows_of, write_lengths
 from seq2seq.data.sources import evaluation_pairs, find_sources
 from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
@@ -157,9 +157,8 @@ class Preparation:
         if (said := read_manifest(folder, sizes=False)) is None:
             return None
         (folder / MANIFEST).unlink()  # it is fetched again last, after the files that it lists
-        files = [file["file"] for file in said["files"]]
-        files += [REPORT, *(f"{VOCABULARY}/{name}" for name in FILES), MANIFEST]
-        self.store.get(*(folder / name for name in files))
+        self.store.get_written(folder, said["files"])
+        self.store.get(folder / REPORT, folder / MANIFEST)
         return self.find()
 
     def _save(self, vocabularies: Vocabularies, folder: Path) -> None:
@@ -169,6 +168,8 @@ class Preparation:
     def run(self, engine: Engine) -> Prepared:
         """Run the steps that are left to do, and return the prepared data."""
         log.info("preparing   %s in %s", self.data.name, self.folder)
+        if (old := self.store.cache / "prepared").is_dir():
+            log.info("%s holds sets of an older version, and is not read: it may be deleted", old)
         self.text.mkdir(exist_ok=True)
         with self._timed("clean"):
             files = self._clean(engine)
@@ -209,13 +210,15 @@ class Preparation:
         step = functools.partial(clean_block, self.cleaner, self.store, self.text)
         blocks = (block for i, own in enumerate(self.sources) for block in cut_source(own, i))
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None) as bar:
-            for file, facts in engine.each(step, ((block,) for block in blocks)):
-                self.losses.add(file["source"], facts)
-                self.losses.check_language(file["source"])
-                found.append(file)
-                self.store.get_written(self.text, [file])
-                bar.update(facts["read"])
-        self.losses.check()
+            parts = engine.each(step, ((block,) for block in blocks))
+            for source, own in groupby(parts, lambda part: part[0]["source"]):
+                for file, facts in own:
+                    self.losses.add(source, facts)
+                    self.losses.check_language(source)
+                    found.append(file)
+                    self.store.get_written(self.text, [file])
+                    bar.update(facts["read"])
+                self.losses.check(source)
         return found
 
     def _vocabularies(self) -> Vocabularies | None:
@@ -291,16 +294,13 @@ class Preparation:
                     "the filter %s dropped %d of %d pairs: look at its examples in %s",
                     *(name, dropped, report.read, folder / "report.html"),
                 )
-        write_manifest(folder, [*shards, *lengths], said)
-        self._upload(folder, said)
-        return self._prepared(folder, vocabularies, said, report)
-
-    def _upload(self, folder: Path, said: dict[str, Any]) -> None:
-        """Copy the files that the store lacks; the manifest comes last."""
-        names = [*chain.from_iterable(said["variants"]), *said["lengths"]]
-        self.store.put(*(folder / name for name in names), missing=True)
+        names = [f"{VOCABULARY}/{name}" for name in FILES if (folder / VOCABULARY / name).exists()]
+        files = [*shards, *lengths, *(file_entry(folder / name, name) for name in names)]
+        write_manifest(folder, files, said)
+        self.store.put(*(folder / file["file"] for file in files), missing=True)
         self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)
         self.store.put(folder / REPORT, folder / MANIFEST)
+        return self._prepared(folder, vocabularies, said, report)
 
     def _prepared(
         self, folder: Path, vocabularies: Vocabularies, said: dict[str, Any], report: Report

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,8 +31,6 @@ from seq2seq.lines import PACKED
 
 log = logging.getLogger(__name__)
 
-# A setting of a corpus in an error message; not a part of a file's name.
-SETTING = re.compile(r"(?<![\w/.-])data\.(path|train|val|test|hub\w*|urls|where|\w+_column)\b")
 MAX_VALUES_SHOWN = 8  # of a column, in an error
 
 
@@ -215,10 +212,9 @@ def _sources_of(
     except DataError as error:
         if corpus is config:
             raise
-        text = SETTING.sub(rf"data.members.{name}.\1", str(error))
-        if corpus.path is not None and corpus.path == config.path:  # the members share it
-            text = text.replace(f"data.members.{name}.path", "data.path")
-        raise DataError(f"member {name}: {text}") from error
+        raise DataError(
+            f"member {name} (its own settings are data.members.{name}.*): {error}"
+        ) from error
     if split != "train" or not corpus.variants:
         return [*plain]
     links = MemberLinks(plain[0])

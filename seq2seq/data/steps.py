@@ -150,19 +150,23 @@ def clean_block(
     Returns:
         The entry of the part, and the facts of `clean_rows`.
     """
-    path = folder / block.file
+    path, rows = folder / block.file, list(block.rows)
+    entry = _find_written(store, path, "rows", rows)
+    if entry is None:
+        table, facts = clean_rows(cleaner, block.pairs())
+        entry = write_table(path, table, {**facts, "rows": rows}, compression="zstd")
+        store.put(path)
+    return {**entry, "source": block.source}, read_facts(path)
+
+
+def _find_written(store: Store, path: Path, fact: str, value: Any) -> File | None:
+    """Return the entry of a table written before, here or elsewhere, if its fact has the value."""
     store.get(path)
     entry = written_entry(path)
-    facts = read_facts(path) if entry else {}
-    if entry is None or facts.get("rows") != list(block.rows):
-        table, facts = clean_rows(cleaner, block.pairs())
-        facts["rows"] = list(block.rows)
-        entry = write_table(path, table, facts, compression="zstd")
-        store.put(path)
-    else:
-        store.put(path, missing=True)  # its writer may have stopped before this
-    entry["source"] = block.source
-    return entry, facts
+    if entry is None or read_facts(path).get(fact) != value:
+        return None
+    store.put(path, missing=True)  # its writer may have stopped before this
+    return entry
 
 
 def sample_pairs(
@@ -188,9 +192,8 @@ def tokenise_part(
     variant: int,
 ) -> File:
     """Write the ids of a part's pairs, without the rows `left_out`, unless the shard exists."""
-    store.get(shard)
-    entry = written_entry(shard)
-    if entry is None or read_facts(shard).get("part") != part["sha256"]:
+    entry = _find_written(store, shard, "part", part["sha256"])
+    if entry is None:
         store.get_written(text, [part])
         sources, targets = read_texts(text / part["file"])
         kept = np.ones(len(sources), bool)
@@ -214,8 +217,6 @@ def tokenise_part(
         }
         entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
         store.put(shard)
-    else:
-        store.put(shard, missing=True)
     return entry
 
 

@@ -24,44 +24,6 @@ from seq2seq.data.word_links import WordLinks
 if TYPE_CHECKING:
     from seq2seq.data.sources import FileSource, HubSource
 
-# Forms by what they need besides the pair: nothing, a random generator, or also word links.
-_FIXED: dict[str, Callable[[str, str], Pair]] = {
-    "capitals": capitals,
-    "plain": plain,
-    "heading": heading,
-    "unmarked": unmarked,
-    "chat": chat,
-}
-_DRAWN: dict[str, Callable[[str, str, random.Random], Pair]] = {"typos": typos}
-_LINKED: dict[str, Callable[[str, str, random.Random, WordLinks], Pair]] = {
-    "symbols": symbols,
-    "placeholders": placeholders,
-    "tags": tags,
-    "terms": terms,
-}
-
-
-def varied(name: str, pair: Pair, before: Pair, seed: int, links: WordLinks | None) -> Pair:
-    """Return a pair in another form, or unchanged if that form does not suit it.
-
-    Args:
-        name: of the form.
-        pair: source and target.
-        before: the pair before it in the corpus.
-        seed: decides what is random.
-        links: of the corpus; needed by some forms.
-    """
-    if name in _FIXED:
-        return _FIXED[name](*pair)
-    if name == "joined":
-        return joined(before, pair)
-    draw = random.Random(seed)
-    if name in _DRAWN:
-        return _DRAWN[name](*pair, draw)
-    assert links is not None
-    return _LINKED[name](*pair, draw, links)
-
-
 @dataclass(frozen=True)
 class MemberLinks:
     """Word links of a corpus, learned from its first file when they are first needed."""
@@ -71,6 +33,34 @@ class MemberLinks:
     @cached_property
     def learned(self) -> WordLinks:
         return WordLinks(self.source.pairs())
+
+
+Form = Callable[[Pair, Pair, random.Random, MemberLinks], Pair]
+
+
+def _alone(form: Callable[[str, str], Pair]) -> Form:
+    return lambda pair, before, draw, links: form(*pair)
+
+
+def _linked(form: Callable[[str, str, random.Random, WordLinks], Pair]) -> Form:
+    return lambda pair, before, draw, links: form(*pair, draw, links.learned)
+
+
+# Each makes the other form of a pair, or returns a pair that the form does not suit. `before` is
+# the pair before it in the corpus.
+FORMS: dict[str, Form] = {
+    "capitals": _alone(capitals),
+    "plain": _alone(plain),
+    "heading": _alone(heading),
+    "unmarked": _alone(unmarked),
+    "chat": _alone(chat),
+    "joined": lambda pair, before, draw, links: joined(before, pair),
+    "typos": lambda pair, before, draw, links: typos(*pair, draw),
+    "symbols": _linked(symbols),
+    "placeholders": _linked(placeholders),
+    "tags": _linked(tags),
+    "terms": _linked(terms),
+}
 
 
 @dataclass(frozen=True)
@@ -97,13 +87,12 @@ class VariedSource:
 
     def pairs(self) -> Iterator[Pair]:
         shares = {name: share for name, share in self.shares.items() if share}
-        links = self.links.learned if any(name in _LINKED for name in shares) else None
         before = ("", "")
         for pair in self.source.pairs():
             yield pair
             for name, share in shares.items():
                 if (key := pair_key(*pair, salt=name)) < share * 2**64:
-                    other = varied(name, pair, before, key, links)
+                    other = FORMS[name](pair, before, random.Random(key), self.links)
                     if other != pair:
                         yield other
             before = pair

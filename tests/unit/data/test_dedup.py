@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.data.dedup import Search
+from seq2seq.data.dedup import repeated_rows
 from seq2seq.data.engines import LocalEngine
 from seq2seq.data.shards import read_keys, write_table
 
@@ -34,5 +34,6 @@ def test_rows_that_stood_before(parts, machines, tmp_path_factory):
         write_table(paths[-1], table, {}, compression="zstd")
     engine = LocalEngine(1)
     engine.machines = machines
-    found = Search(paths, [*map(len, parts)], read_keys, lambda: None, folder).repeated(engine)
+    sizes = [*map(len, parts)]
+    found = repeated_rows(engine, paths, sizes, read_keys, lambda: None, folder, None)
     assert [rows.tolist() for rows in found] == naive(parts)

@@ -33,6 +33,11 @@ class Server(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         way, first = self.path.split("/")[1], self.path not in self.seen
         self.seen.append(self.path)
+        if way == "moved":
+            self.send_response(302)
+            self.send_header("Location", "ftp://127.0.0.1/a.gz" if first else "/good/a.gz")
+            self.end_headers()
+            return
         if way == "missing" or (way == "busy" and first):
             self.send_error(404 if way == "missing" else 503)
             return
@@ -93,6 +98,23 @@ def test_a_file_with_its_checksum_is_taken_and_any_other_is_not(server, tmp_path
     with pytest.raises(DataError, match=rf"b\.gz is not the file that data\.urls means.*{right}"):
         fetch([f"{server}/good/b.gz#sha256={'0' * 64}"], tmp_path)
     assert names(tmp_path) == ["a.gz"]
+
+
+def test_a_file_that_is_there_is_compared_with_its_checksum(server, tmp_path):
+    right = hashlib.sha256(CONTENT).hexdigest()
+    (tmp_path / "a.gz").write_bytes(b"another file")
+    fetch([f"{server}/good/a.gz#sha256={right}"], tmp_path)
+    assert (tmp_path / "a.gz").read_bytes() == CONTENT
+    with pytest.raises(DataError, match=r"a\.gz is not the file that data\.urls means"):
+        fetch([f"{server}/good/a.gz#sha256={'0' * 64}"], tmp_path)
+
+
+def test_redirects_to_other_schemes_are_refused(server, tmp_path):
+    with pytest.raises(DataError, match=r"/moved/a\.gz redirects to ftp://\S+, which is not https"):
+        fetch([f"{server}/moved/a.gz"], tmp_path)
+    assert names(tmp_path) == []
+    fetch([f"{server}/moved/a.gz"], tmp_path)
+    assert (tmp_path / "a.gz").read_bytes() == CONTENT
 
 
 def test_a_missing_file_is_named_at_once(server, tmp_path):

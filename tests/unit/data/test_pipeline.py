@@ -251,7 +251,7 @@ def test_another_vocabulary_keeps_the_cleaned_text(data):
 
 
 @pytest.mark.parametrize("name", ["text/00000-000001.arrow", "ids-*/00000-000001.arrow",
-                                  "ids-*/000-lengths.npy"])
+                                  "ids-*/000-lengths.npy", "ids-*/vocabulary/tokenizer.json"])
 @pytest.mark.parametrize("damage", ["cut", "gone", "other bytes"])
 def test_damaged_files_are_made_again(data, damage, name, caplog):
     first = run(data)
@@ -281,7 +281,8 @@ def test_a_start_reads_nothing_of_the_shards_and_verify_reads_all(data, monkeypa
     run(data)
     assert read == []
     run(replace(data, verify=True))
-    assert {*map(Path, read)} == {*first.variants[0], *first.lengths}
+    vocabulary = first.folder / "vocabulary" / "tokenizer.json"
+    assert {*map(Path, read)} == {*first.variants[0], *first.lengths, vocabulary}
 
 
 def test_a_set_of_another_version_is_prepared_anew(data, caplog):
@@ -291,6 +292,16 @@ def test_a_set_of_another_version_is_prepared_anew(data, caplog):
     manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 1'))
     assert texts(run(data)) == TRAIN
     assert f"{first.folder} was prepared by another version of seq2seq" in caplog.text
+
+
+def test_sets_in_the_folder_of_an_older_version_are_named(data, caplog):
+    caplog.set_level(logging.INFO)
+    old = Path(data.cache) / "prepared"
+    old.mkdir(parents=True)
+    for _ in range(2):
+        run(data)
+    line = f"{old} holds sets of an older version, and is not read: it may be deleted"
+    assert caplog.messages.count(line) == 1
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3, 5, 7, 9])
@@ -458,6 +469,13 @@ def test_a_corpus_that_is_hardly_meant_stops_with_a_question(data, tmp_path, nam
     assert texts(run(data, cleaning=CleaningConfig(max_dropped=1.0))) == [good]
 
 
+def test_losses_are_told_before_the_next_file_is_read_whole(data, tmp_path):
+    write(tmp_path, "train-0", [(f"<b>house {n}</b>", f"<b>maison {n}</b>") for n in range(200)])
+    (tmp_path / "train-1.tsv").write_bytes(b"en\tfr\n" + b"one\tun\n" * 60 + b"one\xff\tun\n")
+    with pytest.raises(DataError, match=r"train-0\.tsv: cleaning drops 200 of 200 pairs"):
+        run(replace(data, train="train-*.tsv"))
+
+
 def test_short_sentences_do_not_hide_that_columns_are_swapped(data, tmp_path):
     """They are not judged, and are most of many a corpus."""
     long = [(f"je ne sais pas où est la maison {n}", ENGLISH.format(n=n)) for n in range(150)]
@@ -481,7 +499,8 @@ def test_a_corpus_of_other_languages_is_prepared(data, tmp_path):
 
 def test_a_fault_of_a_member_names_its_own_setting(data):
     members = {"own": CorpusConfig(path="/nonexistent", val=None, test=None)}
-    with pytest.raises(DataError, match=r"own: data\.members\.own\.path=/nonexistent is not"):
+    place = r"own \(its own settings are data\.members\.own\.\*\)"
+    with pytest.raises(DataError, match=rf"{place}: data\.path=/nonexistent is not"):
         run(replace(data, path=None, train=None, val=None, members=members))
     members["own"] = CorpusConfig(path=data.path, train="data.train.tsv", val=None, test=None)
     with pytest.raises(DataError, match=r"no corpus file .*/data\.train\.tsv "):

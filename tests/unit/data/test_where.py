@@ -106,7 +106,7 @@ def test_plain_text_has_no_rows_to_choose(tmp_path):
         (tmp_path / f"train.{side}").write_text("one\n")
     member = CorpusConfig(path=str(tmp_path), where={"source": ["web"]})
     mixed = corpus(tmp_path, train=None, val=None, path=None, members={"a": member})
-    with pytest.raises(DataError, match=r"train\.en is plain text.*leave data\.members\.a\.where"):
+    with pytest.raises(DataError, match=r"train\.en is plain text.*leave data\.where out"):
         find_sources(mixed, "train")
 
 
@@ -152,13 +152,12 @@ def test_members_share_out_the_rows_of_a_file(tmp_path):
     assert sizes == {"a": 4, "b": len(chosen(source=["books"], year=[2018]))}
 
 
-@pytest.mark.parametrize(("shared", "setting"), [(True, "data"), (False, "data.members.a")])
-def test_a_missing_folder_is_told_by_the_setting_that_names_it(shared, setting, tmp_path):
+def test_a_missing_folder_is_told_with_its_member(tmp_path):
     missing = tmp_path / "missing"
     member = CorpusConfig(path=str(missing), origin="an address")
-    path = str(missing) if shared else None
-    data = corpus(tmp_path, path=path, train=None, val=None, members={"a": member})
-    with pytest.raises(DataError, match=rf"not in {missing}.*, {setting}\.path=FOLDER"):
+    data = corpus(tmp_path, path=None, train=None, val=None, members={"a": member})
+    place = r"^member a \(its own settings are data\.members\.a\.\*\)"
+    with pytest.raises(DataError, match=rf"{place}: .* not in {missing}.*, data\.path=FOLDER"):
         find_sources(data, "train")
 
 
