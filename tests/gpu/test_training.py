@@ -46,9 +46,9 @@ def test_a_run_that_goes_on_ends_like_one_that_never_stopped(
     options = {"precision": precision, "ema": 0.9}
     whole, again = tiny_task(dropout=0.1), tiny_task(dropout=0.1)
     torch.manual_seed(3)
-    tiny_fit(whole, [], 8, run_dir=tmp_path, save_every=4, validation=None,
+    tiny_fit(whole, [], 8, run_dir=tmp_path, save_every=4, val_every_n_steps=99,
              fabric=make_fabric(accelerator, precision), **options)
-    tiny_fit(again, [], 8, checkpoint=checkpoint_path(tmp_path, 4), validation=None,
+    tiny_fit(again, [], 8, checkpoint=checkpoint_path(tmp_path, 4), val_every_n_steps=99,
              fabric=make_fabric(accelerator, precision), **options)
     for name, value in weights(whole).items():
         torch.testing.assert_close(weights(again)[name], value, rtol=1e-6, atol=1e-7)
