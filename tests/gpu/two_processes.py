@@ -62,9 +62,6 @@ found = {
     "ddp_optimizer": len(used),
     "state": sum(tensor.numel() * tensor.element_size() for tensor in mine),
     "peak": torch.cuda.max_memory_allocated() if device == "cuda" else 0,
-    # Bytes of the first GPU that this process's allocator holds, and whether it has a context.
-    "on_first": torch.cuda.memory_reserved(0) if device == "cuda" else 0,
-    "current": torch.cuda.current_device() if device == "cuda" else dist.get_rank(),
     "batch": tiny_batch(0).target_tokens,
 }
 os.write(1, (json.dumps(found) + "\n").encode())  # one piece

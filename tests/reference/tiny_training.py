@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from lightning.fabric import Fabric
+from lightning.fabric.plugins import MixedPrecision
 from tiny import random_ids, tiny_transformer
 
 from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
@@ -117,6 +118,13 @@ def tiny_trainer(
     config, optim = TrainerConfig(max_steps=steps, **settings), replace(task.optim, ema=ema)
     parts: dict[str, Any] = {"callbacks": callbacks, "trackers": trackers}
     return Trainer(fabric, task.model, run, config, optim=optim, max_tokens=64, **parts)
+
+
+def fp16(init_scale: float, growth_interval: int = 10_000, device: str = "cpu") -> Fabric:
+    """fp16 with loss scaling, which a GPU without bf16 trains with; a CPU can do it, too."""
+    scaler = torch.amp.GradScaler(device, init_scale=init_scale, growth_interval=growth_interval)
+    plugin = MixedPrecision("16-mixed", device, scaler)
+    return Fabric(accelerator=device, devices=1, plugins=[plugin])
 
 
 def without_saving(trainer: Trainer) -> Trainer:

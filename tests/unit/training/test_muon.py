@@ -6,9 +6,8 @@ import copy
 
 import pytest
 import torch
-from test_precision import fp16
 from tiny import tiny_recurrent, tiny_transformer
-from tiny_training import Recorder, tiny_batch, tiny_fit, tiny_task, weights
+from tiny_training import Recorder, fp16, tiny_batch, tiny_fit, tiny_task, weights
 from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
 

@@ -6,9 +6,7 @@ import math
 
 import pytest
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.plugins import MixedPrecision
-from tiny_training import Recorder, tiny_fit, tiny_task
+from tiny_training import Recorder, fp16, tiny_fit, tiny_task
 
 from seq2seq.config import (
     DataConfig,
@@ -72,13 +70,6 @@ def test_the_question_for_instructions_survives_a_torch_without_it(monkeypatch):
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         monkeypatch.delattr(torch.cpu, name, raising=False)
     assert not hardware.cpu_has("bfloat16")
-
-
-def fp16(init_scale: float) -> Fabric:
-    """fp16 with loss scaling, on the CPU: the machinery that a GPU without bf16 trains with."""
-    scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=10_000)
-    plugin = MixedPrecision("16-mixed", "cpu", scaler)
-    return Fabric(accelerator="cpu", devices=1, plugins=[plugin])
 
 
 def train(steps: int, gradient_clip: float = 1.0, **options) -> Recorder:
