@@ -88,12 +88,12 @@ def train(config: TrainConfig) -> float:
         bundle = initial_bundle(config) if config.init_from and checkpoint is None else None
         torch.manual_seed(config.seed)
         data = open_data(config, known_vocabularies(config, folder, bundle))
-        given, config = config, in_steps(config, data)
+        given, config = config, in_steps(config, data)  # config.yaml keeps lengths as given
         if checkpoint is not None:
             require_unfinished(folder, checkpoint, config.trainer)
 
         model = make_model(config, data, bundle, whole=first or t.strategy != "fsdp")
-        device, facts = "", dict[str, Any]()  # only the first process reports them
+        device, facts = "", dict[str, Any]()  # in words; only the first process reports them
         if first:
             attention = describe_attention(config.model, accelerator, precision)
             device = f"{describe_device(accelerator)}, {precision_note}; attention: {attention}"
