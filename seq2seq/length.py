@@ -1,4 +1,4 @@
-"""Lengths of training: steps, epochs or target tokens."""
+"""Lengths of training: steps, epochs or target tokens; and a rule that keeps shapes few."""
 
 from __future__ import annotations
 
@@ -45,3 +45,13 @@ class Length:
         """Convert the length to whole steps: the nearest number, at least one."""
         per_unit = {"steps": 1.0, "epochs": steps_per_epoch, "tokens": 1 / tokens_per_step}
         return max(1, round(self.count * per_unit[self.unit]))
+
+
+def rounding_step(number: int) -> int:
+    """Return the step to whose multiples a number is rounded up, so that there are few shapes.
+
+    There are 8 steps between powers of two, so larger numbers get coarser: 1 to 16 stay as they
+    are; then come 18, 20 ... 32, 36, 40 ... 64, 72, 80 ... 128 and so on.
+    """
+    power: int = 1 << max(0, (number - 1).bit_length() - 4)
+    return power

@@ -20,7 +20,7 @@ from seq2seq.training.dry_run import count_parameters, trainer_alone
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.hardware import (
     choose_accelerator,
-    choose_precision,
+    choose_training_precision,
     describe_device,
     peak_memory,
     set_up_process,
@@ -42,7 +42,8 @@ def benchmark_train(config: TrainBenchmarkConfig) -> None:
         UserError: a setting or the corpus cannot be used here, or memory runs out.
     """
     accelerator = choose_accelerator(config.trainer)
-    precision, _ = choose_precision(config.trainer, accelerator, config.model, config.data)
+    t = config.trainer
+    precision, _ = choose_training_precision(t, accelerator, config.model, config.data)
     set_up_process(accelerator)
     trainer, held, times = train_steps(config, accelerator, precision)
     peak = peak_memory(trainer.device.type)  # before the matrix product uses memory

@@ -16,6 +16,7 @@ from seq2seq.config.model import ModelConfig
 from seq2seq.config.optim import OptimConfig
 from seq2seq.config.tokenizer import TokenizerConfig
 from seq2seq.config.trainer import TrainerConfig
+from seq2seq.length import rounding_step
 
 RESUMABLE = (  # settings that may change when a run resumes
     *("trainer.*", "checkpoint.*", "logger.*"),
@@ -39,8 +40,7 @@ def sentences_fit_batches(data: DataConfig, model: ModelConfig) -> Iterator[str]
             f"data.max_tokens={data.max_tokens} cannot hold one pair of sentences of "
             f"model.max_length={model.max_length} tokens each: raise the first or lower the second"
         )
-    coarse = 1 << max(0, (model.max_length - 1).bit_length() - 4)  # see `padded_lengths`
-    multiple = data.length_multiple or coarse
+    multiple = data.length_multiple or rounding_step(model.max_length)
     if model.max_length % multiple:
         yield (
             f"data.length_multiple={data.length_multiple} would pad sentences beyond "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from seq2seq.data.mixture import Member
+from seq2seq.length import rounding_step
 
 POOL = 2**22  # pairs that are shuffled and sorted together; most corpora fit into one pool
 BLOCK = 2**10  # neighbouring pairs that stay together if a corpus is larger than a pool
@@ -18,14 +19,11 @@ SENTENCE_MULTIPLE = 8  # with length_multiple=0: numbers of sentences are multip
 
 
 def padded_lengths(lengths: np.ndarray, multiple: int = 1) -> np.ndarray:
-    """Round lengths up to a multiple; with 0, to one of 8 steps between powers of two.
-
-    With 0, longer texts get coarser lengths: 1 to 16 stay as they are; then come 18, 20 ... 32,
-    36, 40 ... 64, 72, 80 ... 128 and so on.
-    """
+    """Round lengths up to a multiple; with 0, to that of `length.rounding_step`."""
     lengths = lengths.astype(np.int64)
-    _, power = np.frexp(np.maximum(lengths, 1) - 1)  # 2 ** power: the least power above length - 1
-    step = multiple or 1 << np.maximum(power - 4, 0).astype(np.int64)
+    step: int | np.ndarray = multiple
+    if multiple == 0:
+        step = np.array([rounding_step(n) for n in range(lengths.max(initial=0) + 1)])[lengths]
     rounded: np.ndarray = -(-lengths // step) * step
     return rounded
 

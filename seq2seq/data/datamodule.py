@@ -204,17 +204,9 @@ class TranslationData:
 
         Args:
             consumer: the process that takes them; None = one process, from its first step on.
-
-        Raises:
-            RunError: the run resumes, but its checkpoint holds no place in the data.
         """
         self.consumer = consumer = consumer or Consumer()
         rank, world = consumer.rank, consumer.world_size
-        if consumer.first_step and self._place is None:
-            raise RunError(
-                "the checkpoint does not say where in the data the run was: it was written by "
-                "an older version. Start a new run"
-            )
         self._batches = self._training_batches(rank, world)
         if consumer.max_steps and self.data.final_steps and self.most_train is None:
             left = max(0, consumer.max_steps - self.data.final_steps - consumer.first_step)
@@ -278,8 +270,6 @@ class TranslationData:
 
     def state_dict(self, step: int) -> dict[str, Any]:
         """Return the place in the data after a step, and the fingerprint of the data."""
-        if self._batches is None:
-            return {}
         return {"place": self.place(step), "data": self.fingerprint}
 
     def epochs_done(self, step: int) -> int:
@@ -297,8 +287,8 @@ class TranslationData:
         return self._batches.place(used)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._place = state_dict.get("place")
-        if state_dict.get("data", self.fingerprint) != self.fingerprint:
+        self._place = state_dict["place"]
+        if state_dict["data"] != self.fingerprint:
             raise RunError(
                 "the data have changed since the run was started: training, validation or test "
                 f"text are not what they were ({state_dict['data']}, now {self.fingerprint}). Put "

@@ -46,24 +46,25 @@ def beam_search(
     while True:
         log_probs_RV = model.step(last_R, state)
         going_on, end_candidates = _step(log_probs_RV, history, totals_BM, config, constraints)
-        before, history = history, going_on.extend(history)
-        totals_BM, rows_R = going_on.totals, going_on.rows.flatten()
-        ended_BN, best_B, rows_changed = _on_host(end_candidates, before, history, rows_R)
-        results_BN, done_B = rule.judge(ended_BN, best_B, history.length)
+        grown, totals_BM = going_on.extend(history), going_on.totals
+        # The state still has the rows of before this step, so it is given parents.
+        parents_R = going_on.rows.flatten()
+        ended_BN, best_B, rows_changed = _on_host(end_candidates, history, grown, parents_R)
+        results_BN, done_B = rule.judge(ended_BN, best_B, grown.length)
 
         if results_BN.any():
-            finished.append(end_candidates.extend(before).select(indices_of(results_BN, device)))
+            finished.append(end_candidates.extend(history).select(indices_of(results_BN, device)))
         if done_B.any():  # keep the first hypothesis, in case none has ended
-            finished.append(history.select(history.width * indices_of(done_B, device)))
+            finished.append(grown.select(grown.width * indices_of(done_B, device)))
             if done_B.all():
                 return [*map(_best_first, collect_hypotheses(finished, len(limits), config))]
             rule.keep(~done_B)
-            kept_B, kept_R = history.rows_of(~done_B)
-            history, totals_BM, rows_R = history.select(kept_R), totals_BM[kept_B], rows_R[kept_R]
-            state.keep(kept_B, rows_R)
+            kept_B, kept_R = grown.rows_of(~done_B)
+            grown, totals_BM = grown.select(kept_R), totals_BM[kept_B]
+            state.keep(kept_B, parents_R[kept_R])
         elif rows_changed:
-            state.reorder(rows_R)
-        last_R = history.tokens_RL[:, -1]
+            state.reorder(parents_R)
+        history, last_R = grown, grown.tokens_RL[:, -1]
 
 
 class _Extensions(NamedTuple):
@@ -141,28 +142,29 @@ def largest(x_RV: Tensor, count: int) -> Tensor:
 
 
 def _on_host(
-    end_candidates: _Extensions, before: History, history: History, rows_R: Tensor
+    end_candidates: _Extensions, history: History, grown: History, parents_R: Tensor
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Copy what the stop rule reads to the CPU; only here does a step wait for a GPU.
 
     Args:
-        end_candidates: extensions of the hypotheses `before`, as `history` is.
-        rows_R: the row of the parent of each hypothesis of `history`.
+        end_candidates: extensions of the hypotheses in `history`.
+        grown: other extensions of them.
+        parents_R: the row in `history` of the parent of each hypothesis in `grown`.
 
     Returns:
         Log probabilities (B, N) of the candidates that end, minus infinity for the others; the
-        largest log probability of the hypotheses in `history` (B,); whether any hypothesis in
-        `history` has another row than its parent, as when one hypothesis becomes N.
+        largest log probability of the hypotheses in `grown` (B,); whether any hypothesis in
+        `grown` has another row than its parent, as when one hypothesis becomes N.
     """
     ending_BN = (end_candidates.tokens == EOS) & (end_candidates.totals > -torch.inf)
-    sums_BN = before.log_probs_RL.sum(dim=1)[end_candidates.rows] + end_candidates.log_probs
+    sums_BN = history.log_probs_RL.sum(dim=1)[end_candidates.rows] + end_candidates.log_probs
     ended_BN = sums_BN.where(ending_BN, -torch.inf)
     sentences, candidates = ended_BN.shape
-    best_B1 = history.log_probs_RL.sum(dim=1).view(sentences, -1).amax(dim=1, keepdim=True)
-    told = torch.cat([ended_BN, best_B1, rows_R.view(sentences, -1)], dim=1).cpu().numpy()
-    rows = told[:, candidates + 1 :].ravel()
+    best_B1 = grown.log_probs_RL.sum(dim=1).view(sentences, -1).amax(dim=1, keepdim=True)
+    on_cpu = torch.cat([ended_BN, best_B1, parents_R.view(sentences, -1)], dim=1).cpu().numpy()
+    rows = on_cpu[:, candidates + 1 :].ravel()
     rows_changed = bool((rows != np.arange(rows.size)).any())
-    return told[:, :candidates], told[:, candidates], rows_changed
+    return on_cpu[:, :candidates], on_cpu[:, candidates], rows_changed
 
 
 def _best_first(found: list[Hypothesis]) -> list[Hypothesis]:

@@ -6,7 +6,11 @@ same memory each time, and its shapes are fixed. So the numbers of sentences, so
 target positions are rounded up to a few sizes, and the state of a search is kept in a slot: the
 tensors of one such shape, and the graph recorded over them. Masks hide the places that rounding
 adds, so results stay the same. One search at a time uses the slots; other searches that run at the
-same time step without graphs.
+same time step without graphs. The state of a search moves on::
+
+    ordinary state    encodes the source, and decodes the first token without a graph
+    slot              from the second token on: the state is copied in, then the graph replayed
+    larger slot       as soon as the target fills its slot, and so on
 
 Shapes: B sentences, R hypotheses, S source length, D model width.
 """

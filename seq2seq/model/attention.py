@@ -122,7 +122,6 @@ class MultiHeadAttention(nn.Module):
         n_kv_heads: key/value heads K; None = as many as query heads.
         head_dim: width E of a head; None = d_model / n_heads.
         dropout: dropout rate of the attention weights, in training.
-        bias: whether the projections have biases.
         qk_norm: normalise each head's queries and keys, which bounds the scores (after Henry et
             al. 2020).
         norm_eps: epsilon that these norms add to the mean square.
@@ -141,7 +140,6 @@ class MultiHeadAttention(nn.Module):
         head_dim: int | None = None,
         *,
         dropout: float = 0.0,
-        bias: bool = True,
         qk_norm: bool = False,
         norm_eps: float = torch.finfo(torch.float32).eps,
         kernel: str = "sdpa",
@@ -161,10 +159,10 @@ class MultiHeadAttention(nn.Module):
         self.head_dim = d_model // n_heads if head_dim is None else head_dim
         self.dropout = dropout
         self.kernel = kernel
-        self.q_proj = nn.Linear(d_model, n_heads * self.head_dim, bias)
-        self.k_proj = nn.Linear(d_model, n_kv_heads * self.head_dim, bias)
-        self.v_proj = nn.Linear(d_model, n_kv_heads * self.head_dim, bias)
-        self.out_proj = nn.Linear(n_heads * self.head_dim, d_model, bias)
+        self.q_proj = nn.Linear(d_model, n_heads * self.head_dim)
+        self.k_proj = nn.Linear(d_model, n_kv_heads * self.head_dim)
+        self.v_proj = nn.Linear(d_model, n_kv_heads * self.head_dim)
+        self.out_proj = nn.Linear(n_heads * self.head_dim, d_model)
         self.q_norm = HeadNorm(self.head_dim, eps=norm_eps) if qk_norm else None
         self.k_norm = HeadNorm(self.head_dim, eps=norm_eps) if qk_norm else None
 

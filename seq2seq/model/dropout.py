@@ -31,9 +31,6 @@ class Dropout(nn.Module):
         dropped: Tensor = _Drop.apply(x, self.rate)  # type: ignore[no-untyped-call]
         return dropped
 
-    def extra_repr(self) -> str:
-        return f"rate={self.rate}"
-
 
 class _Drop(torch.autograd.Function):
     """Keeps 16 random bits per number for the backward pass, half the memory of factors."""

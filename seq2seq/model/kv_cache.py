@@ -44,8 +44,11 @@ class KVCache:
     All are in one tensor, so that reordering the hypotheses is one operation. The cache is for
     decoding: it stores and returns keys and values without their gradients.
 
+    In each step all layers append the same positions in their order: layer 0 makes room for all
+    layers, and the last layer advances `length`.
+
     Args:
-        layers: number of layers, which append in their order.
+        layers: number of layers.
         capacity: greatest number of positions; None = no limit.
 
     Attributes:
@@ -103,7 +106,7 @@ class KVCache:
                 f"{end - self.length} more do not fit; decode shorter outputs or allow longer ones"
             )
         storage = self.storage
-        if storage is None or not self.length:
+        if storage is None or not self.length:  # an empty cache may get another number of rows
             rows, heads, _, width = k_RKTE.shape
             storage = k_RKTE.new_empty(rows, 2 * self.layers, heads, 0, width)
         if end > storage.size(3):
@@ -138,8 +141,8 @@ class FixedKVCache(KVCache):
         _, parts, _, places, _ = storage.shape
         super().__init__(parts // 2, places)
         self.storage: Tensor = storage
-        self._parts = storage.unbind(1)
-        self._place = storage.new_zeros(1, dtype=torch.long)  # of the next token
+        self._keys_values = storage.unbind(1)
+        self._next_position = storage.new_zeros(1, dtype=torch.long)  # of the next token
 
     def go_to(self, length: int) -> None:
         """Set the number of stored positions; the next token comes after them.
@@ -147,23 +150,23 @@ class FixedKVCache(KVCache):
         A step does not change this number itself, because a graph is replayed without Python.
         """
         self.length = length
-        self._place.fill_(length)
+        self._next_position.fill_(length)
 
     @property
     def position(self) -> Tensor:
-        return self._place[None]  # (1, 1): the same for all hypotheses
+        return self._next_position[None]  # (1, 1): the same for all hypotheses
 
     @property
     def allowed(self) -> Tensor:
         """Mask (1, 1, 1, P) that hides free places."""
-        places_P = torch.arange(self.storage.size(3), device=self._place.device)
-        return (places_P <= self._place)[None, None, None]
+        places_P = torch.arange(self.storage.size(3), device=self._next_position.device)
+        return (places_P <= self._next_position)[None, None, None]
 
     def append(self, layer: int, k_RK1E: Tensor, v_RK1E: Tensor) -> KeysValues:
         """Store keys and values (R, K, 1, E) at the next place; return all places, (R, K, P, E)."""
-        k, v = self._parts[2 * layer : 2 * layer + 2]
-        k.index_copy_(2, self._place, k_RK1E)
-        v.index_copy_(2, self._place, v_RK1E)
+        k, v = self._keys_values[2 * layer : 2 * layer + 2]
+        k.index_copy_(2, self._next_position, k_RK1E)
+        v.index_copy_(2, self._next_position, v_RK1E)
         return KeysValues(k, v)
 
     def reorder(self, rows: Tensor) -> None:

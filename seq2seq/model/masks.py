@@ -14,18 +14,15 @@ def padding(real_BS: Tensor) -> Tensor:
     """Let every query see the real keys only.
 
     Args:
-        real_BS: (B, S), True (or 1) where a token is real, False (or 0) where it pads.
+        real_BS: (B, S), True where a token is real, False where it pads.
 
     Returns:
         (B, 1, 1, S) boolean; for two sentences of 3 and 2 tokens::
 
             x x x
             x x .
-
-    Raises:
-        ValueError: real_BS has other numbers than 0 and 1.
     """
-    return boolean(real_BS)[:, None, None, :]
+    return real_BS.bool()[:, None, None, :]
 
 
 def causal(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
@@ -81,17 +78,3 @@ def check(allowed: Tensor, full: tuple[int, ...]) -> None:
             f"keys) = {full}: give all 4 dimensions, each full or 1; masks.padding makes them of "
             "(batch, keys), and mask[:, None] of (batch, queries, keys)"
         )
-
-
-def boolean(mask: Tensor) -> Tensor:
-    """Convert a mask of zeros and ones, of any type, to True and False.
-
-    Raises:
-        ValueError: it holds other numbers.
-    """
-    if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
-        raise ValueError(
-            f"a mask holds True and False, or 1 and 0, got numbers from {mask.min().item()} to "
-            f"{mask.max().item()}: scores to be added are no mask"
-        )
-    return mask.to(torch.bool)

@@ -24,13 +24,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seq2seq.length import rounding_step
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.layers import DecoderLayer
 from seq2seq.model.recurrent import AdditiveAttention
 from seq2seq.model.translation_model import BiasedOutput, TranslationModel
 
-ROWS = 64  # rows that matrices are packed for; other numbers are as fast
-LARGE, ENOUGH_ROWS = 2**20, 4  # numbers in a large matrix; rows that make its product fast
+PACKED_FOR_ROWS = 64  # the layout is chosen for so many rows; other numbers are as fast
+LARGE_MATRIX, ENOUGH_ROWS = 2**20, 4  # numbers in a large matrix; rows that make its product fast
 
 
 def optimize_for_inference(model: TranslationModel) -> None:
@@ -51,6 +52,8 @@ def optimize_for_inference(model: TranslationModel) -> None:
                 setattr(parent, name, PackedLinear([child]))
             elif type(child) is BiasedOutput:
                 setattr(parent, name, PackedBiasedOutput(child))
+    # What stops working: hooks, but for forward hooks of attention; and `to`, which makes new
+    # buffers, since the plain attributes keep the old ones.
     for module in model.modules():
         if not isinstance(module, TranslationModel):
             kind = DirectLayerNorm if type(module) is nn.LayerNorm else type(module)
@@ -82,16 +85,6 @@ def can_pack() -> bool:
     return there and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def kept_rows(rows: int) -> int:
-    """Round up to a number of rows for which oneDNN compiles a product.
-
-    Every number up to 16 is kept; then come eight between two powers of two (18, 20, ... 32, 36,
-    ...).
-    """
-    step: int = 2 ** max(0, (rows - 1).bit_length() - 4)
-    return -(-rows // step) * step
-
-
 class PackedLinear(nn.Module):
     """One linear layer, or several with the same input, whose outputs are concatenated.
 
@@ -105,11 +98,12 @@ class PackedLinear(nn.Module):
         biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
         self.out_features, self.in_features = weight.shape
         bias = torch.cat(biases) if biases else None
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS)
         self._linear = torch.ops.mkldnn._linear_pointwise.default
         # No activation follows the product.
         self._packed: tuple[Any, ...] = (packed, bias, "none", [], "")
-        self.fewest_numbers = ENOUGH_ROWS * self.in_features if weight.numel() >= LARGE else 0
+        large = weight.numel() >= LARGE_MATRIX
+        self.fewest_numbers = ENOUGH_ROWS * self.in_features if large else 0
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layers: (..., D_in) -> (..., D_out)."""
@@ -117,7 +111,7 @@ class PackedLinear(nn.Module):
         if x.numel() < self.fewest_numbers:
             copies = -(-ENOUGH_ROWS // rows)  # rounded up; copies are cheaper than padding
             filled = torch.cat([x.reshape(rows, -1)] * copies)  # (rows * copies, D_in)
-        elif missing := kept_rows(rows) - rows:
+        elif missing := -rows % rounding_step(rows):
             filled = F.pad(x.reshape(rows, -1), (0, 0, 0, missing))
         else:
             whole: Tensor = self._linear(x, *self._packed)

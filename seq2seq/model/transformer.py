@@ -7,6 +7,7 @@ R hypotheses (B in training, B sentences x N beams in search).
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +26,7 @@ from seq2seq.model.translation_model import (
     make_embeddings,
 )
 
-GROUP = 16  # sentences that a CPU encodes together
+SENTENCES_TOGETHER = 16  # that a CPU encodes
 
 
 class Embedding(nn.Module):
@@ -50,7 +51,8 @@ class Embedding(nn.Module):
     def forward(self, ids_BL: Tensor, start: int | Tensor = 0) -> Tensor:
         """Embed ids (B, L); return (B, L, D). `start`: as in `SinusoidalPositions.forward`."""
         x_BLD = self.tokens(ids_BL) * self.scale
-        if self.zero_start and isinstance(start, int) and start == 0:  # tensors never start at 0
+        # A tensor is never 0: a CUDA graph starts at the second token.
+        if self.zero_start and isinstance(start, int) and start == 0:
             x_BLD[:, :1] = 0
         if self.positions is not None:
             x_BLD = self.positions(x_BLD, start)
@@ -143,10 +145,10 @@ class Transformer(TranslationModel):
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> TransformerState:
         """Encode B sources; begin one empty hypothesis for each."""
         source_allowed = None if source_real_BS.all() else masks.padding(source_real_BS)
-        on_cpu = source_BS.device.type == "cpu" and source_allowed is not None
-        encode = self._encode_by_length if on_cpu else self.encode
+        pads_on_cpu = source_BS.device.type == "cpu" and source_allowed is not None
+        encode = self._encode_by_length if pads_on_cpu else self.encode
         memory_BSD = encode(source_BS, source_real_BS)
-        layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+        layers = cast(list[DecoderLayer], list(self.decoder))
         of_layers = (layer.cross_attention.keys_values(memory_BSD) for layer in layers)
         # Contiguous for each head, because every step reads them.
         source = [KeysValues(k.contiguous(), v.contiguous()) for k, v in of_layers]
@@ -158,7 +160,7 @@ class Transformer(TranslationModel):
         positions_S = torch.arange(1, source_BS.size(1) + 1)
         length_B = (source_real_BS * positions_S).amax(dim=1)  # up to the last real token
         order_B, parts = length_B.argsort(), []
-        for rows_G in torch.split(order_B, GROUP):
+        for rows_G in torch.split(order_B, SENTENCES_TOGETHER):
             length = int(length_B[rows_G].max())
             memory_GLD = self.encode(source_BS[rows_G, :length], source_real_BS[rows_G, :length])
             parts.append(F.pad(memory_GLD, (0, 0, 0, source_BS.size(1) - length)))

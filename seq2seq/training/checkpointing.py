@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FORMAT = 2
-LAST_VERSIONS = {1: "revision 8b3eb09, seq2seq 0.1.0"}  # that can resume from older formats
+LAST_VERSIONS = {1: "revision a4b07cc, seq2seq 0.1.0"}  # that can resume from older formats
 KEEP = 2  # the newest, and the previous one in case the newest is damaged
 
 
@@ -112,7 +112,8 @@ def save(trainer: Trainer, validated: bool) -> None:
     with run.processes.failing_together():
         # A validation changes neither weights nor moments, so the save after it keeps the shards
         # of the save before it: a whole checkpoint of this step exists at every moment.
-        if trainer.sharded and (trainer.shard_sums is None or step not in trainer.saved_steps):
+        shards_are_current = trainer.shard_sums is not None and step in trainer.saved_steps
+        if trainer.sharded and not shards_are_current:
             shards = path.with_suffix(".shards")
             save_shards(trainer.model, trainer.optimizer, shards)
             files = sorted(shards.iterdir()) if first else []
@@ -149,7 +150,7 @@ def _state(trainer: Trainer) -> dict[str, Any]:
 def _parts(trainer: Trainer) -> dict[str, Any]:
     """Return the parts that may keep a state from step to step, by class name."""
     parts = (trainer.validation, *trainer.callbacks)
-    return {type(part).__name__: part for part in parts if part is not None}
+    return {type(part).__name__: part for part in parts}
 
 
 def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
@@ -321,7 +322,7 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
         trainer.optimizer.load_state_dict(content["optimizer"])
         load_shards(trainer.model, trainer.optimizer, path.with_suffix(".shards"))
         trainer.shard_sums = content["shards"] if trainer.sharded else None
-    trainer.saved_steps = [content["step"]]
+    trainer.saved_steps = [content["step"]]  # so the next save removes all others, damaged ones too
     trainer.schedule.load_state_dict(content["schedule"])
     schedule = trainer.schedule  # the restored rate is that of the run's former length
     for group, peak, share in zip(

@@ -60,23 +60,23 @@ def ran_out(error: BaseException) -> bool:
 
 def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:
     """Say what a user can do; a trainer without a batch is validating, or has made no step."""
-    batch, validation = (trainer.batch, trainer.validation) if trainer else (None, None)
-    if trainer is not None and batch is not None:
+    if trainer is not None and (batch := trainer.batch) is not None:
         sentences, source_length = batch.source.shape
         return (
             f"out of memory with a batch of {sentences} sentences x {source_length} source x "
             f"{batch.labels.size(1)} target tokens (up to "
             f"{peak_memory(trainer.device.type) / 2**30:.1f} GiB taken). For a new run: lower "
-            f"data.max_tokens={trainer.mean.max_tokens} and raise trainer.accumulate="
-            f"{trainer.mean.accumulate} by the same factor, which learns the same; or a smaller "
-            "model; or trainer.precision=bf16-mixed"
+            f"data.max_tokens={trainer.token_mean.max_tokens} and raise trainer.accumulate="
+            f"{trainer.token_mean.accumulate} by the same factor, which learns the same; or a "
+            "smaller model; or trainer.precision=bf16-mixed"
         )
-    if validation is not None:
-        half = max(1, validation.decode.batch_tokens // 2)
+    if trainer is not None:
+        decode = trainer.validation.decode
+        half = max(1, decode.batch_tokens // 2)
         again = command_line("train", f"resume={run_dir}", f"decode.batch_tokens={half}")
         return (
             "out of memory in a validation, or before the first step. To continue, with half as "
             f"much translated at once: {again}. For a new run: a smaller decode.beam="
-            f"{validation.decode.beam}"
+            f"{decode.beam}"
         )
     return "out of memory before the first step: a smaller model needs less"

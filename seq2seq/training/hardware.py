@@ -63,7 +63,7 @@ def claim_device(accelerator: str) -> None:
 BF16_WIDTH, BF16_WIDTH_MANY_SHAPES = 128, 512
 
 
-def choose_precision(
+def choose_training_precision(
     config: TrainerConfig, accelerator: str, model: ModelConfig, data: DataConfig
 ) -> tuple[str, str]:
     """Choose the precision: `config.precision` or, for auto, the fastest safe one.

@@ -174,6 +174,7 @@ class _CrossEntropy(torch.autograd.Function):
                 label_scores += score_P.sum()
                 if not learns:
                     continue
+                # d/dz = p - (1 - e) * onehot(label) - e / V; the last part follows after the loop.
                 p_PV.scatter_add_(1, label_P1, p_PV.new_full(label_P1.shape, smoothing - 1))
                 if bias_V is not None:
                     d_b_V += p_PV.sum(dim=0)

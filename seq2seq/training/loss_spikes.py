@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -59,15 +61,16 @@ class LossSpikes:
         # Mean nats per token of recent good steps; count of good steps; count of skipped steps in
         # a row.
         self._state = torch.zeros(3, dtype=torch.float64, device=device)
-        self._verdict: Tensor | None = None  # (5,) the latest one, until it is read
-        self._arrived: torch.cuda.Event | None = None
+        # Step, verdict (5,), and when it is on the CPU. Readers are one step late at most.
+        self._unread: deque[tuple[int, Tensor, torch.cuda.Event | None]] = deque(maxlen=2)
 
-    def judge(self, nll: Tensor, norm: Tensor) -> Tensor:
+    def judge(self, step: int, nll: Tensor, norm: Tensor) -> Tensor:
         """Judge an update; return whether to skip it: (), on the device. `read` returns the reason.
 
         Each good step updates the running average.
 
         Args:
+            step: number of the update.
             nll: nats per target token, over all processes and accumulated batches.
             norm: norm of the gradient before clipping.
         """
@@ -82,19 +85,21 @@ class LossSpikes:
         moved = average + (nll - average) / good.clamp(1, REMEMBERED)
         in_a_row = torch.where(fine, 0.0, in_a_row + 1)
         self._state = torch.stack([torch.where(fine, moved, average), good, in_a_row])
-        self._verdict = torch.stack([fault.double(), nll, average, norm, in_a_row])
-        if self._verdict.is_cuda:  # send it to the host, which need not wait for later steps
-            self._verdict = self._verdict.to("cpu", non_blocking=True)
-            self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._arrived.record()
+        verdict, arrived = torch.stack([fault.double(), nll, average, norm, in_a_row]), None
+        if verdict.is_cuda:  # send it to the host, which need not wait for later steps
+            verdict = verdict.to("cpu", non_blocking=True)
+            arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            arrived.record()
+        self._unread.append((step, verdict, arrived))
         return ~fine
 
-    def read(self) -> Verdict | None:
-        """Return the verdict on the last judged update; None if it was read already."""
-        verdict, self._verdict = self._verdict, None
-        if self._arrived is not None:
-            self._arrived.synchronize()
-        return None if verdict is None else Verdict(*verdict.tolist())
+    def read(self, last: int) -> Iterator[tuple[int, Verdict]]:
+        """Yield the steps up to `last` whose verdicts were not read yet, and these verdicts."""
+        while self._unread and self._unread[0][0] <= last:
+            step, verdict, arrived = self._unread.popleft()
+            if arrived is not None:
+                arrived.synchronize()
+            yield step, Verdict(*verdict.tolist())
 
     def state_dict(self) -> dict[str, float]:
         average, good, in_a_row = self._state.tolist()

@@ -49,19 +49,15 @@ class Muon(Optimizer):
                 matrix.add_(update, alpha=-lr * 0.2 * math.sqrt(max(matrix.shape)))
 
 
-def orthogonal(matrix: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def orthogonal(matrix: Tensor) -> Tensor:
     """Return about U Vᵀ for the matrix U S Vᵀ: singular values near 1, between 0.6 and 1.3.
 
-    Each Newton–Schulz iteration applies an odd polynomial to the singular values.
-
-    Args:
-        dtype: of the products; None = bf16 if the device has instructions for it, else fp32.
+    Each Newton–Schulz iteration applies an odd polynomial to the singular values, in bf16 if the
+    device has instructions for it, else in fp32.
     """
-    if dtype is None:
-        fast = matrix.device.type != "cpu" or cpu_has("bfloat16")
-        dtype = torch.bfloat16 if fast else torch.float32
+    fast = matrix.device.type != "cpu" or cpu_has("bfloat16")
     a, b, c = COEFFICIENTS
-    x = matrix.to(dtype, copy=True)
+    x = matrix.to(torch.bfloat16 if fast else torch.float32, copy=True)
     tall = x.size(0) > x.size(1)
     x = x.T if tall else x  # so that x @ x.T is the smaller product
     x.div_(x.norm().clamp(min=1e-7))

@@ -37,13 +37,9 @@ from seq2seq.training.checkpointing import Checkpoint, remove_stray_shards
 from seq2seq.training.distributed import Processes, process_rank
 from seq2seq.training.stopping import StopRequest
 
-log = logging.getLogger(__name__)
-
 LOCK = ".lock"
-RESULTS = ("checkpoints/*.ckpt", "bundle", "summary.json")  # what a new run must not overwrite
-# With an older filelock, data workers of a killed process hold its lock until they notice: 5 s.
-LOCK_SECONDS = 10
-BEGINNING = {LOCK, "config.yaml", "train.log"}  # files of a run that has no results yet
+RESULT_PATTERNS = ("checkpoints/*.ckpt", "bundle", "summary.json")  # a new run keeps off these
+FILES_WITHOUT_RESULTS = {LOCK, "config.yaml", "train.log"}  # of a run that has no results yet
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ def _require_new(run_dir: Path) -> None:
 
     Such a folder has a lock and no results: the same command starts the run again there.
     """
-    kept = RESULTS if (run_dir / LOCK).exists() else ("*",)
+    kept = RESULT_PATTERNS if (run_dir / LOCK).exists() else ("*",)
     if any(path for pattern in kept for path in run_dir.glob(pattern)):
         state = "a finished run" if (run_dir / "summary.json").exists() else "files"
         raise RunError(
@@ -114,7 +110,7 @@ def opened(run_dir: Path, config: TrainConfig) -> Iterator[None]:
             with LogFile(run_dir / "train.log"):
                 yield
         except BaseException:
-            if new and {path.name for path in run_dir.iterdir()} <= BEGINNING:
+            if new and {path.name for path in run_dir.iterdir()} <= FILES_WITHOUT_RESULTS:
                 shutil.rmtree(run_dir)
             raise
 
@@ -143,13 +139,9 @@ def locked(run_dir: Path) -> Iterator[None]:
     Raises:
         RunError: another process trains in the folder.
     """
-
-    def waiting() -> None:
-        log.info("waiting     %s is in use: up to %d s", run_dir, LOCK_SECONDS)
-
     with ExitStack() as held:
         try:
-            held.enter_context(lock(run_dir / LOCK, waiting, LOCK_SECONDS))
+            held.enter_context(lock(run_dir / LOCK, seconds=0))
         except TimeoutError:
             raise RunError(
                 f"another process trains in {run_dir} now: two would overwrite each other's "

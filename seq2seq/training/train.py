@@ -41,7 +41,7 @@ from seq2seq.training.failures import plain_failures
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
     choose_accelerator,
-    choose_precision,
+    choose_training_precision,
     claim_device,
     describe_attention,
     describe_device,
@@ -73,42 +73,42 @@ def train(config: TrainConfig) -> float:
     t, first = config.trainer, process_rank() == 0
     accelerator = choose_accelerator(t)
     claim_device(accelerator)
-    precision, why = choose_precision(t, accelerator, config.model, config.data)
+    precision, why = choose_training_precision(t, accelerator, config.model, config.data)
+    precision_note = f"{precision} ({why})" if why else precision
     check_processes(t, precision)
     require_package(config.logger)
     set_up_process(accelerator, first)
 
     folder, settings = run_folder(config), plain_settings(config)
-    writes = first and not config.dry_run
-    with plain_failures(folder), opened(folder, config) if writes else nullcontext():
-        if writes and config.resume:
+    locks = first and not config.dry_run  # one process locks and writes the folder for all
+    with plain_failures(folder), opened(folder, config) if locks else nullcontext():
+        if locks and config.resume:
             make_up_for_report(folder)
         checkpoint = find_checkpoint(folder, settings) if config.resume else None
         bundle = initial_bundle(config) if config.init_from and checkpoint is None else None
         torch.manual_seed(config.seed)
         data = open_data(config, known_vocabularies(config, folder, bundle))
-        config_in_steps = in_steps(config, data)
+        given, config = config, in_steps(config, data)  # config.yaml keeps lengths as given
         if checkpoint is not None:
-            require_unfinished(folder, checkpoint, config_in_steps.trainer)
+            require_unfinished(folder, checkpoint, config.trainer)
 
         model = make_model(config, data, bundle, whole=first or t.strategy != "fsdp")
-        attention = describe_attention(config.model, accelerator, precision)
-        numbers = f"{precision} ({why})" if why else precision
-        device = f"{describe_device(accelerator)}, {numbers}; attention: {attention}"
+        device, facts = "", dict[str, Any]()  # in words; only the first process reports them
         if first:
+            attention = describe_attention(config.model, accelerator, precision)
+            device = f"{describe_device(accelerator)}, {precision_note}; attention: {attention}"
             draw_data(data.prepared.folder)
-            announce(config_in_steps, folder, data, model, device)
+            announce(config, folder, data, model, device)
+            if config.dry_run:
+                dry_run(config, data, model, accelerator, precision)
+            else:
+                facts = note_beginning(given, folder, data, model, device).facts(attention)
         if config.dry_run:
-            if first:
-                dry_run(config_in_steps, data, model, accelerator, precision)
             return math.nan
-        facts = {}
-        if first:
-            facts = note_beginning(config, folder, data, model, device).facts(attention)
         fabric = make_fabric(accelerator, precision, t.devices, t.num_nodes, t.strategy)
         fabric.launch()
         run = Run(folder, settings, precision, device)
-        return fit(config_in_steps, run, fabric, model, data, checkpoint, facts)
+        return fit(config, run, fabric, model, data, checkpoint, facts)
 
 
 def fit(
@@ -131,10 +131,11 @@ def fit(
     """
     first, trackers = run.processes.rank == 0, list[Tracker]()
     if first:
-        content = {"step": 0, "validated": True} if checkpoint is None else checkpoint.content
-        place = int(content["step"]), bool(content["validated"])
+        step, validated = 0, True
+        if checkpoint is not None:
+            step, validated = checkpoint.content["step"], checkpoint.content["validated"]
         shown = {**run.settings, "run": facts}
-        trackers = make_trackers(config.logger, run.folder, shown, *place)
+        trackers = make_trackers(config.logger, run.folder, shown, step=step, validated=validated)
         corpus = lineage.dataset(data.prepared.report)
         for tracker in trackers:
             tracker.log_artifact("dataset", lambda: corpus, used=True)
@@ -147,15 +148,13 @@ def fit(
         optim=config.optim,
         max_tokens=config.data.max_tokens,
         seed=config.seed,
-        saving=config.checkpoint,
-        validation=validation,
-        skipped_steps=SkippedSteps(run, config.trainer, data),
         callbacks=make_callbacks(config, run, data, validation),
         trackers=trackers,
     )
+    skipped_steps = SkippedSteps(run, config.trainer, data)
     started = time.monotonic()
     with plain_failures(run.folder, trainer):
-        trainer.fit(data, checkpoint)
+        trainer.fit(data, validation, config.checkpoint, skipped_steps, checkpoint)
     if first:
         finish(config, trainer, validation, time.monotonic() - started)
     return max(validation.best, validation.average)
@@ -290,7 +289,9 @@ def finish(config: TrainConfig, trainer: Trainer, validation: Validation, second
         command_line("evaluate", f"bundle={run_dir}", *settings_of_corpus(config.data)),
         shlex.join(["translate", "--model", str(run_dir), "hello world"]),
     )
-    write_run_report(run_dir)
+    from seq2seq.report.page import try_report  # matplotlib takes a second to load
+
+    try_report(run_dir)
 
 
 def settings_of_corpus(data: DataConfig) -> list[str]:
@@ -307,11 +308,6 @@ def settings_of_corpus(data: DataConfig) -> list[str]:
 def make_up_for_report(run_dir: Path) -> None:
     """Write the report of a finished run that was killed before it wrote its report."""
     if (run_dir / "summary.json").exists() and not (run_dir / "report.html").exists():
-        write_run_report(run_dir)
+        from seq2seq.report.page import try_report
 
-
-def write_run_report(run_dir: Path) -> None:
-    """Write `<run>/report.html`; the run is finished even if this fails."""
-    from seq2seq.report.page import try_report  # matplotlib takes a second to load
-
-    try_report(run_dir)
+        try_report(run_dir)

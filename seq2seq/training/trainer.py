@@ -18,6 +18,7 @@ from torch.optim import AdamW
 from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch
 from seq2seq.data.datamodule import Consumer, TranslationData
+from seq2seq.errors import RunError
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker
 from seq2seq.training.averaging import EMA
@@ -49,16 +50,17 @@ class Trainer:
         optim: settings of the optimiser, its schedule and the moving average.
         max_tokens: token budget of a batch.
         seed: of the run; a process without a random state to restore derives its seed from it.
-        saving: when the state is saved; None = never.
-        validation: scores the model; None = no validation.
-        skipped_steps: reports skipped steps; None = no report.
         callbacks: called at each moment of training, in this order.
         trackers: receive the rows of figures.
 
     Attributes:
         step: updates so far, the skipped ones included.
-        task, model, optimizer: the task computes the losses of a batch with the model, whose
-            weights the optimiser updates.
+        model: its weights are trained.
+        task: computes the losses of a batch with the model, which is a part of it.
+        module: the task as Fabric wrapped it, so that processes exchange gradients; forward and
+            backward passes go through it.
+        optimizer: updates the weights.
+        token_mean: turns the summed losses of batches into the mean of an update.
         timer: measures the parts of a step.
         metrics: the latest value of each figure.
         batch: the batch in training; None in validation.
@@ -69,6 +71,9 @@ class Trainer:
     """
 
     data: TranslationData
+    validation: Validation
+    saving: CheckpointConfig
+    skipped_steps: SkippedSteps
 
     def __init__(
         self,
@@ -80,21 +85,15 @@ class Trainer:
         optim: OptimConfig,
         max_tokens: int,
         seed: int = 1,
-        saving: CheckpointConfig | None = None,
-        validation: Validation | None = None,
-        skipped_steps: SkippedSteps | None = None,
         callbacks: Sequence[Callback] = (),
         trackers: Sequence[Tracker] = (),
     ):
         self.fabric, self.run, self.config = fabric, run, config
-        self.seed, self.saving = seed, saving
-        self.validation, self.skipped_steps = validation, skipped_steps
-        self.callbacks, self.trackers = callbacks, trackers
+        self.seed, self.callbacks, self.trackers = seed, callbacks, trackers
         self.step, self.max_steps = 0, int(config.max_steps)
         self.metrics: dict[str, Any] = {}
         self.batch: Batch | None = None
         self._row: dict[str, Any] = {}
-        self._judged = 0  # the step whose verdict is to be read next
         self._saved_at = 0.0  # on the monotonic clock
         self.saved_steps: list[int] = []
         self.shard_sums: dict[str, list[int]] | None = None
@@ -105,7 +104,7 @@ class Trainer:
         self.sharded = isinstance(self.model, FSDPModule)
         self.optimizer = make_optimizer(self.model, optim, self.model.config.d_model)
         self.schedule = make_schedule(self.optimizer, optim, self.max_steps)
-        self.mean = TokenMean(max_tokens, config.accumulate, fabric.world_size)
+        self.token_mean = TokenMean(max_tokens, config.accumulate, fabric.world_size)
         self.timer = Timer(self.device)
         if config.compile:
             compile_model(self.model, self.device, self._forward_backward)
@@ -116,11 +115,21 @@ class Trainer:
         on_gpu = self.device.type == "cuda" and not self.sharded and self.scaler is None
         self.skips_on_device = on_gpu and isinstance(self.optimizer, AdamW)
 
-    def fit(self, data: TranslationData, checkpoint: Checkpoint | None = None) -> None:
+    def fit(
+        self,
+        data: TranslationData,
+        validation: Validation,
+        saving: CheckpointConfig,
+        skipped_steps: SkippedSteps,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
         """Train to the end of the run.
 
         Args:
             data: prepared.
+            validation: scores the model.
+            saving: when the state is saved.
+            skipped_steps: reports skipped steps, and says whether they end the run.
             checkpoint: the state to resume from; None = a new run.
 
         Raises:
@@ -128,20 +137,20 @@ class Trainer:
             RunError: the run diverged.
             OSError: the state could not be saved.
         """
-        self.data = data
+        self.data, self.validation = data, validation
+        self.saving, self.skipped_steps = saving, skipped_steps
         with self.run.stop.listening(), ExitStack() as ending:
             for callback in self.callbacks:
                 ending.callback(callback.close)
             batches = self._begin(checkpoint)
             while self.step < self.max_steps:
-                if self.validation is not None and self.validation.out_of_patience:
+                if validation.out_of_patience:
                     break
                 flags = self._ask_for_flags()
                 used = self.train_step(batches)
                 self._after_step(used)
                 self._save_or_validate(*flags())
-            if self.validation is not None:
-                self.validation.score_average(self)
+            validation.score_average(self)
             for callback in self.callbacks:
                 callback.on_train_end(self)
 
@@ -161,13 +170,12 @@ class Trainer:
             pin_memory=self.device.type == "cuda",
         )
         batches = iter(self.data.train_dataloader(consumer))
-        if self.validation is not None:
-            self.validation.begin(self.step)
+        self.validation.begin(self.step)
         for callback in self.callbacks:
             callback.on_train_start(self)
         # Restore this last, since opening loaders and trackers may have drawn random numbers.
         restore_random_state(self, checkpoint)
-        if checkpoint is not None and not checkpoint.content["validated"] and self.validation:
+        if checkpoint is not None and not checkpoint.content["validated"]:
             log.info("the validation after step %d was not finished: again", self.step)
             self._validate()
         self._saved_at = time.monotonic()
@@ -207,7 +215,7 @@ class Trainer:
             with self.timer.part("forward"):
                 loss, nll = self.module(batch)
             with self.timer.part("backward"):
-                self.fabric.backward(self.mean.scaled(loss))
+                self.fabric.backward(self.token_mean.scaled(loss))
         return torch.stack([loss.detach(), nll])
 
     def _update(self, losses: Tensor, used: list[Batch]) -> None:
@@ -217,7 +225,7 @@ class Trainer:
         loss, nll = loss / tokens, nll / tokens
         self.fabric.strategy.precision.unscale_gradients(self.optimizer)
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        self.mean.complete(gradients, tokens)
+        self.token_mean.complete(gradients, tokens)
         limit = self.config.gradient_clip or math.inf
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         self.metrics |= {"train/loss": loss, "train/nll": nll, "optim/grad_norm": norm}
@@ -236,9 +244,7 @@ class Trainer:
         if self._overflowed(nll, norm):
             self.skipped = torch.ones_like(self.skipped)  # the scaler skips it and lowers its scale
         else:
-            self._report_last_verdict()
-            self.skipped = self.spikes.judge(nll, norm)
-            self._judged = self.step + 1
+            self.skipped = self.spikes.judge(self.step + 1, nll, norm)
             if self.skips_on_device:
                 # As torch's GradScaler does it: a fused AdamW updates nothing if `found_inf` is 1.
                 setattr(self.optimizer, "found_inf", self.skipped.float())  # noqa: B010
@@ -257,12 +263,6 @@ class Trainer:
         """The scaler that keeps small fp16 gradients from becoming zero; None without fp16."""
         return getattr(self.fabric.strategy.precision, "scaler", None)
 
-    def _report_last_verdict(self) -> None:
-        """Read the verdict on the last judged step; if the step was skipped, report why."""
-        verdict = self.spikes.read()
-        if verdict is not None and verdict.fault != GOOD and self.skipped_steps is not None:
-            self.skipped_steps.report(self._judged, verdict)
-
     # Between two steps
 
     def _ask_for_flags(self) -> Callable[[], list[int]]:
@@ -271,14 +271,11 @@ class Trainer:
 
         The answer arrives while the step is made, so that no process waits for another.
         """
-        minutes = None if self.saving is None else self.saving.every_minutes
-        late = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
-        first = self.run.processes.rank == 0
-        return self.run.processes.start_all_reduce_max(self.run.stop.signal, late and first)
+        minutes, first = self.saving.every_minutes, self.run.processes.rank == 0
+        save_is_due = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
+        return self.run.processes.start_all_reduce_max(self.run.stop.signal, save_is_due and first)
 
     def _after_step(self, used: list[Batch]) -> None:
-        if not self.skips_on_device:
-            self._report_last_verdict()
         for callback in self.callbacks:
             callback.on_step_end(self, used)
         if self.is_log_step:
@@ -288,18 +285,15 @@ class Trainer:
             self.log({"train/perplexity": perplexity, "epoch": self.data.epochs_done(self.step)})
         self.write_row()
 
-    def _save_or_validate(self, signal: int, late: int) -> None:
-        """Save and validate if due now; `signal` and `late` are maxima over all processes."""
+    def _save_or_validate(self, signal: int, save_is_due: int) -> None:
+        """Save and validate if due now; the arguments are maxima over all processes."""
         if self.run.processes.size == 1:
             signal = self.run.stop.signal  # a signal may have come since
-        validate_now = self.validation is not None and (
-            self.step % self.config.val_every_n_steps == 0 or self.step >= self.max_steps
-        )
-        by_steps = self.saving is not None and self.step % self.saving.every_n_steps == 0
-        save_now = by_steps or validate_now or signal or late
-        if save_now:
-            self._report_last_verdict()  # a GPU's would be read a step later; it may end the run
-        error = None if self.skipped_steps is None else self.skipped_steps.error
+        at_end = self.step >= self.max_steps
+        validate_now = self.step % self.config.val_every_n_steps == 0 or at_end
+        save_now = validate_now or self.step % self.saving.every_n_steps == 0
+        save_now = bool(save_now or signal or save_is_due)
+        error = self._report_skipped_steps(wait=save_now)
         if save_now or error is not None:
             self._save(validated=not validate_now)  # before a validation, which takes long
         if error is not None:
@@ -309,15 +303,24 @@ class Trainer:
         if validate_now:
             self._validate()
 
+    def _report_skipped_steps(self, wait: bool) -> RunError | None:
+        """Report skipped steps; return the error if they end the run.
+
+        A GPU's verdict is read one step late, unless `wait`: then the host waits for the GPU.
+        """
+        last = self.step - 1 if self.skips_on_device and not wait else self.step
+        for step, verdict in self.spikes.read(last):
+            if verdict.fault != GOOD:
+                self.skipped_steps.report(step, verdict)
+        return self.skipped_steps.error
+
     def _save(self, validated: bool) -> None:
-        if self.saving is not None:
-            with self.timer.excluded():
-                save(self, validated)
-            self._saved_at = time.monotonic()
+        with self.timer.excluded():
+            save(self, validated)
+        self._saved_at = time.monotonic()
 
     def _validate(self) -> None:
         """Validate, with the averaged weights if there are any; then save with validated=True."""
-        assert self.validation is not None
         self.batch = None
         with self.timer.excluded():
             self.model.eval()

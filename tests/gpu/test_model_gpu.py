@@ -1,7 +1,6 @@
-"""The model on a GPU: which kernels run, and steps as CUDA graphs.
+"""The model on the device of `conftest.py`: which kernels run, and steps as CUDA graphs.
 
-Each test takes its device, so that its code also runs on the CPU, where no graph is recorded and
-other kernels are chosen.
+On the CPU no graph is recorded, and other kernels are chosen.
 """
 
 import pytest
@@ -21,9 +20,7 @@ from seq2seq.model.attention import attend
 from seq2seq.model.fused_attention import fused_backend
 from seq2seq.model.positions import RotaryPositions
 
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-GPU = pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])
-DEVICES = pytest.mark.parametrize("device", ["cpu", GPU])
+pytestmark = pytest.mark.gpu
 HEADS = pytest.mark.parametrize("kv_heads", [1, 2, 4])
 CAUSAL = pytest.mark.parametrize("causal", [False, True])
 
@@ -40,7 +37,6 @@ def arguments(kv_heads, mask, device, length, dtype=torch.bfloat16):
     return q, k, v, None if allowed is None else allowed.to(device)
 
 
-@DEVICES
 @pytest.mark.parametrize("mask", [None, "padding", "per query", "blind"])
 @CAUSAL
 @HEADS
@@ -51,7 +47,6 @@ def test_a_fast_kernel_runs_in_half_precision(kv_heads, causal, mask, device):
         assert chosen != "cudnn"  # whose gradients can be NaN beside a mask
 
 
-@DEVICES
 @pytest.mark.parametrize("mask", [None, "padding", "per query", "blind"])
 @CAUSAL
 @HEADS
@@ -70,7 +65,6 @@ def test_kernels_agree_and_blind_queries_are_harmless(kv_heads, causal, mask, de
             assert all(tensor.grad.isfinite().all() for tensor in inputs)
 
 
-@DEVICES
 @HEADS
 def test_single_precision_is_the_loops(kv_heads, device):
     q, k, v, allowed = arguments(kv_heads, "padding", device, 6, torch.float32)
@@ -110,7 +104,6 @@ class StateOnDevice:
         self.inner.keep(sentences.to(self.device), rows.to(self.device))
 
 
-@DEVICES
 @torch.inference_mode()
 @pytest.mark.parametrize("source_BS", [PADDED, EVEN], ids=["padded", "even"])
 @KINDS
@@ -120,7 +113,6 @@ def test_graph_steps_are_eager_steps_after_any_reordering(kind, source_BS, devic
     assert_same_walk(*steps, source_BS)
 
 
-@DEVICES
 @pytest.mark.parametrize("beam", [1, 3])
 def test_searches_over_graphs_find_the_same(beam, device):
     model = tiny_transformer().to(device)
@@ -138,7 +130,6 @@ def test_searches_over_graphs_find_the_same(beam, device):
             assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-4)
 
 
-@DEVICES
 def test_rotary_angles_are_single_precision_in_a_model_of_half_precision(device):
     x = normal(1, 2, 3, 7, 8, dtype=torch.float32).to(device)
     exact, rounded = RotaryPositions(4096, 8).to(device), RotaryPositions(4096, 8).bfloat16()
@@ -148,7 +139,6 @@ def test_rotary_angles_are_single_precision_in_a_model_of_half_precision(device)
     assert torch.equal(got, exact(x.bfloat16().float(), start=4000).bfloat16())
 
 
-@DEVICES
 def test_normalised_heads_run_the_fused_kernel_under_autocast(device, recwarn):
     attention = tiny_attention(16, 4, qk_norm=True).float().to(device)
     x = normal(1, 2, 5, 16, dtype=torch.float32).to(device)

@@ -1,7 +1,4 @@
-"""Searches on a GPU: what they find is what a CPU finds, and a step waits for the GPU once.
-
-The same code runs on the CPU.
-"""
+"""Searches on the device of `conftest.py` find what a CPU finds, and wait once a step."""
 
 from __future__ import annotations
 
@@ -17,14 +14,7 @@ from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.decoding.request import Request
 from seq2seq.decoding.search import search
 
-GPU = pytest.param(
-    "cuda",
-    marks=[
-        pytest.mark.gpu,
-        pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"),
-    ],
-)
-devices = pytest.mark.parametrize("device", ["cpu", GPU])
+pytestmark = pytest.mark.gpu
 VOCABULARY, KINDS = 640, 4
 STRATEGIES = {
     "greedy": {"beam": 1},
@@ -81,7 +71,6 @@ def run(model, strategy, device, requests=REQUESTS):
     return search(model, requests, config, max_length=40, device=device)
 
 
-@devices
 @strategies
 def test_what_is_found_is_what_lists_of_numbers_give(device, strategy):
     """The other model is asked on the CPU, for each hypothesis by its whole text."""
@@ -101,7 +90,6 @@ def test_what_is_found_is_what_lists_of_numbers_give(device, strategy):
             assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-5)
 
 
-@devices
 @strategies
 def test_a_sentence_is_translated_alike_alone_and_in_any_batch(device, strategy):
     model = DeviceTable(device)
@@ -126,7 +114,6 @@ class Waits(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@devices
 @strategies
 def test_a_step_waits_for_the_device_once(device, strategy):
     model = DeviceTable(device)

@@ -209,7 +209,7 @@ def test_a_checkpoint_of_format_1_is_refused_and_its_weights_can_be_taken(tmp_pa
     result = stored.run("scripts/train.py", f"resume={run_dir}")
     assert result.returncode == 1
     assert "has format 1, this version of seq2seq" in result.stderr
-    assert "continues from it (revision 8b3eb09, seq2seq 0.1.0)" in result.stderr
+    assert "continues from it (revision a4b07cc, seq2seq 0.1.0)" in result.stderr
     assert f"start a new run from its weights: init_from={run_dir}" in result.stderr
     result = stored.run(
         "scripts/train.py", f"init_from={run_dir}", "data=files", "dry_run=true",

@@ -14,13 +14,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 
 import torch
 from tiny import tiny_transformer
-from tiny_training import TinyData, tiny_batch
+from tiny_training import KeptFaults, TinyData, tiny_batch
 
 from seq2seq.config import CheckpointConfig, DecodeConfig, OptimConfig, TrainerConfig
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.training import checkpointing
-from seq2seq.training.checkpointing import newest_checkpoint, read_checkpoint
+from seq2seq.training.checkpointing import Checkpoint, newest_checkpoint, read_checkpoint
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.run_folder import Run
 from seq2seq.training.stopping import Interrupted
@@ -66,24 +66,22 @@ def make_trainer() -> Trainer:
     with torch.device("meta" if rank else "cpu"):
         model = tiny_transformer()
     run, optim = Run(run_dir, {}, "32-true"), OptimConfig(lr=0.01, warmup_steps=2)
+    config = TrainerConfig(max_steps=3, accumulate=2 // world, val_every_n_steps=9)
+    return Trainer(fabric, model, run, config, optim=optim, max_tokens=64)
+
+
+def fit(trainer: Trainer, checkpoint: Checkpoint | None = None) -> None:
     shared = Tokenizer.train(["a b"], 260)
-    return Trainer(
-        fabric,
-        model,
-        run,
-        TrainerConfig(max_steps=3, accumulate=2 // world, val_every_n_steps=9),
-        optim=optim,
-        max_tokens=64,
-        validation=Scored(run, [], Vocabularies(shared, shared), DecodeConfig()),
-        saving=CheckpointConfig(every_n_steps=100),
-    )
+    validation = Scored(trainer.run, [], Vocabularies(shared, shared), DecodeConfig())
+    saving = CheckpointConfig(every_n_steps=100)
+    trainer.fit(Unequal(), validation, saving, KeptFaults(), checkpoint)
 
 
 try:
-    make_trainer().fit(Unequal())
+    fit(make_trainer())
 except Interrupted:
     trainer = make_trainer()
-    trainer.fit(Unequal(), read_checkpoint(newest_checkpoint(run_dir)))
+    fit(trainer, read_checkpoint(newest_checkpoint(run_dir)))
 line = json.dumps({"nll": trainer.metrics["val/nll"], "shards": len(written)})
 if rank == 0:
     os.write(1, (line + "\n").encode())

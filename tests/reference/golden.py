@@ -174,9 +174,10 @@ def attention_module(case: Case, dtype: torch.dtype, kernel: str = "sdpa") -> Mu
         config["num_heads"],
         config["num_kv_heads"],
         config["qk_head_dim"],
-        bias=biases,
         kernel=kernel,
     )
+    if not biases:
+        tutorials.without_biases(attention)
     tutorials.read_width(attention, len(weights["W_k"])).to(dtype)
     for letter in "qkvo":
         linear = getattr(attention, {"o": "out_proj"}.get(letter, f"{letter}_proj"))

@@ -95,12 +95,14 @@ def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor
 
 
 def tiny_attention(
-    *sizes: int, seed: int = 0, source_dim: int | None = None, **options: Any
+    *sizes: int, seed: int = 0, source_dim: int | None = None, bias: bool = True, **options: Any
 ) -> MultiHeadAttention:
     """Attention in double precision and evaluation mode, the same for the same arguments."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         attention = MultiHeadAttention(*sizes, **options)
+        if not bias:
+            tutorials.without_biases(attention)
         if source_dim is not None:
             tutorials.read_width(attention, source_dim)
     attention.double()

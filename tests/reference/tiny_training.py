@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from lightning.fabric import Fabric
+from lightning.fabric.plugins import MixedPrecision
 from tiny import random_ids, tiny_transformer
 
 from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
@@ -106,25 +107,30 @@ def tiny_trainer(
     run_dir: Path | None = None,
     fabric: Fabric | None = None,
     precision: str = "32-true",
-    save_every: int | None = None,
     ema: float = 0.0,
+    trackers: Sequence[Any] = (),
     **options: Any,
 ) -> Trainer:
-    """As `seq2seq.training.train` makes it; `options` are its settings, and the trainer's own."""
-    folder = Path(os.devnull) if run_dir is None else run_dir
-    run = Run(folder, {}, precision)
-    settings: dict[str, Any] = {"val_every_n_steps": 2, "log_every_n_steps": 1}
-    parts: dict[str, Any] = {"validation": TinyValidation(), "skipped_steps": KeptFaults()}
-    for name, value in options.items():
-        (settings if hasattr(TrainerConfig, name) else parts)[name] = value
-    if save_every is not None:
-        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        parts.setdefault("saving", CheckpointConfig(every_n_steps=save_every))
+    """As `seq2seq.training.train` makes it; `options` are its settings."""
+    run = Run(Path(os.devnull) if run_dir is None else run_dir, {}, precision)
+    settings: dict[str, Any] = {"val_every_n_steps": 2, "log_every_n_steps": 1, **options}
     fabric = fabric or make_fabric("cpu", precision)
     config, optim = TrainerConfig(max_steps=steps, **settings), replace(task.optim, ema=ema)
-    return Trainer(
-        fabric, task.model, run, config, optim=optim, max_tokens=64, callbacks=callbacks, **parts
-    )
+    parts: dict[str, Any] = {"callbacks": callbacks, "trackers": trackers}
+    return Trainer(fabric, task.model, run, config, optim=optim, max_tokens=64, **parts)
+
+
+def fp16(init_scale: float, growth_interval: int = 10_000, device: str = "cpu") -> Fabric:
+    """fp16 with loss scaling, which a GPU without bf16 trains with; a CPU can do it, too."""
+    scaler = torch.amp.GradScaler(device, init_scale=init_scale, growth_interval=growth_interval)
+    plugin = MixedPrecision("16-mixed", device, scaler)
+    return Fabric(accelerator=device, devices=1, plugins=[plugin])
+
+
+def without_saving(trainer: Trainer) -> Trainer:
+    """For a run without a folder."""
+    trainer._save = lambda validated: None  # type: ignore[method-assign]
+    return trainer
 
 
 def tiny_fit(
@@ -134,12 +140,28 @@ def tiny_fit(
     *,
     checkpoint: Path | None = None,
     data: Any = None,
+    validation: Any = None,
+    saving: CheckpointConfig | None = None,
+    save_every: int | None = None,
+    skipped_steps: Any = None,
     **options: Any,
 ) -> Trainer:
-    """Train to the end, from a checkpoint or from the beginning."""
+    """Train to the end, from a checkpoint or from the beginning; saves only if told when."""
     trainer = tiny_trainer(task, steps, callbacks, **options)
+    if save_every is not None:
+        saving = CheckpointConfig(every_n_steps=save_every)
+    if saving is None:
+        without_saving(trainer)
+    else:
+        (trainer.run.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     found = None if checkpoint is None else read_checkpoint(checkpoint)
-    trainer.fit(TinyData() if data is None else data, found)
+    trainer.fit(
+        data or TinyData(),
+        validation or TinyValidation(),
+        saving or CheckpointConfig(),
+        skipped_steps or KeptFaults(),
+        found,
+    )
     return trainer
 
 
@@ -157,7 +179,7 @@ class Recorder(Callback):
         weights: the model's state after each step.
         moments: all tensors of the optimiser's state after each step.
         skipped: whether a step was left out.
-        faults: why, or None.
+        faults: why, or None; from the first step to the last.
     """
 
     def __init__(self) -> None:
@@ -166,7 +188,7 @@ class Recorder(Callback):
         self.weights: list[dict[str, torch.Tensor]] = []
         self.moments: list[list[torch.Tensor]] = []
         self.skipped: list[bool] = []
-        self.faults: list[str | None] = []
+        self.trainer: Trainer | None = None
 
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
         self.nll.append(float(trainer.metrics["train/nll"]))
@@ -175,5 +197,10 @@ class Recorder(Callback):
         states = trainer.optimizer.state.values()
         self.moments.append([value.clone() for state in states for value in state.values()])
         self.skipped.append(bool(trainer.skipped))
-        known = {step: verdict.reason(5.0) for step, verdict in trainer.skipped_steps.skipped}
-        self.faults.append(known.get(trainer.step))
+        self.trainer = trainer
+
+    @property
+    def faults(self) -> list[str | None]:
+        kept: Any = self.trainer and self.trainer.skipped_steps
+        known = {step: verdict.reason(5.0) for step, verdict in kept.skipped}
+        return [known.get(step) for step in range(1, len(self.nll) + 1)]

@@ -37,7 +37,21 @@ def per_query(allowed: Tensor) -> Tensor:
             "a mask for each query is (queries, keys) or (batch, queries, keys), got "
             f"{tuple(allowed.shape)}"
         )
-    return masks.boolean(allowed).reshape(-1, 1, *allowed.shape[-2:])
+    return boolean(allowed).reshape(-1, 1, *allowed.shape[-2:])
+
+
+def boolean(mask: Tensor) -> Tensor:
+    """Convert a mask of zeros and ones, of any type, to True and False.
+
+    Raises:
+        ValueError: it holds other numbers.
+    """
+    if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
+        raise ValueError(
+            f"a mask holds True and False, or 1 and 0, got numbers from {mask.min().item()} to "
+            f"{mask.max().item()}: scores to be added are no mask"
+        )
+    return mask.to(torch.bool)
 
 
 def read_width(attention: MultiHeadAttention, width: int) -> MultiHeadAttention:
@@ -47,6 +61,13 @@ def read_width(attention: MultiHeadAttention, width: int) -> MultiHeadAttention:
     for name in ("k_proj", "v_proj"):
         old = getattr(attention, name)
         setattr(attention, name, nn.Linear(width, old.out_features, old.bias is not None))
+    return attention
+
+
+def without_biases(attention: MultiHeadAttention) -> MultiHeadAttention:
+    """Take the biases from all projections of an attention."""
+    for part in ("q", "k", "v", "out"):
+        attention.get_submodule(f"{part}_proj").register_parameter("bias", None)
     return attention
 
 

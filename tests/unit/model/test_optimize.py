@@ -8,12 +8,12 @@ from tiny import random_ids, real_positions, tiny_transformer
 from torch import nn
 from torch.testing import assert_close
 
+from seq2seq.length import rounding_step
 from seq2seq.model.attention_maps import attention_maps
 from seq2seq.model.optimize import (
-    LARGE,
+    LARGE_MATRIX,
     PackedLinear,
     can_pack,
-    kept_rows,
     optimize_for_inference,
 )
 
@@ -81,7 +81,7 @@ def test_a_packed_layer_is_the_layer(shape, bias):
 @torch.inference_mode()
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
 def test_a_large_matrix_with_few_rows(rows):
-    linear, x = nn.Linear(512, LARGE // 512), torch.randn(rows, 1, 512)
+    linear, x = nn.Linear(512, LARGE_MATRIX // 512), torch.randn(rows, 1, 512)
     assert_close(PackedLinear([linear])(x), linear(x), atol=1e-5, rtol=1e-5)
 
 
@@ -118,15 +118,16 @@ def test_other_processors_do_without(monkeypatch):
 
 
 def test_products_have_few_numbers_of_rows_and_little_is_added():
-    kept = [kept_rows(rows) for rows in range(1, 8193)]
-    assert len(set(kept)) == 16 + 8 * 9
-    assert all(rows <= filled <= 1.125 * rows for rows, filled in enumerate(kept, start=1))
-    assert all(kept_rows(filled) == filled for filled in kept)
+    added = [-rows % rounding_step(rows) for rows in range(1, 8193)]
+    kept = {rows + more for rows, more in enumerate(added, start=1)}
+    assert len(kept) == 16 + 8 * 9
+    assert all(8 * more <= rows for rows, more in enumerate(added, start=1))
+    assert all(filled % rounding_step(filled) == 0 for filled in kept)
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("rows", [1, 2, 3, 16, 17, 33, 100, 129])
-@pytest.mark.parametrize("outputs", [24, LARGE // 16 + 1], ids=["small", "large"])
+@pytest.mark.parametrize("outputs", [24, LARGE_MATRIX // 16 + 1], ids=["small", "large"])
 def test_filling_up_rows_changes_no_row(rows, outputs):
     layer, x = nn.Linear(16, outputs), torch.randn(rows, 1, 16)
     product = PackedLinear([layer])(x)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_training import KeptFaults, Recorder, TinyData, tiny_fit, tiny_task, tiny_trainer
+from tiny_training import KeptFaults, Recorder, tiny_fit, tiny_task
 
 from seq2seq.errors import RunError
 from seq2seq.training.callbacks import Callback
@@ -47,6 +47,11 @@ def poison(task, where: str, factor: float, *batches: int):
     return task
 
 
+class SkipsOnDevice(Callback):
+    def on_train_start(self, trainer):
+        trainer.skips_on_device = True
+
+
 def assert_same(some, others) -> None:
     assert len(some) == len(others)
     for one, other in zip(some, others, strict=True):
@@ -80,18 +85,18 @@ def test_weights_and_optimiser_are_untouched_and_the_next_step_is_made(
 def test_a_device_that_skips_by_itself_ends_with_the_same_weights_and_tells_one_step_later():
     """The way of a GPU: nothing waits for the judgement, and the optimiser reads the flag."""
 
-    class OnDevice(Callback):
-        def on_train_start(self, trainer):
-            trainer.skips_on_device = True
-
     waiting, on_device = Recorder(), Recorder()
-    for recorder, callbacks in ((waiting, []), (on_device, [OnDevice()])):
-        kept = KeptFaults()
+    for recorder, callbacks, told in ((waiting, [], 3), (on_device, [SkipsOnDevice()], 4)):
+
+        class Dated(KeptFaults):
+            def report(self, step, verdict, recorder=recorder):
+                super().report((step, recorder.trainer.step), verdict)
+
+        kept = Dated()
         task = poison(tiny_task(), "hidden", math.nan, 2)
         tiny_fit(task, [recorder, *callbacks], 5, skipped_steps=kept, ema=0.5)
-        assert [step for step, *_ in kept.skipped] == [3]
+        assert [when for when, _ in kept.skipped] == [(3, told)]
     assert on_device.skipped == waiting.skipped == [False, False, True, False, False]
-    assert on_device.faults == [None] * 5  # at the end of step 3 nobody has asked yet
     for ours, theirs in zip(on_device.weights, waiting.weights, strict=True):
         assert_same(ours.values(), theirs.values())
     for ours, theirs in zip(on_device.moments, waiting.moments, strict=True):
@@ -118,9 +123,11 @@ def test_a_skipped_step_has_its_number_and_figures():
 
 
 def judge(spikes: LossSpikes, nll: float, norm: float = 1.0) -> int:
-    skipped = spikes.judge(torch.tensor(nll, dtype=torch.float64), torch.tensor(norm))
-    verdict = spikes.read()
-    assert spikes.read() is None  # once only
+    skipped = spikes.judge(7, torch.tensor(nll, dtype=torch.float64), torch.tensor(norm))
+    assert not list(spikes.read(6))
+    [(step, verdict)] = spikes.read(7)
+    assert step == 7
+    assert not list(spikes.read(7))  # once only
     assert bool(skipped) == (verdict.fault != GOOD)
     return int(verdict.fault)
 
@@ -183,11 +190,9 @@ def test_a_bad_step_ends_a_run_that_a_signal_would_end_too(tmp_path):
                 os.kill(os.getpid(), signal.SIGTERM)
 
     task = poison(tiny_task(), "hidden", math.nan, 2)
-    trainer = tiny_trainer(task, 7, [Signal()], run_dir=tmp_path, save_every=9,
-                           skipped_steps=Stops(), val_every_n_steps=9)
-    trainer.skips_on_device = True
     with pytest.raises(RunError, match="step 3 was bad"):
-        trainer.fit(TinyData())
+        tiny_fit(task, [Signal(), SkipsOnDevice()], 7, run_dir=tmp_path, save_every=9,
+                 skipped_steps=Stops(), val_every_n_steps=9)
     assert step_of(newest_checkpoint(tmp_path)) == 3
 
 

@@ -47,7 +47,7 @@ BATCH = Batch(IDS, IDS[:, :3], IDS[:, :3], 0, 0)
 
 def message(batch: Batch | None) -> str:
     trainer = SimpleNamespace(
-        batch=batch, device=torch.device("cpu"), mean=TokenMean(4096, 4, 1),
+        batch=batch, device=torch.device("cpu"), token_mean=TokenMean(4096, 4, 1),
         validation=SimpleNamespace(decode=DecodeConfig(beam=5, batch_tokens=4096)),
     )  # fmt: skip
     with pytest.raises(RunError) as raised, plain_failures(Path("runs/x"), trainer):

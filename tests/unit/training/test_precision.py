@@ -6,9 +6,7 @@ import math
 
 import pytest
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.plugins import MixedPrecision
-from tiny_training import Recorder, tiny_fit, tiny_task
+from tiny_training import Recorder, fp16, tiny_fit, tiny_task
 
 from seq2seq.config import (
     DataConfig,
@@ -19,7 +17,7 @@ from seq2seq.config import (
 )
 from seq2seq.errors import ConfigError
 from seq2seq.training import hardware
-from seq2seq.training.hardware import choose_precision
+from seq2seq.training.hardware import choose_training_precision
 
 TINY, NARROW, WIDE = (TransformerConfig(d_model=width) for width in (64, 128, 512))
 MANY_SHAPES, FEW_SHAPES = DataConfig(), DataConfig(length_multiple=0)
@@ -38,32 +36,32 @@ MANY_SHAPES, FEW_SHAPES = DataConfig(), DataConfig(length_multiple=0)
 )
 def test_auto_on_a_cpu(monkeypatch, model: ModelConfig, data: DataConfig, chosen, why):
     monkeypatch.setattr(hardware, "cpu_has", lambda precision: True)
-    found, reason = choose_precision(TrainerConfig(), "cpu", model, data)
+    found, reason = choose_training_precision(TrainerConfig(), "cpu", model, data)
     assert found == chosen
     assert reason.endswith(why)
     monkeypatch.setattr(hardware, "cpu_has", lambda precision: False)
-    assert choose_precision(TrainerConfig(), "cpu", model, data) == ("32-true", "")
+    assert choose_training_precision(TrainerConfig(), "cpu", model, data) == ("32-true", "")
 
 
 @pytest.mark.parametrize(("generation", "chosen"), [(9, "bf16-mixed"), (7, "16-mixed")])
 def test_auto_on_a_gpu(monkeypatch, generation: int, chosen: str):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (generation, 0))
-    assert choose_precision(TrainerConfig(), "gpu", NARROW, FEW_SHAPES) == (chosen, "")
+    assert choose_training_precision(TrainerConfig(), "gpu", NARROW, FEW_SHAPES) == (chosen, "")
 
 
 def test_a_precision_that_the_device_lacks(monkeypatch):
     with pytest.raises(ConfigError, match=r"16-mixed needs a GPU.*use trainer\.precision=32"):
-        choose_precision(TrainerConfig(precision="16-mixed"), "cpu", WIDE, FEW_SHAPES)
+        choose_training_precision(TrainerConfig(precision="16-mixed"), "cpu", WIDE, FEW_SHAPES)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 0))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
     with pytest.raises(ConfigError, match=r"Tesla T4 has no bf16 arithmetic; use .*16-mixed"):
-        choose_precision(TrainerConfig(precision="bf16-mixed"), "gpu", WIDE, FEW_SHAPES)
+        choose_training_precision(TrainerConfig(precision="bf16-mixed"), "gpu", WIDE, FEW_SHAPES)
 
 
 def test_bf16_that_was_asked_for_on_a_cpu_without_it_is_said_to_be_slow(monkeypatch):
     monkeypatch.setattr(hardware, "cpu_has", lambda precision: False)
     asked = TrainerConfig(precision="bf16-mixed")
-    assert choose_precision(asked, "cpu", WIDE, FEW_SHAPES) == (
+    assert choose_training_precision(asked, "cpu", WIDE, FEW_SHAPES) == (
         "bf16-mixed", "slow, as this CPU has no instructions for bf16",
     )  # fmt: skip
 
@@ -74,16 +72,9 @@ def test_the_question_for_instructions_survives_a_torch_without_it(monkeypatch):
     assert not hardware.cpu_has("bfloat16")
 
 
-def fp16(init_scale: float) -> Fabric:
-    """fp16 with loss scaling, on the CPU: the machinery that a GPU without bf16 trains with."""
-    scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=10_000)
-    plugin = MixedPrecision("16-mixed", "cpu", scaler)
-    return Fabric(accelerator="cpu", devices=1, plugins=[plugin])
-
-
 def train(steps: int, gradient_clip: float = 1.0, **options) -> Recorder:
     recorder = Recorder()
-    tiny_fit(tiny_task(), [recorder], steps, gradient_clip=gradient_clip, validation=None,
+    tiny_fit(tiny_task(), [recorder], steps, gradient_clip=gradient_clip, val_every_n_steps=99,
              **options)
     return recorder
 
@@ -91,7 +82,7 @@ def train(steps: int, gradient_clip: float = 1.0, **options) -> Recorder:
 def test_fp16_finds_its_scale_after_overflows_and_then_learns():
     recorder = Recorder()
     trainer = tiny_fit(
-        tiny_task(), [recorder], 60, validation=None, ema=0.9, fabric=fp16(init_scale=2.0**40)
+        tiny_task(), [recorder], 60, val_every_n_steps=99, ema=0.9, fabric=fp16(init_scale=2.0**40)
     )
     overflowed = [not math.isfinite(norm) for norm in recorder.norm]
     skipped = sum(overflowed)

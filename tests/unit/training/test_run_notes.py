@@ -6,7 +6,9 @@ import errno
 import json
 import logging
 import os
-import threading
+import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -183,18 +185,30 @@ def test_a_start_that_fails_leaves_no_folder_unless_something_is_in_it(made, tmp
 # The lock
 
 
-def test_who_takes_a_run_waits_for_what_a_killed_process_leaves(tmp_path, caplog):
-    """Its data workers have its lock for some seconds more."""
-    of_worker = FileLock(tmp_path / ".lock", thread_local=False)
-    of_worker.acquire()
-    threading.Timer(0.5, of_worker.release).start()
-    with caplog.at_level(logging.INFO), locked(tmp_path):
-        pass
-    assert caplog.messages == [f"waiting     {tmp_path} is in use: up to 10 s"]
+def test_workers_of_a_killed_process_do_not_keep_its_lock(tmp_path):
+    """They are forked while it holds the lock, and notice its end some seconds later."""
+    forks = """if True:
+        import os, sys, time, filelock
+        with filelock.FileLock(sys.argv[1]):
+            if worker := os.fork():
+                print(worker, flush=True)
+            time.sleep(60)
+    """
+    command = [sys.executable, "-c", forks, str(tmp_path / ".lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        worker = int(process.stdout.readline())
+        try:
+            with pytest.raises(RunError, match="another process trains in"), locked(tmp_path):
+                pass
+            process.kill()
+            process.wait()
+            with locked(tmp_path):
+                os.kill(worker, 0)  # it still runs
+        finally:
+            os.kill(worker, signal.SIGKILL)
 
 
-def test_who_trains_keeps_others_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_folder, "LOCK_SECONDS", 0.1)
+def test_who_trains_keeps_others_out(tmp_path):
     with FileLock(tmp_path / ".lock"), pytest.raises(RunError, match="another process trains in"):
         opened(tmp_path, toy_settings()).__enter__()
 
