@@ -229,7 +229,7 @@ def test_other_data_than_those_of_the_run_are_refused(tmp_path):
 
 
 def test_a_checkpoint_without_a_place_in_the_data_is_refused(tmp_path):
-    with pytest.raises(RunError, match="does not say where in the data the run stood"):
+    with pytest.raises(RunError, match="does not say where in the data the run was"):
         take(prepared(tmp_path), 1, first_step=7)
 
 
