@@ -47,9 +47,9 @@ def test_a_run_that_goes_on_ends_like_one_that_never_stopped(
     precision, device, accelerator, tmp_path
 ):
     def fit(task, **options):
-        fabric = make_fabric(accelerator, precision)
-        if precision == "16-mixed":
-            fabric = fp16(1024.0, growth_interval=3, device=device)
+        scaled = precision == "16-mixed"  # by a scale that changes in these steps
+        fabric = (fp16(1024.0, growth_interval=3, device=device) if scaled
+                  else make_fabric(accelerator, precision))
         return tiny_fit(task, [], 8, fabric=fabric, precision=precision, ema=0.9,
                         val_every_n_steps=99, **options)
 
