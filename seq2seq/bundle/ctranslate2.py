@@ -14,7 +14,7 @@ from seq2seq.bundle.find import bundle_folder, is_exported
 from seq2seq.config import ModelConfig, TransformerConfig
 from seq2seq.data.fingerprint import cache_folder, text_fingerprint
 from seq2seq.errors import BundleError, RunError, UserError, command_line, install
-from seq2seq.files import read_json
+from seq2seq.files import lock, read_json
 
 log = logging.getLogger(__name__)
 
@@ -84,12 +84,18 @@ def exported(path: Path) -> Path:
     made_of = f"{LAYOUT} {package.__version__} {bundle_digest(folder)}"
     output = cache_folder(None) / "ctranslate2" / text_fingerprint([made_of])[:16]
     if not is_exported(output):
-        log.warning("converting %s for ctranslate2, once: it is kept in %s", folder, output)
         from seq2seq.bundle.ctranslate2_export import export  # needs torch
 
         try:
-            export(folder, output)
-        except RunError:
-            if not is_exported(output):  # else another process was faster
-                raise
+            output.parent.mkdir(parents=True, exist_ok=True)
+            with lock(output.parent.with_suffix(".lock")):
+                if not is_exported(output):  # else another thread or process was faster
+                    said = "converting %s for ctranslate2, once: it is kept in %s"
+                    log.warning(said, folder, output)
+                    export(folder, output)
+        except OSError as error:
+            raise RunError(
+                f"the cache {output.parent} cannot be written: {error}. Make room or correct the "
+                "folder's permissions, or choose another with $SEQ2SEQ_CACHE"
+            ) from error
     return output
