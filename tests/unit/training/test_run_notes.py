@@ -190,8 +190,8 @@ def test_workers_of_a_killed_process_do_not_keep_its_lock(tmp_path):
     forks = """if True:
         import os, sys, time, filelock
         with filelock.FileLock(sys.argv[1]):
-            if worker := os.fork():
-                print(worker, flush=True)
+            if not os.fork():  # the worker, which lets go of the lock before it gets here
+                print(os.getpid(), flush=True)
             time.sleep(60)
     """
     command = [sys.executable, "-c", forks, str(tmp_path / ".lock")]
