@@ -57,9 +57,10 @@ class Record:
         return [value for step, value in points if step > middle]
 
     def setting(self, name: str) -> Any:
-        """Return a setting such as `optim.lr`; None if the run has no such setting."""
-        section, _, key = name.partition(".")
-        return (self.settings.get(section) or {}).get(key)
+        """Return a setting such as `optim.lr` or `seed`; None if the run has no such setting."""
+        group, _, key = name.partition(".")
+        found = self.settings.get(group)
+        return (found or {}).get(key) if key else found
 
     @property
     def warmup(self) -> int:
