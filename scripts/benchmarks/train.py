@@ -15,8 +15,9 @@ from torch import Tensor
 from benchmarks.settings import TrainBenchmarkConfig
 from seq2seq.data.datamodule import Consumer
 from seq2seq.model.build import build_model
+from seq2seq.training.beginning import count_parameters
 from seq2seq.training.callbacks.throughput import work
-from seq2seq.training.dry_run import count_parameters, trainer_alone
+from seq2seq.training.dry_run import trainer_alone
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.hardware import (
     choose_accelerator,
@@ -99,7 +100,12 @@ def train_steps(
     training = in_steps(config, data)
     torch.manual_seed(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
-    trainer = trainer_alone(training, model, accelerator, precision)
+    trainer = trainer_alone(
+        *(model, accelerator, precision),
+        config=training.trainer,
+        optim=training.optim,
+        max_tokens=config.data.max_tokens,
+    )
     consumer = Consumer(accumulate=config.trainer.accumulate, pin_memory=accelerator == "gpu")
     batches = iter(data.train_dataloader(consumer))
     with plain_failures(trainer.run.folder, trainer):

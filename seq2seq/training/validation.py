@@ -15,8 +15,9 @@ from torch import Tensor
 from seq2seq.bundle.averaging import average_weights, copy_weights
 from seq2seq.bundle.bundle import Bundle, unique_weights
 from seq2seq.bundle.config import read_config
-from seq2seq.config import DecodeConfig
+from seq2seq.config import CheckpointConfig, DecodeConfig, TrainerConfig
 from seq2seq.data.corpus import Pair
+from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError, command_line
@@ -34,10 +35,12 @@ from seq2seq.training.sharding import gathered_model
 from seq2seq.training.stopping import Interrupted, Stopping
 
 if TYPE_CHECKING:
+    from seq2seq.training.checkpointing import Checkpoint
     from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
+SHORT_RUN, FEWEST_SCORED = 50, 50  # steps of a short run; fewest pairs that it translates
 SAMPLES, WIDTH = 3, 90  # translations that each validation logs; most characters of each
 
 
@@ -248,3 +251,40 @@ class Validation:
 def _clipped(text: str) -> str:
     """Cut a long text, such as the repetitions of an untrained model."""
     return text if len(text) <= WIDTH else f"{text[:WIDTH]}... ({len(text)} characters)"
+
+
+def make_validation(
+    run: Run,
+    data: TranslationData,
+    checkpoint: Checkpoint | None,
+    *,
+    trainer: TrainerConfig,
+    decode: DecodeConfig,
+    averages: CheckpointConfig,
+) -> Validation:
+    """Make the validation: it scores the model, keeps the best bundle, averages at the end."""
+    count, by = averages.average, averages.average_by
+    scored = scored_pairs(trainer, len(data.val_pairs))
+    if checkpoint is not None:  # score the same pairs as before, to compare scores
+        before = checkpoint.content["callbacks"].get("Validation", {})
+        scored = before.get("pairs", len(data.val_pairs))
+    return Validation(
+        run,
+        data.val_pairs[:scored],
+        data.vocabularies,
+        decode,
+        normalise=data.cleaning.steps(0),
+        patience=trainer.patience,
+        length_ratio=data.length_ratio,
+        snapshots=Snapshots(run.folder, run.processes, count, by) if count else None,
+    )
+
+
+def scored_pairs(config: TrainerConfig, pairs: int) -> int:
+    """Return how many validation pairs to translate.
+
+    A short run translates some of them only: all could take longer than the run itself.
+    """
+    if config.val_pairs is not None or config.max_steps > SHORT_RUN:
+        return pairs
+    return min(pairs, max(FEWEST_SCORED, 10 * int(config.max_steps)))

@@ -21,26 +21,26 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.files import atomic_write
 from seq2seq.trackers import Tracker, make_trackers
-from seq2seq.training import run_folder, train
+from seq2seq.training import beginning, run_folder
+from seq2seq.training.beginning import note_beginning
 from seq2seq.training.callbacks.findings import Findings
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
+from seq2seq.training.callbacks.make import make_callbacks
+from seq2seq.training.ending import finish, make_up_for_report, settings_of_corpus
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.run_folder import locked, opened
-from seq2seq.training.train import (
-    finish,
-    known_vocabularies,
-    make_callbacks,
-    make_up_for_report,
-    note_beginning,
-    settings_of_corpus,
-)
+from seq2seq.training.train import known_vocabularies
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
 
 
+def ended(run_dir, *trackers):
+    run = SimpleNamespace(folder=run_dir)
+    return SimpleNamespace(step=2, max_steps=3, trackers=trackers, run=run)
+
+
 def end(run_dir):
-    trainer = SimpleNamespace(step=2, trackers=[], run=SimpleNamespace(folder=run_dir))
-    finish(toy_settings(), trainer, VALIDATION, 1.0)
+    finish(ended(run_dir), VALIDATION, toy_settings().data, 1.0)
 
 
 def test_a_full_disk_is_one_message_that_says_how_to_go_on(tmp_path, monkeypatch):
@@ -83,7 +83,7 @@ def test_a_lengthened_run_has_no_report_of_its_shorter_self(tmp_path, monkeypatc
     """Killed between its new summary and its new report, it gets that from `resume=`."""
     for name in ("summary.json", "report.html"):
         (tmp_path / name).touch()
-    monkeypatch.setattr(train, "note_start", lambda *_: None)
+    monkeypatch.setattr(beginning, "note_start", lambda *_: None)
     nothing = SimpleNamespace(parameters=list, save=lambda folder: None)
     data = SimpleNamespace(vocabularies=nothing, prepared=SimpleNamespace(report=None))
     note_beginning(toy_settings(), tmp_path, data, nothing, "CPU")
@@ -108,9 +108,8 @@ def test_trackers_have_the_results_before_the_run_counts_as_finished(tmp_path):
         def finish(self, summary):
             raise KeyboardInterrupt
 
-    trainer = SimpleNamespace(step=2, trackers=[Killed()], run=SimpleNamespace(folder=tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        finish(toy_settings(), trainer, VALIDATION, 1.0)
+        finish(ended(tmp_path, Killed()), VALIDATION, toy_settings().data, 1.0)
     assert not (tmp_path / "summary.json").exists()
 
 
@@ -230,7 +229,9 @@ def test_what_looks_wrong_is_told_whatever_the_logger_is(tmp_path, kind):
     settings = toy_settings(f"logger={kind}")
     run = SimpleNamespace(folder=tmp_path, processes=SimpleNamespace(rank=0))
     prepared = SimpleNamespace(folder=tmp_path, report=None)
-    found = make_callbacks(settings, run, SimpleNamespace(prepared=prepared), VALIDATION)
+    found = make_callbacks(
+        *(run, SimpleNamespace(prepared=prepared), VALIDATION), samples=4, profile=False
+    )
     assert {GradientNorms, Findings} <= {type(one) for one in found}
     assert len(make_trackers(settings.logger, tmp_path, {})) == 1
 

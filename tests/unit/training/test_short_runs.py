@@ -3,7 +3,7 @@
 import pytest
 
 from seq2seq.config import TrainerConfig
-from seq2seq.training.dry_run import scored_pairs
+from seq2seq.training.validation import scored_pairs
 
 
 @pytest.mark.parametrize(("settings", "scored"), [
