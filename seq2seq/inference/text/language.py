@@ -45,3 +45,9 @@ def foreign(text: str, language: str = "en") -> str:
     if first[0] not in LANGUAGES or (first[0] == "fr" and len(words) < _FEWEST_FRENCH):
         return ""
     return str(first[0])
+
+
+def probably(text: str, language: str) -> bool:
+    """Tell whether a text is in `language` with a probability above 1/2; it may be short."""
+    found, probability = language_detector().rank(text[:_MOST])[0]
+    return bool(found == language and probability > 1 / 2)
