@@ -38,6 +38,7 @@ _ITEM = re.compile(
           (?:hh?|ll?)? [sdifgeuxXc] \b                              # %s %(n)d %1$s %.2f
         | \$ [A-Za-z_]\w*                                           # $VAR
       )
+    | (?P<height> \b \d{1,2} ['’′] \x20? \d{1,2} ["”″] )             # 6'2"
     | (?P<script> (?![\W\d_]) {script}+ (?: [ '’-] {script}+ )* )    # words of other scripts
     | (?P<number>
           (?P<sign> (?<![\w.,)\]%-]) [-−] )? (?P<money> [$£€¥₹] )?
@@ -90,7 +91,7 @@ class Item:
     """Something that a translation must keep.
 
     Attributes:
-        kind: code, link, address, variable, script or number.
+        kind: code, link, address, variable, height (in feet and inches), script or number.
         text: as the source has it.
         start: its place in the source, in characters.
         french: as the translation should have it: 1,000.5 is 1 000,5 in French.

@@ -24,6 +24,7 @@ from seq2seq.inference.translation import Translation
         ("%s of %(n)d, %1$s, %.2f%%", ["%s", "%(n)d", "%1$s", "%.2f"]),
         ("50% of it, 5%d", ["50%", "5"]),  # no placeholders: a percentage
         ("$HOME/${dir} costs $5", ["$HOME", "${dir}", "$5"]),
+        ("He's 6'2\" tall, in the '90s", ["6'2\"", "90"]),
         ("Don`t worry, we can`t lose", []),
         ("-5°C, £30 and 9 p.m.", ["-5°C", "£30", "9 p.m"]),
         ("Run `rm -rf x` now", ["`rm -rf x`"]),
