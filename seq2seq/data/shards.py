@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,9 +145,12 @@ class Shards:
                 side.append(values[offsets[place] : offsets[place + 1]])
         return found
 
-    def tokens(self, side: int) -> list[np.ndarray]:
-        """Return all ids of a side, one array for each file."""
-        return [sides[side][1] for sides in self._sides]
+    def tokens(self, side: int) -> Iterator[np.ndarray]:
+        """Yield all ids of a side, one array for each file.
+
+        Each file is mapped anew, so that its pages leave memory when the next one is read.
+        """
+        return (_sides(path)[side][1] for path in self.paths)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"paths": self.paths}  # workers make batches without the lengths

@@ -19,7 +19,7 @@ from seq2seq.data.steps import EXAMPLES
 from seq2seq.data.vocabularies import Vocabularies
 
 POINTS = 200  # points of a curve
-CHUNK = 2**22  # pairs that are counted at once
+CHUNK = 2**20  # pairs that are counted at once
 LONGEST_BIN = 512  # last bin of the histograms of lengths: this many tokens or more
 
 
@@ -98,10 +98,10 @@ def token_figures(shards: Shards) -> dict[str, Any]:
 
 def vocabulary_figures(shards: Shards, vocabularies: Vocabularies) -> list[dict[str, Any]]:
     """Count how often the tokens of each vocabulary are used."""
-    source, target = (
-        np.sum([np.bincount(ids, minlength=size) for ids in shards.tokens(side)], axis=0)
-        for side, size in enumerate(vocabularies.sizes)
-    )
+    source, target = (np.zeros(size, np.int64) for size in vocabularies.sizes)
+    for side, counts in enumerate((source, target)):
+        for ids in shards.tokens(side):
+            counts += np.bincount(ids, minlength=len(counts))
     if vocabularies.joint:
         return [_use("joint", source + target)]
     return [_use("source", source), _use("target", target)]
