@@ -1,11 +1,12 @@
-"""Load on a server, by Locust (pip install locust), which must run on other cores:
+"""Load on a server, by Locust (pip install locust), best on other cores than the server:
 
     seq2seq serve > log
     TEXTS=english.txt locust -f scripts/benchmarks/locustfile.py --headless --only-summary \
         --host http://127.0.0.1:5000 -u 64 -r 64 -t 60s
 
 Each of the 64 users sends a random line of TEXTS, and the next when it has the answer; with
-RATE=0.2, it sends so many requests a second at most. The last line has the server's figures.
+RATE=0.2, it sends so many requests a second at most. A line `server: ...` has the
+server's processor time and memory.
 """
 
 from __future__ import annotations

@@ -101,7 +101,9 @@ def train_steps(
     torch.manual_seed(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
     trainer = trainer_alone(
-        *(model, accelerator, precision),
+        model,
+        accelerator,
+        precision,
         config=training.trainer,
         optim=training.optim,
         max_tokens=config.data.max_tokens,

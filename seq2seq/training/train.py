@@ -76,8 +76,9 @@ def train(config: TrainConfig) -> float:
         torch.manual_seed(config.seed)
         data = open_data(config, known_vocabularies(config, folder, bundle))
         given, config = config, in_steps(config, data)  # config.yaml keeps lengths as given
+        t = config.trainer
         if checkpoint is not None:
-            require_unfinished(folder, checkpoint, config.trainer)
+            require_unfinished(folder, checkpoint, t)
 
         whole = first or t.strategy != "fsdp"
         model = make_model(config.model, data, bundle, seed=config.seed, whole=whole)
@@ -88,11 +89,7 @@ def train(config: TrainConfig) -> float:
             draw_data(data.prepared.folder)
             announce(config, folder, data, model, device)
             if config.dry_run:
-                dry_run(
-                    *(data, model, accelerator, precision),
-                    config=config.trainer,
-                    optim=config.optim,
-                )
+                dry_run(data, model, accelerator, precision, config=t, optim=config.optim)
             else:
                 facts = note_beginning(given, folder, data, model, device).facts(attention)
         if config.dry_run:
@@ -132,7 +129,9 @@ def fit(
         for tracker in trackers:
             tracker.log_artifact("dataset", lambda: corpus, used=True)
     validation = make_validation(
-        *(run, data, checkpoint),
+        run,
+        data,
+        checkpoint,
         trainer=config.trainer,
         decode=config.decode,
         averages=config.checkpoint,

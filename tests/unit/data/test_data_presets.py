@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -64,6 +65,11 @@ def test_the_files_at_the_addresses_are_those_of_the_splits(name, tmp_path):
             for split in (corpus.train, corpus.val, corpus.test):
                 assert len(find_files(split, str(tmp_path), columns)) == 2
             assert len(list(tmp_path.iterdir())) == len(corpus.urls) == 6
+
+
+@pytest.mark.parametrize("name", ["opus100", "tatoeba", "wmt14"])
+def test_sets_of_the_hub_are_of_one_commit(name):
+    assert re.fullmatch("[0-9a-f]{40}", data(f"data={name}").hub_revision)
 
 
 def test_members_of_a_mixture_are_other_presets():
