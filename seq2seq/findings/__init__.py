@@ -2,8 +2,7 @@
 
 Start with `record.py`. A check is a function of what a run recorded, so the same checks run before
 training, after each validation, at the end, and in reports of old runs. To add one, write it in
-`before.py` or `curves.py` and list it in `CHECKS`; `scripts/benchmarks/findings.py` measures
-whether it finds a planted fault, and stays silent on healthy runs.
+`before.py` or `curves.py` and list it in `CHECKS`.
 """
 
 from __future__ import annotations
