@@ -44,7 +44,7 @@ def option(
     """
     made: Any = setting(default, meaning)
     known = {"value": value, "positional": positional, "checks": Checks(**checks)}
-    made.metadata = {**made.metadata, **known}
+    made.metadata = made.metadata | known
     return made
 
 
@@ -58,21 +58,18 @@ def option_of(
     [found] = [one for one in fields(schema) if one.name == name]  # type: ignore[arg-type]
     made = option(None, found.metadata["meaning"] + more, value)
     known = {"checks": found.metadata["checks"], "usual": found.default, "off": off}
-    made.metadata = {**made.metadata, **known}
+    made.metadata = made.metadata | known
     return made
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a command.
+    """An option of a command; `known` is the metadata of its field.
 
     Attributes:
-        key: name of its field.
         flag: its name on the command line; for a positional option, its placeholder in the help.
         kind: type of its value, or of each of its values.
         many: whether it may be given several times, or has several values.
-        default: its value if it is not given.
-        known: the metadata of its field.
     """
 
     key: str
@@ -95,14 +92,13 @@ class Option:
         elif self.default not in (None, "", []) and self.kind is not bool:
             default = " ".join(self.default) if self.many else self.default
             said += f" (default: {default})"
-        how: dict[str, Any] = {"help": said.replace("%", "%%"), "default": argparse.SUPPRESS}
+        how: dict[str, Any] = {"help": said.replace("%", "%%"), "default": self.default}
         if self.kind is bool:
-            how |= {"action": "store_const", "const": not self.default}
-            return add(self.flag, dest=self.key, **how)
-        if self.known["positional"]:  # a single one is text: argparse would convert even SUPPRESS
-            kind = {"nargs": "*", "type": self.kind} if self.many else {"nargs": "?"}
-            return add(self.key, metavar=self.flag, **how, **kind)
+            action = "store_false" if self.default else "store_true"
+            return add(self.flag, dest=self.key, action=action, **how)
         how["type"] = number if self.kind is float else self.kind
+        if self.known["positional"]:
+            return add(self.key, metavar=self.flag, nargs="*" if self.many else "?", **how)
         value = self.known["value"] or ("{" + ",".join(self.choices) + "}" if self.choices else "N")
         names = tuple(value.removesuffix("...").split())
         if value.endswith("..."):
@@ -207,11 +203,9 @@ class Command(Generic[Settings]):
             place = arguments.index("--")
             arguments, texts = arguments[:place], arguments[place + 1 :]
         parsed, rest = parser.parse_known_intermixed_args(arguments)
-        values = vars(parsed)
-        for one in options if texts else ():
-            if one.known["positional"] and one.many:
-                values[one.key] = [*values.get(one.key, []), *texts]
-        found = _built(self.schema, values)
+        several = [one.key for one in options if one.known["positional"] and one.many]
+        (vars(parsed)[several[0]] if several else rest).extend(texts)
+        found = _built(self.schema, vars(parsed))
         problems = [*_unknown(rest, flags.values())]
         problems += [_in_flags(problem, flags) for problem in _problems(found)]
         if problems:
@@ -242,8 +236,8 @@ def _unknown(rest: list[str], flags: Iterable[str]) -> Iterator[str]:
 
 
 def _built(schema: type[Settings], values: dict[str, Any]) -> Settings:
-    """Make settings from the given values, and defaults for the others, without checks."""
-    own = {one.key: values.get(one.key, one.default) for one in options_of(schema)}
+    """Make settings of the values of all options, without checks."""
+    own = {one.key: values[one.key] for one in options_of(schema)}
     groups = {name: _built(kind, values) for name, kind in groups_of(schema).items()}
     return unchecked(schema, own | groups)
 
