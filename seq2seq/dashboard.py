@@ -21,7 +21,6 @@ class Panel:
     """One panel.
 
     Attributes:
-        title: the heading of the panel.
         keys: names of the curves, tables or media that it shows, as runs log them.
         kind: curves | table | media.
         pattern: regular expression for the names of further curves.

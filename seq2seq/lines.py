@@ -24,12 +24,9 @@ LONGEST = 1 << 26  # bytes; a longer line is not taken for text
 
 
 def lines_of(path: Path, passed: int = 0, start: int = 0) -> Iterator[str]:
-    """Yield the lines of a file without their ends.
+    """Yield the lines of a file without their ends, from byte `start`, which begins a line.
 
-    Args:
-        path: the file.
-        passed: number of lines before byte `start`, so that messages count them.
-        start: byte at which reading begins, the first of a line.
+    Messages count the `passed` lines before that byte.
 
     Raises:
         DataError: the file cannot be read, or is not UTF-8; the message names the line.
@@ -66,15 +63,10 @@ def _no_lines(name: str) -> DataError:
 
 
 def decoded(lines: Iterable[bytes], name: str, passed: int = 0) -> Iterator[str]:
-    """Decode lines, and cut their ends off.
-
-    Args:
-        lines: bytes of UTF-8 text.
-        name: the name of their file or pipe, for messages.
-        passed: number of lines before these in the file.
+    """Decode lines, before which `passed` others were read, and cut their ends off.
 
     Raises:
-        DataError: a line is not UTF-8.
+        DataError: a line is not UTF-8; the message has the name of the file or pipe.
     """
     number = passed
     try:
@@ -130,11 +122,8 @@ class ArrivingLines:
     """Iterate over the lines of a pipe as they arrive, without their line feeds.
 
     The other end of the pipe may send one line and wait for its answer before the next. `pauses`
-    says that no further line has arrived, so that the caller can answer.
-
-    Args:
-        descriptor: file descriptor of the pipe; nothing else may read from it.
-        name: name of the pipe, for messages.
+    says that no further line has arrived, so that the caller can answer. Nothing else may read
+    from the pipe.
     """
 
     def __init__(self, descriptor: int, name: str):
@@ -142,18 +131,15 @@ class ArrivingLines:
         self._whole = deque[bytes]()  # lines that have arrived and were not yielded yet
 
     def __iter__(self) -> Iterator[bytes]:
-        parts: list[bytes] = []  # of the last line, whose end has not arrived
+        last = b""  # the end of this line has not arrived
         while data := self._read():
-            parts.append(data)
-            if b"\n" in data:
-                *whole, last = b"".join(parts).split(b"\n")
-                self._whole.extend(whole)
-                parts = [last]
-            elif sum(map(len, parts)) > LONGEST:
+            *whole, last = (last + data).split(b"\n")
+            if len(last) > LONGEST:
                 raise _no_lines(self._name)
+            self._whole.extend(whole)
             while self._whole:
                 yield self._whole.popleft()
-        if last := b"".join(parts):
+        if last:
             yield last
 
     def pauses(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from seq2seq.cli.exits import prepare_streams, run_command
@@ -85,11 +86,8 @@ def _run(options: CompareOptions) -> None:
         write_report(folders, output, score_rows(found) if found else None)
         return
     if output.suffix == ".json" and found is not None:
-        text = json.dumps(found.as_json(), indent=2, ensure_ascii=False) + "\n"
-    try:
-        replace_text(output, text)
-    except OSError as error:
-        raise RunError(f"cannot write --output {output} ({error}): name another") from error
+        text = json.dumps(asdict(found), indent=2, ensure_ascii=False) + "\n"
+    replace_text(output, text)
 
 
 def _require_output(output: Path, are_runs: bool) -> None:

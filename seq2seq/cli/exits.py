@@ -20,7 +20,8 @@ EXITS = """\
 exit codes: 0 done; 1 an input, file or model cannot be used; 2 an option or a setting is wrong;
 128 + n stopped by signal n (130 = Ctrl-C, 141 = the reader of the output closed it)"""
 
-DISK = ("ENOSPC", "EROFS", "ENAMETOOLONG", "EACCES", "EDQUOT")  # what a user can mend
+# What a user can mend of files and disks.
+DISK = ("ENOSPC", "EROFS", "ENAMETOOLONG", "EACCES", "EDQUOT", "EISDIR", "ENOTDIR", "EIO")
 
 
 def run_command(main: Callable[[], Result]) -> Result:

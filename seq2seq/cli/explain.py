@@ -25,10 +25,7 @@ EXTRAS = ("optuna", "submitit")  # optional packages that are plugins of Hydra
 def explain(error: Exception, schema: type[Any], groups: Iterable[str] = ()) -> str:
     """Explain in a line why Hydra, OmegaConf or YAML cannot compose settings.
 
-    Args:
-        error: what one of them raised.
-        schema: the settings of the command.
-        groups: names of groups that have presets.
+    `groups` are the groups that have presets.
     """
     if isinstance(error, UserError):
         return str(error)
@@ -63,4 +60,4 @@ def values_of(config: DictConfig, schema: type[Any]) -> dict[str, Any]:
         values: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         raise ConfigError([explain(error, schema)]) from error
-    return {str(key): value for key, value in values.items()}
+    return dict(values)

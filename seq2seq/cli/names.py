@@ -94,13 +94,10 @@ def choices_of(setting: dataclasses.Field[Any]) -> tuple[str, ...]:
 def unknown(
     key: str, schema: type[Any], owner: type[Any] | None = None, groups: Iterable[str] = ()
 ) -> str:
-    """Say that no setting has this name, and suggest others.
+    """Say that no setting of the command has this dotted name, and suggest others.
 
-    Args:
-        key: the dotted name.
-        schema: the settings of the command.
-        owner: the class that lacks the name, if known, such as that of a mixture's member.
-        groups: names of groups that have presets.
+    `owner` is the class that lacks the name, such as that of a mixture's member; `groups` are
+    those that have presets.
     """
     if (renamed := refusal(key)) is not None:
         return renamed

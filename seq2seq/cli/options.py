@@ -164,20 +164,12 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Command(Generic[Settings]):
-    """A command whose options are fields of settings.
-
-    Attributes:
-        name: as one types it.
-        schema: its options; the docstring says what the command does.
-        examples: three or more command lines.
-        docs: the page of the documentation to read on.
-        notes: further remarks in the help.
-    """
+    """A command whose options are fields of settings; their docstring says what it does."""
 
     name: str
     schema: type[Settings]
     examples: str
-    docs: str
+    docs: str  # the page of the documentation to read on
     notes: str = ""
 
     def fill(self, parser: argparse.ArgumentParser) -> list[tuple[Option, argparse.Action]]:

@@ -132,12 +132,8 @@ class PartialFile(Output):
     """An output that is written block by block, and complete when its context ends without error.
 
     However the program ends, the file and its description agree on a whole number of blocks: a
-    block counts when a description with it has replaced the one before.
-
-    Args:
-        output: the file that it becomes.
-        made_with: what the output depends on besides the input, by name.
-        resume: whether to continue an existing file.
+    block counts when a description with it has replaced the one before. `made_with` names what
+    the output depends on besides the input.
 
     Raises:
         RunError: the existing file was made with something else, is damaged, or is being written
@@ -231,11 +227,10 @@ class PartialFile(Output):
         return rest
 
     def _count_in(self, records: Iterable[Record]) -> int:
-        """Add records to the digest of the input; return their number."""
+        """Add records, of which there may be millions, to the digest; return their number."""
         number = 0
-        for record in records:  # a resumed file may have millions
+        for number, record in enumerate(records, 1):
             self._digest.update(record.line.encode("utf-8", "surrogatepass") + b"\n")
-            number += 1
         return number
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:

@@ -72,17 +72,11 @@ class JsonLines(Lines):
 
 @dataclass(frozen=True)
 class Objects:
-    """JSON objects, one in each line; one text of each object is translated.
+    """JSON objects, one in each line; one text of each object is translated."""
 
-    Args:
-        name: of the file, for messages.
-        column: key of the text to translate.
-        into: key of its translation, which replaces an existing value. All other keys stay.
-    """
-
-    name: str
-    column: str
-    into: str
+    name: str  # of the file, for messages
+    column: str  # key of the text to translate
+    into: str  # key of its translation, which replaces an existing value; all other keys stay
     wanted: AnswerOptions
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:

@@ -23,10 +23,7 @@ LEARNED = ("kind", "vocab_size", "joint", "symbols", "sample")
 def resumed(config: DictConfig, keys: Sequence[str], folder: str) -> dict[str, Any]:
     """Return the settings of the run in `folder`, with allowed changes from the command line.
 
-    Args:
-        config: as composed for a new run.
-        keys: the settings that the command line names.
-        folder: of the run.
+    `config` is composed as for a new run; `keys` are the settings that the command line names.
 
     Raises:
         RunError: there is no run, its settings cannot be read, or a setting may not change.

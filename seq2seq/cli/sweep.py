@@ -30,15 +30,10 @@ SIGNALLED = 128  # higher exit codes: stopped by a signal
 
 @dataclass(frozen=True)
 class Sweep:
-    """The runs of one command.
-
-    Attributes:
-        folder: holds all runs.
-        command: the arguments as given; further overrides of a run make it different.
-    """
+    """The runs of one command, in one folder."""
 
     folder: Path
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # as given; further overrides of a run make it different
 
     @property
     def file(self) -> Path:

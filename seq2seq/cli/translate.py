@@ -7,7 +7,6 @@ import logging
 import re
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +23,11 @@ from seq2seq.cli.translate_options import (
     only_torch,
 )
 from seq2seq.cores import keep_freed_memory, set_up_libraries
-from seq2seq.documents import KINDS, LARGEST, Document, read
+from seq2seq.documents import KINDS, LARGEST, read
 from seq2seq.errors import DataError, RunError, UserError
 from seq2seq.files import atomic_write
 from seq2seq.inference.engines import choose_engine
-from seq2seq.lines import ArrivingLines, bounded, decoded, lines_of, open_packed
+from seq2seq.lines import ArrivingLines, decoded, lines_of
 
 if TYPE_CHECKING:  # slow to load: --help and error messages should not wait for it
     from seq2seq.inference.translation import Translation
@@ -122,16 +121,19 @@ def _load(folders: Sequence[Path], options: TranslateOptions) -> Translator:
 def _translate_lines(
     folders: Sequence[Path], options: TranslateOptions, asked: Mapping[str, Any]
 ) -> None:
-    form = _form(options)
+    form, output = _form(options), Output()
     lines, pauses = _lines(options)
-    with _output(folders, options, asked) as output:
+    if options.files.output is not None:
+        described = made_with(options, asked["terms"], folders)
+        output = PartialFile(options.files.output, described, options.files.resume)
+    with output:
         rest = output.skip_translated(in_parts(form.read(lines), form))
         translator = _load(folders, options)
         shown = _shows_bar(options)
         with progress_bar(shown, _count(options) if shown else None, output.records) as bar:
             for block in blocks(rest, pauses):
-                found = _translate(translator, block, asked)
-                output.write(block, _answers(form, block, found))
+                found, answers = _translate(translator, form, block, asked)
+                output.write(block, answers)
                 bar.update(len(block))
     if figure := options.answers.attention:  # then there is one text
         from seq2seq.inference.attention_figure import draw_attention
@@ -159,15 +161,6 @@ def _lines(options: TranslateOptions) -> tuple[Iterable[str], Callable[[], bool]
         return lines_of(options.files.file), lambda: False
     arriving = ArrivingLines(sys.stdin.fileno(), STDIN)
     return decoded(arriving, STDIN), arriving.pauses
-
-
-def _output(
-    folders: Sequence[Path], options: TranslateOptions, asked: Mapping[str, Any]
-) -> Output:
-    if options.files.output is None:
-        return Output()
-    described = made_with(options, asked["terms"], folders)
-    return PartialFile(options.files.output, described, options.files.resume)
 
 
 def in_parts(records: Iterable[Record], form: Form) -> Iterator[Record]:
@@ -214,16 +207,13 @@ def blocks(records: Iterable[Record], pauses: Callable[[], bool]) -> Iterator[li
 
 
 def _translate(
-    translator: Translator, records: Sequence[Record], asked: Mapping[str, Any]
-) -> list[Translation]:
-    """Translate the records that have a text."""
+    translator: Translator, form: Form, records: Sequence[Record], asked: Mapping[str, Any]
+) -> tuple[list[Translation], list[str]]:
+    """Translate the records that have a text; return the translations and all answers."""
     texts = [record.text for record in records if record.text is not None]
-    return translator.translate(texts, **asked)
-
-
-def _answers(form: Form, records: Sequence[Record], found: Iterable[Translation]) -> list[str]:
+    found = translator.translate(texts, **asked)
     rest = iter(found)
-    return [
+    return found, [
         str(record.row) if record.text is None else form.answer(record, next(rest))
         for record in records
     ]
@@ -245,9 +235,8 @@ def _count(options: TranslateOptions) -> int | None:
     if not path.is_file():  # a pipe can be read only once
         return None
     try:
-        with open_packed(path) as file:
-            return sum(1 for _ in bounded(file, str(path)))
-    except (OSError, EOFError, zlib.error, DataError):  # reported when the place is reached
+        return sum(1 for _ in lines_of(path))
+    except DataError:  # reported when the place is reached
         return None
 
 
@@ -260,34 +249,26 @@ def _document(
     """Translate a document as a whole."""
     file, output = options.files.file, options.files.output
     assert file is not None
-    document = _read_document(file, options)
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST + 1)
+        document = read(data, options.files.form, again=options.files.retranslate)
+    except (OSError, DataError) as error:
+        raise DataError(f"{file}: {error}") from error
     found: list[str] = []
     if document.texts:
         translator = _load(folders, options)
         records = (Record(text, text) for text in document.texts)
         with progress_bar(_shows_bar(options), len(document.texts)) as bar:
             for block in blocks(records, lambda: False):
-                found += [one.text for one in _translate(translator, block, asked)]
+                texts = [record.line for record in block]
+                found += [one.text for one in translator.translate(texts, **asked)]
                 bar.update(len(block))
-    data = document.write(found)
     if output is None:
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.write(document.write(found))
         return
-    try:
-        with atomic_write(output) as written:
-            written.write(data)
-    except OSError as error:
-        why = f"cannot write {output}: {error}. Correct that, or name another file"
-        raise RunError(why) from error
-
-
-def _read_document(file: Path, options: TranslateOptions) -> Document:
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(LARGEST + 1)
-        return read(data, options.files.form, again=options.files.retranslate)
-    except (OSError, DataError) as error:
-        raise DataError(f"{file}: {error}") from error
+    with atomic_write(output) as written:
+        written.write(document.write(found))
 
 
 # The prompt
@@ -300,11 +281,11 @@ def _prompt(
     form, output = _form(options), Output()
     for record in form.read(_typed()):
         try:
-            found = _translate(translator, [record], asked)
+            _, answers = _translate(translator, form, [record], asked)
         except UserError as error:  # only in this text
             print(f"error: {error}", file=sys.stderr)
         else:
-            output.write([record], _answers(form, [record], found))
+            output.write([record], answers)
 
 
 def _typed() -> Iterator[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,13 +61,7 @@ class SystemScore:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence whose translations differ in chrF2.
-
-    Attributes:
-        line: line number, from 1.
-        translations: the translation of each system.
-        chrf: chrF2 of each translation.
-    """
+    """A sentence whose translations by the systems differ in chrF2; lines count from 1."""
 
     line: int
     source: str | None
@@ -79,12 +72,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of several systems.
+    """The comparison of several systems on a test set; all others are tested against the first.
 
     Attributes:
-        label: name of the test set, for readers.
         sentences: number of sentences of the test set.
-        systems: names of the systems; all others are tested against the first.
         folders: the folder of each system's record.
         tests: all systems for the first score, then all for the next.
         wins: `wins[i][j]` = number of sentences that system i translates better than j, by chrF2.
@@ -98,9 +89,6 @@ class Comparison:
     tests: list[SystemScore]
     wins: list[list[int]]
     differences: list[Sentence]
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def compare(

@@ -54,21 +54,13 @@ LIBRARIES = ("sacrebleu", "sacremoses", "torch")
 
 @dataclass(frozen=True)
 class Job:
-    """Texts to be scored, and facts for their record.
-
-    Attributes:
-        texts: the texts and the groups of their sentences.
-        language: language of the translations.
-        path: path of the record; None if no record is written.
-        given: existing files of texts, by role; they are not written again.
-        about: fields of the record on the test set, the training text and the model.
-    """
+    """Texts to be scored, and facts for their record."""
 
     texts: Texts
     language: str
-    path: Path | None
-    given: Mapping[str, Path]
-    about: dict[str, Any]
+    path: Path | None  # None if no record is written
+    given: Mapping[str, Path]  # existing files of texts, by role; they are not written again
+    about: dict[str, Any]  # fields of the record on the test set, the training text and the model
 
 
 def evaluate(config: EvaluateConfig) -> Evaluation:
@@ -99,7 +91,7 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
         model = Path(config.comet)
         score = comet.comet_score(values, f"model:{model.name}|sha256:{checksum(model)}")
         figures = replace(figures, scores=[*figures.scores, score])
-        record = _write(job, figures, {"comet": [repr(value) for value in values]})
+        record = _write(job, figures, [repr(value) for value in values])
     log.info("\n".join(record.in_words()))
     for note in record.notes:
         log.warning("note: %s", note)
@@ -108,15 +100,11 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     return record
 
 
-def _write(job: Job, figures: Figures, more: Mapping[str, list[str]] | None = None) -> Evaluation:
-    """Make the record of a job, and write it if the job has a path.
-
-    Args:
-        job: the texts that were scored.
-        figures: their scores.
-        more: lines of further files, by role.
-    """
-    contents = {**job.texts.by_role(), **(more or {})}
+def _write(job: Job, figures: Figures, comet_lines: list[str] | None = None) -> Evaluation:
+    """Make the record of a job, and write it if the job has a path."""
+    contents = job.texts.by_role()
+    if comet_lines is not None:
+        contents["comet"] = comet_lines
     libraries = {name: version(name) for name in LIBRARIES}
     record = Evaluation(
         **vars(figures),
@@ -146,7 +134,7 @@ def _read_translations(config: EvaluateConfig) -> Job:
             )
     texts = Texts(lines["hypotheses"], lines["references"], lines.get("sources"), {})
     _require_text(texts.references, str(files["references"]))
-    texts, overlap = _compare_training(texts, _training_text(config))
+    texts, overlap = _compare_training(texts, config)
     language = config.language or "fr"
     about = {
         "data": {"name": files["references"].name, "split": "", "settings": None,
@@ -175,7 +163,7 @@ def _translate(config: EvaluateConfig) -> Job:
     texts = Texts([], references, sources, groups)
     # Raises before anything is translated.
     path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
-    texts, overlap = _compare_training(texts, _training_text(config))
+    texts, overlap = _compare_training(texts, config)
     weights = bundle.model
     if config.precision:
         weights = cast_for_inference(weights, config.precision)
@@ -207,7 +195,7 @@ def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
     if not rows:
         check_chosen(corpus, config.data)
     _require_text([target for _, target, _ in rows], f"data={config.data.name} {config.split}")
-    sources, references, corpora = (list(column) for column in zip(*rows, strict=True))
+    sources, references, corpora = map(list, zip(*rows, strict=True))
     return sources, references, corpora
 
 
@@ -240,8 +228,9 @@ def _training_text(config: EvaluateConfig) -> TrainingText | str:
     return found
 
 
-def _compare_training(texts: Texts, training: TrainingText | str) -> tuple[Texts, dict[str, Any]]:
+def _compare_training(texts: Texts, config: EvaluateConfig) -> tuple[Texts, dict[str, Any]]:
     """Add all groups to the texts, and return what they share with the training text, too."""
+    training = _training_text(config)
     if texts.sources is None:
         return texts, {"unknown": "no sources were given"}
     groups = {"source words": by_length(texts.sources), **texts.groups}
@@ -259,9 +248,6 @@ def _place(config: EvaluateConfig, identity: str) -> Path | None:
 
     By default, the name of the folder contains the identity, so that a folder only ever holds the
     same evaluation. Evaluations of a shipped model go to `runs/pretrained/<name>`.
-
-    Raises:
-        RunError: another evaluation is there, or nothing can be written.
     """
     if config.output is not None:
         path = Path(config.output) / NAME if config.bundle else Path(config.output)

@@ -38,7 +38,6 @@ class Score:
     """A corpus score.
 
     Attributes:
-        name: BLEU, chrF2, ...
         value: from 0 to 100, except for TER (0 is best, no upper bound) and COMET (about 0 to 1).
         signature: how the score was computed, in sacrebleu's notation.
         low, high: 95 % interval by bootstrap; None if it was not computed.
@@ -70,12 +69,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of texts that were scored.
-
-    Attributes:
-        path: path of the file, relative to the folder of the record.
-        fingerprint: fingerprint of its lines.
-    """
+    """A file of texts that were scored: its path, relative to the record, and its fingerprint."""
 
     path: str
     fingerprint: str
@@ -184,16 +178,13 @@ class Evaluation(Figures):
         for score in self.scores:
             limits = "" if score.low is None else f"{score.low:.2f} to {score.high:.2f}"
             yield f"{score.name:>10}  {score.value:6.2f}  {limits:14}  {score.signature}"
-        faults = ""
-        if self.degenerate:
-            kinds = [f"{name} {n}" for name, n in self.degenerate.items() if name != "any" and n]
-            faults = f"; {self.degenerate['any']} degenerate" + f" ({', '.join(kinds)})" * bool(
-                kinds
-            )
         yield (
             f"{self.sentences} sentences; lengths {self.length_ratio:.3f} of the references'; "
-            f"{self.exact_matches} exact matches{faults}"
+            f"{self.exact_matches} exact matches"
         )
+        if self.degenerate:
+            kinds = [f"{name} {n}" for name, n in self.degenerate.items() if n]
+            yield f"degenerate: {', '.join(kinds) or 'none'}"
         for breakdown in self.breakdowns:
             yield f"by {breakdown.by}:"
             for group in breakdown.groups:
@@ -218,10 +209,7 @@ def identity_of(
 ) -> str:
     """Hash the weights, the search settings and the texts to eight hexadecimal digits.
 
-    Args:
-        test_set: fingerprint of sources and references.
-        model, decode: the fields of the record; None for given translations.
-        hypotheses: fingerprint of given translations.
+    `test_set` and `hypotheses`, of given translations only, are fingerprints.
     """
     weights = None if model is None else [model["sha256"], model["precision"]]
     return fingerprint([weights, decode, test_set, hypotheses])[:8]
@@ -245,13 +233,9 @@ def records_of(run: Path) -> dict[Path, Evaluation]:
 def read_lines(path: Path, expected: str | None = None) -> list[str]:
     """Read the lines of a file, without spaces at their ends, which no metric sees.
 
-    Args:
-        path: the file.
-        expected: fingerprint that the lines must have, if given.
-
     Raises:
         DataError: the file cannot be read.
-        RunError: the file has another fingerprint.
+        RunError: the lines do not have the `expected` fingerprint.
     """
     lines = [line.rstrip() for line in lines_of(path)]
     if expected is not None and text_fingerprint(lines) != expected:
@@ -265,12 +249,9 @@ def read_lines(path: Path, expected: str | None = None) -> list[str]:
 def name_files(
     contents: Mapping[str, Sequence[str]], given: Mapping[str, Path], path: Path | None
 ) -> dict[str, TextFile]:
-    """Return paths and fingerprints of the files of a record, by role.
+    """Return paths and fingerprints of the files of the record at `path`, by role.
 
-    Args:
-        contents: lines of each file.
-        given: existing files, which the record names where they are.
-        path: path of the record; None if no record is written.
+    Files that are `given` stay where they are; the others will be beside the record.
     """
     path = path or Path(NAME)
     return {

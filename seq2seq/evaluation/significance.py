@@ -64,9 +64,8 @@ def bootstrap(score: Scorer, stats_SNK: Array) -> list[Array]:
 def bootstrap_p(resampled: Sequence[Array], difference: float) -> float:
     """Return the p-value of a difference by paired bootstrap (Koehn 2004), as in sacrebleu.
 
-    Args:
-        resampled: scores of the two systems on the same resamples.
-        difference: the difference of the scores on the whole test set.
+    `resampled` has the scores of two systems on the same resamples; `difference` is that of their
+    scores on the whole test set.
     """
     differences = np.abs(resampled[1] - resampled[0])
     larger = int((differences - differences.mean() > abs(difference)).sum())

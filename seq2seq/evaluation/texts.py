@@ -28,16 +28,12 @@ SHOWN = 5  # empty lines whose numbers a note lists
 
 @dataclass(frozen=True)
 class Texts:
-    """The lines that are scored: line n of one list belongs to line n of the others.
-
-    Attributes:
-        groups: for each property, the group of each sentence.
-    """
+    """The lines that are scored: line n of one list belongs to line n of the others."""
 
     hypotheses: list[str]
     references: list[str]
     sources: list[str] | None
-    groups: Mapping[str, list[str]]
+    groups: Mapping[str, list[str]]  # for each property, the group of each sentence
 
     @property
     def fingerprint(self) -> str:
@@ -63,11 +59,7 @@ def one_line(text: str) -> str:
 
 
 def score_texts(texts: Texts, language: str) -> Figures:
-    """Score translations.
-
-    Args:
-        texts: the translations, references and groups; sources if they are known.
-        language: language of the translations.
+    """Score translations into a language.
 
     Raises:
         DataError: there are no translations, or not as many as references.
@@ -140,13 +132,7 @@ def stored_texts(record: Evaluation, folder: Path) -> Texts:
 
 
 def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes, in words, on what a reader of the scores should know.
-
-    Args:
-        texts: the texts that were scored.
-        figures: their scores.
-        overlap: overlap with the training text, as returned by `Shared.record`.
-    """
+    """Yield notes on what a reader of the scores should know; `overlap` is of `Shared.record`."""
     empty = [str(number) for number, line in enumerate(texts.references, 1) if not line]
     if empty:
         more = ", ..." if len(empty) > SHOWN else ""

@@ -101,17 +101,11 @@ def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequen
 
 @dataclass(frozen=True)
 class TrainingText:
-    """A training text that can be read.
+    """A training text that can be read."""
 
-    Attributes:
-        name: its files or its corpus.
-        pairs: number of pairs; None if they were not counted.
-        read: yields the pairs that training reads, each once.
-    """
-
-    name: str
-    pairs: int | None
-    read: Callable[[], Iterable[Pair]]
+    name: str  # its files or its corpus
+    pairs: int | None  # None if they were not counted
+    read: Callable[[], Iterable[Pair]]  # yields the pairs that training reads, each once
 
 
 def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:

@@ -14,14 +14,7 @@ Points = Sequence[tuple[float, float]]  # (updates made, value), in the order of
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that looks wrong.
-
-    Attributes:
-        kind: name of the check function.
-        title: what is wrong.
-        evidence: the numbers that show it.
-        remedy: what to do.
-    """
+    """Something that looks wrong; `kind` is the name of the check that found it."""
 
     kind: str
     title: str
@@ -38,9 +31,7 @@ class Record:
 
     Attributes:
         settings: content of `config.yaml`.
-        curves: points of each curve, by name.
         samples: entries of `samples.jsonl`.
-        data: report of the prepared data.
         device: device and precision of the training, as in `origin.json`.
     """
 
@@ -79,12 +70,7 @@ Check = Callable[[Record], Finding | None]
 
 
 def check(title: str, remedy: str = "") -> Callable[[Callable[[Record], Found]], Check]:
-    """Turn a function that looks for evidence into a check. Its name is the finding's kind.
-
-    Args:
-        title: title of the finding.
-        remedy: remedy of the finding, unless the function returns one with the evidence.
-    """
+    """Turn a function that looks for evidence, and may say a remedy itself, into a check."""
 
     def made(find: Callable[[Record], Found]) -> Check:
         @wraps(find)

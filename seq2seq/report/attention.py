@@ -61,12 +61,7 @@ def _viewer(run: Run, limit: int) -> dict[str, Any]:
 def attention_data(bundle: Bundle, pairs: Sequence[tuple[str, str]], limit: int) -> dict[str, Any]:
     """Compute what the viewer reads: tokens, and weights (L, H, T, S) as bytes in base64.
 
-    Weights of 0 to 1 become 0 to 255.
-
-    Args:
-        bundle: the model.
-        pairs: sources and translations.
-        limit: bytes that all weights may take; sentences beyond this limit are left out.
+    Weights of 0 to 1 become 0 to 255. All take `limit` bytes at most: later pairs are left out.
     """
     model, source, target = bundle.model, bundle.vocabularies.source, bundle.vocabularies.target
     encoded = bundle.vocabularies.encode_pairs(pairs, normaliser(bundle.normalise))

@@ -58,10 +58,9 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart.
+    """One line of a chart, with its name in the legend.
 
     Attributes:
-        name: name in the legend.
         points: (x, y), finite, in the order of x; at least one.
         look: index of its colour and dashes.
         kind: line, faint (for many noisy points), dots (for few points, joined by a line), or
@@ -120,11 +119,10 @@ def line_chart(
     log: bool = False,
     zero: bool = False,
 ) -> Chart:
-    """Draw a chart of lines.
+    """Draw a chart of one line or more.
 
     Args:
         title, note: what is drawn, and how to read it.
-        lines: the lines, at least one.
         x_name: what x counts.
         log: make the y axis logarithmic, and say so in the note, if all values are positive.
         zero: begin the y axis at 0.
@@ -171,9 +169,7 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, log: bool = False, zero: bo
 def svg(draw: Callable[[Axes], None], label: str) -> Markup:
     """Make an SVG element with ids that no other drawing of the page has.
 
-    Args:
-        draw: draws on the axes that it is given.
-        label: describes the drawing to readers who cannot see it.
+    `label` describes the drawing to readers who cannot see it.
     """
     file = io.StringIO()
     with matplotlib.rc_context(STYLE):

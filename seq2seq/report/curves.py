@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +20,7 @@ EXTRA_CHART_POINTS = 100  # points of a curve in such a chart, of all runs toget
 
 @dataclass(frozen=True)
 class Shown:
-    """The definition of a chart.
-
-    Attributes:
-        title, note: text above the chart.
-        names: names of the curves, as they are logged.
-        log, zero: see `line_chart`.
-    """
+    """The definition of a chart of the curves with these names; see `line_chart`."""
 
     title: str
     note: str
@@ -50,17 +45,11 @@ CHARTS = (
 KNOWN = {name for each in CHARTS for name in each.names}
 
 
-@dataclass(frozen=True)
-class Curves:
-    """The charts of a page, and the number of charts that were left out for lack of room."""
+def curves(runs: Sequence[Run]) -> dict[str, Any]:
+    """Draw all curves; for several runs, draw loss and BLEU over tokens and hours, too.
 
-    main: list[Chart]
-    more: list[Chart]
-    left_out: int
-
-
-def curves(runs: Sequence[Run]) -> Curves:
-    """Draw all curves; for several runs, draw loss and BLEU over tokens and hours, too."""
+    Return the main charts, more charts, and how many were left out for lack of room.
+    """
     main = list(_charts(runs, CHARTS, POINTS))
     if len(runs) > 1:
         main[2:2] = [
@@ -73,7 +62,7 @@ def curves(runs: Sequence[Run]) -> Curves:
     room = max(MIN_EXTRA_CHARTS, MAX_EXTRA_CHARTS // len(runs))
     extra = [Shown(name, "", (name,)) for name in names[:room]]
     more = list(_charts(runs, extra, EXTRA_CHART_POINTS))
-    return Curves(main, more, max(0, len(names) - room))
+    return {"main": main, "more": more, "left_out": max(0, len(names) - room)}
 
 
 def _charts(
@@ -83,14 +72,10 @@ def _charts(
     x_name: str = "step",
     spent: Callable[[Run], Points] | None = None,
 ) -> Iterator[Chart]:
-    """Draw the charts for which any run has a curve.
+    """Draw the charts for which any run has a curve; each shows all runs.
 
-    Args:
-        runs: the runs, all in each chart.
-        charts: definitions of the charts.
-        points: limit for the points of the curves with the same name, of all runs together.
-        x_name: what x counts.
-        spent: gives the points (step, x) of a run; by default, x is the step.
+    The curves with the same name have about `points` points, of all runs together. `spent` gives
+    the points (step, x) of a run; by default, x is the step.
     """
     most = max(FEWEST, points // len(runs))
     for shown in charts:

@@ -70,10 +70,7 @@ def kept_table(report: Report) -> Table:
             or_more = length == len(histogram) - 1 > 0  # the last bin also holds what is longer
             row.append(f"{length:,}{'+' * or_more}")
         rows.append(row)
-    note = (
-        "Words are separated by spaces; tokens are subwords. Lengths are in tokens; + means "
-        '"or more".'
-    )
+    note = 'Spaces separate words; tokens are subwords. Lengths are in tokens; + means "or more".'
     return Table("Kept text", rows, note)
 
 

@@ -28,12 +28,7 @@ MARK = "<!-- report of seq2seq runs -->"  # a file that begins so is a report, a
 
 
 def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) -> None:
-    """Write the page of one or several runs, whole or not at all.
-
-    Args:
-        runs: folders of the runs.
-        output: the file of the page; an earlier report there is replaced.
-        tests: see `report_page`.
+    """Write the page of one or several runs, whole or not at all; see `report_page`.
 
     Raises:
         RunError: a folder is no run, or damaged; `output` exists and is no report, or cannot be
@@ -44,10 +39,9 @@ def write_report(runs: Sequence[Path], output: Path, tests: Rows | None = None) 
             if not output.is_file():  # opening a pipe would wait for its writer
                 raise RunError(f"{output} cannot be written: it is not a regular file. Name a file")
             with output.open("rb") as old:
-                if MARK.encode() != old.read(len(MARK)):
-                    raise RunError(
-                        f"{output} is not a report of runs: name another file, or remove it"
-                    )
+                start = old.read(len(MARK))
+            if start != MARK.encode():
+                raise RunError(f"{output} is not a report of runs: name another file, or remove it")
         with damage_named(runs):
             page = report_page(read_runs(runs), tests)
         replace_text(output, page)
@@ -80,12 +74,7 @@ def try_report(run: Path) -> None:
 
 
 def report_page(runs: Sequence[Run], tests: Rows | None = None) -> str:
-    """Make the whole page.
-
-    Args:
-        runs: the runs that it shows.
-        tests: table of significance tests, if all runs have scores on one test set.
-    """
+    """Make the whole page; `tests` is a table of significance tests of the runs' scores."""
     page = render(
         "run.html",
         title=f"{runs[0].name if len(runs) == 1 else f'{len(runs)} runs'}: report",

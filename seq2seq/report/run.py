@@ -30,19 +30,17 @@ class Run(Record):
     """A run, finished or not.
 
     Attributes:
-        folder: folder of the run.
         name: name of the run, unique on the page.
         summary: content of `summary.json`; empty while the run is not finished.
         evaluations: evaluations of the run, by the folder of their record, without records of
             other versions.
-        origin: command, code and machine; None if unknown.
     """
 
     folder: Path
     name: str
     summary: dict[str, Any] = field(default_factory=dict)
     evaluations: dict[Path, Evaluation] = field(default_factory=dict)
-    origin: Provenance | None = None
+    origin: Provenance | None = None  # None if unknown
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -78,8 +76,6 @@ def read_run(folder: Path, name: str) -> Run:
     Raises:
         RunError: the folder is no run, or a file in it is damaged.
     """
-    if not folder.is_dir():
-        raise RunError(f"there is no run {folder}: give the folder of a run, such as runs/NAME")
     if not (folder / "config.yaml").is_file():
         raise RunError(
             f"{folder} is not a run, since it has no config.yaml: give the folder that training "

@@ -79,21 +79,15 @@ class Tracker:
         """Store the figures of a step at once, so that they are kept if the run is killed."""
 
     def log_media(self, what: str, make: Callable[[], Mapping[str, Media]], step: int) -> None:
-        """Show the media that `make` returns; a tracker that cannot show media does not call it.
+        """Show the media that `make` returns by name; `what` is a key of `CONTENTS`.
 
-        Args:
-            what: kind of content, a key of `CONTENTS`.
-            make: returns the media by name; may be slow.
-            step: step of the run to which the media belong.
+        `make` may be slow: a tracker that cannot show media does not call it.
         """
 
     def log_artifact(self, kind: str, make: Callable[[], Artifact], used: bool = False) -> None:
         """Store an artifact that the run made, or, if `used`, one that it used.
 
-        Args:
-            kind: kind of artifact, a key of `FOLDERS`.
-            make: returns the artifact.
-            used: whether the run used the artifact.
+        `kind` is a key of `FOLDERS`.
         """
 
     def finish(self, summary: Mapping[str, Any]) -> None:
@@ -119,12 +113,8 @@ SHARES = {  # what each value of `logger.share` lets leave this machine, in word
 class Guarded(Tracker):
     """A wrapper that gives a tracker only what may leave this machine, and survives its errors.
 
-    A note takes the place of each table, picture and page that may not leave. If a kind of logging
-    fails, a warning says so once for that kind, and training continues.
-
-    Args:
-        inner: the wrapped tracker.
-        share: value of `logger.share`.
+    A note takes the place of each table, picture and page that `share` does not let leave. If a
+    kind of logging fails, a warning says so once for that kind, and training continues.
     """
 
     def __init__(self, inner: Tracker, share: str):
@@ -163,10 +153,11 @@ class Guarded(Tracker):
 def _notes() -> dict[str, Media]:
     """Make the notes for the panels whose text may not leave this machine."""
     note = "Kept on the machine of the run: logger.share=text fills this panel."
-    panels = [panel for section in SECTIONS.values() for panel in section if panel.text]
     return {
         key: Table(["note"], [[note]]) if panel.kind == "table" else f"<p>{note}</p>"
-        for panel in panels
+        for section in SECTIONS.values()
+        for panel in section
+        if panel.text
         for key in panel.keys
     }
 
@@ -185,7 +176,7 @@ def make_trackers(
     Args:
         config: the kind of tracker, and what may leave this machine.
         run_dir: folder of the run.
-        settings: settings and other facts of the run as a plain dict, shown beside its curves.
+        settings: settings and other facts of the run, shown beside its curves.
         step: number of updates before this start; 0 unless the run is resumed.
         validated: whether the validation that was due after `step` updates is done.
     """
@@ -207,10 +198,10 @@ def open_chosen(
     except Exception as error:  # a tracker's error must not end the run
         log.warning("logger=%s did not start, there are files only: %r", config.kind, error)
         return None
-    if tracker is None:
-        return None
-    log.info("shared      %s", shared(tracker, config.share))
-    return Guarded(tracker, config.share)
+    if tracker is not None:
+        log.info("shared      %s", shared(tracker, config.share))
+        tracker = Guarded(tracker, config.share)
+    return tracker
 
 
 def shared(tracker: Tracker, share: str) -> str:

@@ -21,12 +21,7 @@ NAME = "seq2seq.run"  # the tag by which a resumed run is found
 
 
 class MlflowTracker(Tracker):
-    """A tracker that logs curves as metrics, settings as tags, and all else as files of the run.
-
-    Args:
-        client: the client of MLflow.
-        run_id: id of an open run of MLflow.
-    """
+    """A tracker that logs curves as metrics, settings as tags, and all else as files of the run."""
 
     name = "mlflow"
 

@@ -15,11 +15,7 @@ from seq2seq.trackers import Tracker
 class TensorBoardTracker(Tracker):
     """A tracker that logs curves and settings.
 
-    Args:
-        folder: folder of the files.
-        settings: settings of the run, shown as text.
-        step: number of updates before this start; TensorBoard no longer shows what older files
-            hold from this step on, since the run makes it again.
+    TensorBoard no longer shows what older files hold from `step` on, since the run makes it again.
     """
 
     name = "tensorboard"

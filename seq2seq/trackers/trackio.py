@@ -17,11 +17,7 @@ from seq2seq.trackers import Histogram, Media, Picture, Table, Tracker, own_id
 
 
 class TrackioTracker(Tracker):
-    """A tracker that logs everything but artifacts.
-
-    Args:
-        run: an open run of Trackio.
-    """
+    """A tracker that logs everything but artifacts."""
 
     name = "trackio"
 

@@ -30,13 +30,7 @@ PORTS = {"https": 443, "http": 80}
 
 
 class WandbTracker(Tracker):
-    """A tracker that logs everything.
-
-    Args:
-        run: an open run of W&B.
-        run_dir: folder of the run.
-        settings: settings of the run, shown beside its curves.
-    """
+    """A tracker that logs everything."""
 
     name = "W&B"
 

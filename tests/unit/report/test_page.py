@@ -165,7 +165,7 @@ def test_quality_stands_over_tokens_and_hours_too(run_dir, both):
     np.testing.assert_allclose(tokens(run), list(zip(STEPS, read, strict=True)))
     assert both.count("<b>Validation BLEU</b>") == 3
     other = replace(run, name="b")
-    over = [chart.lines[0].points for chart in curves([run, other]).main
+    over = [chart.lines[0].points for chart in curves([run, other])["main"]
             if chart.title == "Validation BLEU"]  # fmt: skip
     assert [[y for _, y in points] for points in over] == [[10, 20]] * 3
     np.testing.assert_allclose([x for x, _ in over[2]], [10 / 3600, 20 / 3600])
@@ -449,7 +449,7 @@ def test_a_damaged_bundle_leaves_the_attention_out(own_dir):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: [p / "none"], "there is no run"),
+        (lambda p: [p / "none"], "is not a run"),
         (lambda p: [p], "has no config.yaml"),
         (lambda p: [p / "run", p / "x/../run"], "is given twice"),
     ],

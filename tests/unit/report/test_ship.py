@@ -189,7 +189,7 @@ def not_finished(run: Path) -> None:
         (not_scored, r"was not evaluated: python scripts/evaluate\.py bundle=\S+best data=NAME"),
         (scored_with_others, r"mixed-val has scores of other weights than those of the bundle: "),
         (not_finished, r"best is not finished: python scripts/train\.py resume=\S+best first"),
-        (shutil.rmtree, r"there is no run \S+best: give the folder of a run"),
+        (shutil.rmtree, r"\S+best is not a run, since it has no config.yaml"),
     ],
 )
 def test_what_cannot_be_shipped_is_refused_and_nothing_changes(damage, text, run, clone, ship):
