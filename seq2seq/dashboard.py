@@ -18,21 +18,13 @@ STEP = "trainer/global_step"
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel.
-
-    Attributes:
-        keys: names of the curves, tables or media that it shows, as runs log them.
-        kind: curves | table | media.
-        pattern: regular expression for the names of further curves.
-        text: whether the panel shows sentences, which only leave the machine of the run with
-            `logger.share=text`.
-    """
+    """One panel."""
 
     title: str
-    keys: tuple[str, ...] = ()
-    kind: str = "curves"
-    pattern: str | None = None
-    text: bool = False
+    keys: tuple[str, ...] = ()  # curves, tables or media that it shows, as runs name them
+    kind: str = "curves"  # or table, or media
+    pattern: str | None = None  # regular expression for the names of further curves
+    text: bool = False  # shows sentences, which leave the run's machine with `logger.share=text`
 
 
 SECTIONS: dict[str, tuple[Panel, ...]] = {

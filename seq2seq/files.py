@@ -147,10 +147,8 @@ def lock(
     The lock of a killed process is released. On a file system without locks, log a warning and run
     the block without a lock.
 
-    Args:
-        path: the lock, an empty file that is not removed.
-        waiting: called before waiting, if another process holds the lock.
-        seconds: how long to wait; by default without a limit.
+    `path` is an empty file that is not removed. If another process holds the lock, `waiting` is
+    called before waiting, by default without a limit of `seconds`.
 
     Raises:
         TimeoutError: another process holds the lock for longer.

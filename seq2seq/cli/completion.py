@@ -37,8 +37,8 @@ def completion(shell: str, commands: Mapping[str, str], module_of: Callable[[str
             continue
         for each in (parser, *[alone] * (name == "translate")):
             for option, action in import_module(module_of(name)).COMMAND.fill(each):
-                action.choices = option.choices or None
-                if option.kind is Path:
+                action.choices = choices_of(option) or None
+                if action.type is Path:
                     action.complete = shtab.FILE
     # For zsh, shtab allows only one argument where several are allowed.
     code = shtab.complete(whole, shell, preamble=BASH if shell == "bash" else "")

@@ -23,15 +23,12 @@ ACROSS = {
 
 
 def help_text(
-    config_name: str, about: str, schema: type[Any], values: Mapping[str, Any], topic: str = ""
+    config_name: str, about: str, schema: type[Any], values: Mapping[str, Any], topic: str
 ) -> str:
     """Return the help of a command: an overview, `all` of its settings, or a group (`topic`).
 
-    Args:
-        config_name: name of the command's main YAML file.
-        about: purpose, examples and where to read on.
-        schema: the command's settings.
-        values: settings as the command line has them, by group.
+    `about` says purpose, examples and where to read on; `values` are the settings as the command
+    line has them.
     """
     groups, presets = groups_of(schema), presets_of(config_name)
     own = {field.name: values[field.name] for field in fields(schema) if field.name not in groups}

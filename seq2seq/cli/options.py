@@ -17,7 +17,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from types import NoneType
 from typing import Any, Generic, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
@@ -62,52 +62,49 @@ def option_of(
     return made
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of a command; `known` is the metadata of its field.
+def options_of(schema: type[Checked]) -> list[Field[Any]]:
+    """Return the fields of a class that are options, without those of its groups."""
+    return [one for one in fields(schema) if "meaning" in one.metadata]  # type: ignore[arg-type]
 
-    Attributes:
-        flag: its name on the command line; for a positional option, its placeholder in the help.
-        kind: type of its value, or of each of its values.
-        many: whether it may be given several times, or has several values.
-    """
 
-    key: str
-    flag: str
-    kind: type
-    many: bool
-    default: Any
-    known: dict[str, Any]
+def default_of(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()
 
-    @property
-    def choices(self) -> tuple[str, ...]:
-        checks: Checks = self.known["checks"]
-        return checks.choices
 
-    def add_to(self, add: Callable[..., argparse.Action]) -> argparse.Action:
-        """Add the option to a parser, or to a group of one; `add` is its `add_argument`."""
-        said = self.known["meaning"]
-        if "usual" in self.known:
-            said += f" (usually {self.known['usual']})"
-        elif self.default not in (None, "", []) and self.kind is not bool:
-            default = " ".join(self.default) if self.many else self.default
-            said += f" (default: {default})"
-        how: dict[str, Any] = {"help": said.replace("%", "%%"), "default": self.default}
-        if self.kind is bool:
-            action = "store_false" if self.default else "store_true"
-            return add(self.flag, dest=self.key, action=action, **how)
-        how["type"] = number if self.kind is float else self.kind
-        if self.known["positional"]:
-            return add(self.key, metavar=self.flag, nargs="*" if self.many else "?", **how)
-        value = self.known["value"] or ("{" + ",".join(self.choices) + "}" if self.choices else "N")
-        names = tuple(value.removesuffix("...").split())
-        if value.endswith("..."):
-            how["nargs"] = "+"
-        elif len(names) > 1:
-            how["nargs"] = len(names)
-        elif self.many:  # the option is repeated
-            how["action"] = "append"
-        return add(self.flag, dest=self.key, metavar=names if names[1:] else names[0], **how)
+def flag_of(one: Field[Any]) -> str:
+    """Return the name of an option on the command line; of a positional one, its placeholder."""
+    if one.metadata.get("positional"):
+        return str(one.metadata["value"])
+    return f"--{'no-' * (one.default is True)}{one.name.replace('_', '-')}"
+
+
+def add_option(one: Field[Any], hint: Any, add: Callable[..., argparse.Action]) -> argparse.Action:
+    """Add an option to a parser, or to a group of one; `add` is its `add_argument`."""
+    many = get_origin(hint) is list  # several values
+    [kind] = {*get_args(hint)} - {NoneType} or {hint}
+    default, value = default_of(one), one.metadata.get("value", "")
+    said = one.metadata["meaning"]
+    if "usual" in one.metadata:
+        said += f" (usually {one.metadata['usual']})"
+    elif default not in (None, "", []) and kind is not bool:
+        said += f" (default: {' '.join(default) if many else default})"
+    how: dict[str, Any] = {"help": said.replace("%", "%%"), "default": default}
+    if kind is bool:
+        action = "store_false" if default else "store_true"
+        return add(flag_of(one), dest=one.name, action=action, **how)
+    how["type"] = number if kind is float else kind
+    if one.metadata.get("positional"):
+        return add(one.name, metavar=value, nargs="*" if many else "?", **how)
+    choices = one.metadata["checks"].choices
+    value = value or ("{" + ",".join(choices) + "}" if choices else "N")
+    names = tuple(value.removesuffix("...").split())
+    if value.endswith("..."):
+        how["nargs"] = "+"
+    elif len(names) > 1:
+        how["nargs"] = len(names)
+    elif many:  # the option is repeated
+        how["action"] = "append"
+    return add(flag_of(one), dest=one.name, metavar=names if names[1:] else names[0], **how)
 
 
 def number(text: str) -> float:
@@ -116,25 +113,6 @@ def number(text: str) -> float:
     if value != value:
         raise ValueError(text)
     return value
-
-
-def options_of(schema: type[Checked]) -> list[Option]:
-    """Return the options in the fields of a class, without those of its groups."""
-    found, hints = [], get_type_hints(schema)
-    for one in fields(schema):  # type: ignore[arg-type]  # subclasses are dataclasses
-        if "meaning" not in one.metadata:
-            continue
-        kind, many = hints[one.name], False
-        if get_origin(kind) is list:
-            kind, many = get_args(kind)[0], True
-        elif NoneType in get_args(kind):
-            [kind] = set(get_args(kind)) - {NoneType}
-        default = one.default if one.default_factory is MISSING else one.default_factory()
-        name = ("no-" if default is True else "") + one.name.replace("_", "-")
-        known = {"value": "", "positional": False, **one.metadata}
-        flag = known["value"] if known["positional"] else f"--{name}"
-        found.append(Option(one.name, flag, kind, many, default, known))
-    return found
 
 
 def flat(options: Checked) -> dict[str, Any]:
@@ -148,9 +126,9 @@ def flat(options: Checked) -> dict[str, Any]:
 def given(options: Checked) -> set[str]:
     """Return the flags of the given options, without those whose value switches the option off."""
     found = {
-        one.flag
+        flag_of(one)
         for one in options_of(type(options))
-        if getattr(options, one.key) not in (one.default, one.known.get("off"))
+        if getattr(options, one.name) not in (default_of(one), one.metadata.get("off"))
     }
     return found.union(*(given(getattr(options, name)) for name in groups_of(type(options))))
 
@@ -172,13 +150,16 @@ class Command(Generic[Settings]):
     docs: str  # the page of the documentation to read on
     notes: str = ""
 
-    def fill(self, parser: argparse.ArgumentParser) -> list[tuple[Option, argparse.Action]]:
-        """Add all options to a parser; return each option with the parser's action."""
+    def fill(self, parser: argparse.ArgumentParser) -> list[tuple[Field[Any], argparse.Action]]:
+        """Add all options to a parser; return the field of each with the parser's action."""
         parser.add_argument("--version", action="version", version=f"seq2seq {__version__}")
-        made = [(one, one.add_to(parser.add_argument)) for one in options_of(self.schema)]
-        for title, schema in groups_of(self.schema).items():
-            add = parser.add_argument_group(title, inspect.getdoc(schema)).add_argument
-            made += [(one, one.add_to(add)) for one in options_of(schema)]
+        made = []
+        groups: dict[str, type[Checked]] = {"": self.schema, **groups_of(self.schema)}
+        for title, schema in groups.items():
+            part = parser.add_argument_group(title, inspect.getdoc(schema)) if title else parser
+            hints = get_type_hints(schema)
+            for one in options_of(schema):
+                made.append((one, add_option(one, hints[one.name], part.add_argument)))
         return made
 
     def read(self) -> Settings:
@@ -189,13 +170,13 @@ class Command(Generic[Settings]):
         """
         parser = self._parser()
         options = [one for one, _ in self.fill(parser)]
-        flags = {one.key: one.flag for one in options}
+        flags = {one.name: flag_of(one) for one in options}
         arguments, texts = sys.argv[1:], list[str]()
         if "--" in arguments:  # only texts follow, which argparse gets wrong
             place = arguments.index("--")
             arguments, texts = arguments[:place], arguments[place + 1 :]
         parsed, rest = parser.parse_known_intermixed_args(arguments)
-        several = [one.key for one in options if one.known["positional"] and one.many]
+        several = [one.name for one in self._positional() if isinstance(default_of(one), list)]
         (vars(parsed)[several[0]] if several else rest).extend(texts)
         found = _built(self.schema, vars(parsed))
         problems = [*_unknown(rest, flags.values())]
@@ -204,9 +185,14 @@ class Command(Generic[Settings]):
             raise ConfigError(problems)
         return found
 
+    def _positional(self) -> list[Field[Any]]:
+        return [one for one in options_of(self.schema) if one.metadata.get("positional")]
+
     def _parser(self) -> Parser:
-        given = [o for o in options_of(self.schema) if o.known["positional"]]
-        usage = " ".join(f"[{one.flag}{' ...' * one.many}]" for one in given)
+        usage = " ".join(
+            f"[{flag_of(one)}{' ...' * isinstance(default_of(one), list)}]"
+            for one in self._positional()
+        )
         return Parser(
             prog=self.name,
             usage=f"{self.name} [options] {usage}".strip(),
@@ -229,7 +215,7 @@ def _unknown(rest: list[str], flags: Iterable[str]) -> Iterator[str]:
 
 def _built(schema: type[Settings], values: dict[str, Any]) -> Settings:
     """Make settings of the values of all options, without checks."""
-    own = {one.key: values[one.key] for one in options_of(schema)}
+    own = {one.name: values[one.name] for one in options_of(schema)}
     groups = {name: _built(kind, values) for name, kind in groups_of(schema).items()}
     return unchecked(schema, own | groups)
 

@@ -229,8 +229,9 @@ class PartialFile(Output):
     def _count_in(self, records: Iterable[Record]) -> int:
         """Add records, of which there may be millions, to the digest; return their number."""
         number = 0
-        for number, record in enumerate(records, 1):
+        for record in records:
             self._digest.update(record.line.encode("utf-8", "surrogatepass") + b"\n")
+            number += 1
         return number
 
     def write(self, records: Sequence[Record], lines: Sequence[str]) -> None:

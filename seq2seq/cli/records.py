@@ -23,19 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Record:
-    """A line of the input.
+    """A line of the input."""
 
-    Attributes:
-        line: as it was read, without its end.
-        text: the text to translate; if it is None, `row` is the answer.
-        row: what else the answer needs.
-        end: what follows the answer; after a part of a line, no line break.
-    """
-
-    line: str
-    text: str | None
-    row: Any = None
-    end: str = "\n"
+    line: str  # as it was read, without its end
+    text: str | None  # the text to translate; if it is None, `row` is the answer
+    row: Any = None  # what else the answer needs
+    end: str = "\n"  # follows the answer; after a part of a line, no line break
 
 
 @dataclass(frozen=True)
@@ -107,12 +100,9 @@ class Objects:
 class Rows:
     """Rows of a table, with tabs between the columns; one column is translated.
 
-    Args:
-        name: of the file, for messages.
-        column: the column to translate: a name from the first line, or a number, from 0, if the
-            first line is a row like the others.
-        into: name of the column for translations, which replaces an existing column. In a table
-            without names, None = a further column.
+    `column` is a name from the first line, or a number, from 0, if the first line is a row like
+    the others. `into` names the column for translations, which replaces an existing column; in a
+    table without names, None = a further column.
     """
 
     def __init__(self, name: str, column: str, into: str | None, wanted: AnswerOptions):

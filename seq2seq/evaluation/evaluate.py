@@ -35,7 +35,7 @@ from seq2seq.evaluation.record import (
     require_place,
 )
 from seq2seq.evaluation.significance import bootstrap_settings
-from seq2seq.evaluation.texts import Texts, by_count, by_length, notes_on, one_line, score_texts
+from seq2seq.evaluation.texts import Texts, notes_on, one_line, range_of, score_texts
 from seq2seq.evaluation.training_text import (
     MAX_AUTO_PAIRS,
     TrainingText,
@@ -50,6 +50,8 @@ from seq2seq.inference.translator import Translator
 log = logging.getLogger(__name__)
 
 LIBRARIES = ("sacrebleu", "sacremoses", "torch")
+WORDS = (0, 6, 11, 16, 21, 31, 51)  # where groups of sources by their number of words begin
+COUNTS = (0, 1, 10, 100)  # likewise by how often their rarest word occurs in the training text
 
 
 @dataclass(frozen=True)
@@ -233,11 +235,12 @@ def _compare_training(texts: Texts, config: EvaluateConfig) -> tuple[Texts, dict
     training = _training_text(config)
     if texts.sources is None:
         return texts, {"unknown": "no sources were given"}
-    groups = {"source words": by_length(texts.sources), **texts.groups}
+    lengths = [range_of(len(source.split()), WORDS) for source in texts.sources]
+    groups = {"source words": lengths, **texts.groups}
     if isinstance(training, str):
         return replace(texts, groups=groups), {"unknown": training}
     shared = compare(training.read(), texts.sources, texts.references)
-    groups["rarest source word in training"] = by_count(shared.rarest)
+    groups["rarest source word in training"] = [range_of(n, COUNTS) for n in shared.rarest]
     if any(shared.sources):
         groups["in training"] = ["yes" if seen else "no" for seen in shared.sources]
     return replace(texts, groups=groups), shared.record(training.name, texts.sources)

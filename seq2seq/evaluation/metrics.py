@@ -39,16 +39,13 @@ FORMS = {"BLEU-tok": "lower+punctuation+tokens", "BLEU-punct": "punctuation"}
 class Statistics(NamedTuple):
     """The sufficient statistics of a score, by sentence.
 
-    Attributes:
-        score: computes the score from the K sums over sentences; float32 sums give a float32
-            score, as in sacrebleu.
-        stats_NK: K integers for each of N sentences, as float64, so that BLAS can sum them.
-        signature: how the score is computed, in sacrebleu's notation.
+    `score` computes the score from the K sums over sentences; float32 sums give a float32 score,
+    as in sacrebleu.
     """
 
     score: Scorer
-    stats_NK: Array
-    signature: str
+    stats_NK: Array  # K integers for each of N sentences, as float64, so that BLAS can sum them
+    signature: str  # how the score is computed, in sacrebleu's notation
 
 
 def statistics(
@@ -113,13 +110,9 @@ def corpus_scores(
     (Snover et al. 2006); BLEU-tok, BLEU as papers on Multi30k report it; BLEU-punct, BLEU of text
     with normalised punctuation.
 
-    Args:
-        hypotheses, references: line n of one belongs to line n of the other.
-        names: keys of `METRICS`.
-        language: language of both.
-        intervals: also compute 95 % intervals by bootstrap (Koehn 2004), defined as in sacrebleu:
-            on either side of the resamples' mean, half the width of their middle 95 %. (sacrebleu's
-            own `n_bootstrap=` draws the same resamples, but fails on one in which nothing matches.)
+    `intervals` are of 95 %, by bootstrap (Koehn 2004), and defined as in sacrebleu: on either side
+    of the resamples' mean, half the width of their middle 95 %. (sacrebleu's own `n_bootstrap=`
+    draws the same resamples, but fails on one in which nothing matches.)
 
     Raises:
         DataError: the two lists differ in length, or are empty.

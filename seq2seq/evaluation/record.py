@@ -11,7 +11,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,13 @@ class OtherVersion(RunError):
 class Score:
     """A corpus score.
 
-    Attributes:
-        value: from 0 to 100, except for TER (0 is best, no upper bound) and COMET (about 0 to 1).
-        signature: how the score was computed, in sacrebleu's notation.
-        low, high: 95 % interval by bootstrap; None if it was not computed.
+    The value is from 0 to 100, except for TER (0 is best, no upper bound) and COMET (about 0 to 1).
+    `low` and `high` are a 95 % interval by bootstrap; None if it was not computed.
     """
 
     name: str
     value: float
-    signature: str
+    signature: str  # how the score was computed, in sacrebleu's notation
     low: float | None = None
     high: float | None = None
 
@@ -124,19 +122,14 @@ class Evaluation(Figures):
         return f"beam {decode['beam']}" if strategy == "beam" else strategy
 
     def write(self, path: Path, contents: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Write the record atomically, and before it the files in `contents` (lines by role).
-
-        Raises:
-            RunError: a file cannot be written.
-        """
+        """Write the record atomically, and before it the files in `contents` (lines by role)."""
         values = {"format": FORMAT, **asdict(self)}
-        with _writing(path):
-            for role, lines in (contents or {}).items():
-                text = "".join(f"{line}\n" for line in lines)
-                replace_text(path.parent / self.files[role].path, text)
-            replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-            for role in set(OPTIONAL) - self.files.keys():  # files of an earlier record at `path`
-                (path.parent / _file_name(role, path)).unlink(missing_ok=True)
+        for role, lines in (contents or {}).items():
+            text = "".join(f"{line}\n" for line in lines)
+            replace_text(path.parent / self.files[role].path, text)
+        replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+        for role in set(OPTIONAL) - self.files.keys():  # files of an earlier record at `path`
+            (path.parent / _file_name(role, path)).unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> Evaluation:
@@ -178,13 +171,15 @@ class Evaluation(Figures):
         for score in self.scores:
             limits = "" if score.low is None else f"{score.low:.2f} to {score.high:.2f}"
             yield f"{score.name:>10}  {score.value:6.2f}  {limits:14}  {score.signature}"
+        faults = ""
+        if self.degenerate:
+            kinds = [f"{name} {n}" for name, n in self.degenerate.items() if name != "any" and n]
+            faults = f"; {self.degenerate['any']} degenerate"
+            faults += f" ({', '.join(kinds)})" if kinds else ""
         yield (
             f"{self.sentences} sentences; lengths {self.length_ratio:.3f} of the references'; "
-            f"{self.exact_matches} exact matches"
+            f"{self.exact_matches} exact matches{faults}"
         )
-        if self.degenerate:
-            kinds = [f"{name} {n}" for name, n in self.degenerate.items() if n]
-            yield f"degenerate: {', '.join(kinds) or 'none'}"
         for breakdown in self.breakdowns:
             yield f"by {breakdown.by}:"
             for group in breakdown.groups:
@@ -272,10 +267,8 @@ def _file_name(role: str, record: Path) -> str:
 def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> None:
     """Make the folder of a record; refuse a place where the record cannot be written.
 
-    Args:
-        path: path of the record.
-        identity: identity of the evaluation; None if any record at `path` may be overwritten.
-        roles: roles of the files that are written beside the record.
+    Files with these roles will be beside the record. If the `identity` of the evaluation is None,
+    any record at `path` may be overwritten.
 
     Raises:
         RunError: another evaluation would be overwritten, or nothing can be written.
@@ -291,15 +284,9 @@ def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> Non
             f"{path} or files beside it are of another evaluation, or damaged, and would be "
             "overwritten: name another place, output="
         )
-    with _writing(path):
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
     except OSError as error:
         raise RunError(
             f"cannot write the results to {path}: {error}. Name another place: output="

@@ -99,17 +99,7 @@ def _first(group: str) -> tuple[bool, int]:
     return (False, int(number[0])) if number else (True, 0)
 
 
-def by_length(sources: Sequence[str]) -> list[str]:
-    """Return the group of each source by its number of words, which spaces separate."""
-    return [_range(len(source.split()), (0, 6, 11, 16, 21, 31, 51)) for source in sources]
-
-
-def by_count(counts: Sequence[int]) -> list[str]:
-    """Return the group of each sentence by the count of its rarest word in the training text."""
-    return [_range(count, (0, 1, 10, 100)) for count in counts]
-
-
-def _range(value: int, firsts: Sequence[int]) -> str:
+def range_of(value: int, firsts: Sequence[int]) -> str:
     """Return the range that contains a value, such as `6-10`; the last range is open: `51+`."""
     first = max(start for start in firsts if start <= value)
     following = next((start for start in firsts if start > value), None)

@@ -27,23 +27,13 @@ WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Shared:
-    """What a test set shares with the training text.
+    """What each sentence of a test set shares with the training text."""
 
-    Attributes:
-        pairs_read: number of pairs of the training text.
-        sources: for each sentence, whether the training text has its source.
-        pairs: for each sentence, whether the training text has its source with its reference.
-        ngrams: for each sentence, whether a training source has NGRAM successive words of its
-            source.
-        rarest: for each sentence, how often the rarest word of its source occurs in the training
-            sources.
-    """
-
-    pairs_read: int
-    sources: list[bool]
-    pairs: list[bool]
-    ngrams: list[bool]
-    rarest: list[int]
+    pairs_read: int  # of the training text
+    sources: list[bool]  # whether the training text has the source
+    pairs: list[bool]  # whether the training text has the source with the reference
+    ngrams: list[bool]  # whether a training source has NGRAM successive words of the source
+    rarest: list[int]  # how often the rarest word of the source occurs in the training sources
 
     def record(self, name: str, sources: Sequence[str]) -> dict[str, Any]:
         """Return the entry of `evaluation.json`, with the name of the training text."""

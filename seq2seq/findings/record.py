@@ -27,19 +27,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Record:
-    """What a run has recorded so far; all but the settings may be missing.
+    """What a run has recorded so far; all but the settings may be missing."""
 
-    Attributes:
-        settings: content of `config.yaml`.
-        samples: entries of `samples.jsonl`.
-        device: device and precision of the training, as in `origin.json`.
-    """
-
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # content of `config.yaml`
     curves: Mapping[str, Points] = field(default_factory=dict)
-    samples: Sequence[Mapping[str, Any]] = ()
+    samples: Sequence[Mapping[str, Any]] = ()  # entries of `samples.jsonl`
     data: Report | None = None
-    device: str = ""
+    device: str = ""  # device and precision of the training, as in `origin.json`
 
     def values(self, name: str, late: bool = False) -> list[float]:
         """Return the values of a curve; if `late`, only those of the second half of its steps."""

@@ -19,26 +19,21 @@ from seq2seq.errors import RunError
 from seq2seq.evaluation.record import Evaluation, records_of
 from seq2seq.findings import Finding, Record, findings
 from seq2seq.provenance import DATA_REPORT, Provenance
-from seq2seq.report.samples import read_samples
 from seq2seq.trackers.csv import METRICS, read_curves
 
+SAMPLES = "samples.jsonl"  # docs/reference/files.md lists its entries
 REMEDY = "restore it, or delete it to do without"
+
+Sample = dict[str, Any]  # a line of SAMPLES, or a sentence of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Record):
-    """A run, finished or not.
-
-    Attributes:
-        name: name of the run, unique on the page.
-        summary: content of `summary.json`; empty while the run is not finished.
-        evaluations: evaluations of the run, by the folder of their record, without records of
-            other versions.
-    """
+    """A run, finished or not, with its evaluations by the folder of their record."""
 
     folder: Path
-    name: str
-    summary: dict[str, Any] = field(default_factory=dict)
+    name: str  # unique on the page
+    summary: dict[str, Any] = field(default_factory=dict)  # empty while the run is not finished
     evaluations: dict[Path, Evaluation] = field(default_factory=dict)
     origin: Provenance | None = None  # None if unknown
 
@@ -98,6 +93,26 @@ def read_run(folder: Path, name: str) -> Run:
         device=origin.starts[-1].device if origin and origin.starts else "",
         origin=origin,
     )
+
+
+def read_samples(run_dir: Path) -> list[Sample]:
+    """Read the translations of each validation, without lines that a power cut damaged.
+
+    `sentences` are the same through the whole run, from short to long; `worst` are those with the
+    lowest chrF2 of that validation.
+    """
+    file = run_dir / SAMPLES
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    found = []
+    # Not `splitlines`: texts may have other characters that Python takes for the end of a line.
+    for line in text.split("\n"):
+        try:
+            entry = json.loads(line)
+            if type(entry["step"]) is int and isinstance(entry["sentences"], list):
+                found.append(entry)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 def _read(path: Path, parse: Any, kind: type) -> Any:

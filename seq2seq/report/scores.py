@@ -12,11 +12,7 @@ from seq2seq.report.run import Run
 
 @dataclass(frozen=True)
 class TestSet:
-    """Evaluations whose scores can be compared: the test sets have the same name and text.
-
-    Attributes:
-        found: each evaluation, with its run.
-    """
+    """Evaluations whose scores can be compared: the test sets have the same name and text."""
 
     found: list[tuple[Run, Evaluation]]
 

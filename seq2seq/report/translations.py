@@ -11,8 +11,7 @@ from typing import Any
 from seq2seq.errors import UserError
 from seq2seq.evaluation.metrics import chrf_scores
 from seq2seq.evaluation.texts import Texts, stored_texts
-from seq2seq.report.run import Run
-from seq2seq.report.samples import Sample
+from seq2seq.report.run import Run, Sample
 from seq2seq.text import evenly
 
 SENTENCES = 240  # shown sentences, of all evaluations of a page together

@@ -49,31 +49,21 @@ Media = Table | Histogram | list[Picture] | str  # a str is a self-contained pag
 
 
 class Artifact(NamedTuple):
-    """An input or output of a run, so that a score can be traced back to its data.
+    """An input or output of a run, so that a score can be traced back to its data."""
 
-    Attributes:
-        name: equal names are the same artifact, so one run can use what another made.
-        facts: figures, without text of a corpus.
-        folder: folder of its files; None = the artifact has only facts.
-    """
-
-    name: str
-    facts: Mapping[str, Any]
-    folder: Path | None = None
+    name: str  # equal names are the same artifact, so one run can use what another made
+    facts: Mapping[str, Any]  # figures, without text of a corpus
+    folder: Path | None = None  # folder of its files; None = the artifact has only facts
 
 
 class Tracker:
     """The interface of a tracker, which shows what it can of a run and ignores the rest.
 
     Steps count from 0.
-
-    Attributes:
-        name: name in messages.
-        where: the address to which it sends everything; None = nothing leaves this machine.
     """
 
-    name = "the tracker"
-    where: str | None = None
+    name = "the tracker"  # in messages
+    where: str | None = None  # the address that gets everything; None = nothing leaves this machine
 
     def log(self, row: Mapping[str, float], step: int) -> None:
         """Store the figures of a step at once, so that they are kept if the run is killed."""

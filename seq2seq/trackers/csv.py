@@ -20,14 +20,8 @@ class CsvTracker(Tracker):
     """A tracker that writes one table for the whole run.
 
     A row is written to the file as soon as it is logged. Columns are sorted; a new column makes
-    the tracker rewrite the file.
-
-    Args:
-        file: the table.
-        step: number of updates before this start; rows of later updates are removed, since the run
-            makes them again.
-        validated: whether the validation that was due after `step` updates is done; if not, its
-            rows are removed, too.
+    the tracker rewrite the file. Rows after `step` updates are removed, since the run makes them
+    again, and those of a validation that was due then and is not done (`validated`).
     """
 
     def __init__(self, file: Path, step: int = 0, validated: bool = True):

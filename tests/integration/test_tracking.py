@@ -18,7 +18,7 @@ from wandb_file import OfflineRun, read_offline
 from wandb_server import wandb_server
 
 from seq2seq.dashboard import SECTIONS
-from seq2seq.report.samples import read_samples
+from seq2seq.report.run import read_samples
 
 BLOCKS = ("source_embedding", "encoder.0", "encoder.1", "encoder_norm",
           "decoder.0", "decoder.1", "decoder_norm")  # fmt: skip

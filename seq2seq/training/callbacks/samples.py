@@ -14,7 +14,7 @@ from seq2seq.evaluation.metrics import chrf_scores, length_ratio
 from seq2seq.files import replace_text
 from seq2seq.inference.text.fallback import degenerate
 from seq2seq.inference.translation import Translation
-from seq2seq.report.samples import SAMPLES, read_samples
+from seq2seq.report.run import SAMPLES, read_samples
 from seq2seq.text import evenly
 from seq2seq.training.callbacks import Callback
 

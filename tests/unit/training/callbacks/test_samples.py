@@ -16,7 +16,7 @@ from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.inference.translation import Translation
-from seq2seq.report.samples import read_samples
+from seq2seq.report.run import read_samples
 from seq2seq.training.callbacks import samples
 from seq2seq.training.callbacks.samples import Samples
 from seq2seq.training.run_folder import Run
