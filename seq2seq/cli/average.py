@@ -12,14 +12,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seq2seq.cli.settings import hydra_command
 from seq2seq.config import AverageConfig
 from seq2seq.errors import RunError, command_line
-
-if TYPE_CHECKING:  # loads torch
-    from seq2seq.bundle.averaging import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +31,13 @@ def average(config: AverageConfig) -> Path:
     Raises:
         UserError: the models cannot be averaged, or the output exists already.
     """
-    from seq2seq.bundle.averaging import average_weights, copy_weights, require_same_model
+    from seq2seq.bundle.averaging import (
+        average_weights,
+        choose,
+        copy_weights,
+        read_snapshots,
+        require_same_model,
+    )
     from seq2seq.bundle.bundle import load_bundle
     from seq2seq.bundle.find import bundle_folder
 
@@ -42,7 +45,14 @@ def average(config: AverageConfig) -> Path:
     if output.exists():
         raise RunError(f"output={output} exists already: choose another folder, or delete it")
     if config.run is not None:
-        bundle, snapshots = load_bundle(config.run), _of_run(Path(config.run), config)
+        bundle, found = load_bundle(config.run), read_snapshots(Path(config.run))
+        if len(found) < config.average:
+            raise RunError(
+                f"snapshots in the run {config.run}: {len(found)}, and average={config.average} "
+                "were asked for. Take fewer, or train with checkpoint.average=N, which keeps the "
+                "weights of N validations; or average bundles: inputs=[FOLDER,FOLDER]"
+            )
+        snapshots = choose(found, config.average, config.by)
         paths, steps = [one.path for one in snapshots], [one.step for one in snapshots]
         made: dict[str, Any] = {"step": steps[-1], "averaged": [f"step {n}" for n in steps]}
     else:
@@ -60,17 +70,3 @@ def average(config: AverageConfig) -> Path:
         command_line("evaluate", f"bundle={output}", "data=NAME"),
     )
     return output
-
-
-def _of_run(run_dir: Path, config: AverageConfig) -> list[Snapshot]:
-    """Return the chosen snapshots of a run."""
-    from seq2seq.bundle.averaging import choose, read_snapshots
-
-    found = read_snapshots(run_dir)
-    if len(found) < config.average:
-        raise RunError(
-            f"snapshots in the run {run_dir}: {len(found)}, and average={config.average} were "
-            "asked for. Take fewer, or train with checkpoint.average=N, which keeps the weights "
-            "of N validations; or average bundles: inputs=[FOLDER,FOLDER]"
-        )
-    return choose(found, config.average, config.by)

@@ -24,6 +24,7 @@ from seq2seq.evaluation.significance import resamples
 from seq2seq.evaluation.texts import Texts
 
 LINES = 15  # the last lines of the command's output that an error message shows
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError)  # what reading such output raises
 
 
 def require(model: str, command: str) -> None:
@@ -66,10 +67,7 @@ def comet_scores(texts: Texts, model: str, command: str) -> list[float]:
             values = [float(row["COMET"]) for row in rows]
             if len(values) != len(texts.hypotheses) or not all(map(math.isfinite, values)):
                 raise ValueError("there is not one finite score for each sentence")
-        except (
-            *(OSError, subprocess.CalledProcessError),
-            *(ValueError, KeyError, TypeError, AttributeError),  # malformed output
-        ) as error:
+        except (OSError, subprocess.CalledProcessError, *MALFORMED) as error:
             printed = (getattr(error, "stdout", None) or "").splitlines()[-LINES:]
             raise RunError(
                 f"{command} gave no scores ({error!r}); leave comet= out, or correct this fault:\n"
