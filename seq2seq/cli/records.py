@@ -196,6 +196,5 @@ def _described(
 
 def _dumps(fields: dict[str, Any]) -> str:
     text = json.dumps(fields, ensure_ascii=False)
-    if text.isascii() or text == text.encode("utf-8", "ignore").decode():
-        return text
-    return json.dumps(fields)  # half a surrogate pair, which only an escape can hold
+    # Only an escape can hold half a surrogate pair; \udc80 is also how JSON writes one.
+    return text.encode("utf-8", "backslashreplace").decode()
