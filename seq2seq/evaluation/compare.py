@@ -72,23 +72,15 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of several systems on a test set; all others are tested against the first.
-
-    Attributes:
-        sentences: number of sentences of the test set.
-        folders: the folder of each system's record.
-        tests: all systems for the first score, then all for the next.
-        wins: `wins[i][j]` = number of sentences that system i translates better than j, by chrF2.
-        differences: the sentences whose translations differ most in chrF2.
-    """
+    """The comparison of several systems on a test set; all others are tested against the first."""
 
     label: str
-    sentences: int
+    sentences: int  # of the test set
     systems: list[str]
-    folders: list[str]
-    tests: list[SystemScore]
-    wins: list[list[int]]
-    differences: list[Sentence]
+    folders: list[str]  # the folder of each system's record
+    tests: list[SystemScore]  # all systems for the first score, then all for the next
+    wins: list[list[int]]  # [i][j]: sentences that system i translates better than j, by chrF2
+    differences: list[Sentence]  # whose translations differ most in chrF2
 
 
 def compare(
@@ -191,24 +183,20 @@ def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> Non
                 f"{known[0].name} and {other.name} cannot be compared: their references are "
                 "equal, but their sources differ. Evaluate both on the same text"
             )
-    first, *others = systems
     for name in scores:
-        signatures = [_signature(system, name) for system in systems]
-        for other, signature in zip(others, signatures[1:], strict=True):
-            if signature != signatures[0]:
-                raise RunError(
-                    f"{first.name} and {other.name} cannot be compared: their {name} was computed "
-                    f"in different ways, {signatures[0]} and {signature}. Evaluate both with one "
-                    "version"
-                )
-
-
-def _signature(system: System, name: str) -> str:
-    score = system.record.score(name)
-    if score is None:
-        remedy = "evaluate again" + (" with comet=MODEL" if name == "COMET" else "")
-        raise RunError(f"{system.path} has no {name}: {remedy}")
-    return score.signature
+        signatures: dict[str, str] = {}  # with the name of the first system that has each
+        for system in systems:
+            score = system.record.score(name)
+            if score is None:
+                remedy = "evaluate again" + (" with comet=MODEL" if name == "COMET" else "")
+                raise RunError(f"{system.path} has no {name}: {remedy}")
+            signatures.setdefault(score.signature, system.name)
+        if len(signatures) > 1:
+            raise RunError(
+                f"{' and '.join(signatures.values())} cannot be compared: their {name} was "
+                f"computed in different ways, {' and '.join(signatures)}. Evaluate all with one "
+                "version"
+            )
 
 
 def _tests(systems: Sequence[System], name: str) -> Iterator[SystemScore]:

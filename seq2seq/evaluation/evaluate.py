@@ -59,7 +59,6 @@ class Job:
     """Texts to be scored, and facts for their record."""
 
     texts: Texts
-    language: str
     path: Path | None  # None if no record is written
     given: Mapping[str, Path]  # existing files of texts, by role; they are not written again
     about: dict[str, Any]  # fields of the record on the test set, the training text and the model
@@ -82,7 +81,7 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     if config.comet is not None:
         comet.require(config.comet, config.comet_command)
     job = _translate(config) if config.bundle else _read_translations(config)
-    figures = score_texts(job.texts, job.language)
+    figures = score_texts(job.texts, job.about["data"]["language"])
     record = _write(job, figures)
     if config.comet is not None:  # comes last: its command may fail, and the rest is kept
         try:
@@ -137,15 +136,14 @@ def _read_translations(config: EvaluateConfig) -> Job:
     texts = Texts(lines["hypotheses"], lines["references"], lines.get("sources"), {})
     _require_text(texts.references, str(files["references"]))
     texts, overlap = _compare_training(texts, config)
-    language = config.language or "fr"
     about = {
         "data": {"name": files["references"].name, "split": "", "settings": None,
-                 "language": language, "fingerprint": texts.fingerprint},
+                 "language": config.language or "fr", "fingerprint": texts.fingerprint},
         "overlap": overlap, "model": None, "decode": None, "seconds": None,
     }  # fmt: skip
     own = text_fingerprint(texts.hypotheses)
     path = _place(config, identity_of(texts.fingerprint, hypotheses=own))
-    return Job(texts, language, path, files, about)
+    return Job(texts, path, files, about)
 
 
 def _translate(config: EvaluateConfig) -> Job:
@@ -177,13 +175,12 @@ def _translate(config: EvaluateConfig) -> Job:
     seconds = round(time.perf_counter() - started, 2)
     texts = replace(texts, hypotheses=[one_line(str(translation)) for translation in found])
     languages = bundle.training.get("config", {}).get("cleaning", {}).get("languages", ["en", "fr"])
-    language = config.language or languages[1]
     about = {
         "data": {"name": _name(config), "split": config.split, "settings": asdict(config.data),
-                 "language": language, "fingerprint": texts.fingerprint},
+                 "language": config.language or languages[1], "fingerprint": texts.fingerprint},
         "overlap": overlap, "model": model, "decode": asdict(decode), "seconds": seconds,
     }  # fmt: skip
-    return Job(texts, language, path, {}, about)
+    return Job(texts, path, {}, about)
 
 
 def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
