@@ -82,7 +82,7 @@ def test_commands_print_what_the_page_says(page, block, shell, tmp_path, monkeyp
 )
 def test_every_option_is_run(module, command):
     made = module.COMMAND.fill(argparse.ArgumentParser())
-    options = {option.flag for option, _ in made if option.flag.startswith("--")}
+    options = {flag for _, action in made for flag in action.option_strings}
     lines = [line for case in CONSOLE for line in case.values[1].lines if line.startswith("$ ")]
     run = {word for line in lines if command in line for word in line.split()}
     assert not options - run - {"--cuda-graphs"}, "has no example"  # it needs a GPU
