@@ -46,6 +46,7 @@ def open_page(browser, report):
             viewport={"width": width, "height": 900}, color_scheme=scheme
         )
         page = context.new_page()
+        page.set_default_timeout(120_000)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("dialog", lambda dialog: faults.append(f"dialog {dialog.message}"))
         page.on("request", lambda request: faults.append(request.url)

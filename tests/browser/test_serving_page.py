@@ -18,6 +18,8 @@ AXE = os.environ.get("AXE") or (PACKAGE and Path(PACKAGE.origin).with_name("axe.
 # What chromium says of requests that tests let fail
 REFUSED = "Failed to load resource: the server responded with a status of"
 EXPECTED = ("Failed to load resource: net::", f"{REFUSED} 502", f"{REFUSED} 503")
+PAUSE = 300  # milliseconds without typing before the page sends a request
+PATIENCE = 120_000  # milliseconds until a test gives up waiting for a state of the page
 TEXT = "The little bank by the river was closed. I don't know why he left the old house."
 
 
@@ -34,6 +36,7 @@ def open_page(browser, server):
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale,
         )  # fmt: skip
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda m: faults.append(m.text)
@@ -60,14 +63,27 @@ def words(page):
     return page.locator("#words").inner_text()
 
 
+def stop_clock(page):
+    """From now on, the page's timers run only by `page.clock.run_for`."""
+    page.clock.pause_at("2100-01-01")
+
+
 def test_french_appears_while_one_types_and_only_pauses_are_asked_for(open_page, served):
     page, asked = open_page(text=""), []
-    page.on("request", lambda one: asked.append(one) if "/v1/translate" in one.url else None)
-    page.type("#source", "The old house", delay=20)
-    page.wait_for_selector("#words button")
-    assert words(page) == served.quick.translate(["The old house"])[0].text
-    assert len(asked) < 4
+    page.wait_for_selector("#pair:visible")  # the models are known
+    page.on("request", lambda one: asked.append(one.post_data_json["text"])
+            if "/v1/translate" in one.url else None)  # fmt: skip
+    stop_clock(page)
+    for typed, text in (("The old", "The old"), (" house", "The old house")):
+        for letter in typed:
+            page.clock.run_for(PAUSE - 1)
+            page.locator("#source").press_sequentially(letter)
+        page.clock.run_for(PAUSE)
+        page.wait_for_selector("#words:not(.waiting) button")
+        assert words(page) == served.quick.translate([text])[0].text
+    assert asked == ["The old", "The old house"]
     page.fill("#source", "")
+    page.clock.run_for(PAUSE)
     page.wait_for_selector("#words button", state="detached")
 
 
@@ -104,17 +120,19 @@ def test_an_old_translation_is_dim_until_the_server_answers_again(
     open_page, served, status, headers, said, seconds
 ):
     page, asked = open_page(), []
+    stop_clock(page)
     answer = {"status": status, "headers": headers, "body": "<html>of a proxy</html>"}
     page.route("**/v1/translate", lambda route: asked.append(route) or route.fulfill(**answer))
     page.fill("#source", "The old house.")
+    page.clock.run_for(PAUSE)
     page.wait_for_selector(f"#status:has-text({said!r})")
-    page.clock.fast_forward(1000 * seconds - 4000)
-    page.wait_for_timeout(100)
+    page.clock.run_for(1000 * seconds - 1)
+    page.wait_for_timeout(100)  # in which a request that came too early would be seen
     assert len(asked) == 1
     assert page.locator("#words.waiting").count() == 1
     assert page.locator("#copy").is_disabled()
     page.unroute("**/v1/translate")
-    page.clock.fast_forward(4000)
+    page.clock.run_for(1)
     page.wait_for_selector("#words:not(.waiting)")
     assert words(page) == served.quick.translate(["The old house."])[0].text
     assert page.locator("#copy").is_enabled()
@@ -123,6 +141,7 @@ def test_an_old_translation_is_dim_until_the_server_answers_again(
 
 def test_what_is_typed_before_the_models_are_known_stays_and_is_translated(browser, server):
     page = browser.new_context().new_page()
+    page.set_default_timeout(PATIENCE)
     held = []
     page.route("**/v1/models", lambda route: held.append(route))
     page.goto(server)
@@ -143,6 +162,7 @@ def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_pa
     partners = [TEXT.split()[s] for s, t in found.alignment if t == number]
     button = page.locator(f"#words button[data-number='{number}']")
     button.hover()
+    page.wait_for_selector("#mirror .partner")
     assert page.locator("#mirror .partner").all_inner_texts() == partners == ["river"]
     page.wait_for_selector("#mirror mark[style*='--weight: 0.']")  # its attention comes later
     weights = dict(page.eval_on_selector_all("#mirror mark", """all => all.map(
@@ -160,6 +180,7 @@ def test_a_word_that_is_pointed_at_shows_its_partner_and_doubt_is_shaded(open_pa
     page.keyboard.press("Control+Home")  # the caret in a word of the source shows its partners
     page.keyboard.press("ArrowRight")
     expected = [t for s, t in found.alignment if s == 0]
+    page.wait_for_selector("#words .partner")
     assert page.locator("#words .partner").count() == len(expected) > 0
 
 
@@ -170,7 +191,7 @@ def test_attention_is_asked_for_after_a_pause_and_again_after_a_failure(open_pag
         one.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }))""")
     while not asked:
         page.wait_for_timeout(10)
-    page.wait_for_timeout(300)
+    page.wait_for_timeout(100)  # in which requests for other words would be seen
     assert [one.request.post_data_json["text"] for one in asked] == [TEXT[TEXT.index("I ") :]]
     page.unroute("**/v1/attention")
     page.locator("#words button").last.hover()
