@@ -36,12 +36,6 @@ class Document:
     write: Callable[[Sequence[str]], bytes]
 
 
-def is_readable(kind: str) -> bool:
-    """Tell whether the library that reads a kind is installed."""
-    library = LIBRARIES.get(KINDS[kind])
-    return library is None or find_spec(library) is not None
-
-
 def read(
     data: bytes, kind: str, *, target: str = "fr", again: bool = False, most: int = LARGEST
 ) -> Document:
@@ -63,10 +57,10 @@ def read(
     if kind not in KINDS:
         said = kind or "a name without an ending"
         raise DataError(f"{said} is not a known kind of document: {nearest(kind, KINDS)}")
-    if not is_readable(kind):
-        needed = LIBRARIES[KINDS[kind]]
+    module = KINDS[kind]
+    if (needed := LIBRARIES.get(module)) and find_spec(needed) is None:
         raise RunError(f"{kind} needs {needed}, which is missing: {install('documents')}")
-    reader = import_module(f"seq2seq.documents.{KINDS[kind]}")
+    reader = import_module(f"seq2seq.documents.{module}")
     return reader.read(data, Wanted(kind, target, again, most))  # type: ignore[no-any-return]
 
 
@@ -75,6 +69,6 @@ class Wanted:
     """The arguments of `read`, passed on to the module of the format."""
 
     kind: str
-    target: str = "fr"
-    again: bool = False
-    most: int = LARGEST
+    target: str
+    again: bool
+    most: int

@@ -54,7 +54,7 @@ class Inline:
         self._tags = _tags(parts)
         start, end = self._find_text(parts)
         self._before, self._parts, self._after = parts[:start], parts[start:end], parts[end:]
-        texts = [self._tags[id(part)] if isinstance(part, Code) else
+        texts = [self._tags[part] if isinstance(part, Code) else
                  html.escape(_SPACE.sub(" ", part), quote=False)
                  for part in self._parts]  # fmt: skip
         prose = "".join(part for part in self._parts if isinstance(part, str))
@@ -86,7 +86,7 @@ class Inline:
                 end -= 1
             if start == end:
                 return start, end
-            first, last = (self._tags.get(id(parts[place])) for place in (start, end - 1))
+            first, last = (self._tags.get(parts[place]) for place in (start, end - 1))
             if first is None or last != first.replace("<", "</"):
                 return start, end
             start, end = start + 1, end - 1
@@ -96,7 +96,7 @@ class Inline:
         waiting: dict[str, list[Code]] = {}
         codes = [part for part in self._parts if isinstance(part, Code)]
         for code in reversed(codes):
-            waiting.setdefault(self._tags[id(code)], []).append(code)
+            waiting.setdefault(self._tags[code], []).append(code)
         # Single codes keep their order, as a field can consist of several codes.
         singles = iter([code for code in codes if code.kind in SINGLE])
         at = 0
@@ -112,16 +112,16 @@ class Inline:
                 found.append(" " * (tag[0] == "\n"))
         return [part for part in [*found, _unescaped(translation[at:])] if part != ""]
 
-    def _enclosing(self, parts: Sequence[Part]) -> dict[int, str] | None:
+    def _enclosing(self, parts: Sequence[Part]) -> dict[Code, str] | None:
         """Map each code to the tag that encloses it; None if the codes are not properly nested."""
         opened = [""]
-        found: dict[int, str] = {}
+        found: dict[Code, str] = {}
         for code in parts:
             if isinstance(code, Code):
-                tag = self._tags[id(code)]
+                tag = self._tags[code]
                 if code.kind == "close" and opened.pop() != tag.replace("/", ""):
                     return None
-                found[id(code)] = opened[-1]
+                found[code] = opened[-1]
                 if code.kind == "open":
                     opened.append(tag)
         return found
@@ -143,10 +143,10 @@ class Inline:
         return parts
 
 
-def _tags(parts: Sequence[Part]) -> dict[int, str]:
-    """Map the id of each code to the tag that the translator sees."""
+def _tags(parts: Sequence[Part]) -> dict[Part, str]:
+    """Map each code to the tag that the translator sees."""
     opened: list[int] = []
-    found = {}
+    found: dict[Part, str] = {}
     for number, code in enumerate(part for part in parts if isinstance(part, Code)):
         tag = f"<x{number}/>"
         if code.kind == "open":
@@ -158,7 +158,7 @@ def _tags(parts: Sequence[Part]) -> dict[int, str]:
             tag = "\n"
         elif code.kind == "word" and _WORD.fullmatch(f"`{code.text}`"):
             tag = f"`{code.text}`"
-        found[id(code)] = tag
+        found[code] = tag
     return found
 
 

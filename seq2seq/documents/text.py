@@ -7,7 +7,6 @@ import html
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from seq2seq.documents import Document, Wanted
 from seq2seq.documents.inline import Code, Inline, Part
@@ -138,10 +137,11 @@ def spliced(text: str, places: Sequence[Place], encode: Callable[[str], bytes]) 
     places = [one for one in places if any(map(str.isalpha, one.text))]
 
     def write(translations: Sequence[str]) -> bytes:
-        new = [text[one.start : one.end] if said == one.text else one.write(said)
-               for one, said in zip(places, translations, strict=True)]  # fmt: skip
-        edges = [0, *chain.from_iterable((one.start, one.end) for one in places), len(text)]
-        kept = [text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
-        return encode("".join(chain.from_iterable(zip(kept, [*new, ""], strict=True))))
+        parts, at = list[str](), 0
+        for one, said in zip(places, translations, strict=True):
+            same = said == one.text
+            parts += [text[at : one.start], text[one.start : one.end] if same else one.write(said)]
+            at = one.end
+        return encode("".join([*parts, text[at:]]))
 
     return Document([one.text for one in places], write)
