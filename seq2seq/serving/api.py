@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict  # pydantic takes typing.TypedDict from Python 3.12 on
 
 from seq2seq.decoding.forced import forced_maps
+from seq2seq.documents import read
 from seq2seq.errors import UserError
 from seq2seq.inference.engines.torch import TorchEngine
 from seq2seq.inference.text.terminology import Terminology
@@ -201,10 +205,28 @@ class DocumentRequest(BaseModel):
 
 async def document(call: Call) -> Response:
     asked: DocumentRequest = call.body
-    made = await call.service.translate_document(
-        call.client, asked.file, asked.source, asked.target, asked.model, asked.retranslate
-    )
-    return made.response()
+    service, limits = call.service, call.service.limits
+    name = re.split(r"[/\\]", asked.file.name)[-1]
+    kind = PurePath(name).suffix.lower()
+    # Reading markup takes time in proportion to its length, so it has the limit of any other
+    # request. A .docx may be larger, as most of it can be pictures.
+    most = limits.document if kind == ".docx" else limits.body()
+    if len(asked.file.data) > most:
+        raise Refused(413, f"the document has more than {most} bytes: cut it into several")
+    found = await service.in_thread(partial(
+        read, asked.file.data, kind, target=asked.target or service.pairs[0][1],
+        again=asked.retranslate, most=most,
+    ))  # fmt: skip
+    source = asked.source
+    if source == "auto":
+        source = service.detect("\n".join(found.texts[:100]))[0][0]
+    model = service.choose(source, asked.target, asked.model)
+    with service.charge(call.client, ["".join(found.texts)]):  # with any number of texts
+        made = await service.translate(call.client, model, found.texts, {})
+        data = await service.in_thread(partial(found.write, [one.text for one in made]))
+    how = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+    return Response(data, media_type="application/octet-stream",
+                    headers={"Content-Disposition": how})  # fmt: skip
 
 
 class AttentionRequest(BaseModel):

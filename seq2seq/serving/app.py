@@ -38,8 +38,8 @@ from seq2seq.serving.service import Service
 PAGE = Path(__file__).with_name("page")
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 # Files of the web pages by URL path. The server reads no other file for a request.
-FILES = {"/": "index.html", "/attention": "attention.html"} | {
-    f"/{name}": name for name in ("app.js", "attention.js", "common.js", "style.css")
+FILES = {"/": PAGE / "index.html", "/attention": PAGE / "attention.html"} | {
+    f"/{file.name}": file for file in PAGE.iterdir() if file.suffix in (".js", ".css")
 }
 # Advice of OWASP's secure headers project for pages that embed nothing and are embedded nowhere.
 HEADERS = {
@@ -95,7 +95,7 @@ def make_app(
             expose_headers=["retry-after", "content-disposition"],
         ))  # fmt: skip
     return Starlette(
-        routes=[*_apis(), *_pages(), *_operation(registry)],
+        routes=[*_apis(), *_fixed(), *_operation(registry)],
         lifespan=running,
         exception_handlers={HTTPException: _refuse},
         middleware=middleware,
@@ -150,23 +150,19 @@ async def _refuse(request: Request, error: Exception) -> Response:
     return response
 
 
-async def _send(request: Request, content: bytes, kind: str) -> Response:
-    return Response(content, media_type=kind)
-
-
-def _pages() -> list[StarletteRoute]:
-    return [
-        StarletteRoute(path, partial(_send, content=file.read_bytes(), kind=KINDS[file.suffix]))
-        for path, file in ((path, PAGE / name) for path, name in FILES.items())
-    ]
+def _fixed() -> list[StarletteRoute]:
+    """Make the routes whose answers are always the same."""
+    answers: dict[str, Response] = {
+        "/livez": PlainTextResponse("ok\n"),
+        "/openapi.json": JSONResponse(document(APIS)),
+    }
+    for path, file in FILES.items():
+        answers[path] = Response(file.read_bytes(), media_type=KINDS[file.suffix])
+    return [StarletteRoute(path, answer, methods=["GET"]) for path, answer in answers.items()]
 
 
 def _operation(registry: CollectorRegistry) -> list[StarletteRoute]:
-    """Make the routes for operators: health, metrics and the OpenAPI document."""
-    described = document(APIS)
-
-    async def alive(request: Request) -> Response:
-        return PlainTextResponse("ok\n")
+    """Make the routes for operators: load and metrics."""
 
     async def ready(request: Request) -> Response:
         full = request.app.state.service.full
@@ -175,11 +171,7 @@ def _operation(registry: CollectorRegistry) -> list[StarletteRoute]:
     async def metrics(request: Request) -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    async def openapi(request: Request) -> Response:
-        return JSONResponse(described)
-
-    answers = {"livez": alive, "readyz": ready, "metrics": metrics, "openapi.json": openapi}
-    return [StarletteRoute(f"/{name}", answer) for name, answer in answers.items()]
+    return [StarletteRoute("/readyz", ready), StarletteRoute("/metrics", metrics)]
 
 
 class _Observed:

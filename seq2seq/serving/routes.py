@@ -17,17 +17,26 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive
 
 from seq2seq.errors import UserError
-from seq2seq.serving.documents import Upload
 from seq2seq.serving.limits import Client, Refused
 from seq2seq.serving.service import Service
 
 log = logging.getLogger("seq2seq.serving")
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-Document = Annotated[  # a file in a form
-    InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})
-]
 SCHEMES = ("bearer", "deepl-auth-key")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file in a form. `name` is the client's; the server opens no file of this name."""
+
+    name: str
+    data: bytes
+
+
+Document = Annotated[
+    InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})
+]  # fmt: skip
 
 
 class CompatibleRequest(BaseModel):
@@ -122,9 +131,8 @@ def error_response(path: str, refused: Refused) -> Response:
 
 def write(level: int, event: str, **fields: Any) -> None:
     """Log an event as one line of JSON."""
-    if log.isEnabledFor(level):
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        log.log(level, json.dumps({"time": now, "event": event, **fields}))
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    log.log(level, json.dumps({"time": now, "event": event, **fields}))
 
 
 class JsonHandler(logging.Handler):

@@ -12,13 +12,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.concurrency import run_in_threadpool
 
 from seq2seq.data.cleaning import language_detector
-from seq2seq.documents import read
 from seq2seq.documents.html import places
 from seq2seq.documents.text import spliced
 from seq2seq.inference.text.language import LANGUAGES, foreign
 from seq2seq.inference.translation import Translation
 from seq2seq.serving.batcher import Batcher, Progress, Settings
-from seq2seq.serving.documents import Upload
 from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Client, Keys, Limits, Refused
 from seq2seq.serving.models import Model
@@ -188,36 +186,6 @@ class Service:
             lambda: [page.write([next(made).text for _ in page.texts]) for page in pages]
         )
         return [Translation(page.decode(), None) for page in written]
-
-    async def translate_document(
-        self, client: Client, document: Upload, source: str, target: str | None = None,
-        model: str | None = None, again: bool = False,
-    ) -> Upload:  # fmt: skip
-        """Return a copy of a document in which translations replace its texts.
-
-        Args:
-            source: language; `auto` detects it from the text.
-            again: see `seq2seq.documents.read`.
-
-        Raises:
-            UserError: the document is damaged, or its format is not supported.
-            Refused: the document is too large; or for the reasons of `choose` and `submit`.
-        """
-        # Reading markup takes time in proportion to its length, so it has the limit of any other
-        # request. A .docx may be larger, as most of it can be pictures.
-        most = self.limits.document if document.kind == ".docx" else self.limits.body()
-        if len(document.data) > most:
-            raise Refused(413, f"the document has more than {most} bytes: cut it into several")
-        found = await self.in_thread(partial(
-            read, document.data, document.kind, again=again, most=most,
-            target=target or self.pairs[0][1],
-        ))  # fmt: skip
-        if source == "auto":
-            source = self.detect("\n".join(found.texts[:100]))[0][0]
-        chosen = self.choose(source, target, model)
-        with self.charge(client, ["".join(found.texts)]):  # a document may have any number of texts
-            made = [one.text for one in await self.translate(client, chosen, found.texts, {})]
-            return Upload(document.name, await self.in_thread(partial(found.write, made)))
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Run work in a thread, outside the batchers, at most `workers` at the same time.
