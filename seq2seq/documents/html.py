@@ -30,7 +30,8 @@ def places(text: str) -> Iterator[Place]:
     start, number, own = 0, 0, list[Token]()
     while number < len(tokens):
         token, last = tokens[number], number
-        if partner.get(number, -1) > number and _is_kept(token, text):
+        kept = token.name in KEPT or _NOT_TRANSLATED.search(text, token.start, token.end)
+        if kept and partner.get(number, -1) > number:
             last = partner[number]
             token = Token(token.start, tokens[last].end, token.name)
         if token.name in BLOCKS:
@@ -40,7 +41,3 @@ def places(text: str) -> Iterator[Place]:
             own.append(token)
         number = last + 1
     yield tagged(text, (start, len(text)), own, html.unescape, escaped)
-
-
-def _is_kept(token: Token, text: str) -> bool:
-    return token.name in KEPT or bool(_NOT_TRANSLATED.search(text[token.start : token.end]))

@@ -32,7 +32,7 @@ from seq2seq.serving.glossaries import Glossaries
 from seq2seq.serving.limits import Keys, Limits, Refused
 from seq2seq.serving.models import Model
 from seq2seq.serving.openapi import document
-from seq2seq.serving.routes import Route, error_response, write, write_fault
+from seq2seq.serving.routes import Route, write, write_fault
 from seq2seq.serving.service import Service
 
 PAGE = Path(__file__).with_name("page")
@@ -97,7 +97,7 @@ def make_app(
     return Starlette(
         routes=[*_apis(), *_fixed(), *_operation(registry)],
         lifespan=running,
-        exception_handlers={HTTPException: _refuse},
+        exception_handlers={Refused: _refuse, HTTPException: _refuse},
         middleware=middleware,
     )
 
@@ -106,7 +106,7 @@ def make_app(
 
 
 def _apis() -> list[StarletteRoute]:
-    """Make one route per path for all its methods: other methods get 405 and a list of these."""
+    """Make a route per path: other methods than those of the path get 405 and a list of these."""
     methods: dict[str, dict[str, Route]] = {}
     for route in APIS:
         methods.setdefault(route.path, {})[route.method] = route
@@ -115,17 +115,15 @@ def _apis() -> list[StarletteRoute]:
 
 
 async def _answer(request: Request, routes: Mapping[str, Route]) -> Response:
+    _check_site(request)
     route = routes["GET" if request.method == "HEAD" else request.method]
     try:
-        _check_site(request)
         return await route.respond(request.app.state.service, request)
-    except Refused as error:
-        return error_response(route.path, error)
-    except HTTPException:
+    except (Refused, HTTPException):
         raise
     except Exception as error:
         write_fault(route.path, error)
-        return error_response(route.path, Refused(500, "The server failed: its log says where"))
+        raise Refused(500, "The server failed: its log says where") from error
 
 
 def _check_site(request: Request) -> None:
@@ -140,14 +138,16 @@ def _check_site(request: Request) -> None:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """Answer requests that Starlette refuses: unknown paths or methods, and damaged forms."""
-    assert isinstance(error, HTTPException)
+    """Answer a refusal, ours or Starlette's (unknown paths or methods, damaged forms).
+
+    DeepL's API calls the reason `message`, all others `error`.
+    """
+    assert isinstance(error, Refused | HTTPException)
     path, detail = request.url.path, error.detail
-    if error.status_code == 404:
+    if isinstance(error, HTTPException) and error.status_code == 404:
         detail = f"{path} is not served here: see /openapi.json"
-    response = error_response(path, Refused(error.status_code, detail))
-    response.headers.update(error.headers or {})
-    return response
+    name = "message" if path.startswith(("/v2/", "/v3/")) else "error"
+    return JSONResponse({name: detail}, error.status_code, error.headers)
 
 
 def _fixed() -> list[StarletteRoute]:

@@ -168,13 +168,14 @@ def _entries(asked: NewGlossary) -> dict[str, str]:
     found: dict[str, str] = {}
     try:
         for number, row in enumerate(rows, 1):
-            source, target = [phrase.strip() for phrase in [*row, "", ""][:2]]
-            if any(row) and not (source and target and len(row) in (2, 4)):
+            if not any(row):
+                continue
+            source, target = [phrase.strip() for phrase in [*row, ""][:2]]
+            if not source or not target or len(row) not in (2, 4):
                 raise Refused(400, f"{wrong}: line {number} is not a pair")
             if source in found:
                 raise Refused(400, f"{wrong}: line {number} comes twice")
-            if any(row):
-                found[source] = target
+            found[source] = target
     except csv.Error as error:
         raise Refused(400, f"{wrong}: {error}") from error
     if not found:

@@ -19,11 +19,14 @@ UNLIMITED = 10**12  # characters; DeepL reports "no limit" so
 
 
 class Refused(Exception):
-    """The server refuses a request: HTTP status, reason, and seconds until the client may retry."""
+    """The server refuses a request: HTTP status, reason, and seconds until the client may retry.
+
+    The attributes have the names of those of Starlette's `HTTPException`.
+    """
 
     def __init__(self, status: int, message: str, seconds: float | None = None):
         super().__init__(message)
-        self.status, self.message = status, message
+        self.status_code, self.detail = status, message
         self.headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
 
 

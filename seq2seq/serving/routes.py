@@ -123,12 +123,6 @@ class Route:
         return found if isinstance(found, Response) else JSONResponse(found, self.status)
 
 
-def error_response(path: str, refused: Refused) -> Response:
-    """Return an error in the form of the path's API: DeepL has a `message`, all others `error`."""
-    name = "message" if path.startswith(("/v2/", "/v3/")) else "error"
-    return JSONResponse({name: refused.message}, refused.status, refused.headers)
-
-
 def write(level: int, event: str, **fields: Any) -> None:
     """Log an event as one line of JSON."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
