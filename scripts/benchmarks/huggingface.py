@@ -4,8 +4,8 @@ python scripts/benchmarks/huggingface.py FOLDER TEXT [--lines N] [--translate N]
 
 FOLDER is a Marian or Pegasus model, downloaded or written by `seq2seq export huggingface`; TEXT has
 one sentence per line. The script compares encoding and decoding, logits, the outputs of greedy
-search and of 4 beams (it prints outputs that differ with both scores), and the seconds for all
-sentences, with the engines in turn. Needs the libraries `transformers` and `ctranslate2`.
+search and of 4 beams (it prints outputs that differ), and the seconds for all sentences, with the
+engines in turn. Needs the libraries `transformers` and `ctranslate2`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from seq2seq.bundle.hub import import_folder
 from seq2seq.cli.exits import run_command
 from seq2seq.config import DecodeConfig
-from seq2seq.data.collate import collate, collate_source
+from seq2seq.data.collate import collate
 from seq2seq.data.tokenizer import BOS, PAD
 from seq2seq.decoding.request import Request
 from seq2seq.inference.engines import Engine, load_engine
@@ -38,12 +38,10 @@ BATCH = 32  # sentences in each call of `generate`
 LOGITS = 64  # sentences whose logits are compared
 
 Ids = list[list[int]]
-Output = tuple[list[int], bool]  # our ids, and whether the output ended within the limit
 
 
-def compare_vocabularies(words: Words, folder: Path, texts: Sequence[str]) -> None:
+def compare_vocabularies(words: Words, tokenizer: Any, texts: Sequence[str]) -> None:
     """Print the lines that both encode or decode differently, as sources and as targets."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
     sides = {"text": words.vocabularies.source, "text_target": words.vocabularies.target}
     for (key, own), rows in zip(sides.items(), words.rows, strict=True):
         encoded = own.encode(texts)
@@ -87,46 +85,28 @@ def compare_logits(words: Words, folder: Path, sources: Ids, targets: Ids) -> No
                   f"their size is up to {expected.abs().max():.1f}")  # fmt: skip
 
 
-def generated(model: Any, words: Words, sources: Ids, beam: int) -> list[Output]:
-    """Translate with the library, in batches of sources of similar length, as ours are."""
-    source_rows, target_rows = words.rows
-    ours = {their: own for own, their in reversed([*enumerate(target_rows.tolist())])}
-    eos, found = model.config.eos_token_id, dict[int, Output]()
-    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+def generated(model: Any, tokenizer: Any, texts: Sequence[str], beam: int) -> list[str]:
+    """Translate with the library, in batches of texts of similar length, as ours are."""
+    found = [""] * len(texts)
+    order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
     for start in range(0, len(order), BATCH):
         rows = order[start : start + BATCH]
-        source_BS = collate_source([sources[i] for i in rows])
+        inputs = tokenizer([texts[i] for i in rows], return_tensors="pt", padding=True)
         outputs = model.generate(
-            input_ids=source_rows[source_BS], attention_mask=(source_BS != PAD).long(),
-            num_beams=beam, early_stopping=beam > 1, length_penalty=1.0, max_new_tokens=LIMIT,
+            **inputs, num_beams=beam, early_stopping=beam > 1, length_penalty=1.0,
+            max_new_tokens=LIMIT,
         )  # fmt: skip
-        for row, ids in zip(rows, outputs[:, 1:].tolist(), strict=True):
-            until = ids.index(eos) if eos in ids else len(ids)
-            found[row] = [ours[i] for i in ids[:until]], eos in ids
-    return [found[i] for i in range(len(sources))]
+        decoded = tokenizer.batch_decode(outputs, skip_special_tokens=True)
+        for row, text in zip(rows, decoded, strict=True):
+            found[row] = text
+    return found
 
 
-def searched(engine: Engine, sources: Ids, beam: int) -> list[Output]:
+def searched(engine: Engine, sources: Ids, beam: int) -> Ids:
     """Translate with one of our engines, within the same limits."""
     config = DecodeConfig(beam=beam, max_ratio=0, max_extra=LIMIT, min_length=0)
     found = engine.search([Request(ids) for ids in sources], config)
-    return [(list(best.tokens), best.finished) for best, *_ in found]
-
-
-def compare_outputs(
-    name: str, exact: Engine, words: Words, sources: Ids, both: Sequence[tuple[Output, Output]]
-) -> None:
-    """Print outputs that differ, with the mean log probability per token by the engine `exact`."""
-    ended = [ours[1] and theirs[1] for ours, theirs in both]
-    other = [i for i, (ours, theirs) in enumerate(both) if ours != theirs]
-    cut = sum(not ended[i] for i in other)
-    print(f"  {name}: {sum(ended)} outputs end here and there, of which {len(other) - cut} differ; "
-          f"of the {len(both) - sum(ended)} that reach the limit, {cut} do")  # fmt: skip
-    for i in (i for i in other if ended[i]):
-        for where, (tokens, _) in zip(("here ", "there"), both[i], strict=True):
-            [log_probs] = exact.score([(sources[i], tokens)])
-            [text] = words.vocabularies.target.decode([tokens])
-            print(f"    {i + 1} {where} {sum(log_probs) / len(log_probs):.6f} {text}")
+    return [list(best.tokens) for best, *_ in found]
 
 
 def main() -> None:
@@ -139,9 +119,11 @@ def main() -> None:
     options = parser.parse_args()
     folder, texts = options.folder, [*islice(lines_of(options.text), options.lines)]
     words = read_vocabulary(folder, read_theirs(folder / "config.json"))
-    compare_vocabularies(words, folder, texts)
-    encoded = words.vocabularies.source.encode(texts)
-    sources = [ids for ids in encoded if 0 < len(ids) < LIMIT][: options.translate]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    compare_vocabularies(words, tokenizer, texts)
+    encoded = zip(texts, words.vocabularies.source.encode(texts), strict=True)
+    chosen = [(text, ids) for text, ids in encoded if 0 < len(ids) < LIMIT][: options.translate]
+    texts, sources = [text for text, _ in chosen], [ids for _, ids in chosen]
     model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     model.generation_config.max_length = None  # otherwise each call warns of two limits
     with TemporaryDirectory() as scratch:
@@ -149,21 +131,27 @@ def main() -> None:
         import_folder(folder, bundle)
         engines = {name: load_engine([bundle], "cpu", name, "float32", cuda_graphs=False)[0]
                    for name in ("torch", "ctranslate2")}  # fmt: skip
-    targets = [ids for ids, _ in searched(engines["torch"], sources[:LOGITS], beam=1)]
+    targets = searched(engines["torch"], sources[:LOGITS], beam=1)
     compare_logits(words, folder, sources[:LOGITS], targets)
+    decode = words.vocabularies.target.decode
     for beam in (1, 4):
-        found, seconds = dict[str, list[Output]](), dict[str, list[float]]()
+        found, seconds = dict[str, list[str]](), dict[str, list[float]]()
         for _ in range(options.repeats):
             for name in ("transformers", *engines):
                 started = time.perf_counter()
-                found[name] = (searched(engines[name], sources, beam) if name in engines
-                               else generated(model, words, sources, beam))  # fmt: skip
+                if name in engines:
+                    found[name] = decode(searched(engines[name], sources, beam))
+                else:
+                    found[name] = generated(model, tokenizer, texts, beam)
                 seconds.setdefault(name, []).append(time.perf_counter() - started)
         print(f"beam {beam}, {len(sources)} sentences, median of {options.repeats}: " + ", ".join(
             f"{name} {median(times):.1f} s" for name, times in seconds.items()))  # fmt: skip
         for name in engines:
             both = list(zip(found[name], found["transformers"], strict=True))
-            compare_outputs(name, engines["torch"], words, sources, both)
+            other = [i for i, (here, there) in enumerate(both) if here != there]
+            print(f"  {name}: {len(other)} of {len(both)} outputs differ")
+            for i in other:
+                print("    {}\n      here  {}\n      there {}".format(texts[i], *both[i]))
 
 
 if __name__ == "__main__":
