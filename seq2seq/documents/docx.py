@@ -75,8 +75,7 @@ def _unpacked(data: bytes, most: int) -> dict[str, bytes]:
                 raise DataError(f"the document has more than {most:,} bytes unpacked: cut it up")
             for one in packed.infolist():
                 if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise DataError("the document is packed otherwise than Word does: save it "
-                                    "again as .docx")  # fmt: skip
+                    raise ValueError("packed otherwise than Word does")
                 with packed.open(one) as opened:  # reads no more than the declared size
                     files[one.filename] = opened.read(one.file_size)
             return files

@@ -137,17 +137,13 @@ def _read(file: Path, rate: int) -> dict[bytes, Client]:
         words = line.split("#")[0].split()
         if not words:
             continue
-        if not 2 <= len(words) <= 4 or not all(word.isdecimal() for word in words[2:]):
+        good = 2 <= len(words) <= 4 and all(word.isdecimal() for word in words[2:])
+        if not good or _digest(words[1]) in clients:
             raise DataError(
                 f"{file}, line {number}: give NAME KEY, and optionally requests a minute and "
-                "characters in all, separated by spaces"
+                "characters in all, separated by spaces; each client has a key of its own"
             )
-        name, key = words[:2]
-        if _digest(key) in clients:
-            raise DataError(
-                f"{file}, line {number}: {name} has the key of another client: change one of them"
-            )
-        clients[_digest(key)] = Client(name, *map(int, words[2:] or [str(rate)]))
+        clients[_digest(words[1])] = Client(words[0], *map(int, words[2:] or [str(rate)]))
     if not clients:
         raise DataError(f"{file} has no key, so no client could send requests: add a line NAME KEY")
     return clients
