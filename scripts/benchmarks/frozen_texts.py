@@ -63,16 +63,14 @@ def lost(symbols: str, french: str) -> list[str]:
     return [
         item
         for item, number in Counter(symbols.split()).items()
-        if len(re.findall("|".join(map(_pattern, _alternatives(item))), text)) < number
+        if len(re.findall(_pattern(item), text)) < number
     ]
 
 
-def _alternatives(item: str) -> list[str]:
-    return [item] if item == "|" else item.split("|")
-
-
 def _pattern(symbol: str) -> str:
-    """Return a regular expression for one alternative; it matches only whole words and numbers."""
+    """Return a regular expression for an item; it matches only whole words and numbers."""
+    if "|" in symbol and symbol != "|":
+        return "|".join(map(_pattern, symbol.split("|")))
     if symbol in PAIRS:
         return f"(?:{PAIRS[symbol]})"
     parts: list[str] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -103,13 +104,9 @@ def read_notes(path: Path) -> str:
     Raises:
         RunError: the file is missing, or says nothing on the model's data or its weaknesses.
     """
-    try:
-        notes = path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise RunError(f"the notes {path} cannot be read ({error}): restore them") from error
+    notes = path.read_text(encoding="utf-8").strip() if path.exists() else ""
     for section in SECTIONS:
-        _, found, rest = f"\n{notes}\n".partition(f"\n{section}\n")
-        if not found or not rest.partition("\n## ")[0].strip():
+        if not re.search(rf"^{section}\n\s*(?!## )\S", notes, re.MULTILINE):
             raise RunError(
                 f"{path} has nothing under `{section}`, which the card of a shipped model has to "
                 "tell: write it, with examples of what the model really said"
