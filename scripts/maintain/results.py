@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -103,20 +103,20 @@ def results_table(runs: Sequence[Run], published: Sequence[Published]) -> str:
     """Make a Markdown table: for each test set the evaluations, then the published scores."""
     found = [(run, one) for run in runs for one in run.evaluations.values()]
     found.sort(key=lambda pair: pair[1].label)
-    head = ("test set", "system", "hardware", "training", *METRICS)
-    rows = [head, ("---",) * 4 + ("---:",) * len(METRICS)]
+    rows: list[Sequence[str]] = [("test set", "system", "hardware", "training", *METRICS)]
     sets = dict.fromkeys((one.label, one.data["fingerprint"]) for _, one in found)
     for label, fingerprint in sets:
         own = [pair for pair in found if pair[1].data["fingerprint"] == fingerprint]
         rows += [_row(*pair) for pair in own if pair[1].label == label]
         theirs = (line for line in published if line.fingerprint == fingerprint)
         rows += [_published_row(line, label) for line in theirs]
-    return markdown(rows)
+    return markdown(rows, numbers=len(METRICS))
 
 
-def markdown(rows: Iterable[Sequence[str]]) -> str:
-    """Format rows as a Markdown table; the second row must be the line below the head."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+def markdown(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
+    """Format a Markdown table; the first row is its head, the last columns may be `numbers`."""
+    line = ["---"] * (len(rows[0]) - numbers) + ["---:"] * numbers
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], line, *rows[1:]))
 
 
 def _row(run: Run, one: Evaluation) -> tuple[str, ...]:

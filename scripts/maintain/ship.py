@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,21 +126,16 @@ def shipped_card(run: Run, bundle: Bundle, notes: str) -> str:
         title,
         USE,
         *made,
-        _table((("training", ""), *cost)),
+        markdown((("training", ""), *cost)),
         "## Scores",
         ROUNDED,
-        _table((("test set", "sentences", "search", *METRICS), *map(_scores, evaluations))),
+        markdown((("test set", "sentences", "search", *METRICS), *map(_scores, evaluations))),
         *(part for one in evaluations for part in _by_corpus(one)),
         "Signatures:",
         "\n".join(dict.fromkeys(line for one in evaluations for line in _signatures(one))),
         notes,
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows as a Markdown table; the first row is the head."""
-    return markdown([rows[0], ["---"] * len(rows[0]), *rows[1:]])
 
 
 def _scores(one: Evaluation) -> list[str]:
@@ -155,7 +150,7 @@ def _by_corpus(one: Evaluation) -> Iterator[str]:
     for breakdown in one.breakdowns:
         if breakdown.by == "corpus":
             yield f"Of these, {one.label} by corpus:"
-            yield _table((
+            yield markdown((
                 ("corpus", "sentences", *METRICS),
                 *((group.name, f"{group.sentences:,}",
                    *(f"{group.scores[name]:.1f}" if name in group.scores else ""
