@@ -76,8 +76,7 @@ def _side_by_side(spec: object, source: list[Path], target: list[Path]) -> list[
     if len(source) != len(target):
         raise DataError(
             f"{spec!r} means {len(source)} source but {len(target)} target file(s), so some have "
-            f"no partner ({_listed(path.name for path in source)}; "
-            f"{_listed(path.name for path in target)}): add what is missing or correct the patterns"
+            f"no partner: {_listed(path.name for path in (*source, *target))}"
         )
     return [path for pair in zip(source, target, strict=True) for path in pair]
 
@@ -105,16 +104,12 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
         sides = [sorted(path.parent.glob(f"{stem}-*.{column}{packed}")) for column in columns]
         if all(sides):
             return _side_by_side(name, *sides)
+    there = sorted(entry.name for entry in path.parent.glob("*"))
     raise DataError(
-        f"no corpus file {path} (nor {path.name}.parquet, .tsv, .jsonl, "
-        f".{columns[0]} + .{columns[1]}, packed with gzip or zstd or not); {_contents(path.parent)}"
+        f"no corpus file {path} (nor {path.name}.parquet, .tsv, .jsonl, .{columns[0]} + "
+        f".{columns[1]}, packed with gzip or zstd or not); {path.parent} holds {_listed(there)}. "
+        "Name the folder of the corpus, data.path=FOLDER, or its files"
     )
-
-
-def _contents(folder: Path) -> str:
-    if not folder.is_dir():
-        return f"the folder {folder} does not exist"
-    return f"{folder} holds {_listed(sorted(entry.name for entry in folder.iterdir()))}"
 
 
 def _listed(names: Iterable[str], most: int = 8) -> str:
@@ -147,24 +142,14 @@ def read_pairs(
         for source, target in zip(files[0::2], files[1::2], strict=True):
             yield from _read_text(source, target, rows)
         return
+    # Each yields the columns of text, then those of `where`, whose numbers become text.
+    readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
     for path in files:
-        for source_text, target_text, *others in _rows(path, columns, tuple(where), rows):
+        read = readers[kind_of(path)]
+        for source_text, target_text, *others in read(path, columns, tuple(where), rows):
             if any(value not in where[name] for name, value in zip(where, others, strict=True)):
                 continue
             yield source_text.strip(), target_text.strip()
-
-
-def values_of(path: Path, columns: tuple[str, str], column: str) -> list[str]:
-    """Return the distinct values of another column of a table, in the order of the file."""
-    return list(dict.fromkeys(row[2] for row in _rows(path, columns, (column,))))
-
-
-def _rows(
-    path: Path, texts: Columns, others: Columns, rows: Range | None = None
-) -> Iterator[tuple[str, ...]]:
-    """Yield rows of a table: the columns of text, then others, whose numbers become text."""
-    readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
-    return readers[kind_of(path)](path, texts, others, rows)
 
 
 def _lines(path: Path, rows: Range | None, file: int = 0) -> Iterator[tuple[int, str]]:
@@ -185,13 +170,9 @@ def _read_text(source: Path, target: Path, rows: Range | None) -> Iterator[Pair]
     lines = [_lines(path, rows, file) for file, path in enumerate((source, target))]
     for left, right in zip_longest(*lines):
         if left is None or right is None:
-            (number, _), shorter, longer, rest = (
-                (right, source, target, lines[1]) if left is None
-                else (left, target, source, lines[0])
-            )  # fmt: skip
-            total = number + sum(1 for _ in rest)
+            counts = [sum(1 for _ in lines_of(path)) for path in (source, target)]
             raise DataError(
-                f"{shorter} has {number - 1} lines but {longer} has {total}: line n of one file "
+                f"{source} has {counts[0]} lines but {target} has {counts[1]}: line n of one file "
                 "must translate line n of the other"
             )
         yield left[1].strip(), right[1].strip()
@@ -257,10 +238,9 @@ def _read_parquet(
         rows = rows or Range(0, file.metadata.num_rows)
         groups, row = row_groups(file, rows)  # number of the next batch's first row
         for batch in file.iter_batches(columns=places, row_groups=groups):
-            inside = pyarrow.table(batch).slice(max(rows.first - row, 0))
-            begin, row = row + len(batch) - len(inside), row + len(batch)
-            inside = inside.slice(0, max(rows.last - begin, 0))
-            yield from arrow_rows(inside, places, texts, f"{path}", begin + 1)
+            first, last = max(rows.first - row, 0), max(rows.last - row, 0)
+            yield from arrow_rows(pyarrow.table(batch[first:last]), places, texts, f"{path}")
+            row += len(batch)
             if row >= rows.last:
                 break
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -293,37 +273,28 @@ def _flat(table: pyarrow.Table) -> pyarrow.Table:
 
 
 def arrow_rows(
-    table: pyarrow.Table, places: list[str], texts: Columns, name: str, row: int
+    table: pyarrow.Table, places: list[str], texts: Columns, name: str
 ) -> Iterator[tuple[str, ...]]:
-    """Yield rows of an Arrow table; in errors, its first row is row `row` of `name`."""
+    """Yield rows of an Arrow table; errors call the table `name`."""
     cells = _flat(table).select(places).columns
-    sides = [_arrow_texts(own, name, row, text) for own, text in zip(cells, texts, strict=False)]
+    sides = [_arrow_texts(own, name, text) for own, text in zip(cells, texts, strict=False)]
     sides += [list(map(_as_text, own.to_pylist())) for own in cells[len(texts) :]]
     return zip(*sides, strict=True)
 
 
-def _arrow_texts(cells: pyarrow.Array, name: str, first_row: int, column: str) -> list[str]:
+def _arrow_texts(cells: pyarrow.Array, name: str, column: str) -> list[str]:
     """Return a column's texts, "" for missing ones; many times faster than reading row by row."""
     try:
         values = cells.to_pylist()
-    except UnicodeDecodeError:  # the error does not say where
-        values = list(map(_text_or_bytes, cells.cast(pyarrow.binary()).to_pylist()))
+    except UnicodeDecodeError as error:
+        values = [error.object]
     if not set(map(type, values)) <= {str, type(None)}:
-        wrong = (i for i, value in enumerate(values) if not isinstance(value, str | None))
-        number = next(wrong)
+        wrong = next(value for value in values if not isinstance(value, str | None))
         raise DataError(
-            f"{name}, row {first_row + number}: column {column!r} holds no text, but "
-            f"{values[number]!r}. Name a column of UTF-8 text (data.source_column, "
-            "data.target_column), or convert this one"
+            f"{name}: column {column!r} holds no text, but {wrong!r}. Name a column of UTF-8 text "
+            "(data.source_column, data.target_column), or convert this one"
         )
     return [value or "" for value in values]
-
-
-def _text_or_bytes(data: bytes | None) -> str | bytes | None:
-    try:
-        return data and data.decode()
-    except UnicodeDecodeError:
-        return data
 
 
 def _as_text(value: object) -> str:

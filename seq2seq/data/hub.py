@@ -46,14 +46,6 @@ def open_split(corpus: CorpusConfig, split: object) -> datasets.Dataset:
     """
     _hush()
     builder = _local(corpus) or _of_hub(corpus)
-    known = builder.info.splits or getattr(builder.config, "data_files", None) or ()
-    for part in str(split).split("+"):
-        name = part.partition("[")[0].strip()
-        if known and name not in (*known, "all"):
-            raise DataError(
-                f"data.hub={corpus.hub} has no split {name!r}; it has: "
-                f"{', '.join(map(repr, known))}. Set data.train, data.val and data.test"
-            )
     with _explained(str(corpus.hub)):
         builder.download_and_prepare()
         return builder.as_dataset(split=str(split))
@@ -74,7 +66,7 @@ def read_hub(dataset: datasets.Dataset, columns: tuple[str, str], name: str) -> 
     for first in range(0, len(dataset), BATCH):
         table = rows[first : first + BATCH]
         places = find_columns(table.schema, columns, (), name)
-        for source, target in arrow_rows(table, places, columns, name, first + 1):
+        for source, target in arrow_rows(table, places, columns, name):
             yield source.strip(), target.strip()
 
 
@@ -172,9 +164,9 @@ def _explained(name: str) -> Iterator[None]:
         raise DataError(
             f"data.hub={name} cannot be read: {type(error).__name__}: {said}. Look at data.hub "
             "(OWNER/NAME), data.hub_config and data.hub_revision (a set that is made by a script "
-            "often has its files at data.hub_revision=refs/convert/parquet), log in if it is not "
-            "public (hf auth login, or the variable HF_TOKEN), or download its files and name "
-            "their folder: data.path=FOLDER"
+            "often has its files at data.hub_revision=refs/convert/parquet), name splits that it "
+            "has (data.train, data.val, data.test), log in if it is not public (hf auth login, or "
+            "the variable HF_TOKEN), or download its files and name their folder: data.path=FOLDER"
         ) from error
 
 

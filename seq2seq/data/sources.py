@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +24,15 @@ from seq2seq.data.corpus import (
     find_files,
     kind_of,
     read_pairs,
-    values_of,
 )
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
 from seq2seq.data.ranges import Range, cut_parquet, cut_text
-from seq2seq.data.variants import MemberLinks, VariedSource
+from seq2seq.data.variants import VariedSource
+from seq2seq.data.word_links import WordLinks
 from seq2seq.errors import DataError
 from seq2seq.lines import PACKED
 
 log = logging.getLogger(__name__)
-
-MAX_VALUES_SHOWN = 8  # of a column, in an error
 
 
 @dataclass(frozen=True)
@@ -76,18 +77,6 @@ class FileSource:
         chosen = [dict(self.where)] if self.where else []
         return [list(self.columns), *chosen, *files]
 
-    def unmatched(self) -> str | None:
-        """Explain that `where` chooses no row of the file; None if it chooses some."""
-        if not self.where or next(self.pairs(), None) is not None:
-            return None
-        told = []
-        for column in self.where:
-            values = values_of(self.files[0], self.columns, column)
-            shown, rest = values[:MAX_VALUES_SHOWN], len(values) - MAX_VALUES_SHOWN
-            more = f" and {rest} more" if rest > 0 else ""
-            told.append(f"{column!r} has {', '.join(map(repr, shown)) or 'no value'}{more}")
-        return f"{self.name}: {'; '.join(told)}"
-
 
 @dataclass(frozen=True)
 class HubSource:
@@ -124,20 +113,28 @@ def find_sources(config: DataConfig, split: str) -> list[Source]:
     Raises:
         DataError: the settings name no source, or a source that does not exist.
     """
-    if getattr(config, split) is not None or not config.members:
-        return _sources_of(config, config.name, split, config)
     sources = [
         source
-        for name, member in config.members.items()
-        if getattr(member, split) is not None
-        for source in _sources_of(member, name, split, config)
+        for name, corpus in _corpora(config, split).items()
+        for source in _sources_of(corpus, name, split, config)
     ]
     if not sources:
         raise DataError(
-            f"no member of data={config.name} has {split} text: give data.{split}=FILE, or set "
-            f"data.members.NAME.{split}"
+            f"data={config.name} names no {split} text: give data.{split}=FILE (parquet, TSV, JSON "
+            f"lines, or [source.txt,target.txt]), or for a mixture data.members.NAME.{split}"
         )
     return sources
+
+
+def _corpora(config: DataConfig, split: str) -> dict[str, CorpusConfig]:
+    """Return the corpora that make up a split: the settings' own, or else members, by name."""
+    if getattr(config, split) is not None:
+        return {config.name: config}
+    return {
+        name: member
+        for name, member in config.members.items()
+        if getattr(member, split) is not None
+    }
 
 
 def without_variants(sources: Sequence[Source]) -> list[FileSource | HubSource]:
@@ -162,20 +159,15 @@ def check_chosen(sources: Sequence[Source], config: DataConfig) -> None:
     """Refuse a member whose `where` chooses no row.
 
     Raises:
-        DataError: no source of a member has a chosen row; names values that exist.
+        DataError: no source of a member has a chosen row.
     """
-    for member in dict.fromkeys(source.member for source in sources):
-        reasons = []
-        for source in without_variants([one for one in sources if one.member == member]):
-            reason = source.unmatched() if isinstance(source, FileSource) else None
-            if reason is None:
-                break
-            reasons.append(reason)
-        else:
+    for member, own in groupby(without_variants(sources), attrgetter("member")):
+        files = [source for source in own if isinstance(source, FileSource) and source.where]
+        if files and not any(True for source in files for _ in source.pairs()):
             setting = f"data.members.{member}" if member in config.members else "data"
             raise DataError(
-                f"{setting}.where chooses no row. Give values that its columns have, in "
-                f"{'; in '.join(reasons[:3])}"
+                f"{setting}.where={dict(files[0].where)} chooses no row of {files[0].name}: give "
+                "values that its columns have"
             )
 
 
@@ -187,11 +179,7 @@ def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:
     """
     found: dict[str, list[Pair]] = {}
     for split in ("val", "test"):
-        own = getattr(config, split) is not None or not config.members
-        corpora: Mapping[str, CorpusConfig] = {config.name: config} if own else config.members
-        for name, corpus in corpora.items():
-            if getattr(corpus, split) is None:
-                continue
+        for name, corpus in _corpora(config, split).items():
             try:
                 sources = _sources_of(corpus, name, split, config)
             except DataError as error:
@@ -217,7 +205,7 @@ def _sources_of(
         ) from error
     if split != "train" or not corpus.variants:
         return [*plain]
-    links = MemberLinks(plain[0])
+    links = cache(lambda: WordLinks(plain[0].pairs()))  # learned only if a variant needs them
     return [VariedSource(source, corpus.variants, links) for source in plain]
 
 
@@ -225,11 +213,6 @@ def _plain_sources(
     corpus: CorpusConfig, member: str, split: str, cache: str | None
 ) -> list[FileSource | HubSource]:
     spec = getattr(corpus, split)
-    if spec is None:
-        raise DataError(
-            f"data={corpus.name} names no {split} files: give data.{split}=FILE "
-            "(parquet, TSV, JSON lines, or [source.txt,target.txt])"
-        )
     if corpus.path is None and corpus.hub is not None:
         if corpus.hub == "OWNER/NAME":  # as in configs/data/hub.yaml
             raise DataError("data=hub does not know which: name a data set, data.hub=OWNER/NAME")
@@ -249,15 +232,7 @@ def _plain_sources(
             f"data={corpus.name} is not in {folder}: get it ({corpus.origin}) and name its "
             "folder, data.path=FOLDER"
         )
-    try:
-        files = find_files(spec, folder, columns)
-    except DataError as error:
-        if folder is not None or spec != getattr(CorpusConfig, split):
-            raise
-        raise DataError(
-            f"data={corpus.name} does not say where its {split} text is: name the folder of the "
-            f"corpus, data.path=FOLDER, or the file, data.{split}=FILE"
-        ) from error
+    files = find_files(spec, folder, columns)
     size = 2 if kind_of(files[0]) == "text" else 1
     if corpus.where and size == 2:
         raise DataError(

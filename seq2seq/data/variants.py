@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,42 +23,20 @@ from seq2seq.data.word_links import WordLinks
 if TYPE_CHECKING:
     from seq2seq.data.sources import FileSource, HubSource
 
-@dataclass(frozen=True)
-class MemberLinks:
-    """Word links of a corpus, learned from its first file when they are first needed."""
 
-    source: FileSource | HubSource
-
-    @cached_property
-    def learned(self) -> WordLinks:
-        return WordLinks(self.source.pairs())
-
-
-Form = Callable[[Pair, Pair, random.Random, MemberLinks], Pair]
-
-
-def _alone(form: Callable[[str, str], Pair]) -> Form:
-    return lambda pair, before, draw, links: form(*pair)
-
-
-def _linked(form: Callable[[str, str, random.Random, WordLinks], Pair]) -> Form:
-    return lambda pair, before, draw, links: form(*pair, draw, links.learned)
-
-
-# Each makes the other form of a pair, or returns a pair that the form does not suit. `before` is
-# the pair before it in the corpus.
-FORMS: dict[str, Form] = {
-    "capitals": _alone(capitals),
-    "plain": _alone(plain),
-    "heading": _alone(heading),
-    "unmarked": _alone(unmarked),
-    "chat": _alone(chat),
-    "joined": lambda pair, before, draw, links: joined(before, pair),
-    "typos": lambda pair, before, draw, links: typos(*pair, draw),
-    "symbols": _linked(symbols),
-    "placeholders": _linked(placeholders),
-    "tags": _linked(tags),
-    "terms": _linked(terms),
+# Each makes the other form of a pair, or returns a pair that the form does not suit.
+FORMS: dict[str, Callable[[str, str], Pair]] = {
+    "capitals": capitals,
+    "plain": plain,
+    "heading": heading,
+    "unmarked": unmarked,
+    "chat": chat,
+}
+LINKED_FORMS: dict[str, Callable[[str, str, random.Random, WordLinks], Pair]] = {
+    "symbols": symbols,
+    "placeholders": placeholders,
+    "tags": tags,
+    "terms": terms,
 }
 
 
@@ -70,12 +47,12 @@ class VariedSource:
     Attributes:
         source: source of the original pairs.
         shares: share of the pairs that get each variant, by the variant's name.
-        links: shared by the sources of a corpus.
+        links: returns the word links of the corpus, which are slow to learn.
     """
 
     source: FileSource | HubSource
     shares: Mapping[str, float]
-    links: MemberLinks
+    links: Callable[[], WordLinks]
 
     @property
     def member(self) -> str:
@@ -86,16 +63,25 @@ class VariedSource:
         return self.source.name
 
     def pairs(self) -> Iterator[Pair]:
-        shares = {name: share for name, share in self.shares.items() if share}
         before = ("", "")
         for pair in self.source.pairs():
             yield pair
-            for name, share in shares.items():
-                if (key := pair_key(*pair, salt=name)) < share * 2**64:
-                    other = FORMS[name](pair, before, random.Random(key), self.links)
+            for name, share in self.shares.items():
+                if share and (key := pair_key(*pair, salt=name)) < share * 2**64:
+                    other = self._form(name, pair, before, random.Random(key))
                     if other != pair:
                         yield other
             before = pair
+
+    def _form(self, name: str, pair: Pair, before: Pair, draw: random.Random) -> Pair:
+        """Return another form of a pair; `before` is the pair before it in the corpus."""
+        if name in FORMS:
+            return FORMS[name](*pair)
+        if name == "joined":
+            return joined(before, pair)
+        if name == "typos":
+            return typos(*pair, draw)
+        return LINKED_FORMS[name](*pair, draw, self.links())
 
     def identity(self, memory: Path) -> list[Any]:
         return [*self.source.identity(memory), dict(self.shares)]

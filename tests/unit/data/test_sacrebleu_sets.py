@@ -82,7 +82,7 @@ def test_unknown_sets_and_languages_are_refused_with_near_ones():
         load_pairs(settings(target_column="zz"), "test")
     with pytest.raises(DataError, match=r"one test set at a time, and \['wmt13', 'wmt15'\] is"):
         load_pairs(settings(test=["wmt13", "wmt15"]), "test")
-    with pytest.raises(DataError, match="names no train files"):
+    with pytest.raises(DataError, match="names no train text"):
         load_pairs(settings(), "train")
     with pytest.raises(ConfigError, match=r"data\.hub and data\.sacrebleu all say where"):
         settings(hub="a/b")

@@ -164,14 +164,14 @@ def test_a_missing_folder_is_told_with_its_member(tmp_path):
 # Values that nothing has
 
 
-NOTHING = r"\.where chooses no row\. .*train\.\w+: 'source' has 'web', 'books', 'talks'"
+NOTHING = r"\.where=\{'source': \['\w+'\].*\} chooses no row of \S*train\.\w+: give values"
 
 
 @pytest.mark.parametrize("name", ["train.parquet", "train.tsv", "train.jsonl"])
-def test_where_nothing_is_chosen_values_are_named(name, tmp_path):
+def test_where_that_chooses_nothing_is_named(name, tmp_path):
     write(tmp_path / name)
     data = corpus(tmp_path, val="train", where={"source": ["wbe"], "year": ["2019"]})
-    with pytest.raises(DataError, match="^data" + NOTHING + r"; 'year' has '2018', '2019'$"):
+    with pytest.raises(DataError, match="^data" + NOTHING):
         load_pairs(data, "val")
     with pytest.raises(DataError, match="^data" + NOTHING):
         _test_set(EvaluateConfig(bundle="x", data=data, split="val"))
@@ -183,16 +183,6 @@ def test_of_a_mixture_the_member_without_rows_is_found(tmp_path):
     write(tmp_path / "train.tsv")
     with pytest.raises(DataError, match=r"^data\.members\.b" + NOTHING):
         prepare(mixture(tmp_path, b={"source": ["x"]}), PLAIN, TokenizerConfig(vocab_size=300))
-
-
-def test_of_many_values_a_few_are_named_and_empty_files_have_none(tmp_path):
-    rows = [{**ROWS[0], "year": year} for year in range(2000, 2020)]
-    write(tmp_path / "train.jsonl", rows)
-    with pytest.raises(DataError, match=r"'year' has '2000', .*, '2007' and 12 more"):
-        load_pairs(corpus(tmp_path, where={"year": ["1999"]}), "train")
-    (tmp_path / "val.tsv").write_text("en\tfr\tyear\n")
-    with pytest.raises(DataError, match=r"'year' has no value"):
-        load_pairs(corpus(tmp_path, where={"year": ["1999"]}), "val")
 
 
 def test_a_shard_without_rows_is_nothing_special(tmp_path):
