@@ -21,6 +21,7 @@ from seq2seq.data.batching import (
     PhasedBatches,
     TrainingBatches,
     Usable,
+    padded_lengths,
     token_batches,
     unfit_pairs,
 )
@@ -126,7 +127,7 @@ class TranslationData:
             "val_on_train": self.val_on_train or None,
         }
         parts = [f"{name}={value}" for name, value in limits.items() if value is not None]
-        return " ".join([self.prepared.fingerprint, *parts])
+        return " ".join([self.prepared.report.fingerprint, *parts])
 
     @property
     def length_ratio(self) -> float:
@@ -260,9 +261,11 @@ class TranslationData:
         """Return the first epoch's first batch, one of median size, and its largest."""
         lengths = self.shards[0].lengths
         epoch = list(chain.from_iterable(self._training_batches().epoch(0)))
-        sizes = [len(of) * int(self.budget.padded(lengths[of].max(axis=0)).sum()) for of in epoch]
+        multiple = self.budget.multiple
+        longest = np.array([lengths[pairs].max(axis=0) for pairs in epoch])
+        sizes = padded_lengths(longest, multiple).sum(axis=1) * list(map(len, epoch))
         order = np.argsort(sizes)
-        batches_of = PreparedBatches(self.shards, self.budget.multiple)
+        batches_of = PreparedBatches(self.shards, multiple)
         first, typical, largest = (
             batches_of[BatchKey(0, epoch[i])] for i in (0, order[len(order) // 2], order[-1])
         )

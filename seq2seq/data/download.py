@@ -1,9 +1,10 @@
-"""Download the files of a corpus once, and compare them with their checksums."""
+"""Files that are fetched once: those of `data.urls`, and test sets that sacrebleu knows by name."""
 
 from __future__ import annotations
 
 import logging
 import re
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pooch
 from requests import Response
 from requests.exceptions import RequestException
 
-from seq2seq.errors import DataError
+from seq2seq.errors import DataError, nearest
 from seq2seq.files import lock
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ SCHEMES = ("https",)
 RETRIES = 2
 TIMEOUT_SECONDS = 30.0  # without an answer
 CHUNK = 1 << 16  # bytes
+ANSWER_SECONDS = 15.0  # as long sacrebleu waits; by itself, it would wait for ever
 CHECKSUM = re.compile("sha256=([0-9a-f]{64})")
 
 
@@ -37,6 +39,12 @@ def fetch(urls: list[str], folder: Path) -> Path:
             remedy.
     """
     pooch.get_logger().setLevel(logging.WARNING)
+    download = pooch.HTTPDownloader(
+        progressbar=sys.stderr.isatty(),
+        chunk_size=CHUNK,
+        timeout=TIMEOUT_SECONDS,
+        hooks={"response": _refuse_redirect},
+    )
     files = pooch.create(path=folder, base_url="", retry_if_failed=RETRIES)
     for given in urls:
         url, _, said = given.partition("#")
@@ -54,33 +62,18 @@ def fetch(urls: list[str], folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder / ".lock", lambda: log.info("waiting for a download into %s", folder)):
             for name in files.registry:
-                _fetch_one(files, name)
+                url = files.urls[name]
+                files.fetch(name, downloader=download)
+    except (RequestException, ValueError) as error:  # ValueError: another checksum
+        raise DataError(
+            f"cannot download {url}: {error}. Try again later, correct the address or its "
+            "checksum, or download the files by hand and name their folder: data.path=FOLDER"
+        ) from error
     except OSError as error:
         raise DataError(
             f"cannot write the download into {folder}: {error}. Choose another folder, data.cache="
         ) from error
     return folder
-
-
-def _fetch_one(files: pooch.Pooch, name: str) -> None:
-    download = pooch.HTTPDownloader(
-        progressbar=sys.stderr.isatty(),
-        chunk_size=CHUNK,
-        timeout=TIMEOUT_SECONDS,
-        hooks={"response": _refuse_redirect},
-    )
-    by_hand = "or download the files by hand and name their folder: data.path=FOLDER"
-    try:
-        files.fetch(name, downloader=download)
-    except RequestException as error:
-        raise DataError(
-            f"cannot download {files.urls[name]}: {error}. Try again later, {by_hand}"
-        ) from error
-    except ValueError as error:  # pooch raises it if checksums differ
-        raise DataError(
-            f"{files.urls[name]} is not the file that data.urls means: {error}. Correct the "
-            f"address or its checksum, {by_hand}"
-        ) from error
 
 
 def _refuse_redirect(response: Response, **_: Any) -> None:
@@ -91,3 +84,36 @@ def _refuse_redirect(response: Response, **_: Any) -> None:
             f"data.urls: {response.url} redirects to {there}, which is not https: give another "
             "address, or download the file by hand and name its folder: data.path=FOLDER"
         )
+
+
+def sacrebleu_files(name: str, languages: tuple[str, str]) -> tuple[Path, Path]:
+    """Return the files of source and reference lines of a test set.
+
+    Raises:
+        DataError: sacrebleu does not know the set for these languages, or cannot fetch it.
+    """
+    from sacrebleu import DATASETS
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    pair = "-".join(languages)
+    known = [known for known, dataset in DATASETS.items() if pair in dataset.langpairs]
+    if name not in known:
+        raise DataError(
+            f"sacrebleu has no test set {name} of {pair}, the languages of data.source_column "
+            f"and data.target_column: {nearest(name, known or DATASETS)}"
+        )
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(ANSWER_SECONDS)
+    try:
+        # All sets begin with these two fields.
+        source, reference, *_ = DATASETS[name].get_files(pair)  # type: ignore[no-untyped-call]
+        return Path(source), Path(reference)
+    except (Exception, SystemExit) as error:  # from many libraries; exit: a wrong checksum
+        raise DataError(
+            f"the test set {name} of sacrebleu cannot be fetched ({type(error).__name__}: {error})."
+            f" Where there is a network, run sacrebleu -t {name} -l {pair} --echo src and copy its "
+            f"folder to {SACREBLEU_DIR}; or give files of your own, data=files "
+            "data.test=[source.txt,reference.txt]"
+        ) from error
+    finally:
+        socket.setdefaulttimeout(before)

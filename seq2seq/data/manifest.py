@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from seq2seq.files import checksum, replace_text
+from seq2seq.files import checksum, read_json, replace_text
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def write_manifest(folder: Path, files: Sequence[File], facts: dict[str, Any]) -
 
 
 def read_manifest(
-    folder: Path, verify: bool = False, discard: bool = False, sizes: bool = True
+    folder: Path, verify: bool = False, discard: bool = False
 ) -> dict[str, Any] | None:
     """Read the manifest of a folder; None if the folder is not complete.
 
@@ -55,25 +55,28 @@ def read_manifest(
         verify: read each file and compare its hash, not its size alone.
         discard: remove damaged files and the manifest, so that they are made again; only while
             nobody else works in the folder.
-        sizes: whether to look at the files at all.
     """
-    try:
-        said = json.loads((folder / NAME).read_text(encoding="utf-8"))
-        if said["format"] != FORMAT:
-            log.info("%s was prepared by another version of seq2seq", folder)
-            return None
-        files = said["files"] if sizes else ()
-        damaged = [file["file"] for file in files if not is_whole(folder, file, verify)]
-    except (OSError, ValueError, KeyError, TypeError):
+    said = parse_manifest(folder)
+    if said is None:
         return None
+    damaged = [file["file"] for file in said["files"] if not is_whole(folder, file, verify)]
     for name in damaged:
         log.warning("%s is damaged or missing", folder / name)
     for name in [*damaged, NAME] if damaged and discard else ():
         (folder / name).unlink(missing_ok=True)
-    if damaged:
+    return None if damaged else said
+
+
+def parse_manifest(folder: Path) -> dict[str, Any] | None:
+    """Read a manifest without a look at its files; None if there is none of this format."""
+    try:
+        said = read_json(folder / NAME)
+    except (OSError, ValueError):
         return None
-    found: dict[str, Any] = said
-    return found
+    if said.get("format") == FORMAT:
+        return said
+    log.info("%s was prepared by another version of seq2seq", folder)
+    return None
 
 
 def is_whole(folder: Path, said: File, verify: bool) -> bool:

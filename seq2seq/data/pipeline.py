@@ -27,24 +27,23 @@ import numpy as np
 from tqdm import tqdm
 
 from seq2seq.config import CleaningConfig, DataConfig, TokenizerConfig
-from seq2seq.data.checks import Losses, check_members
 from seq2seq.data.cleaning import Cleaner
 from seq2seq.data.dedup import KEYS, mark_duplicates
 from seq2seq.data.engines import Engine, LocalEngine
 from seq2seq.data.fingerprint import cache_folder, fingerprint, text_fingerprint
 from seq2seq.data.manifest import NAME as MANIFEST
-from seq2seq.data.manifest import File, read_manifest, write_manifest
+from seq2seq.data.manifest import File, parse_manifest, read_manifest, write_manifest
 from seq2seq.data.mixture import mixture_figures
 from seq2seq.data.prepared import VOCABULARY, Prepared
 from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
 from seq2seq.data.shards import Shards, file_entry, read_facts, rows_of, write_lengths
-from seq2seq.data.sources import evaluation_pairs, find_sources
-from seq2seq.data.stats import cleaning_figures, overlap, token_figures, vocabulary_figures
+from seq2seq.data.sources import check_chosen, evaluation_pairs, find_sources
+from seq2seq.data.stats import Losses, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
 from seq2seq.data.store import Store
 from seq2seq.data.vocabularies import FILES, Vocabularies, given_vocabularies
-from seq2seq.errors import DataError, UserError
+from seq2seq.errors import DataError, UserError, command_line
 from seq2seq.files import lock
 
 log = logging.getLogger(__name__)
@@ -71,16 +70,13 @@ def prepare(
     Raises:
         DataError: the text cannot be read, cleaning drops nearly all of it, or the disk is full.
     """
-
-    def waiting() -> None:
-        log.info("waiting     another process prepares the same data (%s)", work.folder)
-
+    waiting = "waiting     another process prepares the same data (%s)"
     try:
         work = Preparation(data, cleaning, tokenizer, vocabularies)
         if found := work.find():  # all processes of a run look at the same time
             return found
         work.folder.mkdir(parents=True, exist_ok=True)
-        with lock(work.folder / "lock", waiting):
+        with lock(work.folder / "lock", lambda: log.info(waiting, work.folder)):
             found = work.find(discard=True) or work.fetch()
             return found or work.run(engine or LocalEngine(data.processes))
     except OSError as error:
@@ -142,7 +138,7 @@ class Preparation:
             report.mixture, report.settings = mixture, self._settings()
             with suppress(OSError):  # the folder may belong to another user
                 write_report(report, folder)
-        return self._prepared(folder, vocabularies, said, report)
+        return Prepared(folder, said, vocabularies, report)
 
     def fetch(self) -> Prepared | None:
         """Fetch the prepared data from the store; None if it lacks them."""
@@ -154,7 +150,7 @@ class Preparation:
             return None
         folder = self._ids_folder(vocabularies)
         self.store.get(folder / MANIFEST)
-        if (said := read_manifest(folder, sizes=False)) is None:
+        if (said := parse_manifest(folder)) is None:
             return None
         (folder / MANIFEST).unlink()  # it is fetched again last, after the files that it lists
         self.store.get_written(folder, said["files"])
@@ -168,8 +164,6 @@ class Preparation:
     def run(self, engine: Engine) -> Prepared:
         """Run the steps that are left to do, and return the prepared data."""
         log.info("preparing   %s in %s", self.data.name, self.folder)
-        if (old := self.store.cache / "prepared").is_dir():
-            log.info("%s holds sets of an older version, and is not read: it may be deleted", old)
         self.text.mkdir(exist_ok=True)
         with self._timed("clean"):
             files = self._clean(engine)
@@ -186,7 +180,7 @@ class Preparation:
         kept = Counter({source.member: 0 for source in self.sources})
         for file, path, left_out in zip(files, parts, repeated, strict=True):
             kept[self.sources[file["source"]].member] += rows_of(path) - len(left_out)
-        check_members(self.data, self.sources, kept)
+        self._check_kept(kept)
         with self._timed("tokenizer"):
             vocabularies = self._vocabularies()
             if vocabularies is None:
@@ -220,6 +214,25 @@ class Preparation:
                     bar.update(facts["read"])
                 self.losses.check(source)
         return found
+
+    def _check_kept(self, kept: Mapping[str, int]) -> None:
+        """Refuse a corpus without a pair after cleaning, or a member without a pair of its own."""
+        data = self.data
+        if not all(kept.values()):
+            check_chosen(self.sources, data)
+        if not any(kept.values()):
+            raise DataError(
+                f"data={data.name} has no usable train pair: the filters of cleaning= left nothing "
+                f"of {', '.join(source.name for source in self.sources[:3])}. "
+                f"{command_line('prepare', f'data={data.name}', 'cleaning=none')} shows what is "
+                "there"
+            )
+        for member, pairs in kept.items():
+            if pairs == 0:
+                raise DataError(
+                    f"data.members.{member} is empty: all pairs that cleaning= keeps of it are in "
+                    "members before it. Look at its files, or leave it out"
+                )
 
     def _vocabularies(self) -> Vocabularies | None:
         if self.given is not None:
@@ -300,20 +313,7 @@ class Preparation:
         self.store.put(*(folder / file["file"] for file in files), missing=True)
         self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)
         self.store.put(folder / REPORT, folder / MANIFEST)
-        return self._prepared(folder, vocabularies, said, report)
-
-    def _prepared(
-        self, folder: Path, vocabularies: Vocabularies, said: dict[str, Any], report: Report
-    ) -> Prepared:
-        return Prepared(
-            folder,
-            said["fingerprint"],
-            vocabularies,
-            [[folder / name for name in names] for names in said["variants"]],
-            [folder / name for name in said["lengths"]],
-            [(str(name), first, last) for name, first, last in said["members"]],
-            report,
-        )
+        return Prepared(folder, said, vocabularies, report)
 
     def _report(
         self,
@@ -326,7 +326,6 @@ class Preparation:
         shards = Shards(
             [folder / name for name in said["variants"][0]], folder / said["lengths"][0]
         )
-        duplicates = self.repeated if self.compared else None
         return Report(
             name=self.data.name,
             fingerprint=said["fingerprint"],
@@ -335,7 +334,7 @@ class Preparation:
                 {"member": source.member, "file": source.name, "pairs": read}
                 for source, read in zip(self.sources, self.losses.read, strict=True)
             ],
-            **cleaning_figures(self.losses, duplicates),
+            **self.losses.figures(self.repeated if self.compared else None),
             **token_figures(shards),
             vocabulary=vocabulary_figures(shards, vocabularies),
             overlap=overlap(self.losses.leaked, self.evaluation, self.cleaner),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from seq2seq.data.corpus import Pair
 from seq2seq.data.manifest import read_manifest
@@ -19,30 +20,32 @@ DECODED = 10_000  # pairs decoded at once
 
 @dataclass
 class Prepared:
-    """The files of a prepared corpus, its vocabularies and its report.
+    """A prepared corpus.
 
     Attributes:
-        folder: of the ids and the report.
-        fingerprint: of everything that decides the ids and the report.
+        folder: of the ids, the vocabularies and the report.
+        manifest: what the folder's manifest says.
         vocabularies: of both languages.
-        variants: shards of each segmentation; one segmentation, unless BPE-dropout makes more.
-        lengths: file of the lengths of each segmentation.
-        members: name, first row, and first row after it, of each corpus of a mixture.
-        report: what was kept, dropped and found.
+        report: what was kept, dropped and found; its fingerprint covers all that decides the ids.
     """
 
     folder: Path
-    fingerprint: str
+    manifest: dict[str, Any]
     vocabularies: Vocabularies
-    variants: list[list[Path]]
-    lengths: list[Path]
-    members: list[tuple[str, int, int]]
     report: Report
 
+    @property
+    def members(self) -> list[tuple[str, int, int]]:
+        """Name, first row, and first row after it, of each corpus of a mixture."""
+        return [(name, first, last) for name, first, last in self.manifest["members"]]
+
     def shards(self) -> list[Shards]:
-        """Open the ids of each segmentation."""
-        both = zip(self.variants, self.lengths, strict=True)
-        return [Shards(paths, lengths) for paths, lengths in both]
+        """Open the ids of each segmentation; there is one, unless BPE-dropout makes more."""
+        both = zip(self.manifest["variants"], self.manifest["lengths"], strict=True)
+        return [
+            Shards([self.folder / name for name in names], self.folder / lengths)
+            for names, lengths in both
+        ]
 
 
 def prepared_pairs(folder: Path) -> Iterator[Pair]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
@@ -17,17 +17,10 @@ from typing import Any
 import pyarrow
 
 from seq2seq.config import CorpusConfig, DataConfig
-from seq2seq.data.corpus import (
-    Pair,
-    Where,
-    are_numbers,
-    find_files,
-    kind_of,
-    read_pairs,
-)
+from seq2seq.data.corpus import Pair, Where, are_numbers, find_files, kind_of, read_pairs
 from seq2seq.data.fingerprint import cache_folder, file_fingerprint
 from seq2seq.data.ranges import Range, cut_parquet, cut_text
-from seq2seq.data.variants import VariedSource
+from seq2seq.data.variants import varied
 from seq2seq.data.word_links import WordLinks
 from seq2seq.errors import DataError
 from seq2seq.lines import PACKED
@@ -91,17 +84,42 @@ class HubSource:
         known = " ".join(filter(None, (self.corpus.hub, self.corpus.hub_config)))
         return f"{known} ({self.split})"
 
+    @property
+    def columns(self) -> tuple[str, str]:
+        return self.corpus.source_column, self.corpus.target_column
+
     def pairs(self) -> Iterator[Pair]:
         from seq2seq.data import hub  # slow to import, and few corpora need it
 
-        columns = (self.corpus.source_column, self.corpus.target_column)
-        return hub.read_hub(hub.open_split(self.corpus, self.split), columns, self.name)
+        return hub.read_hub(hub.open_split(self.corpus, self.split), self.columns, self.name)
 
     def identity(self, memory: Path) -> list[Any]:
         from seq2seq.data import hub
 
-        columns = [self.corpus.source_column, self.corpus.target_column]
-        return [columns, hub.fingerprint(hub.open_split(self.corpus, self.split))]
+        return [list(self.columns), hub.fingerprint(hub.open_split(self.corpus, self.split))]
+
+
+@dataclass(frozen=True)
+class VariedSource:
+    """A source of training text that gives some pairs a second time, see `varied`."""
+
+    source: FileSource | HubSource
+    shares: Mapping[str, float]
+    links: Callable[[], WordLinks]
+
+    @property
+    def member(self) -> str:
+        return self.source.member
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    def pairs(self) -> Iterator[Pair]:
+        return varied(self.source.pairs(), self.shares, self.links)
+
+    def identity(self, memory: Path) -> list[Any]:
+        return [*self.source.identity(memory), dict(self.shares)]
 
 
 Source = FileSource | HubSource | VariedSource
@@ -219,9 +237,9 @@ def _plain_sources(
         return [HubSource(member, corpus, str(spec))]
     columns = (corpus.source_column, corpus.target_column)
     if corpus.path is None and corpus.sacrebleu:
-        from seq2seq.data.test_sets import sacrebleu_files
+        from seq2seq.data.download import sacrebleu_files
 
-        return [FileSource(member, sacrebleu_files(spec, columns), columns)]
+        return [FileSource(member, sacrebleu_files(str(spec), columns), columns)]
     folder = corpus.path
     if folder is None and corpus.urls:
         from seq2seq.data.download import fetch

@@ -1,4 +1,4 @@
-"""The figures of the preparation report: what was read, kept, dropped and found."""
+"""What a preparation read, kept, dropped and found: checks of large losses, figures to report."""
 
 from __future__ import annotations
 
@@ -10,44 +10,115 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.data.checks import Losses
-from seq2seq.data.cleaning import Cleaner
+from seq2seq.config import CleaningConfig
+from seq2seq.data.cleaning import Cleaner, language_of
 from seq2seq.data.corpus import Pair
 from seq2seq.data.report import RARE
 from seq2seq.data.shards import Shards, read_facts
+from seq2seq.data.sources import Source
 from seq2seq.data.steps import EXAMPLES
 from seq2seq.data.vocabularies import Vocabularies
+from seq2seq.errors import DataError
 
+JUDGED = 100  # the losses of fewer pairs say nothing
 POINTS = 200  # points of a curve
 CHUNK = 2**20  # pairs that are counted at once
 LONGEST_BIN = 512  # last bin of the histograms of lengths: this many tokens or more
 
 
-def cleaning_figures(losses: Losses, repeated: Path | None) -> dict[str, Any]:
-    """Count pairs read, kept and dropped; dropped pairs by reason, in filter order, with examples.
+class Losses:
+    """Counts of the pairs that cleaning drops of each source, and checks that refuse large losses.
 
-    Args:
-        losses: of all sources.
-        repeated: the file of duplicates; None = duplicates are kept.
+    Attributes:
+        read: number of pairs read of each source.
+        judged: number of kept pairs of each source that are long enough to have a language.
+        dropped: number of dropped pairs of each source, by reason.
+        examples: a few dropped pairs of each source, by reason.
+        leaked: keys that dropped pairs share with evaluation text.
     """
-    filters, read = losses.cleaning.filters, sum(losses.read)
-    dropped = Counter(dict.fromkeys(filters, 0))
-    for own in losses.dropped:
-        dropped.update(own)
-    examples = {
-        name: list(chain.from_iterable(own.get(name, ()) for own in losses.examples))[:EXAMPLES]
-        for name in filters
-    }
-    if repeated is not None:
-        compared = read_facts(repeated)
-        dropped.update(compared["dropped"])
-        examples.update(compared["examples"])
-    return {
-        "read": read,
-        "kept": read - dropped.total(),
-        "dropped": dict(dropped),
-        "examples": examples,
-    }
+
+    def __init__(self, cleaning: CleaningConfig, sources: Sequence[Source]):
+        self.cleaning, self.sources = cleaning, sources
+        self.read = [0] * len(sources)
+        self.judged = [0] * len(sources)
+        self.dropped: list[Counter[str]] = [Counter() for _ in sources]
+        self.examples: list[dict[str, list[list[str]]]] = [{} for _ in sources]
+        self.leaked: set[int] = set()
+
+    def add(self, source: int, facts: Mapping[str, Any]) -> None:
+        """Count the pairs of a block of a source; `facts` come from `clean_rows`."""
+        self.read[source] += facts["read"]
+        self.judged[source] += facts.get("judged", facts["read"])  # older parts lack it
+        self.dropped[source].update(facts["dropped"])
+        for reason, pairs in facts["examples"].items():
+            own = self.examples[source].setdefault(reason, [])
+            own += pairs[: EXAMPLES - len(own)]
+        self.leaked.update(facts["leaked"])
+
+    def check_language(self, source: int) -> None:
+        """Check the language of the pairs of a source that were read until now.
+
+        Raises:
+            DataError: nearly all pairs long enough to have a language are in another one.
+        """
+        wrong = self.dropped[source]["wrong_language"]
+        if not self._is_too_much(wrong, wrong + self.judged[source]):
+            return
+        examples = self.examples[source]["wrong_language"]
+        found = [language_of(" ".join(side)) for side in zip(*examples, strict=True)]
+        raise DataError(
+            f"{self.sources[source].name}: {wrong:,} of {self.read[source]:,} pairs are not in "
+            f"cleaning.languages ({', '.join(self.cleaning.languages)}), such as "
+            f"{tuple(examples[0])}. The text looks like {', '.join(found)}. Are the columns "
+            "swapped? Then exchange data.source_column and data.target_column. Or give another "
+            f"corpus, set cleaning.languages=[{','.join(found)}], or allow it: "
+            "cleaning.max_dropped=1"
+        )
+
+    def check(self, source: int) -> None:
+        """Check the losses of a source as a whole.
+
+        Raises:
+            DataError: nearly all pairs of the source are dropped.
+        """
+        dropped = self.dropped[source]
+        if not self._is_too_much(dropped.total(), self.read[source]):
+            return
+        [(worst, count)] = dropped.most_common(1)
+        pairs = [tuple(pair) for pair in self.examples[source][worst][:2]]
+        raise DataError(
+            f"{self.sources[source].name}: cleaning drops {dropped.total():,} of "
+            f"{self.read[source]:,} pairs, {count:,} of them by the filter {worst}, such as "
+            f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter "
+            "out of cleaning.filters, or allow it: cleaning.max_dropped=1"
+        )
+
+    def figures(self, repeated: Path | None) -> dict[str, Any]:
+        """Count pairs read, kept and dropped; dropped pairs by reason, in filter order.
+
+        Args:
+            repeated: the file of duplicates; None = duplicates are kept.
+        """
+        dropped = Counter(dict.fromkeys(self.cleaning.filters, 0))
+        for own in self.dropped:
+            dropped.update(own)
+        examples = {
+            name: list(chain.from_iterable(own.get(name, ()) for own in self.examples))[:EXAMPLES]
+            for name in self.cleaning.filters
+        }
+        if repeated is not None:
+            compared = read_facts(repeated)
+            dropped.update(compared["dropped"])
+            examples.update(compared["examples"])
+        return {
+            "read": sum(self.read),
+            "kept": sum(self.read) - dropped.total(),
+            "dropped": dict(dropped),
+            "examples": examples,
+        }
+
+    def _is_too_much(self, dropped: int, of: int) -> bool:
+        return of >= JUDGED and dropped > self.cleaning.max_dropped * of
 
 
 def overlap(

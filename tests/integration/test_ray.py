@@ -75,7 +75,7 @@ def test_a_cluster_that_loses_a_machine_prepares_the_same_ids(corpus, cluster):
     together = prepare(shared, CleaningConfig(), TOKENIZER, engine=RayEngine(cluster.address))
     killer.join()
     assert hashes(together) == hashes(alone)
-    assert together.fingerprint == alone.fingerprint
+    assert together.report.fingerprint == alone.report.fingerprint
     report = together.report
     assert (report.kept, report.dropped) == (alone.report.kept, alone.report.dropped)
     assert report.dropped["duplicate"] > PAIRS // 2

@@ -194,7 +194,7 @@ def test_the_same_again_reads_nothing_and_writes_nothing(data, monkeypatch):
     first = run(data)
     before = files(first)
     second = run(data, engine=Broken())
-    assert second.fingerprint == first.fingerprint
+    assert second.report.fingerprint == first.report.fingerprint
     assert files(second) == before
     assert texts(second) == TRAIN
 
@@ -225,7 +225,7 @@ def test_any_change_of_input_or_setting_changes_the_fingerprint(data, change):
     first = run(data, tokenizer, cleaning=cleaning)
     CHANGES[change](data, cleaning, tokenizer)
     second = run(data, tokenizer, cleaning=cleaning)
-    assert second.fingerprint != first.fingerprint
+    assert second.report.fingerprint != first.report.fingerprint
     assert first.folder.exists()  # what others may use stays
 
 
@@ -233,7 +233,7 @@ def test_any_change_of_input_or_setting_changes_the_fingerprint(data, change):
     "change", [{"max_tokens": 99}, {"num_workers": 2}, {"processes": 2}, {"length_multiple": 8}]
 )
 def test_settings_that_do_not_touch_the_text_reuse_it(data, change):
-    assert run(replace(data, **change)).fingerprint == run(data).fingerprint
+    assert run(replace(data, **change)).report.fingerprint == run(data).report.fingerprint
 
 
 def test_the_same_files_elsewhere_are_the_same_data(data, tmp_path):
@@ -281,8 +281,8 @@ def test_a_start_reads_nothing_of_the_shards_and_verify_reads_all(data, monkeypa
     run(data)
     assert read == []
     run(replace(data, verify=True))
-    vocabulary = first.folder / "vocabulary" / "tokenizer.json"
-    assert {*map(Path, read)} == {*first.variants[0], *first.lengths, vocabulary}
+    others = {first.folder / name for name in ("000-lengths.npy", "vocabulary/tokenizer.json")}
+    assert {*map(Path, read)} == {*first.shards()[0].paths, *others}
 
 
 def test_a_set_of_another_version_is_prepared_anew(data, caplog):
@@ -292,16 +292,6 @@ def test_a_set_of_another_version_is_prepared_anew(data, caplog):
     manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 1'))
     assert texts(run(data)) == TRAIN
     assert f"{first.folder} was prepared by another version of seq2seq" in caplog.text
-
-
-def test_sets_in_the_folder_of_an_older_version_are_named(data, caplog):
-    caplog.set_level(logging.INFO)
-    old = Path(data.cache) / "prepared"
-    old.mkdir(parents=True)
-    for _ in range(2):
-        run(data)
-    line = f"{old} holds sets of an older version, and is not read: it may be deleted"
-    assert caplog.messages.count(line) == 1
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3, 5, 7, 9])
@@ -334,7 +324,7 @@ def test_a_damaged_vocabulary_is_made_again(data, where, damage):
     [folder] = first.folder.parent.glob(where)
     content = (folder / "tokenizer.json").read_bytes()
     (folder / "tokenizer.json").write_bytes(damage or content[: len(content) // 2])
-    for path in first.variants[0]:
+    for path in first.shards()[0].paths:
         path.unlink()
     assert texts(run(data)) == TRAIN
     assert (folder / "tokenizer.json").read_bytes() == content
@@ -344,7 +334,7 @@ def test_evaluation_text_counts_only_where_it_is_compared(data, tmp_path):
     cleaning = CleaningConfig(filters=["empty"])
     first = run(data, cleaning=cleaning)
     write(tmp_path, "val", [("new", "nouveau")])
-    assert run(data, cleaning=cleaning).fingerprint == first.fingerprint
+    assert run(data, cleaning=cleaning).report.fingerprint == first.report.fingerprint
 
 
 def test_evaluation_text_is_compared_as_training_text_is_cleaned(data, tmp_path):
@@ -390,12 +380,12 @@ def test_dropout_needs_a_vocabulary_with_merges(data, tmp_path):
 def test_dropout_makes_segmentations_that_can_be_made_again(data):
     settings = TokenizerConfig(vocab_size=300, dropout=0.3, dropout_variants=3)
     first = run(data, settings)
-    assert len(first.variants) == 3
+    assert len(first.shards()) == 3
     ids = [next(shards.tokens(0)).tolist() for shards in first.shards()]
     assert len({tuple(variant) for variant in ids}) == 3
     for variant in range(3):
         assert texts(first, variant) == TRAIN
-    victim = first.variants[1][2]
+    victim = first.shards()[1].paths[2]
     content = victim.read_bytes()
     victim.unlink()
     run(data, settings)
@@ -566,7 +556,7 @@ def test_the_manifest_says_what_is_there_and_what_decided_it(data):
     prepared = run(data)
     said = json.loads((prepared.folder / "manifest.json").read_text())
     assert (said["pairs"], said["members"]) == (240, [["mine", 0, 240]])
-    assert said["fingerprint"] == prepared.fingerprint
+    assert said["fingerprint"] == prepared.report.fingerprint
     assert said["settings"]["cleaning"]["max_words"] == 200
     assert said["versions"]["tokenizers"]
     for file in said["files"]:

@@ -10,12 +10,12 @@ import pytest
 
 from seq2seq.config import CleaningConfig
 from seq2seq.data import steps as module
-from seq2seq.data.checks import Losses
 from seq2seq.data.cleaning import Cleaner, pair_key, text_key
 from seq2seq.data.engines import LocalEngine
 from seq2seq.data.manifest import File
 from seq2seq.data.shards import read_keys, read_texts
 from seq2seq.data.sources import FileSource
+from seq2seq.data.stats import Losses
 from seq2seq.data.steps import EXAMPLES, clean_block, cut_source
 from seq2seq.data.store import Store
 

@@ -1,7 +1,9 @@
-"""Pairs that come again in capitals, plain or as headings: how they look, and where they are."""
+"""Pairs that come again in another form: how the forms look, and where they are."""
 
 from __future__ import annotations
 
+import difflib
+import random
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,8 +12,8 @@ import pytest
 from seq2seq.config import DataConfig
 from seq2seq.config.data import VARIANTS
 from seq2seq.data import word_links
-from seq2seq.data.noise import capitals, heading, plain
 from seq2seq.data.sources import find_sources, load_pairs
+from seq2seq.data.variants import capitals, chat, heading, joined, plain, typos, unmarked
 
 MANY = [(f"We see {n} dogs.", f"Nous voyons {n} chiens.") for n in range(3000)]
 
@@ -79,6 +81,57 @@ def test_plain(pair, expected):
 )  # fmt: skip
 def test_heading(pair, expected):
     assert heading(*pair) == expected
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        (("He left.", "Il est parti."), ("He left", "Il est parti")),
+        (("Stop!", "Arrête !"), ("Stop", "Arrête")),
+        (("Is it you?", "C'est toi ?"), ("Is it you", "C'est toi")),
+        # A mark of one side alone stays, and so does what is left open.
+        (("Is it you?", "C'est toi."), ("Is it you?", "C'est toi.")),
+        (("He left...", "Il est parti..."), ("He left...", "Il est parti...")),
+        (("Why :-)", "Pourquoi :-)"), ("Why :-)", "Pourquoi :-)")),
+    ],
+)
+def test_unmarked(pair, expected):
+    assert unmarked(*pair) == expected
+
+
+def test_chat_has_neither_mark_nor_capital_but_for_names():
+    assert chat("Where is it?", "Où est-ce ?") == ("where is it", "où est-ce")
+    assert chat("Tom left.", "Tom est parti.") == ("Tom left", "Tom est parti")
+
+
+def test_joined_makes_one_message_of_two_sentences():
+    yes, no = ("Yes.", "Oui."), ("I do!", "Bien sûr !")
+    assert joined(yes, no) == ("Yes. I do!", "Oui. Bien sûr !")
+    for other in (("", ""), ("a word", "un mot"), ("Yes.", "oui")):
+        assert joined(other, yes) == yes
+        assert joined(yes, other) == other
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_slip_changes_a_letter_or_two_of_the_source(seed):
+    pair = ("I don't remember the number of the house.", "Je ne sais plus le numéro de la maison.")
+    source, target = typos(*pair, random.Random(seed))
+    assert target == pair[1]
+    assert difflib.SequenceMatcher(None, source, pair[0]).ratio() > 0.94
+    assert typos(*pair, random.Random(seed)) == (source, target)
+
+
+def test_slips_are_of_every_kind():
+    made = {typos("We remember.", "", random.Random(seed))[0] for seed in range(300)}
+    assert {"We rmeember.", "We rmember.", "We reemember.", "We rrmember."} <= made
+
+
+@pytest.mark.parametrize(
+    "text", ["", "12 + 7", "See www.example.com/help", "@anna #travel", "of it"]
+)
+def test_addresses_numbers_and_short_words_have_no_slips(text):
+    made = {typos(text, "", random.Random(seed))[0] for seed in range(100)}
+    assert made == {text}
 
 
 FORMS = {"capitals": capitals, "plain": plain, "heading": heading}
