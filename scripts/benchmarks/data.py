@@ -87,10 +87,9 @@ def _multiplied(config: DataBenchmarkConfig, folder: Path) -> DataConfig:
             for source in find_sources(config.data, "train"):
                 for sides in source.pairs():
                     file.write("\t".join(" ".join(s.split()) + mark for s in sides) + "\n")
-    text = {"source_column": "0", "target_column": "1", "members": {}, "weights": {}}
-    return DataConfig(
-        **vars(config.data) | text | {"path": f"{folder}/text", "train": "train", "val": None,
-                                      "test": None, "hub": None, "urls": [], "where": {}},
+    return replace(
+        config.data, path=f"{folder}/text", train="train", val=None, test=None, hub=None, urls=[],
+        where={}, source_column="0", target_column="1", members={}, weights={},
     )  # fmt: skip
 
 

@@ -63,12 +63,12 @@ def _once(text: str) -> dict[str, Span]:
 
 def _joined(first: Phrase, second: Phrase, source: str, target: str) -> Phrase | None:
     """Join two phrases if a single space separates them on both sides, as in "John Smith"."""
-    for text, a, b in (
-        (source, first.source, second.source),
-        (target, first.target, second.target),
-    ):
-        if b[0] != a[1] + 1 or text[a[1]] != " ":
-            return None
+    between = (
+        source[first.source[1] : second.source[0]],
+        target[first.target[1] : second.target[0]],
+    )
+    if between != (" ", " "):
+        return None
     return Phrase((first.source[0], second.source[1]), (first.target[0], second.target[1]))
 
 

@@ -42,15 +42,6 @@ class Budget:
     sentences: int | None = None
     multiple: int = 1
 
-    def padded(self, lengths: np.ndarray) -> np.ndarray:
-        """Round lengths up, see `padded_lengths`."""
-        return padded_lengths(lengths, self.multiple)
-
-    def sentences_of(self, fitting: int) -> int:
-        """Return how many of the `fitting` pairs a batch takes; for few shapes a multiple of 8."""
-        few = self.multiple == 0 and fitting > SENTENCE_MULTIPLE
-        return fitting - fitting % SENTENCE_MULTIPLE if few else max(1, fitting)
-
 
 def token_batches(lengths: np.ndarray, budget: Budget) -> list[np.ndarray]:
     """Cut pairs into batches of similar length.
@@ -66,7 +57,7 @@ def token_batches(lengths: np.ndarray, budget: Budget) -> list[np.ndarray]:
         Arrays of pair numbers, shortest sentences first, equal lengths in the given order; each
         pair is in one array.
     """
-    padded = budget.padded(lengths)
+    padded = padded_lengths(lengths, budget.multiple)
     order = np.lexsort((padded[:, 0], padded.max(axis=1)))
     padded = padded[order]
     batches, start = [], 0
@@ -76,7 +67,9 @@ def token_batches(lengths: np.ndarray, budget: Budget) -> list[np.ndarray]:
         next_ones = padded[start : start + min(most, budget.sentences or most)]
         sizes = np.arange(1, len(next_ones) + 1)
         positions = np.maximum.accumulate(next_ones).sum(axis=1) * sizes
-        size = budget.sentences_of(int(np.searchsorted(positions, budget.tokens, side="right")))
+        size = max(1, int(np.searchsorted(positions, budget.tokens, side="right")))
+        if budget.multiple == 0 and size > SENTENCE_MULTIPLE:
+            size -= size % SENTENCE_MULTIPLE
         batches.append(order[start : start + size])
         start += size
     return batches
@@ -237,8 +230,7 @@ class PhasedBatches:
     MiniCPM, section 5). Each stream keeps its own place, so a lengthened run returns to `main`.
 
     Args:
-        main: the first stream, from its place on.
-        final: the second stream, from its place on.
+        main, final: the streams, each from its place on.
         left: batches of all ranks until `final` begins.
     """
 

@@ -91,25 +91,26 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
             return found
         raise DataError(f"no file matches {path}: correct the pattern or data.path")
     for suffix in TABLES:
-        for packed in PACKINGS if suffix != ".parquet" else ("",):
-            single = path.with_name(path.name + suffix + packed)
-            shards = sorted(path.parent.glob(f"{glob.escape(path.name)}-*{suffix}{packed}"))
-            if single.is_file() or shards:
-                return [single] if single.is_file() else shards
+        for packed in PACKINGS:
+            if found := _with_ending(path, suffix + packed):
+                return found
     for packed in PACKINGS:
-        pair = [path.with_name(f"{path.name}.{column}{packed}") for column in columns]
-        if all(side.is_file() for side in pair):
-            return pair
-        stem = glob.escape(path.name)
-        sides = [sorted(path.parent.glob(f"{stem}-*.{column}{packed}")) for column in columns]
-        if all(sides):
-            return _side_by_side(name, *sides)
+        source, target = (_with_ending(path, f".{column}{packed}") for column in columns)
+        if source and target:
+            return _side_by_side(name, source, target)
     there = sorted(entry.name for entry in path.parent.glob("*"))
     raise DataError(
         f"no corpus file {path} (nor {path.name}.parquet, .tsv, .jsonl, .{columns[0]} + "
         f".{columns[1]}, packed with gzip or zstd or not); {path.parent} holds {_listed(there)}. "
         "Name the folder of the corpus, data.path=FOLDER, or its files"
     )
+
+
+def _with_ending(stem: Path, ending: str) -> list[Path]:
+    """Return the file of a stem with this ending; if there is none, its shards `STEM-*ENDING`."""
+    file = stem.with_name(stem.name + ending)
+    shards = f"{glob.escape(stem.name)}-*{ending}"
+    return [file] if file.is_file() else sorted(stem.parent.glob(shards))
 
 
 def _listed(names: Iterable[str], most: int = 8) -> str:

@@ -117,11 +117,13 @@ def _repeated_places(
     import duckdb  # slow to import, and most runs find their data prepared
 
     fetch()
-    settings = {"memory_limit": MEMORY, "temp_directory": str(spill / f"spill-{share}")}
-    with duckdb.connect(config={**settings}) as database:
-        if threads is not None:
-            database.execute(f"SET threads = {threads}")
-        database.execute("SET preserve_insertion_order = false")
+    settings = {
+        "memory_limit": MEMORY,
+        "temp_directory": str(spill / f"spill-{share}"),
+        "preserve_insertion_order": False,
+        **({"threads": threads} if threads else {}),
+    }
+    with duckdb.connect(config=settings) as database:
         database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
         database.execute(
             "CREATE TEMP TABLE repeated AS "

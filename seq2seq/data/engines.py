@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from typing import Any, TypeAlias, TypeVar
 
 from seq2seq.config.data import EngineConfig
@@ -46,27 +46,22 @@ class LocalEngine:
         """Yield `function(*job)` for each job, in order; both must be picklable."""
         waiting = iter(jobs)
         first = list(islice(waiting, 2))
+        jobs = chain(first, waiting)
         if len(first) < 2 or self.processes == 1:
-            for job in chain(first, waiting):
-                yield function(*job)
+            yield from starmap(function, jobs)
             return
-        try:
-            yield from self._in_parallel(function, chain(first, waiting))
-        except BrokenProcessPool as error:
-            raise DataError(
-                "a process that prepared the corpus was killed, most likely for lack of memory: "
-                f"start again with fewer processes, such as data.processes=1 ({error})"
-            ) from error
-
-    def _in_parallel(
-        self, function: Callable[..., Result], jobs: Iterable[tuple[Any, ...]]
-    ) -> Iterator[Result]:
         # Not forked: the threads of other libraries would not survive a fork.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.processes, context, _prepare_worker) as pool:
             submit = functools.partial(pool.submit, function)
             try:
                 yield from _in_order(submit, Future.result, jobs, most=self.processes + 2)
+            except BrokenProcessPool as error:
+                raise DataError(
+                    "a process that prepared the corpus was killed, most likely for lack of "
+                    "memory: start again with fewer processes, such as data.processes=1 "
+                    f"({error})"
+                ) from error
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

@@ -42,15 +42,6 @@ def file_entry(path: Path, name: str | None = None) -> File:
     return {"file": name or path.name, "bytes": path.stat().st_size, "sha256": checksum(path)}
 
 
-def written_entry(path: Path) -> File | None:
-    """Return the entry of a table that an interrupted preparation wrote; None if it wrote none."""
-    try:
-        read_facts(path)
-        return file_entry(path)
-    except (OSError, ValueError, KeyError):  # Arrow's errors are of these kinds, too
-        return None
-
-
 def read_facts(path: Path) -> dict[str, Any]:
     """Read the facts that were written with a table."""
     facts: dict[str, Any] = json.loads(_open(path).schema.metadata[FACTS])
@@ -122,11 +113,8 @@ class Shards:
     """
 
     def __init__(self, paths: Sequence[Path], lengths: Path):
-        self.paths = list(paths)
+        self.paths, self._lengths_path = list(paths), lengths
         self.lengths: np.ndarray = np.load(lengths, mmap_mode="r")
-        self._open()
-
-    def _open(self) -> None:
         _allow_open_files(len(self.paths))
         self._sides = [_sides(path) for path in self.paths]
         sizes = [len(sides[0][0]) - 1 for sides in self._sides]
@@ -152,12 +140,8 @@ class Shards:
         """
         return (_sides(path)[side][1] for path in self.paths)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"paths": self.paths}  # workers make batches without the lengths
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._open()  # memory maps are not copied to another process, but opened there again
+    def __reduce__(self) -> tuple[type[Shards], tuple[list[Path], Path]]:
+        return Shards, (self.paths, self._lengths_path)  # another process maps the files again
 
 
 def _allow_open_files(count: int) -> None:

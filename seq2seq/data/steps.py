@@ -23,13 +23,13 @@ from seq2seq.data.corpus import Pair
 from seq2seq.data.manifest import File
 from seq2seq.data.minhash import BANDS, near_keys
 from seq2seq.data.shards import (
+    file_entry,
     ids_table,
     read_facts,
     read_keys,
     read_texts,
     rows_of,
     write_table,
-    written_entry,
 )
 from seq2seq.data.sources import FileSource, Source
 from seq2seq.data.store import Store
@@ -162,11 +162,13 @@ def clean_block(
 def _find_written(store: Store, path: Path, fact: str, value: Any) -> File | None:
     """Return the entry of a table written before, here or elsewhere, if its fact has the value."""
     store.get(path)
-    entry = written_entry(path)
-    if entry is None or read_facts(path).get(fact) != value:
+    try:
+        if read_facts(path).get(fact) != value:
+            return None
+    except (OSError, ValueError, KeyError):  # missing or damaged; Arrow's errors are of these kinds
         return None
     store.put(path, missing=True)  # its writer may have stopped before this
-    return entry
+    return file_entry(path)
 
 
 def sample_pairs(
@@ -195,27 +197,20 @@ def tokenise_part(
     entry = _find_written(store, shard, "part", part["sha256"])
     if entry is None:
         store.get_written(text, [part])
-        sources, targets = read_texts(text / part["file"])
-        kept = np.ones(len(sources), bool)
-        kept[left_out] = False
-        texts = [
-            [text for text, keep in zip(side, kept, strict=True) if keep]
-            for side in (sources, targets)
-        ]
+        path = text / part["file"]
+        kept = np.setdiff1d(np.arange(rows_of(path)), left_out, assume_unique=True)
+        texts = read_texts(path, kept)
         vocabularies = _load(store, vocabulary)
-        both = (vocabularies.source, vocabularies.target)
         rng = random.Random(f"{part['file']} {variant}")
-        ids = [
-            tokenizer.encode(side, dropout, rng)
-            for side, tokenizer in zip(texts, both, strict=True)
-        ]
+        sources = vocabularies.source.encode(texts[0], dropout, rng)
+        targets = vocabularies.target.encode(texts[1], dropout, rng)
         facts = {
             "part": part["sha256"],
             "pairs": len(texts[0]),
             "words": [sum(len(text.split()) for text in side) for side in texts],
             "characters": [sum(map(len, side)) for side in texts],
         }
-        entry = write_table(shard, ids_table(ids[0], ids[1], max(vocabularies.sizes)), facts)
+        entry = write_table(shard, ids_table(sources, targets, max(vocabularies.sizes)), facts)
         store.put(shard)
     return entry
 

@@ -22,6 +22,8 @@ from seq2seq.files import atomic_write
 class Store:
     """A store that holds files of a cache under the same names.
 
+    Its methods raise a `DataError` if the store cannot be used.
+
     Attributes:
         cache: folder of this machine.
         url: of the folder in the store; None = machines share the cache, and nothing is copied.
@@ -36,9 +38,6 @@ class Store:
         Args:
             paths: of files in the cache; those that do not exist are skipped.
             missing: keep a file of the store that has the same size.
-
-        Raises:
-            DataError: the store cannot be used.
         """
         for path in filter(Path.exists, paths) if self.url else ():
             with self._place(path) as (files, there):
@@ -49,11 +48,7 @@ class Store:
                 files.put_file(str(path), there)
 
     def get(self, *paths: Path) -> None:
-        """Fetch files that the cache lacks, if the store has them.
-
-        Raises:
-            DataError: the store cannot be used.
-        """
+        """Fetch files that the cache lacks, if the store has them."""
         for path in paths if self.url else ():
             path.parent.mkdir(parents=True, exist_ok=True)
             with self._place(path) as (files, there):
@@ -65,9 +60,6 @@ class Store:
         """Fetch the files that others wrote to a folder, unless exactly these files are here.
 
         An older preparation may have left other files under the same names.
-
-        Raises:
-            DataError: the store cannot be used.
         """
         for file in files if self.url else ():
             if not is_whole(folder, file, verify=True):

@@ -122,16 +122,12 @@ class Tokenizer:
                 f"cannot read the tokenizer {path}: {error}. "
                 "Give a tokenizer.json that a run of this project wrote"
             ) from error
-        for index, token in enumerate(SPECIAL_TOKENS):
-            if backend.token_to_id(token) != index:
-                raise UserError(
-                    f"{path} is not a tokenizer of this project: {token} should be token {index}, "
-                    f"but is {backend.token_to_id(token)}"
-                )
-        if str(backend.pre_tokenizer) != str(PRE_TOKENIZER):
+        special = [backend.token_to_id(token) for token in SPECIAL_TOKENS]
+        if special != [PAD, BOS, EOS] or str(backend.pre_tokenizer) != str(PRE_TOKENIZER):
             raise UserError(
-                f"{path} is not a tokenizer of this project: it cuts text into words in another "
-                "way. Give a tokenizer.json that a run of this project wrote"
+                f"{path} is not a tokenizer of this project: it has other special tokens, or cuts "
+                "text into words in another way. Give a tokenizer.json that a run of this project "
+                "wrote"
             )
         return cls(backend)
 

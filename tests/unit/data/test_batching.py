@@ -136,7 +136,7 @@ def test_few_shapes_are_few_and_cost_little():
     for multiple in (1, 0):
         budget = Budget(4096, multiple=multiple)
         batches = token_batches(lengths, budget)
-        longest = [budget.padded(lengths[batch].max(axis=0)) for batch in batches]
+        longest = [padded_lengths(lengths[batch].max(axis=0), budget.multiple) for batch in batches]
         sizes = [len(b) * int(n) for b, of in zip(batches, longest, strict=True) for n in of]
         rows[multiple] = len(set(sizes))
         positions = sum(naive_positions(lengths, batch, multiple) for batch in batches)

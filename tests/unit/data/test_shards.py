@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import resource
@@ -21,7 +20,6 @@ from seq2seq.data.shards import (
     read_table,
     write_lengths,
     write_table,
-    written_entry,
 )
 
 IDS = st.lists(st.integers(0, 2**16 - 1), max_size=5)
@@ -95,19 +93,6 @@ def test_facts_are_in_the_table_and_columns_can_be_read_alone(tmp_path):
     only = read_table(tmp_path / "t.arrow", fields=[1])
     assert only.column_names == ["key"]
     assert only["key"].to_pylist() == [3, 2**64 - 1]
-
-
-def test_a_file_that_cannot_be_read_counts_as_not_written(tmp_path):
-    [path], _ = write(tmp_path, [[([1, 2, 3], [4, 5])] * 9])
-    whole = path.read_bytes()
-    entry = written_entry(path)
-    assert entry == {"file": "0.arrow", "bytes": len(whole),
-                     "sha256": hashlib.sha256(whole).hexdigest()}
-    for damaged in (whole[:-1], b"", b"ARROW1"):
-        path.write_bytes(damaged)
-        assert written_entry(path) is None
-    path.unlink()
-    assert written_entry(path) is None
 
 
 def test_a_table_is_there_only_when_it_is_whole(tmp_path, monkeypatch):

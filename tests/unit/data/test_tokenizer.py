@@ -137,9 +137,7 @@ def test_frequent_words_become_single_tokens(tokenizer):
 def test_a_foreign_tokenizer_is_refused(tmp_path):
     file = tmp_path / "tokenizer.json"
     tokenizers.Tokenizer(tokenizers.models.BPE()).save(str(file))
-    with pytest.raises(
-        UserError, match=r"tokenizer\.json is not a tokenizer of this project: <pad>"
-    ):
+    with pytest.raises(UserError, match=r"tokenizer\.json is not a tokenizer of this project"):
         Tokenizer.load(file)
 
 
@@ -152,7 +150,7 @@ def test_special_tokens_in_another_order_are_refused(tokenizer, tmp_path):
     for token in content["added_tokens"]:
         token["id"] = vocab[token["content"]]
     file.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"<s> should be token 1, but is 2"):
+    with pytest.raises(UserError, match=r"is not a tokenizer of this project"):
         Tokenizer.load(file)
 
 
@@ -170,7 +168,7 @@ def test_a_tokenizer_that_cuts_words_otherwise_is_refused(tokenizer, tmp_path):
     content = json.loads((tmp_path / "tokenizer.json").read_text())
     content["pre_tokenizer"] = {"type": "Whitespace"}
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"cuts text into words in another way\. Give a"):
+    with pytest.raises(UserError, match=r"cuts text into words in another way"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
