@@ -49,21 +49,14 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
             it found instead.
     """
     base = Path(folder).expanduser() if folder else Path()
-    if folder and not base.is_dir():
-        raise DataError(
-            f"data.path={folder} is not a folder (looked in {base.resolve()}): "
-            "give the folder that holds the corpus files"
-        )
     specs = list(spec) if isinstance(spec, (list, tuple)) else [spec]
-    if not specs:
-        raise DataError("an empty list names no corpus file: give at least one")
     found = [_find_one(str(item), base, columns) for item in specs]
     patterns = len(specs) == 2 and any(glob.has_magic(str(item)) for item in specs)
     if patterns and all(kind_of(path) == "text" for paths in found for path in paths):
         found = [_side_by_side(spec, *found)]
     files = [path for paths in found for path in paths]
     text = [path for path in files if kind_of(path) == "text"]
-    if text and (len(text) != len(files) or len(files) % 2):
+    if not files or (text and (len(text) != len(files) or len(files) % 2)):
         raise DataError(
             f"plain text needs two files, source then target, but {spec!r} means "
             f"{_listed(map(str, files))}: give a list such as [train.en,train.fr]"
@@ -85,14 +78,12 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
     path = base / Path(name).expanduser()
     if path.is_file():
         return [path]
-    if glob.has_magic(name):
-        found = sorted(Path(match) for match in glob.glob(str(path)))
-        if found:
-            return found
-        raise DataError(f"no file matches {path}: correct the pattern or data.path")
+    found = sorted(map(Path, glob.glob(str(path)))) if glob.has_magic(name) else []
+    if found:
+        return found
     for suffix in TABLES:
         for packed in PACKINGS:
-            if found := _with_ending(path, suffix + packed):
+            if found := _with_ending(path, f"{suffix}{packed}"):
                 return found
     for packed in PACKINGS:
         source, target = (_with_ending(path, f".{column}{packed}") for column in columns)
@@ -225,8 +216,9 @@ def _read_jsonl(
             raise DataError(f"{path}, line {number}: not an object with named texts: {line[:60]}")
         _check_columns(texts, others, list(row), f"{path}, line {number}")
         for column in texts:
-            if not _is_text(row[column]):
-                raise DataError(f"{path}, line {number}: {column!r} is not a text: {row[column]!r}")
+            text = row[column]  # half a surrogate pair is not text, since UTF-8 cannot hold it
+            if not isinstance(text, str) or text != text.encode("utf-8", "ignore").decode():
+                raise DataError(f"{path}, line {number}: {column!r} is not a text: {text!r}")
         yield *(row[column] for column in texts), *(_as_text(row[column]) for column in others)
 
 
@@ -301,11 +293,6 @@ def _arrow_texts(cells: pyarrow.Array, name: str, column: str) -> list[str]:
 def _as_text(value: object) -> str:
     """Return a value that rows are chosen by as text, like the settings: 2019 -> "2019"."""
     return "" if value is None else str(value)
-
-
-def _is_text(value: object) -> bool:
-    """Tell whether a value is a string that UTF-8 can hold; half a surrogate pair is not."""
-    return isinstance(value, str) and value == value.encode("utf-8", "ignore").decode()
 
 
 def _check_columns(texts: Columns, others: Columns, found: list[str], place: str) -> None:

@@ -178,8 +178,9 @@ class TranslationData:
         left_out = np.union1d(empty, too_long)
         if len(left_out) == count:
             raise DataError(
-                f"data={self.data.name} has no usable {split} pair among {count}: both "
-                f"sides must hold text of at most model.max_length={self.max_length} tokens"
+                f"data={self.data.name} has no usable {split} pair among {count}: both sides must "
+                f"hold text of at most model.max_length={self.max_length} tokens, in a row that "
+                "data.where chooses"
             )
         if len(left_out):
             log.warning(

@@ -117,7 +117,7 @@ def _repeated_places(
     import duckdb  # slow to import, and most runs find their data prepared
 
     fetch()
-    settings = {
+    settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
         "temp_directory": str(spill / f"spill-{share}"),
         "preserve_insertion_order": False,
