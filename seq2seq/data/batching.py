@@ -141,8 +141,8 @@ class TrainingBatches:
         lengths: (n, 2) source and target lengths of each segmentation; epochs take them in turn.
         budget: limits of a batch.
         seed: decides the order.
-        members: corpora that make up an epoch; None = each pair once.
-        usable: the pairs that are used; members count positions among these. None = all.
+        members: corpora that make up an epoch; they count positions among the usable pairs.
+        usable: the pairs that are used.
         rank, world_size: which share of the stream this process gets.
         place: where to start, as the method `place` returned it; None = at the beginning.
         pool: pairs that are shuffled and sorted together.
@@ -153,18 +153,16 @@ class TrainingBatches:
         lengths: Sequence[np.ndarray],
         budget: Budget,
         seed: int,
-        members: Sequence[Member] | None = None,
+        members: Sequence[Member],
+        usable: Usable,
         *,
-        usable: Usable | None = None,
         rank: int = 0,
         world_size: int = 1,
         place: Mapping[str, int] | None = None,
         pool: int = POOL,
     ):
         self.lengths, self.budget, self.seed, self.pool = lengths, budget, seed, pool
-        all_pairs = Usable(np.zeros(0, np.int64), len(lengths[0]))
-        self.usable = all_pairs if usable is None else usable
-        self.members = [Member("all", 0, len(self.usable))] if members is None else list(members)
+        self.members, self.usable = members, usable
         self.rank, self.world_size = rank, world_size
         self.start = dict(place or {"epoch": 0, "batch": 0})
         self._sizes: dict[int, int] = {}  # number of batches of each finished epoch

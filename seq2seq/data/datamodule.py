@@ -240,7 +240,7 @@ class TranslationData:
             self.budget,
             self.seed,
             self.final_mixture if final else self.mixture,
-            usable=self.usable,
+            self.usable,
             rank=rank,
             world_size=world_size,
             place=place,

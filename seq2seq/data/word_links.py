@@ -45,34 +45,27 @@ class WordLinks:
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         texts = [(_words(source), _words(target)) for source, target in _sample(pairs)]
         self._numbers = [_content([pair[side] for pair in texts]) for side in (0, 1)]
-        self._width = len(self._numbers[1]) + 1
-        sides = [
+        sources, targets = (
             [[numbers[w] for w in pair[side] if w in numbers] for pair in texts]
             for side, numbers in enumerate(self._numbers)
-        ]
-        forward = translation_table(sides[0], sides[1], self._width)
-        width = len(self._numbers[0]) + 1
-        backward = {
-            key % width * self._width + key // width: p
-            for key, p in translation_table(sides[1], sides[0], width).items()
-        }
-        self._likely = {
-            key: p * backward[key] for key, p in forward.items()
-            if p * backward.get(key, 0) > LIKELY
-        }  # fmt: skip
+        )
+        forward = translation_table(sources, targets)
+        backward = translation_table(targets, sources)
+        both = {(i, j): p * backward.get((j, i), 0) for (i, j), p in forward.items()}
+        self._likely = {words: p for words, p in both.items() if p > LIKELY}
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
         """Return pairs of positions (s, t) of words that translate each other."""
         left, right = (
-            [numbers.get(word.lower()) for word in side]
+            [numbers.get(word.lower(), -1) for word in side]
             for numbers, side in zip(self._numbers, (source, target), strict=True)
         )
         scores = {
-            (s, t): self._likely[key] * math.exp(-2 * abs(s / len(left) - t / len(right)))
-            for s, i in enumerate(left) if i is not None
+            (s, t): self._likely[i, j] * math.exp(-2 * abs(s / len(left) - t / len(right)))
+            for s, i in enumerate(left)
             for t, j in enumerate(right)
-            if j is not None and (key := i * self._width + j) in self._likely
-        }  # fmt: skip
+            if (i, j) in self._likely
+        }
         best: dict[tuple[str, int], tuple[float, tuple[int, int]]] = {}
         for link, score in scores.items():
             for end in (("s", link[0]), ("t", link[1])):
@@ -135,21 +128,18 @@ def _content(texts: Sequence[Sequence[str]]) -> dict[str, int]:
 def translation_table(
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
-    width: int,
     tension: float = 0.0,
     least: float = LIKELY,
-) -> dict[int, float]:
-    """Estimate p(target word | source word) by expectation maximisation.
-
-    The result's keys are source * width + target.
+) -> dict[tuple[int, int], float]:
+    """Estimate p(target word | source word) of pairs (source, target) by expectation maximisation.
 
     Args:
         sources, targets: pairs of sentences, each a list of word numbers.
-        width: greater than every number of a target word.
         tension: how strongly equal relative positions are preferred (`nearness`).
         least: probabilities up to this are left out.
     """
     keys, sizes, priors = [], [], []
+    width = 1 + max((word for target in targets for word in target), default=0)
     for source, target in zip(sources, targets, strict=True):
         if source and target:
             row = np.array(source, np.int64) * width
@@ -171,7 +161,8 @@ def translation_table(
         counts = np.bincount(places, shares, len(kinds))
         probs = counts / np.bincount(words, counts)[words]
     kept = probs > least
-    return dict(zip(kinds[kept].tolist(), probs[kept].tolist(), strict=True))
+    pairs = zip(words[kept].tolist(), (kinds[kept] % width).tolist(), strict=True)
+    return dict(zip(pairs, probs[kept].tolist(), strict=True))
 
 
 def nearness(rows: int, columns: int, tension: float) -> np.ndarray:

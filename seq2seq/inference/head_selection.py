@@ -78,10 +78,9 @@ def ibm1_links(sources: Ids, targets: Ids) -> list[list[tuple[int, int]]]:
 
 def likeliest_sources(sources: Ids, targets: Ids) -> list[np.ndarray]:
     """Return for each pair the places (T,) of the likeliest source token of each target token."""
-    width = 1 + max(map(max, targets))
-    table = translation_table(sources, targets, width, TENSION, least=0)
+    table = translation_table(sources, targets, TENSION, least=0)
     found = []
     for source, target in zip(sources, targets, strict=True):
-        probs_TS = np.array([[table.get(s * width + t, 0.0) for s in source] for t in target])
+        probs_TS = np.array([[table.get((s, t), 0.0) for s in source] for t in target])
         found.append((probs_TS * nearness(len(target), len(source), TENSION)).argmax(axis=1))
     return found

@@ -38,8 +38,12 @@ def flat(batches) -> list[int]:
     return [int(i) for batch in batches for i in batch]
 
 
-def make(lengths, *, seed=1, tokens=200, members=None, **options) -> TrainingBatches:
-    return TrainingBatches([lengths], Budget(tokens), seed, members, **options)
+def make(
+    *lengths, seed=1, tokens=200, members=None, usable=None, **options
+) -> TrainingBatches:
+    usable = usable or Usable(np.zeros(0, np.int64), len(lengths[0]))
+    members = members or [Member("all", 0, len(usable))]
+    return TrainingBatches(lengths, Budget(tokens), seed, members, usable, **options)
 
 
 def take(batches, count) -> list[list[int]]:
@@ -240,7 +244,7 @@ def test_more_ranks_than_batches_reach_into_the_next_epoch():
 
 def test_epochs_take_turns_among_segmentations():
     short, long = np.full((8, 2), 5), np.full((8, 2), 10)
-    batches = TrainingBatches([short, long], Budget(40), seed=1)
+    batches = make(short, long, tokens=40)
     assert [{len(batch) for batch in one_epoch(batches, epoch)} for epoch in range(3)] == [
         {4}, {2}, {4}
     ]  # fmt: skip
