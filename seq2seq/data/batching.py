@@ -83,23 +83,21 @@ class BatchKey:
     pairs: np.ndarray
 
 
-def unfit_pairs(lengths: Sequence[np.ndarray], most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of empty pairs, and of other pairs that are too long.
-
-    A pair counts if it is empty or too long in any segmentation.
+def unfit_pairs(lengths: Sequence[np.ndarray], most: int) -> np.ndarray:
+    """Return the numbers of the pairs that are empty or too long in any segmentation, ascending.
 
     Args:
         lengths: (n, 2) source and target lengths of each segmentation, end marks included.
         most: longest side that is not too long.
     """
-    empty, too_long = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    found = [np.zeros(0, np.int64)]
     for first in range(0, len(lengths[0]), CHUNK):
         parts = [of[first : first + CHUNK] for of in lengths]
-        is_empty = np.min([part.min(axis=1) for part in parts], axis=0) < 2  # the end mark
-        is_long = np.max([part.max(axis=1) for part in parts], axis=0) > most
-        empty.append(np.flatnonzero(is_empty) + first)
-        too_long.append(np.flatnonzero(is_long & ~is_empty) + first)
-    return np.concatenate(empty), np.concatenate(too_long)
+        shortest = np.min([part.min(axis=1) for part in parts], axis=0)
+        longest = np.max([part.max(axis=1) for part in parts], axis=0)
+        is_unfit = (shortest < 2) | (longest > most)  # an empty side has an end mark alone
+        found.append(np.flatnonzero(is_unfit) + first)
+    return np.concatenate(found)
 
 
 class Usable:

@@ -134,11 +134,11 @@ def read_pairs(
         for source, target in zip(files[0::2], files[1::2], strict=True):
             yield from _read_text(source, target, rows)
         return
-    # Each yields the columns of text, then those of `where`, whose numbers become text.
+    # Each yields two columns of text, then those of `where`, whose numbers become text.
     readers = {"parquet": _read_parquet, "tsv": _read_tsv, "jsonl": _read_jsonl}
     for path in files:
         read = readers[kind_of(path)]
-        for source_text, target_text, *others in read(path, columns, tuple(where), rows):
+        for source_text, target_text, *others in read(path, (*columns, *where), rows):
             if any(value not in where[name] for name, value in zip(where, others, strict=True)):
                 continue
             yield source_text.strip(), target_text.strip()
@@ -175,10 +175,8 @@ def are_numbers(columns: Columns) -> bool:
     return all(column.isdecimal() for column in columns)
 
 
-def _read_tsv(
-    path: Path, texts: Columns, others: Columns, rows: Range | None
-) -> Iterator[tuple[str, ...]]:
-    lines, columns = _lines(path, rows), (*texts, *others)
+def _read_tsv(path: Path, columns: Columns, rows: Range | None) -> Iterator[tuple[str, ...]]:
+    lines = _lines(path, rows)
     if are_numbers(columns):
         places = [int(column) for column in columns]
     else:
@@ -186,7 +184,7 @@ def _read_tsv(
         if first is None:
             raise DataError(f"{path} is empty: its first line should name the columns")
         header = first[1].split("\t")
-        _check_columns(texts, others, header, f"{path}")
+        _check_columns(columns, header, f"{path}")
         places = [header.index(column) for column in columns]
     for number, line in lines:
         if not line:
@@ -200,9 +198,7 @@ def _read_tsv(
         yield tuple(fields[place] for place in places)
 
 
-def _read_jsonl(
-    path: Path, texts: Columns, others: Columns, rows: Range | None
-) -> Iterator[tuple[str, ...]]:
+def _read_jsonl(path: Path, columns: Columns, rows: Range | None) -> Iterator[tuple[str, ...]]:
     for number, line in _lines(path, rows):
         if not line.strip():
             continue
@@ -214,25 +210,23 @@ def _read_jsonl(
             row |= row["translation"]  # as in translation data sets of the hub
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not an object with named texts: {line[:60]}")
-        _check_columns(texts, others, list(row), f"{path}, line {number}")
-        for column in texts:
+        _check_columns(columns, list(row), f"{path}, line {number}")
+        for column in columns[:2]:
             text = row[column]  # half a surrogate pair is not text, since UTF-8 cannot hold it
             if not isinstance(text, str) or text != text.encode("utf-8", "ignore").decode():
                 raise DataError(f"{path}, line {number}: {column!r} is not a text: {text!r}")
-        yield *(row[column] for column in texts), *(_as_text(row[column]) for column in others)
+        yield tuple(_as_text(row[column]) for column in columns)
 
 
-def _read_parquet(
-    path: Path, texts: Columns, others: Columns, rows: Range | None
-) -> Iterator[tuple[str, ...]]:
+def _read_parquet(path: Path, columns: Columns, rows: Range | None) -> Iterator[tuple[str, ...]]:
     try:
         file = pyarrow.parquet.ParquetFile(path)
-        places = find_columns(file.schema_arrow, texts, others, f"{path}")
+        places = find_columns(file.schema_arrow, columns, f"{path}")
         rows = rows or Range(0, file.metadata.num_rows)
         groups, row = row_groups(file, rows)  # number of the next batch's first row
         for batch in file.iter_batches(columns=places, row_groups=groups):
             first, last = max(rows.first - row, 0), max(rows.last - row, 0)
-            yield from arrow_rows(pyarrow.table(batch[first:last]), places, texts, f"{path}")
+            yield from arrow_rows(pyarrow.table(batch[first:last]), places, columns, f"{path}")
             row += len(batch)
             if row >= rows.last:
                 break
@@ -240,9 +234,7 @@ def _read_parquet(
         raise DataError(f"{path} is not a readable parquet file: {error}") from error
 
 
-def find_columns(
-    schema: pyarrow.Schema, texts: Columns, others: Columns, name: str
-) -> list[str]:
+def find_columns(schema: pyarrow.Schema, columns: Columns, name: str) -> list[str]:
     """Find columns of an Arrow table, inside structs, too: `translation.en`, or just `en`.
 
     Returns:
@@ -254,8 +246,8 @@ def find_columns(
     found = {column: column for column in _flat(schema.empty_table()).column_names}
     for column in list(found):
         found.setdefault(column.removeprefix("translation."), column)
-    _check_columns(texts, others, list(found), name)
-    return [found[column] for column in (*texts, *others)]
+    _check_columns(columns, list(found), name)
+    return [found[column] for column in columns]
 
 
 def _flat(table: pyarrow.Table) -> pyarrow.Table:
@@ -266,13 +258,13 @@ def _flat(table: pyarrow.Table) -> pyarrow.Table:
 
 
 def arrow_rows(
-    table: pyarrow.Table, places: list[str], texts: Columns, name: str
+    table: pyarrow.Table, places: list[str], columns: Columns, name: str
 ) -> Iterator[tuple[str, ...]]:
-    """Yield rows of an Arrow table; errors call the table `name`."""
+    """Yield rows of an Arrow table, two columns of text first; errors call the table `name`."""
     cells = _flat(table).select(places).columns
-    sides = [_arrow_texts(own, name, text) for own, text in zip(cells, texts, strict=False)]
-    sides += [list(map(_as_text, own.to_pylist())) for own in cells[len(texts) :]]
-    return zip(*sides, strict=True)
+    sides = [_arrow_texts(cells[side], name, columns[side]) for side in (0, 1)]
+    others = [list(map(_as_text, own.to_pylist())) for own in cells[2:]]
+    return zip(*sides, *others, strict=True)
 
 
 def _arrow_texts(cells: pyarrow.Array, name: str, column: str) -> list[str]:
@@ -295,15 +287,11 @@ def _as_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _check_columns(texts: Columns, others: Columns, found: list[str], place: str) -> None:
-    for column in (*texts, *others):
+def _check_columns(columns: Columns, found: list[str], place: str) -> None:
+    for column in columns:
         if column not in found:
-            remedy = (
-                "Set data.source_column and data.target_column (numbers 0, 1, ... for TSV without "
-                "header)"
-                if column in texts
-                else "Correct data.where (numbers 0, 1, ... for TSV without header)"
-            )
             raise DataError(
-                f"{place} has no column {column!r}; it has: {', '.join(map(repr, found))}. {remedy}"
+                f"{place} has no column {column!r}; it has: {', '.join(map(repr, found))}. Correct "
+                "data.source_column, data.target_column or data.where (numbers 0, 1, ... for TSV "
+                "without header)"
             )

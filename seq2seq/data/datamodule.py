@@ -174,8 +174,7 @@ class TranslationData:
     def _left_out(self, lengths: Sequence[np.ndarray], split: str) -> np.ndarray:
         """Return the numbers of pairs that are empty or too long, and warn how many there are."""
         count = len(lengths[0])
-        empty, too_long = unfit_pairs(lengths, min(self.max_length, LONGEST - 1))
-        left_out = np.union1d(empty, too_long)
+        left_out = unfit_pairs(lengths, min(self.max_length, LONGEST - 1))
         if len(left_out) == count:
             raise DataError(
                 f"data={self.data.name} has no usable {split} pair among {count}: both sides must "
@@ -184,8 +183,8 @@ class TranslationData:
             )
         if len(left_out):
             log.warning(
-                "%s: left out %d empty pairs and %d longer than %d tokens, of %d",
-                *(split, len(empty), len(too_long), self.max_length, count),
+                "%s: left out %d of %d pairs, which are empty or longer than %d tokens",
+                *(split, len(left_out), count, self.max_length),
             )
         return left_out
 

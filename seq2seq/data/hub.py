@@ -65,7 +65,7 @@ def read_hub(dataset: datasets.Dataset, columns: tuple[str, str], name: str) -> 
     rows = dataset.with_format("arrow")
     for first in range(0, len(dataset), BATCH):
         table = rows[first : first + BATCH]
-        places = find_columns(table.schema, columns, (), name)
+        places = find_columns(table.schema, columns, name)
         for source, target in arrow_rows(table, places, columns, name):
             yield source.strip(), target.strip()
 

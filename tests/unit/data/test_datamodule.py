@@ -112,7 +112,7 @@ def test_empty_and_long_pairs_are_left_out_and_counted(chunk, tmp_path, caplog, 
         data = prepared(tmp_path, TRAIN + odd)
     assert len(data.usable) == len(TRAIN)
     total = len(TRAIN) + len(odd)
-    assert f"train: left out 4 empty pairs and 2 longer than 80 tokens, of {total}" in caplog.text
+    assert f"train: left out 6 of {total} pairs, which are empty or longer than 80" in caplog.text
 
 
 def test_nothing_is_logged_when_nothing_is_left_out(tmp_path, caplog):
@@ -132,7 +132,7 @@ def test_bleu_sees_every_validation_pair_and_the_loss_those_that_fit(tmp_path, c
     data = prepared(tmp_path, val=[*VAL, *odd])
     assert data.val_pairs == [*VAL, *((en.strip(), fr.strip()) for en, fr in odd)]
     assert sum(len(batch.source) for batch in data.val_dataloader()) == len(VAL)
-    assert "val: left out 1 empty pairs and 1 longer than 80 tokens, of 4" in caplog.text
+    assert "val: left out 2 of 4 pairs, which are empty or longer than 80 tokens" in caplog.text
 
 
 def test_validation_text_is_normalised_for_the_loss_and_not_for_bleu(tmp_path):
