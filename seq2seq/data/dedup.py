@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -98,11 +99,8 @@ def repeated_rows(
     shares = ((share, engine.machines) for share in range(engine.machines))
     found = np.unique(np.concatenate(list(engine.each(search, shares))))
     starts = np.cumsum([0, *sizes])
-    owners = np.searchsorted(found, starts)
-    return [
-        found[first:last] - start
-        for first, last, start in zip(owners[:-1], owners[1:], starts[:-1], strict=True)
-    ]
+    owned = np.split(found, np.searchsorted(found, starts[1:-1]))
+    return [rows - start for rows, start in zip(owned, starts[:-1], strict=False)]
 
 
 def _repeated_places(
@@ -117,12 +115,13 @@ def _repeated_places(
     import duckdb  # slow to import, and most runs find their data prepared
 
     fetch()
-    settings: dict[str, str | bool | int | float | list[str]] = {
+    settings: dict[str, Any] = {
         "memory_limit": MEMORY,
         "temp_directory": str(spill / f"spill-{share}"),
         "preserve_insertion_order": False,
-        **({"threads": threads} if threads else {}),
     }
+    if threads is not None:
+        settings["threads"] = threads
     with duckdb.connect(config=settings) as database:
         database.register("pairs", pa.RecordBatchReader.from_batches(SCHEMA, read(share, of)))
         database.execute(
