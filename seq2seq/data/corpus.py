@@ -290,8 +290,9 @@ def _as_text(value: object) -> str:
 def _check_columns(columns: Columns, found: list[str], place: str) -> None:
     for column in columns:
         if column not in found:
+            is_text = column in columns[:2]
+            settings = "data.source_column and data.target_column" if is_text else "data.where"
             raise DataError(
-                f"{place} has no column {column!r}; it has: {', '.join(map(repr, found))}. Correct "
-                "data.source_column, data.target_column or data.where (numbers 0, 1, ... for TSV "
-                "without header)"
+                f"{place} has no column {column!r}; it has: {', '.join(map(repr, found))}. Set "
+                f"{settings} (numbers 0, 1, ... for TSV without header)"
             )

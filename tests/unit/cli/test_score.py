@@ -161,7 +161,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(run, tmp_path):
     (tmp_path / "b").write_text("un\n")
     code, _, err = run(tmp_path / "a", tmp_path / "b")
     assert code == 1
-    assert f"{tmp_path / 'b'} has 1 lines but {tmp_path / 'a'} has 2: line n of one" in err
+    assert f"{tmp_path / 'a'} has 2 lines but {tmp_path / 'b'} has 1: line n of one" in err
 
 
 @pytest.mark.parametrize("line", ["one", "a\tb\tc"])

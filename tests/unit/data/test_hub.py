@@ -200,7 +200,7 @@ def test_a_missing_column_names_those_there_are():
     with pytest.raises(
         DataError,
         match=r"^set has no column 'de'; it has: 'id', 'translation\.en', 'translation\.fr', "
-        r"'en', 'fr'\. Correct data\.source_column, data\.target_column",
+        r"'en', 'fr'\. Set data\.source_column and data\.target_column",
     ):
         list(read_hub(dataset, ("en", "de"), "set"))
 
