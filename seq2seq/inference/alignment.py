@@ -47,9 +47,7 @@ class Alignment(Step):
             list(target.encode(map(self.as_written, bare_words(result.text)))),
         )
 
-    def after(
-        self, result: Translation, state: str, attention: Attention | None = None
-    ) -> Translation:
+    def after(self, result: Translation, state: str, attention: Attention | None) -> Translation:
         if attention is None:
             return result
         source, target = (list(map(len, words)) for words in attention.pieces)

@@ -27,7 +27,6 @@ from seq2seq.inference.text.segmentation import Layout, Segmentation
 from seq2seq.inference.text.step import Normalisation, Step
 from seq2seq.inference.text.terminology import Terminology
 from seq2seq.inference.text.typography import FrenchPrint, PlainMarks, plain
-from seq2seq.inference.text_search import TextSearch
 from seq2seq.inference.translation import (
     PairScore,
     Translation,
@@ -76,7 +75,6 @@ class Translator:
         tokens = set(vocabularies.source.names())
         self._knows_placeholders = tokens.issuperset(PLACEHOLDERS)
         self._knows_terms = TERM in tokens
-        self._search = TextSearch(engine, vocabularies)
         self._noted = count(1)  # texts with notes; threads may count with it at the same time
 
     def steps(
@@ -203,8 +201,9 @@ class Translator:
         texts = readable_list("texts", texts)
         asked = self._terms({} if "terminology" in out else terms or {}, banned)
         pipeline = Pipeline(
-            self.steps(asked, out, typography=typography), self._search, self._settings(settings),
-            asked, "fallback" not in out, self._knows_placeholders, self.languages[1], progress,
+            self.engine, self.vocabularies, self.steps(asked, out, typography=typography),
+            self._settings(settings), asked, "fallback" not in out, self._knows_placeholders,
+            self.languages[1], progress,
         )  # fmt: skip
         segmentation = Segmentation(
             lambda piece: self._length(piece, "casing" not in out), self.engine.max_length,
@@ -259,7 +258,18 @@ class Translator:
             UserError: a side is longer than the model's limit.
         """
         words = [len(target.split()) for _, target in readable_pairs(pairs)]
-        return self._search.score(self.encode(pairs) if ids is None else ids, words)
+        ids = self.encode(pairs) if ids is None else ids
+        for number, sides in enumerate(ids, 1):
+            if (longest := max(map(len, sides))) >= self.engine.max_length:
+                raise UserError(
+                    f"pair {number} has a side of {longest + 1} tokens, and the model's limit is "
+                    f"{self.engine.max_length}: score its sentences one by one"
+                )
+        each = zip(ids, self.engine.score(ids), words, strict=True)
+        return [
+            PairScore(sum(own), self.vocabularies.target.tokens(target), own, number)
+            for (_, target), own, number in each
+        ]
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> Sequence[IdPair]:
         """Return the token ids of given translations, as the model reads and writes them."""

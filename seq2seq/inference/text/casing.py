@@ -28,9 +28,7 @@ class Casing(Step):
         small = in_prose(text, self._small)
         return small, small != text
 
-    def after(
-        self, result: Translation, state: bool, attention: Attention | None = None
-    ) -> Translation:
+    def after(self, result: Translation, state: bool, attention: Attention | None) -> Translation:
         return result.with_text(in_prose(result.text, str.upper)) if state else result
 
     def _small(self, prose: str) -> str:

@@ -7,7 +7,6 @@ expensive, each only for sentences whose translations still have faults.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ WORDS = 8  # words of the longest phrase whose repetition is looked for
 REPEATS = 3  # a phrase so many times in a row is a fault, unless the source repeats as often
 CHARACTERS = 6  # characters of the longest part of a word whose repetition is looked for
 LETTERS = 6  # such a part so many times in a row is a fault
-STUTTER = re.compile(rf"(.{{1,{CHARACTERS}}}?)\1{{{LETTERS - 1}}}")  # a quick first test
+STUTTER = re.compile(rf"(.{{1,{CHARACTERS}}}?)\1{{{LETTERS - 1}}}")
 COPIED = 4  # a source of so many words that comes back unchanged is a fault; fewer may be a name
 LONGER, SHORTER = 2.5, 0.4  # limits of a translation's characters per source character ...
 ROOM = 20  # ... with a margin of so many characters, since short texts vary
@@ -46,9 +45,10 @@ def degenerate(source: str, target: str) -> list[str]:
         return ["empty"] if source else []
     found = []
     words, source_words = (re.findall(r"\w+", text.lower()) for text in (target, source))
-    if _repeats_more(words, source_words, WORDS, REPEATS) or (
-        STUTTER.search(target.lower())
-        and _repeats_more(target.lower(), source.lower(), CHARACTERS, LETTERS)
+    in_a_row = repeats(words, WORDS)
+    stutters = STUTTER.search(target.lower()) is not None
+    if (in_a_row >= REPEATS and in_a_row > repeats(source_words, WORDS)) or (
+        stutters and repeats(target.lower(), CHARACTERS) > repeats(source.lower(), CHARACTERS)
     ):
         found.append("repetition")
     if len(source_words) >= COPIED and words == source_words:
@@ -58,13 +58,6 @@ def degenerate(source: str, target: str) -> list[str]:
     if len(target) < SHORTER * (len(source) - ROOM):
         found.append("too short")
     return found
-
-
-def _repeats_more(target: Sequence[str], source: Sequence[str], longest: int, allowed: int) -> bool:
-    """Tell whether a part repeats in a row too often, and more often than any in the source."""
-    if max(Counter(target).values(), default=0) < allowed:
-        return False  # no element occurs often enough: the usual case, quickly decided
-    return repeats(target, longest) >= max(allowed, repeats(source, longest) + 1)
 
 
 def repeats(sequence: Sequence[str], longest: int) -> int:
@@ -115,10 +108,6 @@ class Source:
         """List what is wrong with a translation."""
         return [fault for step, state in self.checks for fault in step.faults(found, state)]
 
-    def kept(self) -> list[Fault]:
-        """List all that a translation could lose, from left to right."""
-        return _lost(self.faults(Translation("", None)))
-
     def rank(self, found: Translation) -> tuple[int, int]:
         """Count losses, then other faults; fewer are better. No reader can guess what was lost."""
         every = self.faults(found)
@@ -157,7 +146,12 @@ def retry_faulty(
                 noted = best.with_notes(f"{_described(faults[i])}: translated again {how}")
                 results[i] = [noted, *(one for one in results[i] if one.text != best.text)]
     for source, own in zip(sources, results, strict=True):
-        own[0] = own[0].with_notes(*_left(source.faults(own[0])))
+        signs, lost = _signs_and_losses(source.faults(own[0]))
+        if signs:
+            said = ", ".join(signs)
+            own[0] = own[0].with_notes(f"degenerate ({said}): nothing better was found")
+        if lost:
+            own[0] = own[0].with_notes(f"lost: {lost}")
     return results
 
 
@@ -199,7 +193,8 @@ def _replaced(
     found = iter(pipeline.again([one for one in texts if one]))
     results: list[Candidates] = []
     for source, asked, back in zip(sources, texts, originals, strict=True):
-        whole = [one for one in next(found) if _holds(one.text, back)] if asked else []
+        translated = next(found) if asked else []
+        whole = [one for one in translated if all(one.text.count(mark) == 1 for mark in back)]
         whole.sort(key=lambda one: source.rank(one.with_text(_filled(one.text, back))))
         best = [(one, _put_back(pipeline, source, one.text, back)) for one in whole[:1]]
         results.append([one.with_text(text) for one, text in best])
@@ -231,26 +226,14 @@ def _in_parts(
 
 def _described(faults: Sequence[Fault]) -> str:
     """Describe faults in words, such as "repetition and too long and lost 3.5"."""
-    said, lost = _words(faults)
-    return " and ".join([*said, *[f"lost {', '.join(lost)}"] * bool(lost)])
+    signs, lost = _signs_and_losses(faults)
+    return " and ".join([*signs, f"lost {lost}"] if lost else signs)
 
 
-def _left(faults: Sequence[Fault]) -> list[str]:
-    """Return notes about faults that could not be removed."""
-    said, lost = _words(faults)
-    notes = [f"degenerate ({', '.join(said)}): nothing better was found"] * bool(said)
-    return [*notes, *[f"lost: {', '.join(lost)}"] * bool(lost)]
-
-
-def _words(faults: Sequence[Fault]) -> tuple[list[str], list[str]]:
+def _signs_and_losses(faults: Sequence[Fault]) -> tuple[list[str], str]:
     """Return the signs of degeneration, and what got lost, each once."""
     lost = dict.fromkeys(fault.text for fault in faults if fault.kind)
-    return [fault.text for fault in faults if not fault.kind], list(lost)
-
-
-def _holds(text: str, words: Iterable[str]) -> bool:
-    """Tell whether each word occurs exactly once in a text."""
-    return all(text.count(word) == 1 for word in words)
+    return [fault.text for fault in faults if not fault.kind], ", ".join(lost)
 
 
 def _put_back(
@@ -278,7 +261,7 @@ def _filled(text: str, originals: Mapping[str, Fault]) -> str:
 
 def _around(source: Source) -> Layout | None:
     """Return the parts of a sentence between what must be kept, which stands in the gaps."""
-    kept = source.kept()
+    kept = _lost(source.faults(Translation("", None)))
     if not kept:
         return None
     pieces: list[str] = []

@@ -119,9 +119,7 @@ class Markup(Step):
         [(source, target)] = self.vocabularies.encode_pairs([(state.clean, result.text)])
         return [source], [target]
 
-    def after(
-        self, result: Translation, state: Taken, attention: Attention | None = None
-    ) -> Translation:
+    def after(self, result: Translation, state: Taken, attention: Attention | None) -> Translation:
         write = partial(html.escape, quote=False) if state.escaped else str
         if not state.tags:
             return result.with_text(write(result.text))

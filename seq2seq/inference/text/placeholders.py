@@ -295,7 +295,7 @@ class Placeholders(Step):
         ]
 
     def after(
-        self, result: Translation, state: list[Item], attention: Attention | None = None
+        self, result: Translation, state: list[Item], attention: Attention | None
     ) -> Translation:
         """Write thousands as French does: to a French reader, 1,000 is 1."""
         text = result.text

@@ -62,9 +62,7 @@ class Step:
         """Return the parts of source and target between which `after` needs attention, if any."""
         return None
 
-    def after(
-        self, result: Translation, state: Any, attention: Attention | None = None
-    ) -> Translation:
+    def after(self, result: Translation, state: Any, attention: Attention | None) -> Translation:
         """Return the translation, changed, for the previous step.
 
         Args:

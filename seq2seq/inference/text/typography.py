@@ -34,9 +34,7 @@ class FrenchPrint(Step):
 
     name = "print"
 
-    def after(
-        self, result: Translation, state: str, attention: Attention | None = None
-    ) -> Translation:
+    def after(self, result: Translation, state: str, attention: Attention | None) -> Translation:
         return result.with_text(french_typography(result.text))
 
 

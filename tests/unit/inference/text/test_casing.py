@@ -25,13 +25,13 @@ CASING = Casing()
 )  # fmt: skip
 def test_a_sentence_in_capitals_is_written_as_others_are(text, small):
     assert CASING.before(text) == (small, True)
-    assert CASING.after(Translation(small, -0.5), True) == Translation(text, -0.5)
+    assert CASING.after(Translation(small, -0.5), True, None) == Translation(text, -0.5)
 
 
 @pytest.mark.parametrize("text", ["", "NATO", "IBM 360", "I", "A small A", "NATO is here", "5 %"])
 def test_other_texts_stay_as_they_are(text):
     assert CASING.before(text) == (text, False)
-    assert CASING.after(Translation("Le", 0.0), False) == Translation("Le", 0.0)
+    assert CASING.after(Translation("Le", 0.0), False, None) == Translation("Le", 0.0)
 
 
 def test_odd_texts_change_in_their_capitals_only():

@@ -134,9 +134,9 @@ def test_what_means_another_number_in_french_is_written_as_french():
     _, items = step.before("1,000 cats, 2,500.5 dogs and 3.5 mice")
     one = Translation("1,000 chats, 2,500.5 chiens et 3.5 souris", -1.0)
     assert step.faults(one, items) == []
-    assert step.after(one, items).text == "1\u202f000 chats, 2\u202f500,5 chiens et 3.5 souris"
+    assert step.after(one, items, None).text == "1\u202f000 chats, 2\u202f500,5 chiens et 3.5 souris"
     _, items = step.before("It melts at -1,000°C.")
-    assert step.after(Translation("à -1,000 °C", -1.0), items).text == "à -1\u202f000 °C"
+    assert step.after(Translation("à -1,000 °C", -1.0), items, None).text == "à -1\u202f000 °C"
 
 
 def test_numbers_of_other_languages_are_not_judged():
