@@ -20,6 +20,7 @@ Item = TypeVar("Item")
 # sees.
 _WINDOWS = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
 _BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+_VISIBLE = _WINDOWS | _BREAKS
 _INVISIBLE = "\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
 _EMOJI = "\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
 # Without NUL, which is a sign of damage, and without the zero-width joiner of compound emoji: man,
@@ -64,14 +65,9 @@ def controls(text: str) -> str:
     """
     if text.isprintable():
         return text
-    clean = _CONTROLS.sub(_visible, text)
+    clean = _CONTROLS.sub(lambda match: _VISIBLE.get(ord(match[0]), ""), text)
     # A zero-width character may have stood between a letter and its accent.
     return nfc(clean) if unicodedata.is_normalized("NFC", text) else clean
-
-
-def _visible(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return _BREAKS.get(code) or _WINDOWS.get(code, "")
 
 
 def spaces(text: str) -> str:
@@ -96,11 +92,9 @@ def guillemets(text: str) -> str:
     if '"' not in text:
         return text
     text = _QUOTATION.sub(r"«\1\2»", text)
-    return _HALF.sub(_half_quoted, text) if text.count('"') == 1 else text
-
-
-def _half_quoted(match: re.Match[str]) -> str:
-    return "»" if match.start() else "«"
+    if text.count('"') > 1:
+        return text
+    return _HALF.sub(lambda match: "»" if match.start() else "«", text)
 
 
 def french_spacing(text: str, narrow: str = " ", wide: str = " ") -> str:

@@ -28,19 +28,13 @@ from seq2seq.model.translation_model import TranslationModel
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Weights that were validated after a step."""
-
     path: Path
     step: int
     bleu: float
 
 
 def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float) -> None:
-    """Write a snapshot of a model's weights; an interrupted write leaves no damaged one.
-
-    Raises:
-        RunError: the disk is full, or the folder cannot be written.
-    """
+    """Write a snapshot of a model's weights; raise RunError if it cannot be written."""
     path = run_dir / "snapshots" / f"step-{step:08d}.safetensors"
     facts = {"step": str(step), "bleu": repr(bleu)}
     try:
@@ -56,11 +50,7 @@ def save_snapshot(model: TranslationModel, run_dir: Path, step: int, bleu: float
 
 
 def read_snapshots(run_dir: Path) -> list[Snapshot]:
-    """List the snapshots of a run, oldest first.
-
-    Raises:
-        BundleError: a snapshot is damaged.
-    """
+    """List the snapshots of a run, oldest first; raise BundleError if one is damaged."""
     found = []
     for path in sorted((run_dir / "snapshots").glob("step-*.safetensors")):
         try:
@@ -78,11 +68,11 @@ def read_snapshots(run_dir: Path) -> list[Snapshot]:
 def choose(snapshots: Sequence[Snapshot], count: int, by: str) -> list[Snapshot]:
     """Return the last `count` snapshots, or the `count` with the best BLEU, ordered by step.
 
-    Of snapshots with equal BLEU, the later one counts as better.
+    Args:
+        snapshots: oldest first. Of those with equal BLEU, the later one counts as better.
     """
-    by_step = sorted(snapshots, key=lambda snapshot: snapshot.step)
-    ranked = sorted(by_step, key=lambda snapshot: snapshot.bleu) if by == "best" else by_step
-    return sorted(ranked[-count:], key=lambda snapshot: snapshot.step)
+    ranked = sorted(snapshots, key=lambda one: one.bleu) if by == "best" else snapshots
+    return sorted(ranked[-count:], key=lambda one: one.step)
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:

@@ -8,7 +8,6 @@ README.md           model card
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ from seq2seq.config import DecodeConfig
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import BundleError, RunError
-from seq2seq.files import atomic_folder, checksum
+from seq2seq.files import atomic_folder, checksum, write_json
 from seq2seq.model.attention_maps import cross_attentions
 from seq2seq.model.build import Uninitialised, build_model
 from seq2seq.model.translation_model import TranslationModel
@@ -47,9 +46,6 @@ class Bundle(Trained):
     """Everything that is needed to translate.
 
     Attributes:
-        model: the network.
-        vocabularies: of the source and the target.
-        decode: the search settings of its validation.
         alignment: the attention head that aligns best (`inference/head_selection.py`).
     """
 
@@ -68,7 +64,6 @@ class Bundle(Trained):
         An interrupted save leaves the older bundle.
 
         Args:
-            folder: of the bundle.
             dtype: type of the weights in the file; None = unchanged.
             card: text of README.md; None = `model_card`. Checksums of the files are added below it.
 
@@ -101,8 +96,7 @@ class Bundle(Trained):
             "training": self.training,
             "sha256": checksums,
         }
-        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-        (folder / "config.json").write_text(text, encoding="utf-8")
+        write_json(folder / "config.json", config)
         # safetensors makes its file readable for the owner only, but bundles are made to be shared.
         shutil.copymode(folder / "config.json", folder / WEIGHTS)
         (folder / "README.md").write_text(f"{card}\n{files(checksums)}", encoding="utf-8")

@@ -73,9 +73,7 @@ class BundleConfig(Trained):
     """The content of a bundle's `config.json`.
 
     Attributes:
-        model: sizes and kinds.
         vocab_sizes: of source and target.
-        decode: the search settings of its validation.
         alignment: the attention head that aligns best.
         checksums: SHA-256 of files, by name; older bundles have none.
     """

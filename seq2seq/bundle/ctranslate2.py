@@ -22,11 +22,7 @@ LAYOUT = 2  # version of what `ctranslate2_export` writes; other versions are no
 
 
 def require_ctranslate2() -> ModuleType:
-    """Import and return CTranslate2, an optional package that is loaded only when used.
-
-    Raises:
-        UserError: it is not installed.
-    """
+    """Import and return CTranslate2, an optional package; raise UserError if it is missing."""
     try:
         import ctranslate2
     except ImportError as error:

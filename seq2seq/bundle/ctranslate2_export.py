@@ -15,7 +15,6 @@ A change of the written files must raise `LAYOUT` in `ctranslate2.py`; else olde
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -32,9 +31,9 @@ from seq2seq.config import TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import JOINT, SEPARATE, Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
-from seq2seq.files import read_json
+from seq2seq.files import read_json, write_json
 from seq2seq.model.attention import MultiHeadAttention
-from seq2seq.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from seq2seq.model.layers import DecoderLayer, EncoderLayer, Residual
 from seq2seq.model.positions import LearnedPositions, sinusoidal_table
 from seq2seq.model.transformer import Transformer
 
@@ -52,41 +51,32 @@ def export(
 
     Args:
         path: a bundle or a run, or the name of a shipped model.
-        output: the new folder; None = beside the bundle, or in the current folder if the bundle
-            is shipped.
+        output, force: as for `export_place` and `export_folder`.
         quantization: how weights are stored: float32, float16, int8, ...
-        force: replace an exported model that is there.
 
     Raises:
         BundleError: there is no bundle, or CTranslate2 cannot run its model.
         RunError: the output exists, or cannot be written.
         UserError: the package is not installed.
     """
-    require_ctranslate2()
+    version = require_ctranslate2().__version__
     folder = bundle_folder(path)
     output = export_place(folder, output, f"ctranslate2-{quantization}")
     require_expressible(read_config(folder / "config.json").model, folder)
     with export_folder(output, force) as partial:
-        _write(folder, partial, quantization)
+        bundle = load_bundle(folder)
+        assert isinstance(bundle.model, Transformer)
+        spec = to_spec(bundle.model, bundle.vocabularies, bundle.alignment)
+        spec.validate()
+        spec.optimize(quantization)
+        spec.save(str(partial))
+        for name in (JOINT, *SEPARATE):
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, partial / name)
+        config = read_json(folder / "config.json") | read_json(partial / "config.json")
+        config["ctranslate2"] = {"version": version, "layout": LAYOUT, "weights": quantization}
+        write_json(partial / "config.json", config)
     return output
-
-
-def _write(folder: Path, output: Path, quantization: str) -> None:
-    bundle = load_bundle(folder)
-    assert isinstance(bundle.model, Transformer)
-    spec = to_spec(bundle.model, bundle.vocabularies, bundle.alignment)
-    spec.validate()
-    spec.optimize(quantization)
-    spec.save(str(output))
-    for name in (JOINT, *SEPARATE):
-        if (folder / name).is_file():
-            shutil.copyfile(folder / name, output / name)
-    config = read_json(folder / "config.json")
-    config |= read_json(output / "config.json")
-    version = require_ctranslate2().__version__
-    config["ctranslate2"] = {"version": version, "layout": LAYOUT, "weights": quantization}
-    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-    (output / "config.json").write_text(text, encoding="utf-8")
 
 
 def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: AttentionHead) -> Any:
@@ -95,7 +85,6 @@ def to_spec(model: Transformer, vocabularies: Vocabularies, alignment: Attention
     CTranslate2 can report only the mean of the first heads of a layer. So if one head aligns, the
     heads of its layer are reordered in `model`, which does not change the outputs.
     """
-    require_ctranslate2()
     from ctranslate2.specs import common_spec, transformer_spec
 
     config = model.config
@@ -177,7 +166,12 @@ def _set_layer(described: Any, layer: nn.Module) -> None:
     _set_attention(described.self_attention, layer.self_attention, layer.self_residual)
     if isinstance(layer, DecoderLayer):
         _set_attention(described.attention, layer.cross_attention, layer.cross_residual)
-    _set_feed_forward(described.ffn, layer.feed_forward, layer.feed_forward_residual)
+    feed, block = described.ffn, layer.feed_forward
+    _set_norm(feed.layer_norm, layer.feed_forward_residual.norm)
+    _set_linear(feed.linear_0, block.gate or block.inner)  # the activation follows this one
+    if block.gate is not None:
+        _set_linear(feed.linear_0_noact, block.inner)
+    _set_linear(feed.linear_1, block.outer)
 
 
 def _set_attention(described: Any, attention: MultiHeadAttention, residual: Residual) -> None:
@@ -192,14 +186,6 @@ def _set_attention(described: Any, attention: MultiHeadAttention, residual: Resi
             getattr(described, name).gamma = norm.weight.data
         elif hasattr(described, name):  # CTranslate2 expects norms in both kinds of attention
             delattr(described, name)
-
-
-def _set_feed_forward(described: Any, block: FeedForward, residual: Residual) -> None:
-    _set_norm(described.layer_norm, residual.norm)
-    _set_linear(described.linear_0, block.gate or block.inner)  # the activation follows this one
-    if block.gate is not None:
-        _set_linear(described.linear_0_noact, block.inner)
-    _set_linear(described.linear_1, block.outer)
 
 
 def _set_linear(described: Any, *parts: nn.Linear) -> None:

@@ -16,7 +16,6 @@ def export_place(bundle: Path, output: Path | None, form: str) -> Path:
     """Return the folder to export to.
 
     Args:
-        bundle: folder of the bundle.
         output: as the user named it; None = beside the bundle, or in the current folder if the
             bundle is shipped.
         form: without `output`, the suffix of the bundle's name.
@@ -30,7 +29,6 @@ def export_folder(output: Path, force: bool) -> Iterator[Path]:
     """Yield a new folder to write to, which becomes `output` if the block succeeds.
 
     Args:
-        output: as `export_place` gives it.
         force: replace an exported model that is there, but nothing else.
 
     Raises:

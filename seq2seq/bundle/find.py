@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.bundle.config import read_config
+from seq2seq.bundle.config import FILES, read_config
 from seq2seq.data.vocabularies import missing_files
 from seq2seq.errors import BundleError, RunError, command_line
 from seq2seq.files import replace_text, restored
@@ -182,12 +182,11 @@ def bundle_folder(name: str | Path) -> Path:
             f"{folder} is a model of Hugging Face's Transformers library: make a bundle of it "
             f"(seq2seq import {folder} --output models/{folder.name}), and name that"
         )
-    files = ("config.json", "model.safetensors")
-    missing = [name for name in files if not (folder / name).is_file()] + missing_files(folder)
+    missing = [name for name in FILES if not (folder / name).is_file()] + missing_files(folder)
     if missing:
         raise BundleError(
             f"{folder} is not a model bundle: {', '.join(missing)} missing. A bundle holds "
-            f"{', '.join(files)} and tokenizer.json; training writes one to <run>/bundle"
+            f"{', '.join(FILES)} and tokenizer.json; training writes one to <run>/bundle"
         )
     return folder
 

@@ -76,8 +76,7 @@ def import_folder(source: Path, output: Path, imported: str = "", **about: str) 
     """Convert a model of the Transformers library to a bundle.
 
     Args:
-        source: the folder of the model.
-        output: the folder of the bundle.
+        source, output: folders of the model and of the bundle.
         imported: name of the model; empty = the name of its folder.
         about: further entries of the bundle's training record.
     """
@@ -143,9 +142,8 @@ def export_huggingface(
 
     Args:
         path: a bundle or a run.
-        output: the new folder; None = beside the bundle.
+        output, force: as for `export_place` and `export_folder`.
         license, results: as for `hub_card`.
-        force: replace an exported model that is there.
 
     Raises:
         BundleError: there is no bundle, or the library has no such model.
@@ -171,7 +169,6 @@ def eval_results(
     """Convert scores of a model to the hub's format.
 
     Args:
-        data, split: name of the data set and its part.
         scores: by name; None if a score was not computed.
         revision: tells which texts of that name they were.
         settings: what distinguishes this evaluation from others of the same texts.
@@ -198,7 +195,6 @@ def hub_card(bundle: Bundle, license: str | None = None, results: Sequence[EvalR
     """Return the card of a bundle with the metadata of the hub: languages, licence, scores.
 
     Args:
-        bundle: the bundle that is exported.
         license: of its weights, by the hub's name, such as apache-2.0; None = not stated.
         results: results of evaluations, besides those of the last validation.
     """
@@ -223,11 +219,7 @@ def hub_card(bundle: Bundle, license: str | None = None, results: Sequence[EvalR
 
 
 def push(folder: Path, name: str, private: bool = True) -> str:
-    """Upload a folder to the hub as a model; return its address.
-
-    Raises:
-        UserError: the hub refuses the upload, or cannot be reached.
-    """
+    """Upload a folder to the hub as a model; return its address, or raise UserError."""
     api = huggingface_hub.HfApi()
     try:
         api.create_repo(name, private=private, exist_ok=True)

@@ -17,7 +17,6 @@ import numpy as np
 
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.decoding.forced import forced_maps
-from seq2seq.decoding.request import IdPair
 from seq2seq.errors import UserError
 from seq2seq.html_page import visible
 from seq2seq.inference.engines.torch import TorchEngine
@@ -69,8 +68,7 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
         path: of the file; its ending chooses the format.
 
     Raises:
-        UserError: the engine or the ending is another one, a text is empty or too long, or the
-            file cannot be written.
+        UserError: the figure cannot be drawn or written.
     """
     if path.suffix.lower() not in ENDINGS:
         raise UserError(
@@ -84,7 +82,13 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
     modules, head = cross_attentions(engine.models[0]), engine.heads[0]
     source, target = translator.vocabularies.source, translator.vocabularies.target
     ids = translator.vocabularies.encode_pairs(pairs[:SENTENCES], translator.as_read)
-    _require_room(ids, engine.max_length)
+    if not ids or not all(all(pair) for pair in ids):
+        raise UserError("a figure of attention needs a text and its translation: one is empty")
+    if (longest := max(len(side) for pair in ids for side in pair)) >= engine.max_length:
+        raise UserError(
+            f"one sentence has {longest + 1} tokens, and a figure of attention has room for "
+            f"{engine.max_length}. Give a shorter sentence"
+        )
     maps = dict(forced_maps(engine.models[0], ids, modules))
     sentences = [
         Sentence(
@@ -107,17 +111,6 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
             figure.savefig(path, dpi=dpi, bbox_inches="tight")
         except OSError as error:
             raise UserError(f"the figure {path} cannot be written: {error.strerror}") from error
-
-
-def _require_room(ids: Sequence[IdPair], limit: int) -> None:
-    """Raise UserError if a text is empty or does not fit into the model."""
-    if not ids or not all(all(pair) for pair in ids):
-        raise UserError("a figure of attention needs a text and its translation: one is empty")
-    if (longest := max(len(side) for pair in ids for side in pair)) >= limit:
-        raise UserError(
-            f"one sentence has {longest + 1} tokens, and a figure of attention has room for "
-            f"{limit}. Give a shorter sentence"
-        )
 
 
 @contextmanager
@@ -171,6 +164,8 @@ def _shape(sentence: Sentence) -> tuple[int, int]:
 
 
 def _draw_sentence(axes: Axes, sentence: Sentence, aligns: AttentionHead) -> None:
+    from matplotlib.patches import Rectangle
+
     maps, source, target, _ = sentence
     rows = [1 + layer * (len(target) + 1) for layer in range(len(maps))]
     columns = range(0, _shape(sentence)[1], _across(sentence))
@@ -182,25 +177,21 @@ def _draw_sentence(axes: Axes, sentence: Sentence, aligns: AttentionHead) -> Non
         else:
             panels = {"mean of heads": weights_HTS.mean(axis=0), **panels}
         for column, (name, weights_TS) in zip(columns, panels.items(), strict=True):
-            _draw_map(axes, weights_TS, (row, column), layer == aligns.layer and name == aligning)
+            _draw_map(axes, weights_TS, row, column)
+            if layer == aligns.layer and name == aligning:
+                place, size = (column, row), (len(source), len(target))
+                axes.add_patch(Rectangle(place, *size, fill=False, edgecolor=FRAME, linewidth=2))
             axes.text(column, row - 0.3, name if column else f"layer {layer}: {name}")
     axes.spines[:].set_visible(False)
     _label(axes.yaxis, target, rows)
     _label(axes.xaxis, source, columns, rotation=90)
 
 
-def _draw_map(
-    axes: Axes, weights_TS: np.ndarray, at: tuple[int, int] = (0, 0), framed: bool = False
-) -> None:
-    """Draw weights from 0 (white) to 1 (dark blue); the first cell is at row and column `at`."""
-    from matplotlib.patches import Rectangle
-
-    (rows, columns), (top, left) = weights_TS.shape, at
+def _draw_map(axes: Axes, weights_TS: np.ndarray, top: int = 0, left: int = 0) -> None:
+    """Draw weights from 0 (white) to 1 (dark blue); the first cell is at row `top`."""
+    rows, columns = weights_TS.shape
     axes.pcolormesh(left + np.arange(columns + 1), top + np.arange(rows + 1), weights_TS,
                     cmap="Blues", vmin=0, vmax=1, edgecolor=LINES, linewidth=0.3)  # fmt: skip
-    if framed:
-        box = Rectangle((left, top), columns, rows, fill=False, edgecolor=FRAME, linewidth=2)
-        axes.add_patch(box)
 
 
 def _label(axis: Axis, labels: Sequence[str], starts: Sequence[int], rotation: int = 0) -> None:

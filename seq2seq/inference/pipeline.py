@@ -28,9 +28,7 @@ class Pipeline:
 
     Attributes:
         engine: searches; it knows only token ids.
-        vocabularies: of source and target.
         steps: in the order before the search.
-        decode: settings of the search.
         terms: required terms and banned phrases.
         fallback: whether sentences in which steps find faults are translated again.
         placeholders: whether the model has learnt placeholders.
@@ -111,8 +109,10 @@ class Pipeline:
         banned = target.encode(self.terms.banned)
         requests, notes = [], []
         for own, prefix in zip(ids, prefixes, strict=True):
-            limits = output_limits(len(own) + 1, decode, engine.max_length, engine.length_ratio)
-            crowded = bool(prefix) and len(prefix) >= limits.most  # the end mark needs a place, too
+            crowded = False
+            if prefix:
+                limits = output_limits(len(own) + 1, decode, engine.max_length, engine.length_ratio)
+                crowded = len(prefix) >= limits.most  # the end mark needs a place, too
             requests.append(Request(own, () if crowded else prefix, banned))
             notes.append([NO_ROOM] * crowded)
         if decode.strategy == "beam" and decode.n_best > 1:  # hypotheses may have equal texts

@@ -43,7 +43,6 @@ class Translation:
         return self.text
 
     def with_text(self, text: str) -> Translation:
-        """Return a copy with another text."""
         return dataclasses.replace(self, text=text)
 
     def with_notes(self, *notes: str) -> Translation:

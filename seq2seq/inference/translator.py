@@ -54,7 +54,6 @@ class Translator:
         decode: search settings.
         normalise: the normalisation of the training sources (`seq2seq/text.py`).
         normalise_target: the normalisation of the training targets; None = the same.
-        languages: codes of source and target.
     """
 
     def __init__(
@@ -199,7 +198,9 @@ class Translator:
             known = ", ".join(SOURCE_LANGUAGE)
             raise UserError(f"source_language={source_language}: choose {known}")
         texts = readable_list("texts", texts)
-        asked = self._terms({} if "terminology" in out else terms or {}, banned)
+        given = {} if "terminology" in out else terms or {}
+        phrases = {readable(source): readable(target) for source, target in given.items()}
+        asked = Terminology(phrases, readable_list("banned", banned), inline=self._knows_terms)
         pipeline = Pipeline(
             self.engine, self.vocabularies, self.steps(asked, out, typography=typography),
             self._settings(settings), asked, "fallback" not in out, self._knows_placeholders,
@@ -211,7 +212,12 @@ class Translator:
             source_language="trust" if "language" in out else source_language,
         )  # fmt: skip
         layouts = [segmentation.before(text) for text in texts]
-        found = iter(pipeline(_with_prefix(layouts, readable(prefix))))
+        pieces = [
+            (piece, "" if number else readable(prefix))  # only a text's first piece has a prefix
+            for layout in layouts
+            for number, piece in enumerate(layout.pieces)
+        ]
+        found = iter(pipeline(pieces))
         best = [
             segmentation.after([next(found) for _ in layout.pieces], layout, pipeline.decode.n_best)
             if layout.pieces
@@ -220,10 +226,6 @@ class Translator:
         ]
         self._report(texts, best)
         return best
-
-    def _terms(self, terms: Mapping[str, str], banned: Sequence[str]) -> Terminology:
-        phrases = {readable(source): readable(target) for source, target in terms.items()}
-        return Terminology(phrases, readable_list("banned", banned), inline=self._knows_terms)
 
     def translate_corpus(
         self, lines: Sequence[str], *, progress: Progress = None, **settings: Any
@@ -330,15 +332,6 @@ class Translator:
                     log.warning("%s (%s...)", "; ".join(one.notes), " ".join(text[:40].split()))
                 elif number == REPORTED + 1:
                     log.warning("further notes are in Translation.notes, and in --json")
-
-
-def _with_prefix(layouts: Sequence[Layout], prefix: str) -> list[tuple[str, str]]:
-    """Return the pieces of all texts, each with a prefix: only a text's first piece has one."""
-    return [
-        (piece, "" if number else prefix)
-        for layout in layouts
-        for number, piece in enumerate(layout.pieces)
-    ]
 
 
 def _known(names: Iterable[str]) -> frozenset[str]:

@@ -26,13 +26,8 @@ from seq2seq.config import DecodeConfig, ModelConfig, TransformerConfig
 from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, UserError
-from seq2seq.interop.vocabulary import (
-    read_theirs,
-    read_vocabulary,
-    their_orders,
-    write_json,
-    write_vocabulary,
-)
+from seq2seq.files import write_json
+from seq2seq.interop.vocabulary import read_theirs, read_vocabulary, their_orders, write_vocabulary
 from seq2seq.interop.weights import read_weights, their_weights
 from seq2seq.model.build import Uninitialised
 from seq2seq.model.transformer import Transformer
@@ -78,8 +73,6 @@ class HubModel:
 
     Attributes:
         model: the network, with our token ids.
-        vocabularies: of the source and the target.
-        decode: settings of the search.
         languages: codes of source and target; empty if unknown.
     """
 
@@ -217,11 +210,10 @@ def write_huggingface(given: HubModel, folder: Path) -> None:
     assert isinstance(config, TransformerConfig)
     orders = [torch.tensor(order) for order in their_orders(vocabularies, config.zero_start)]
     special_ids = marian_special_ids(len(orders[1])) if config.zero_start else SPECIAL_IDS
-    theirs = _their_config(config, [len(order) for order in orders]) | special_ids
-    generation = _generation(given.decode, config) | special_ids
-    files = {"config.json": theirs, "generation_config.json": generation}
-    for name, content in files.items():
-        write_json(folder / name, content)
+    theirs = _their_config(config, [len(order) for order in orders])
+    write_json(folder / "config.json", theirs | special_ids)
+    generation = _generation(given.decode, config)
+    write_json(folder / "generation_config.json", generation | special_ids)
     safetensors.torch.save_file(
         their_weights(given.model, config, orders), folder / "model.safetensors", {"format": "pt"}
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from seq2seq.data.sentencepiece import UNKNOWN, SentencePieceTokenizer
 from seq2seq.data.tokenizer import BOS, EOS, PAD, SPECIAL_TOKENS, Tokenizer
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import BundleError, UserError
-from seq2seq.files import read_json
+from seq2seq.files import read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,7 @@ def _our_ids(
     """Return, for each of our ids, the id in their vocabulary and the token's name.
 
     Args:
-        path: file of the vocabulary, for messages.
-        ids: content of this file.
+        path, ids: file of the vocabulary, and its content.
         theirs: content of `config.json`.
         start: BOS is the token that starts their decoder; else BOS is padding, and never used.
     """
@@ -163,17 +161,9 @@ def _library_form(tokenizer: Tokenizer) -> str:
 
 def read_theirs(path: Path, optional: bool = False) -> dict[str, Any]:
     """Read a model's JSON file; raise BundleError if it is damaged, or missing and not optional."""
+    if optional and not path.exists():
+        return {}
     try:
         return read_json(path)
-    except FileNotFoundError:
-        if optional:
-            return {}
-        raise BundleError(
-            f"{path} is missing: a model of the Transformers library has one. Download it again"
-        ) from None
     except (OSError, ValueError) as error:
         raise BundleError(f"cannot read {path}: {error}. Download the model again") from error
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

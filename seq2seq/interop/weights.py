@@ -67,8 +67,6 @@ def read_weights(
     """Read their weights under our names, with our token ids, in float32.
 
     Args:
-        folder: of their model.
-        config: settings from its `config.json`.
         names: of our weights.
         rows: for each of our ids, the id in their vocabulary; for source and target.
 
@@ -99,11 +97,6 @@ def _load(folder: Path) -> Mapping[str, Tensor]:
             return safetensors.torch.load_file(path)
         weights: Mapping[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
         return weights
-    except FileNotFoundError:
-        raise BundleError(
-            f"{folder} has no weights: model.safetensors or pytorch_model.bin is missing. Download "
-            "the model again"
-        ) from None
     except UnpicklingError as error:
         raise BundleError(
             f"{path} holds more than weights, and reading it could run what somebody wrote into "
@@ -111,7 +104,8 @@ def _load(folder: Path) -> Mapping[str, Tensor]:
         ) from error
     except (OSError, SafetensorError, RuntimeError, EOFError) as error:
         raise BundleError(
-            f"cannot read the weights {path}: {error}. Download the model again"
+            f"cannot read the weights {path}: {error}. Download the model again, with "
+            f"{new.name} or {old.name}"
         ) from error
 
 
@@ -121,8 +115,6 @@ def their_weights(
     """Return our weights under their names, in their order; tied weights appear once.
 
     Args:
-        model: the model to export.
-        config: settings of the model.
         orders: for each of their ids, the id in our vocabulary; for source and target.
     """
     ours = model.state_dict()

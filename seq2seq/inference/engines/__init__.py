@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -70,8 +70,9 @@ class BothEngines:
     """
 
     def __init__(self, quick: Engine, exact: Callable[[], Engine]):
-        self._quick, self._exact = quick, cache(exact)
+        self._quick, self._exact = quick, exact
         self.max_length, self.length_ratio = quick.max_length, quick.length_ratio
+        self.score, self.attention = quick.score, quick.attention
 
     def search(
         self, requests: Sequence[Request], config: DecodeConfig, progress: Progress = None
@@ -93,12 +94,6 @@ class BothEngines:
                 found[row] = own
         return found
 
-    def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
-        return self._quick.score(pairs)
-
-    def attention(self, pairs: Sequence[IdPair]) -> list[np.ndarray]:
-        return self._quick.attention(pairs)
-
 
 Loaded = tuple[Engine, Vocabularies, Trained]  # `Trained` is that of the first model
 
@@ -116,8 +111,8 @@ def load_engine(
         name, _ = choose_engine(paths, device, precision, ["CUDA graphs"] * cuda_graphs)
         if name == "ctranslate2" and not is_exported(Path(paths[0])):
             quick, vocabularies, made = load_engine(paths, device, name, precision, cuda_graphs)
-            exact = partial(load_engine, paths, "cpu", "torch", "float32", cuda_graphs)
-            return BothEngines(quick, lambda: exact()[0]), vocabularies, made
+            exact = cache(lambda: load_engine(paths, "cpu", "torch", "float32", cuda_graphs)[0])
+            return BothEngines(quick, exact), vocabularies, made
     if name == "ctranslate2":
         from seq2seq.inference.engines import ctranslate2
 

@@ -58,10 +58,6 @@ BATCH_LOGITS = 2**26  # the same, times the vocabulary: it bounds the memory of 
 class CTranslate2Engine:
     """An exported model. Threads may share it: each call is independent.
 
-    Attributes:
-        bundle: the contents of the bundle's `config.json`.
-        vocabularies: of the source and the target.
-
     Args:
         folder: as `bundle/ctranslate2_export.py` wrote it.
         device: auto, cpu or cuda.
@@ -117,7 +113,6 @@ class CTranslate2Engine:
         return [hypotheses(outputs, config) for outputs in found]
 
     def score(self, pairs: Sequence[IdPair]) -> list[list[float]]:
-        """Return the log probabilities of the tokens of each target, the end mark last."""
         if not pairs:
             return []
         found = self._model.score_batch(
@@ -261,8 +256,7 @@ def hypotheses(found: Sequence[Output], config: DecodeConfig) -> list[Hypothesis
     if config.strategy != "beam":
         return all_of_them
     # An output that the limit cut off counts only if none ended.
-    finished = [one for one in all_of_them if one.finished] or all_of_them[:1]
-    return finished
+    return [one for one in all_of_them if one.finished] or all_of_them[:1]
 
 
 def length_exponent(config: DecodeConfig) -> float:
@@ -276,23 +270,17 @@ def length_exponent(config: DecodeConfig) -> float:
 
 def refuse_unknown(config: DecodeConfig) -> None:
     """Raise ConfigError for all settings that CTranslate2 lacks or interprets differently."""
-    sampled = config.strategy != "beam"
-    lacking = {
-        f"decode.min_p={config.min_p}": sampled and config.min_p > 0,
-        # CTranslate2 applies its own penalty to scores before the softmax.
-        f"decode.repetition_penalty={config.repetition_penalty}": config.repetition_penalty != 1,
-    }
-    problems = [
-        f"the engine ctranslate2 has no {name}: leave it out, or use the engine torch"
-        for name, asked in lacking.items()
-        if asked
-    ]
-    if problems:
-        raise ConfigError(problems)
+    lacking = []
+    if config.strategy != "beam" and config.min_p > 0:
+        lacking.append(f"decode.min_p={config.min_p}")
+    if config.repetition_penalty != 1:  # CTranslate2 applies its own before the softmax
+        lacking.append(f"decode.repetition_penalty={config.repetition_penalty}")
+    if lacking:
+        instead = "leave it out, or use the engine torch"
+        raise ConfigError([f"the engine ctranslate2 has no {name}: {instead}" for name in lacking])
 
 
 def _load(folder: Path, device: str, precision: str) -> Any:
-    """Load the `ctranslate2.Translator` of a folder."""
     package = require_ctranslate2()
     kind, index = choose_device(device, precision)
     try:
@@ -318,11 +306,7 @@ def _load(folder: Path, device: str, precision: str) -> Any:
 
 
 def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
-    """Load one model, as `load_engine` says.
-
-    Raises:
-        UserError: several models are given.
-    """
+    """Load one model, as `load_engine` says; raise UserError if several are given."""
     if len(paths) > 1:
         raise UserError(
             f"the engine ctranslate2 runs one model, and {len(paths)} were given: use the "
@@ -334,11 +318,7 @@ def load(paths: Sequence[str | Path], device: str, precision: str) -> Loaded:
 
 
 def choose_device(name: str, precision: str = "auto") -> tuple[str, int]:
-    """Return the kind and number of a device; auto is the GPU if there is one.
-
-    Raises:
-        UserError: there is no such device, or it is not fast with this precision.
-    """
+    """Return what `device_number` does; raise UserError if the precision is not fast there."""
     package = require_ctranslate2()
     kind, number = device_number(name, package.get_cuda_device_count(), "ctranslate2")
     known = package.get_supported_compute_types(kind, number)

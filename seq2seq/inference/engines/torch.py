@@ -38,7 +38,6 @@ class TorchEngine:
 
     Args:
         models: in evaluation mode, on one device, over one vocabulary.
-        length_ratio: target tokens per source token, as in the training corpus.
         heads: the head of each model that aligns best; none = the defaults of `AttentionHead`.
         cuda_graphs: replay the decoder as CUDA graphs, which is faster for small batches.
 
@@ -86,7 +85,7 @@ class TorchEngine:
 
 
 def load(
-    paths: Sequence[str | Path], device: str, precision: str, cuda_graphs: bool = False
+    paths: Sequence[str | Path], device: str, precision: str, cuda_graphs: bool
 ) -> Loaded:
     """Load models as `load_engine` says."""
     chosen = choose_device(device)
@@ -100,28 +99,14 @@ def load(
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Return the device called `name`; auto is the GPU if there is one.
-
-    Raises:
-        UserError: there is no such device here.
-    """
+    """Return the device called `name`, as `device_number` finds it."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     kind, number = device_number(name, gpus, "torch")
     return torch.device(f"cuda:{number}" if ":" in name and kind == "cuda" else kind)
 
 
 def cast_for_inference(model: TranslationModel, precision: str = "auto") -> TranslationModel:
-    """Convert a model in place to translate in this precision, and return it.
-
-    - auto: float32 on a CPU, which is exact: a sentence comes out the same in any batch. On a GPU
-      bfloat16, or float16 if the GPU has no bfloat16.
-    - bfloat16, float16: of weights and activations; sums inside products are float32.
-
-    The engine ctranslate2 has int8, too.
-
-    Raises:
-        UserError: the precision is unknown, or the device has no instructions for it.
-    """
+    """Convert a model in place to translate in this precision (`choose_precision`); return it."""
     device = next(model.parameters()).device
     chosen = choose_precision(precision, device)
     model.to(getattr(torch, chosen))
@@ -131,7 +116,11 @@ def cast_for_inference(model: TranslationModel, precision: str = "auto") -> Tran
 
 
 def choose_precision(precision: str, device: torch.device) -> str:
-    """Return `precision`; for auto, the one that `cast_for_inference` describes.
+    """Return `precision`, or what auto stands for.
+
+    - auto: float32 on a CPU, which is exact: a sentence comes out the same in any batch. On a GPU
+      bfloat16, or float16 if the GPU has no bfloat16.
+    - bfloat16, float16: of weights and activations; sums inside products are float32.
 
     Raises:
         UserError: the precision is unknown, or the device has no instructions for it.

@@ -105,7 +105,6 @@ class Source:
     checks: Sequence[tuple[Step, Any]] = ()
 
     def faults(self, found: Translation) -> list[Fault]:
-        """List what is wrong with a translation."""
         return [fault for step, state in self.checks for fault in step.faults(found, state)]
 
     def rank(self, found: Translation) -> tuple[int, int]:

@@ -11,7 +11,6 @@ Shapes: T target and S source units; a unit is a word, a punctuation mark or an 
 from __future__ import annotations
 
 import html
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -60,7 +59,6 @@ class Taken:
 
     Attributes:
         clean: the sentence without markup.
-        tags: the markup, from left to right.
         escaped: whether entities were decoded, so that the translation must have entities, too.
     """
 
@@ -83,10 +81,7 @@ class Markup(Step):
     name = "markup"
 
     def __init__(
-        self,
-        vocabularies: Vocabularies,
-        normalise: Callable[[str], str],
-        quotations: bool = True,
+        self, vocabularies: Vocabularies, normalise: Callable[[str], str], quotations: bool = True
     ):
         self.vocabularies, self.normalise = vocabularies, normalise
         self.quotations = quotations
@@ -145,12 +140,10 @@ def _unescaped(text: str) -> str:
 def unit_weights(
     source: str, target: str, ends: Sequence[Sequence[int]], weights: np.ndarray
 ) -> np.ndarray:
-    """Turn weights between tokens into weights (T, S) between units.
+    """Turn weights (target tokens, source tokens) into weights (T, S) between units.
 
     Args:
-        source, target: the texts.
-        ends: the ends of the tokens of each text, in characters.
-        weights: (target tokens, source tokens).
+        ends: the ends of the tokens of source and target, in characters.
     """
     rows, columns = _belongs(target, ends[1]), _belongs(source, ends[0])
     return np.asarray(rows @ weights @ columns.T)
@@ -176,13 +169,11 @@ def _units(text: str) -> list[Span]:
     """Return the spans of a text's units; a link is one unit, so that no tag stands inside it."""
     found: list[Span] = []
     start = 0
-    for item in [*find_items(text), None]:
-        end = item.start if item else len(text)
-        found += [match.span() for match in _UNIT.finditer(text, start, end)]
-        if item:
-            found.append(item.span)
-            start = item.end
-    return found
+    for item in find_items(text):
+        found += [match.span() for match in _UNIT.finditer(text, start, item.span[0])]
+        found.append(item.span)
+        start = item.span[1]
+    return found + [match.span() for match in _UNIT.finditer(text, start)]
 
 
 @dataclass
@@ -274,8 +265,7 @@ class _Writer:
         """Return the source units that an element encloses; none if it stands alone."""
         if not element.closing:
             return []
-        first = bisect_left(self.source_units, element.start, key=lambda unit: unit[1])
-        units = enumerate(self.source_units[first:], first)
+        units = enumerate(self.source_units)
         return [i for i, (a, b) in units if a < element.end and element.start < b]
 
     def _is_mark(self, unit: int) -> bool:
@@ -304,7 +294,7 @@ class _Writer:
             if last[-1] in "'’" and end in free and end < high:
                 end += 1  # an elided word belongs to the next one
             return start, end
-        first = bisect_left(self.source_units, element.start, key=lambda unit: unit[0])
+        first = sum(start < element.start for start, _ in self.source_units)
         words = [self.source[start].isalnum() for start, _ in self.source_units]
         if self._joins(element):
             place = low + int(self.weights_TS[low:high, first - 1].argmax()) + 1

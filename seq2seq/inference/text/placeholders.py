@@ -93,7 +93,7 @@ class Item:
     Attributes:
         kind: code, link, address, variable, height (in feet and inches), script or number.
         text: as the source has it.
-        start: its place in the source, in characters.
+        span: its place in the source, in characters.
         french: as the translation should have it: 1,000.5 is 1 000,5 in French.
         pattern: all ways in which the translation may have it.
         unit: a pattern of its currency or unit, which may be anywhere in the translation.
@@ -101,18 +101,10 @@ class Item:
 
     kind: str
     text: str
-    start: int
+    span: tuple[int, int]
     french: str
     pattern: re.Pattern[str]
     unit: re.Pattern[str] | None = None
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
-
-    @property
-    def span(self) -> tuple[int, int]:
-        return self.start, self.end
 
     @property
     def is_number(self) -> bool:
@@ -124,20 +116,21 @@ def find_items(text: str) -> list[Item]:
     found = []
     article = _ARTICLE.search(text) is not None
     for match in _ITEM.finditer(text):
-        kind, whole = str(match.lastgroup), match[0]
+        kind, whole, (start, end) = str(match.lastgroup), match[0], match.span()
         if match["digits"] is None:
             if kind == "link":  # marks after it belong to the sentence
                 whole = _without_ending(whole)
-            found.append(Item(kind, whole, match.start(), whole, _literal(whole)))
+            span = start, start + len(whole)
+            found.append(Item(kind, whole, span, whole, _literal(whole)))
             continue
         unit = match["money"] or (match["unit"] or "").strip()
-        inside = match.start() > 0 and text[match.start() - 1].isalnum()
-        after = "s" if re.match(r"['’]?s\b", text[match.end() : match.end() + 3]) else ""
+        inside = start > 0 and text[start - 1].isalnum()
+        after = "s" if re.match(r"['’]?s\b", text[end : end + 3]) else ""
         after = (match["half"] or after).strip().lower()[:1]
         french, pattern = _number(match["sign"] or "", match["digits"], after, inside, article)
         french += (NO_BREAK + unit) * bool(unit)
         needed = re.compile(f"{re.escape(unit[0])}|{UNITS[unit]}") if unit else None
-        found.append(Item("number", whole, match.start(), french, pattern, needed))
+        found.append(Item(kind, whole, (start, end), french, pattern, needed))
     return found
 
 
@@ -262,7 +255,7 @@ def lost(items: Sequence[Item], target: str) -> list[Item]:
             there = 0
         missing += same[there:]
         rest = one.pattern.sub("\0", rest, count=len(same) if one.is_number else 0)
-    return sorted(missing, key=lambda item: item.start)
+    return sorted(missing, key=lambda item: item.span)
 
 
 class Placeholders(Step):
@@ -291,7 +284,7 @@ class Placeholders(Step):
             item
             for item in find_items(text)
             if (known or not item.is_number)
-            and not any(start < item.end and item.start < end for start, end in spans)
+            and not any(a < item.span[1] and item.span[0] < b for a, b in spans)
         ]
 
     def after(

@@ -70,9 +70,8 @@ class Segmentation:
     """Cuts a text into pieces, which the other steps and the search see one by one.
 
     Args:
-        length: returns the tokens of a piece, or an upper bound if that is below `limit`; 0 if
-            there is nothing to read.
-        limit: most tokens of a piece, the end mark included.
+        length: returns the tokens of a piece, or an upper bound if that is below `limit`, the most
+            tokens of a piece with its end mark; 0 if there is nothing to read.
         split: whether to cut a text into lines and sentences; else only what does not fit is cut.
         protect: whether to leave as they are: space around the text, list markers, block-level
             tags, and parts without Latin letters.
@@ -80,8 +79,6 @@ class Segmentation:
         source_language: check: note a text that is surely in another language; leave: do not cut
             it into pieces, either; trust: do not look.
     """
-
-    name = "segmentation"
 
     def __init__(
         self,
@@ -97,7 +94,6 @@ class Segmentation:
         self.split, self.protect, self.source_language = split, protect, source_language
 
     def before(self, text: str) -> Layout:
-        """Cut a text into pieces, and gaps that stay as they are."""
         other = foreign(text, self.languages[0]) if self.source_language != "trust" else ""
         if other and self.source_language == "leave":
             return Layout([], [text], [f"looks like {LANGUAGES[other]}: left as it is"])

@@ -47,7 +47,7 @@ class Step:
     """One of `Translator.steps`. It keeps nothing between texts, so threads may share it.
 
     Attributes:
-        name: identifies the step, for leaving it out.
+        name: for leaving the step out; empty if it must stay.
         checks: whether it finds faults; such a step sees a sentence as the model reads it.
     """
 
@@ -79,8 +79,6 @@ class Step:
 
 class Normalisation(Step):
     """The step that turns a sentence into what the model reads."""
-
-    name = "normalisation"
 
     def __init__(self, normalise: Callable[[str], str]):
         self.normalise = normalise

@@ -35,11 +35,7 @@ class Terminology(Step):
     checks = True
 
     def __init__(
-        self,
-        phrases: Mapping[str, str],
-        banned: Sequence[str] = (),
-        *,
-        inline: bool = False,
+        self, phrases: Mapping[str, str], banned: Sequence[str] = (), *, inline: bool = False
     ):
         own = [phrase.strip() for phrase in banned if phrase.strip()]
         # The forms that a search bans: as given, and as a sentence would begin with it.
@@ -75,7 +71,6 @@ class Terminology(Step):
         return text
 
     def faults(self, result: Translation, state: list[Fault]) -> list[Fault]:
-        """Return the terms that a translation lacks."""
         return [
             term for term in state if not re.search(_whole(term.wanted), result.text, re.IGNORECASE)
         ]
@@ -93,14 +88,11 @@ class Terminology(Step):
         return found
 
     def spans(self, source: str) -> list[Span]:
-        """Return the spans of terms in a source."""
         return [span for span, _ in self.terms(source)]
 
     def forbidden(self, target: str) -> tuple[str, ...]:
         """Return the banned phrases in a translation, as they are written there, each once."""
-        if self._banned is None:
-            return ()
-        return tuple(dict.fromkeys(match[0] for match in self._banned.finditer(target)))
+        return tuple(dict.fromkeys(self._banned.findall(target))) if self._banned else ()
 
 
 def _whole(phrase: str) -> str:

@@ -32,8 +32,6 @@ class PlainMarks(Step):
 class FrenchPrint(Step):
     """The step that writes marks as French prints them, in the parts that `PlainMarks` reads."""
 
-    name = "print"
-
     def after(self, result: Translation, state: str, attention: Attention | None) -> Translation:
         return result.with_text(french_typography(result.text))
 

@@ -313,7 +313,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
             read_huggingface(tmp_path)
     (tmp_path / "vocab.json").write_text(ids)
     (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(BundleError, match=r"or pytorch_model\.bin is missing"):
+    with pytest.raises(BundleError, match=r"with model\.safetensors or pytorch_model\.bin"):
         read_huggingface(tmp_path)
     (tmp_path / "source.spm").write_bytes(b"no model")
     with pytest.raises(BundleError, match=r"source\.spm"):

@@ -35,7 +35,7 @@ from seq2seq.inference.translation import Translation
 )
 def test_items_of_a_source(text, found):
     assert [item.text for item in find_items(text)] == found
-    assert all(text[item.start : item.end] == item.text for item in find_items(text))
+    assert all(text[slice(*item.span)] == item.text for item in find_items(text))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,8 @@ def test_what_means_another_number_in_french_is_written_as_french():
     _, items = step.before("1,000 cats, 2,500.5 dogs and 3.5 mice")
     one = Translation("1,000 chats, 2,500.5 chiens et 3.5 souris", -1.0)
     assert step.faults(one, items) == []
-    assert step.after(one, items, None).text == "1\u202f000 chats, 2\u202f500,5 chiens et 3.5 souris"
+    printed = "1\u202f000 chats, 2\u202f500,5 chiens et 3.5 souris"
+    assert step.after(one, items, None).text == printed
     _, items = step.before("It melts at -1,000°C.")
     assert step.after(Translation("à -1,000 °C", -1.0), items, None).text == "à -1\u202f000 °C"
 

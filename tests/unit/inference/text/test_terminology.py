@@ -31,7 +31,7 @@ def test_what_a_term_replaces_need_not_be_kept():
     text = "the 24  hours of www.a.fr, 24 of 7"
     terms = Terminology({"24 hours": "un jour", "7": "sept"})
     _, items = Placeholders(replaced=terms.spans).before(text)
-    assert [(item.text, item.start) for item in items] == [("www.a.fr", 17), ("24", 27)]
+    assert [(item.text, item.span[0]) for item in items] == [("www.a.fr", 17), ("24", 27)]
 
 
 def test_no_terms_ask_for_nothing():
