@@ -203,8 +203,8 @@ class Translator:
         asked = Terminology(phrases, readable_list("banned", banned), inline=self._knows_terms)
         pipeline = Pipeline(
             self.engine, self.vocabularies, self.steps(asked, out, typography=typography),
-            self._settings(settings), asked, "fallback" not in out, self._knows_placeholders,
-            self.languages[1], progress,
+            self._settings(settings), asked, fallback="fallback" not in out,
+            placeholders=self._knows_placeholders, language=self.languages[1], progress=progress,
         )  # fmt: skip
         segmentation = Segmentation(
             lambda piece: self._length(piece, "casing" not in out), self.engine.max_length,

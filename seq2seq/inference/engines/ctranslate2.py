@@ -35,13 +35,7 @@ from seq2seq.data.batching import Budget, token_batches
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
-from seq2seq.decoding.request import (
-    IdPair,
-    OutputLimits,
-    Request,
-    check_requests,
-    output_limits,
-)
+from seq2seq.decoding.request import IdPair, OutputLimits, Request, check_requests, output_limits
 from seq2seq.errors import BundleError, ConfigError, UserError
 from seq2seq.inference.engines import Loaded, Progress, device_number
 
