@@ -11,6 +11,7 @@ made       for lines made from those of the files (with tags, symbols, ...): how
            added, with all steps and without the step for it
 terms      effect of terms from the references that translations without terms lack
 language   English lines taken for another language, and French lines recognised as such
+engines    lines that --engine auto and torch translate differently, together and alone
 """
 
 from __future__ import annotations
@@ -232,8 +233,9 @@ def report_terms(
     translator: Translator, rows: Sequence[Term], free: Sequence[str], found: Sequence[str]
 ) -> None:
     """Print a row for translations without terms (free), and one for those with terms."""
-    print("| translations | terms written | chrF | chrF of the rest | characters |")
-    print("| --- |" + " ---: |" * 4)
+    print("| translations | terms written | chrF | chrF of the rest | log probability of a token "
+          "of the rest | characters |")  # fmt: skip
+    print("| --- |" + " ---: |" * 5)
     references = [row.pair.fr for row in rows]
     links = translator.align([(row.pair.en, text) for row, text in zip(rows, free, strict=True)])
     aligned = [_aligned(*each) for each in zip(rows, free, links, strict=True)]
@@ -243,9 +245,10 @@ def report_terms(
         there = sum(bool(_places(row.target, text))
                     for row, text in zip(rows, outputs, strict=True))  # fmt: skip
         rest = [_cut(*each) for each in zip(outputs, spans, strict=True)]
+        likely = _likely(translator, [row.pair.en for row in rows], outputs, spans)
         print(f"| {name}, {len(rows)} | {there} | {score('chrF2', outputs, references):.1f} | "
-              f"{score('chrF2', rest, bare):.1f} | {sum(map(len, outputs))} |",
-              flush=True)  # fmt: skip
+              f"{score('chrF2', rest, bare):.1f} | {likely:.3f} | "
+              f"{sum(map(len, outputs))} |", flush=True)  # fmt: skip
 
 
 def _places(phrase: str, text: str) -> list[tuple[int, int]]:
@@ -271,6 +274,24 @@ def _cut(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return " ".join(text.split())
 
 
+def _likely(
+    translator: Translator,
+    sources: Sequence[str],
+    outputs: Sequence[str],
+    spans: Sequence[Sequence[tuple[int, int]]],
+) -> float:
+    """Return the mean log probability of the tokens outside of these spans."""
+    pairs = list(zip(sources, outputs, strict=True))
+    ids = translator.encode(pairs)
+    scores = []
+    for (_, target), one, out in zip(ids, translator.score(pairs), spans, strict=True):
+        ends = translator.vocabularies.target.ends(target)
+        for start, end, log_prob in zip([0, *ends], ends, one.token_scores, strict=False):
+            if not any(start < b and a < end for a, b in out):
+                scores.append(log_prob)
+    return sum(scores) / max(1, len(scores))
+
+
 def compare_language(pairs: Sequence[Pair], name: str) -> None:
     """Print how many English lines are taken for another language, and French lines recognised."""
     accused = [pair.en for pair in pairs if foreign(pair.en)]
@@ -282,9 +303,25 @@ def compare_language(pairs: Sequence[Pair], name: str) -> None:
         print(f"  {text}")
 
 
+def compare_engines(model: str | None, texts: Sequence[str]) -> None:
+    """Print the lines whose translations differ from those by torch, one line at a time."""
+    torch, auto = (Translator.load(model, "cpu", engine=name) for name in ("torch", "auto"))
+    expected = [torch.translate([text])[0].text for text in texts]
+    ways = {
+        "torch together": torch.translate(texts),
+        "auto together": auto.translate(texts),
+        "auto alone": [auto.translate([text])[0] for text in texts],
+    }
+    for name, found in ways.items():
+        other = [i for i, one in enumerate(found) if one.text != expected[i]]
+        print(f"{name}: {len(other)} of {len(texts)} lines differ from torch alone")
+        for i in other:
+            print(f"  {texts[i]}\n    {expected[i]}\n    {found[i].text}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("part", choices=("steps", "made", "terms", "language"))
+    parser.add_argument("part", choices=("steps", "made", "terms", "language", "engines"))
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--model", help="a run or bundle; without, the shipped model")
     parser.add_argument("--engine", default="torch", choices=("torch", "ctranslate2"))
@@ -296,6 +333,9 @@ def main() -> None:
     if options.part == "language":
         for name, pairs in sets.items():
             compare_language(pairs, name)
+        return
+    if options.part == "engines":
+        compare_engines(options.model, [pair.en for pair in every])
         return
     translator = Translator.load(options.model, device="cpu", engine=options.engine)
     if options.part == "steps":
