@@ -8,39 +8,30 @@ B). The formulas, written out: docs/explanation/training.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from seq2seq.config import ModelConfig, RecurrentConfig, TransformerConfig
 
 BACKWARD = 2  # times the forward pass: gradients of inputs, and of weights
 
 
-@dataclass(frozen=True)
-class BatchSize:
-    """The size of a batch; its sentences count as equally long, which is nearly true of ours.
+def training_flops(
+    config: ModelConfig, target_vocab_size: int, sentences: int, source: int, target: int
+) -> float:
+    """Count the floating-point operations of one forward and backward pass over a 
 
-    Attributes:
-        sentences: number of pairs.
+    Args:
+        sentences: pairs of the batch; they count as equally long, which is nearly true of ours.
         source, target: real tokens of each side, end marks included.
     """
-
-    sentences: int
-    source: int
-    target: int
-
-
-def training_flops(config: ModelConfig, target_vocab_size: int, batch: BatchSize) -> float:
-    """Count the floating-point operations of one forward and backward pass over a batch."""
     if isinstance(config, RecurrentConfig):
-        products = _recurrent(config, batch)
+        products = _recurrent(config, sentences, source, target)
     else:
         assert isinstance(config, TransformerConfig)
-        products = _transformer(config, batch)
-    products += batch.target * config.d_model * target_vocab_size
+        products = _transformer(config, sentences, source, target)
+    products += target * config.d_model * target_vocab_size
     return 2 * (1 + BACKWARD) * products
 
 
-def _transformer(config: TransformerConfig, batch: BatchSize) -> float:
+def _transformer(config: TransformerConfig, sentences: int, source: int, target: int) -> float:
     """Count the multiplications of a forward pass, without the projection to the vocabulary."""
     width = config.d_model
     head = config.head_dim or width // config.n_heads
@@ -48,23 +39,23 @@ def _transformer(config: TransformerConfig, batch: BatchSize) -> float:
     query_and_out, keys_values = 2 * width * queries, 2 * width * kv
     feed_forward = (3 if config.activation == "swiglu" else 2) * width * config.d_ff
     layer = query_and_out + keys_values + feed_forward
-    seen = batch.source / batch.sentences  # source tokens that each source or target token reads
-    before = (batch.target / batch.sentences + 1) / 2  # target tokens that a target token reads
+    seen = source / sentences  # source tokens that each source or target token reads
+    before = (target / sentences + 1) / 2  # target tokens that a target token reads
     # Scores and weighted sums of values take `queries` multiplications each per pair of tokens.
-    encoder = batch.source * (layer + 2 * queries * seen)
-    decoder = batch.target * (layer + query_and_out + 2 * queries * (before + seen))
-    decoder += batch.source * keys_values
+    encoder = source * (layer + 2 * queries * seen)
+    decoder = target * (layer + query_and_out + 2 * queries * (before + seen))
+    decoder += source * keys_values
     return config.encoder_layers * encoder + config.decoder_layers * decoder
 
 
-def _recurrent(config: RecurrentConfig, batch: BatchSize) -> float:
+def _recurrent(config: RecurrentConfig, sentences: int, source: int, target: int) -> float:
     """Count the multiplications of a forward pass of the recurrent model; the gates of each cell
     are three matrices."""
     width, half, inner = config.d_model, config.d_model // 2, config.d_attention
-    seen = batch.source / batch.sentences
+    seen = source / sentences
     both_directions = 2 * 3 * half * (width + half)
-    encoder = batch.source * (config.encoder_layers * both_directions + width * inner)
+    encoder = source * (config.encoder_layers * both_directions + width * inner)
     attention = width * inner + seen * (inner + width)
     cell, readout = 3 * width * (2 * width + width), 3 * width * width
-    decoder = batch.target * (attention + cell + readout)
-    return encoder + decoder + batch.sentences * half * width
+    decoder = target * (attention + cell + readout)
+    return encoder + decoder + sentences * half * width

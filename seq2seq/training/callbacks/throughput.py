@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.collate import Batch
-from seq2seq.model.flops import BatchSize, training_flops
+from seq2seq.model.flops import training_flops
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.hardware import dense_peak, peak_memory
@@ -61,6 +61,6 @@ def work(model: TranslationModel, batch: Batch) -> Tensor:
     """Count real source and target tokens, positions with padding, and FLOP of a batch: (4,)."""
     source, target = batch.source_tokens, batch.target_tokens
     positions = batch.source.numel() + batch.labels.numel()
-    size = BatchSize(batch.source.size(0), source, target)
-    flops = training_flops(model.config, model.vocab_sizes[1], size)
+    sizes = (batch.source.size(0), source, target)
+    flops = training_flops(model.config, model.vocab_sizes[1], *sizes)
     return torch.tensor([source, target, positions, flops], dtype=torch.float64)

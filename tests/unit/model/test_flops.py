@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from seq2seq.config import RecurrentConfig, TransformerConfig
 from seq2seq.model.build import build_model
-from seq2seq.model.flops import BatchSize, training_flops
+from seq2seq.model.flops import training_flops
 
 SENTENCES, SOURCE, TARGET, VOCABULARY = 3, 11, 7, 50
 TRANSFORMERS = {
@@ -34,8 +34,8 @@ def counted(config) -> float:
 
 
 def ours(config) -> float:
-    batch = BatchSize(SENTENCES, SENTENCES * SOURCE, SENTENCES * TARGET)
-    return training_flops(config, VOCABULARY, batch)
+    sizes = (SENTENCES, SENTENCES * SOURCE, SENTENCES * TARGET)
+    return training_flops(config, VOCABULARY, *sizes)
 
 
 @pytest.mark.parametrize("settings", TRANSFORMERS.values(), ids=TRANSFORMERS.keys())
@@ -59,9 +59,9 @@ def test_a_recurrent_model_costs_what_torch_counts(layers):
 def test_only_real_tokens_count():
     """Twice the sentences are twice the work, and longer ones cost more per token."""
     config = TransformerConfig(d_model=64, n_heads=4, d_ff=96)
-    one = training_flops(config, VOCABULARY, BatchSize(10, 100, 80))
-    assert training_flops(config, VOCABULARY, BatchSize(20, 200, 160)) == 2 * one
-    assert training_flops(config, VOCABULARY, BatchSize(5, 100, 80)) > one
+    one = training_flops(config, VOCABULARY, 10, 100, 80)
+    assert training_flops(config, VOCABULARY, 20, 200, 160) == 2 * one
+    assert training_flops(config, VOCABULARY, 5, 100, 80) > one
 
 
 def test_the_usual_formula_holds_for_the_base_model():
@@ -71,6 +71,6 @@ def test_the_usual_formula_holds_for_the_base_model():
     matrices = layers * (4 * d * d + 2 * d * ff) + layers * (8 * d * d + 2 * d * ff)
     attention = 12 * d * layers * (length + length / 2 + length)
     expected = 6 * (matrices + d * vocabulary) + attention
-    batch = BatchSize(10, 10 * length, 10 * length)
-    per_token = training_flops(TransformerConfig(), vocabulary, batch) / batch.target
+    sizes = (10, 10 * length, 10 * length)
+    per_token = training_flops(TransformerConfig(), vocabulary, *sizes) / sizes[-1]
     assert per_token == pytest.approx(expected, rel=2e-3)

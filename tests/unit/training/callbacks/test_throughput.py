@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny_training import TinyData, tiny_batch, tiny_fit, tiny_task, tiny_trainer
 
-from seq2seq.model.flops import BatchSize, training_flops
+from seq2seq.model.flops import training_flops
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.throughput import Throughput
 from seq2seq.training.hardware import dense_peak
@@ -67,7 +67,7 @@ def test_tokens_and_flop_are_those_of_the_window(logged):
     model = tiny_task().model
     flops = sum(
         training_flops(model.config, model.vocab_sizes[1],
-                       BatchSize(3, batch.source_tokens, batch.target_tokens))
+                       3, batch.source_tokens, batch.target_tokens)
         for batch in BATCHES
     )
     assert logged["perf/tflops"] * seconds * 1e12 == pytest.approx(flops, rel=1e-3)
