@@ -22,11 +22,11 @@ from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.constraints import Constraint, apply_constraints
 from seq2seq.decoding.history import History, collect_hypotheses, indices_of
 from seq2seq.decoding.hypothesis import Hypothesis, length_divisor
-from seq2seq.decoding.step import Searchable, State
+from seq2seq.decoding.step import Searchable
 
 
 def beam_search(
-    model: Searchable[State],
+    model: Searchable,
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,

@@ -16,14 +16,14 @@ from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.decoding.constraints import Constraint, apply_constraints
 from seq2seq.decoding.history import History, collect_hypotheses
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.step import Searchable, State
+from seq2seq.decoding.step import Searchable
 
 # Values that rank the next tokens (R, V), and the outputs so far -> the next tokens (R,).
 Choice = Callable[[Tensor, History], Tensor]
 
 
 def greedy_search(
-    model: Searchable[State],
+    model: Searchable,
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,
@@ -38,7 +38,7 @@ def greedy_search(
 
 
 def extend(
-    model: Searchable[State],
+    model: Searchable,
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,

@@ -19,13 +19,13 @@ from seq2seq.decoding.constraints import Constraint
 from seq2seq.decoding.greedy import extend
 from seq2seq.decoding.history import History
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.step import Searchable, State
+from seq2seq.decoding.step import Searchable
 
 BLOCK = 64  # neighbouring ids that are drawn as one block first
 
 
 def sample_search(
-    model: Searchable[State],
+    model: Searchable,
     source_BS: Tensor,
     limits: Sequence[int],
     config: DecodeConfig,

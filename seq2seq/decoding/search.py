@@ -26,7 +26,7 @@ from seq2seq.decoding.greedy import greedy_search
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.request import OutputLimits, Request, check_requests, output_limits
 from seq2seq.decoding.sampling import sample_search
-from seq2seq.decoding.step import Searchable, State
+from seq2seq.decoding.step import Searchable
 
 COUNTED_LENGTH = 8  # a shorter source counts as this long, to limit the rows of a batch
 
@@ -34,7 +34,7 @@ Found = list[list[Hypothesis]]
 
 
 def search(
-    model: Searchable[State],
+    model: Searchable,
     requests: Sequence[Request],
     config: DecodeConfig,
     *,
@@ -61,18 +61,18 @@ def search(
     Raises:
         RequestError: no output can satisfy a request.
     """
-    lengths = np.array([[len(request.source) + 1] * 2 for request in requests]).reshape(-1, 2)
-    # A step computes a score of each vocabulary token for each hypothesis, however short.
-    counted = np.maximum(lengths, COUNTED_LENGTH)
-    strategy = _strategy(config)
+    strategy = sample_search
+    if config.strategy == "beam":
+        strategy = greedy_search if config.beam == 1 else beam_search
     results: Found = [[] for _ in requests]
-    all_limits = [
-        output_limits(length, config, max_length, length_ratio) for length in lengths[:, 0].tolist()
-    ]
+    lengths = [len(request.source) + 1 for request in requests]
+    all_limits = [output_limits(length, config, max_length, length_ratio) for length in lengths]
     check_requests(requests, [limits.most for limits in all_limits])
     # Longest first: a batch too large for the memory fails at once, and progress only gets faster.
+    # A step computes a score of each vocabulary token for each hypothesis, however short.
+    counted = np.maximum(lengths, COUNTED_LENGTH)
     budget = Budget(2 * max(1, config.batch_tokens // config.width))  # counts two equal sides
-    batches = token_batches(counted, budget)[::-1]
+    batches = token_batches(np.stack([counted, counted], axis=1), budget)[::-1]
 
     @torch.inference_mode()  # acts on this thread only
     def search_batch(rows: np.ndarray) -> Found:
@@ -111,12 +111,6 @@ def make_constraints(
     if config.repetition_penalty > 1:
         made.append(RepetitionPenalty(config.repetition_penalty))
     return made
-
-
-def _strategy(config: DecodeConfig) -> Callable[..., Found]:
-    if config.strategy == "beam":
-        return greedy_search if config.beam == 1 else beam_search
-    return sample_search
 
 
 def _in_threads(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,17 +12,15 @@ from torch import Tensor
 from seq2seq.data.tokenizer import PAD
 from seq2seq.model.translation_model import DecodeState, TranslationModel
 
-State = TypeVar("State", bound=DecodeState)
 
-
-class Searchable(Protocol[State]):
+class Searchable(Protocol):
     """Anything that a search can use; it need not be a network."""
 
-    def start(self, source_BS: Tensor) -> State:
+    def start(self, source_BS: Tensor) -> DecodeState:
         """Read B sources, with end marks and padding; begin an empty hypothesis for each."""
         ...
 
-    def step(self, tokens_R: Tensor, state: State) -> Tensor:
+    def step(self, tokens_R: Tensor, state: Any) -> Tensor:
         """Append a token to each of R hypotheses; return log probabilities (R, V) of the next."""
         ...
 
@@ -58,7 +56,7 @@ class Ensemble:
         members: at least one.
     """
 
-    def __init__(self, members: Sequence[Searchable[Any]]):
+    def __init__(self, members: Sequence[Searchable]):
         self.members = members
 
     def start(self, source_BS: Tensor) -> EnsembleState:
@@ -71,7 +69,7 @@ class Ensemble:
         return log_probs_NRV.logsumexp(dim=0) - math.log(len(self.members))
 
 
-class EnsembleState(list[Any]):
+class EnsembleState(list[DecodeState]):
     """The states of all members."""
 
     def reorder(self, rows: Tensor) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -56,7 +55,7 @@ class TorchEngine:
         self.heads = list(heads) or [AttentionHead() for _ in models]
         self.max_length = min(model.config.max_length for model in models)
         steps = [graph_step(model) if cuda_graphs else ModelStep(model) for model in models]
-        self._step: Searchable[Any] = steps[0] if len(steps) == 1 else Ensemble(steps)
+        self._step: Searchable = steps[0] if len(steps) == 1 else Ensemble(steps)
         self._device = next(models[0].parameters()).device
         # Read only once: while a search runs in several threads, each of them has only one.
         self._workers = torch.get_num_threads() if self._device.type == "cpu" else 1
