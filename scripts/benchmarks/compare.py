@@ -50,10 +50,14 @@ def compared(before: Sequence[Line], after: Sequence[Line]) -> Line:
     if len(ratios) > 1:
         t = STUDENT_T[min(len(ratios) - 1, len(STUDENT_T)) - 1]
         error = t * statistics.stdev(ratios) / math.sqrt(len(ratios))
-    same = [name for name in after[0] if all(name in x and x[name] == after[0][name]
-                                             for x in (*before, *after))]  # fmt: skip
+    same = {
+        name: value
+        for name, value in after[0].items()
+        if not name.endswith(("_second", "_seconds"))
+        and all(line.get(name) == value for line in (*before, *after))
+    }
     return {
-        **{name: after[0][name] for name in same if not name.endswith(("_second", "_seconds"))},
+        **same,
         "metric": metric,
         "pairs": len(ratios),
         "before": statistics.median(line[metric] for line in before),

@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -181,29 +181,18 @@ class Memory:
         ended = False
         while not ended:
             ended = self._done.wait(0.5)
-            self.peak = max(self.peak, sum(map(_proportional, _descendants(os.getpid()))) >> 10)
+            self.peak = max(self.peak, _proportional(Path("/proc/self")) >> 10)
 
 
-def _descendants(process: int) -> Iterator[int]:
-    yield process
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        try:
-            own = children.read_text().split()
-        except OSError:  # the process has ended
-            continue
-        for child in own:
-            yield from _descendants(int(child))
-
-
-def _proportional(process: int) -> int:
-    """Return the proportional set size of a process in KiB; 0 if it has ended."""
+def _proportional(process: Path) -> int:
+    """Return the proportional set size of a process and its descendants in KiB; 0 if it ended."""
     try:
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
+        memory = (process / "smaps_rollup").read_text()
+        lists = [children.read_text().split() for children in process.glob("task/*/children")]
     except OSError:
-        pass
-    return 0
+        return 0
+    own = sum(map(int, re.findall(r"^Pss:\s*(\d+)", memory, re.MULTILINE)))
+    return own + sum(_proportional(Path("/proc") / child) for child in itertools.chain(*lists))
 
 
 def _size(folder: Path) -> int:

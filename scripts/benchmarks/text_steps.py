@@ -187,17 +187,12 @@ def compare_made(translator: Translator, pairs: Sequence[Pair], count: int) -> N
         for out in ((), (step,)):
             outputs, _ = translated(translator, [line.text for line in lines], without=out)
             kept = sum(line.kept(one) for line, one in zip(lines, outputs, strict=True))
-            bare = [_without_markup(one) for one in outputs]
+            spans = [[(tag.start, tag.end) for tag in find_markup(one)] for one in outputs]
+            bare = [_cut(*each) for each in zip(outputs, spans, strict=True)]
             cells.append((kept, score("chrF2", bare, [line.fr for line in lines])))
         (kept, chrf), (other, worse) = cells
         print(f"| {kind}, {len(lines)} | {step} | {kept} | {other} | {chrf:.1f} | {worse:.1f} |",
               flush=True)  # fmt: skip
-
-
-def _without_markup(text: str) -> str:
-    for token in reversed(find_markup(text)):
-        text = text[: token.start] + text[token.end :]
-    return " ".join(text.split())
 
 
 class Term(NamedTuple):
@@ -225,23 +220,19 @@ def compare_terms(translator: Translator, pairs: Sequence[Pair], count: int) -> 
     free = [(row, text) for row, text in zip(rows, outputs, strict=True)
             if not _places(row.target, text)][:count]  # fmt: skip
     rows = [row for row, _ in free]
-    found = [translator.translate([row.pair.en], terms={row.source: row.target})[0] for row in rows]
-    report_terms(translator, rows, [text for _, text in free], [one.text for one in found])
-
-
-def report_terms(
-    translator: Translator, rows: Sequence[Term], free: Sequence[str], found: Sequence[str]
-) -> None:
-    """Print a row for translations without terms (free), and one for those with terms."""
+    free_texts = [text for _, text in free]
+    found = [
+        translator.translate([row.pair.en], terms={row.source: row.target})[0].text for row in rows
+    ]
     print("| translations | terms written | chrF | chrF of the rest | log probability of a token "
           "of the rest | characters |")  # fmt: skip
     print("| --- |" + " ---: |" * 5)
     references = [row.pair.fr for row in rows]
-    links = translator.align([(row.pair.en, text) for row, text in zip(rows, free, strict=True)])
-    aligned = [_aligned(*each) for each in zip(rows, free, links, strict=True)]
+    aligned_words = translator.align([(row.pair.en, text) for row, text in free])
+    aligned = [_aligned(*each) for each in zip(rows, free_texts, aligned_words, strict=True)]
     own = [_places(row.target, text) for row, text in zip(rows, found, strict=True)]
     bare = [_cut(row.pair.fr, _places(row.target, row.pair.fr)) for row in rows]
-    for name, outputs, spans in (("free", free, aligned), ("with terms", found, own)):
+    for name, outputs, spans in (("free", free_texts, aligned), ("with terms", found, own)):
         there = sum(bool(_places(row.target, text))
                     for row, text in zip(rows, outputs, strict=True))  # fmt: skip
         rest = [_cut(*each) for each in zip(outputs, spans, strict=True)]
