@@ -113,17 +113,6 @@ def test_a_beam_of_one_is_greedy_for_a_network(make):
         assert_same(beam_search(model, *arguments), greedy_search(model, *arguments))
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    sources=st.lists(st.lists(st.integers(3, 12), max_size=6), min_size=1, max_size=6),
-    seed=st.integers(0, 999),
-)
-def test_a_beam_of_one_is_greedy(sources, seed):
-    arguments = (collate_source(sources), [7] * len(sources), DecodeConfig(beam=1, min_length=0))
-    step = TableStep(random_language(8, seed))
-    assert_same(beam_search(step, *arguments), greedy_search(step, *arguments))
-
-
 def undecided(source, words):
     """Likes all words alike."""
     return [0.0, 0.0, 0.25, 0.25, 0.25, 0.25]

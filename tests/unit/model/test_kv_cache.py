@@ -120,15 +120,6 @@ def test_positions_past_the_capacity_are_refused_and_nothing_is_stored():
         cache.append(0, *new_positions(3, 1))
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
-def test_a_transformer_cannot_decode_past_its_max_length(positions):
-    model = tiny_transformer(max_length=8, positions=positions)
-    state = model.start(random_ids(1, 1, 4), torch.ones(1, 4, dtype=torch.bool))
-    assert model.decode_step(random_ids(2, 1, 8), state).isfinite().all()
-    with pytest.raises(ValueError, match="position 8 lies past the model's limit of 8 tokens"):
-        model.decode_step(random_ids(3, 1, 1), state)
-
-
 def test_bytes_are_those_of_the_storage_counted_by_hand():
     source = [KeysValues(*(torch.randn(3, 2, 4, 5) for _ in range(2))) for _ in range(2)]
     state = TransformerState(source, None, KVCache(2))

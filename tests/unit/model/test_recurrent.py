@@ -5,16 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_attention import additive_by_loops
 from naive_recurrent import annotations_by_loops, hidden_by_loops
-from naive_search import RerunStep, forced_log_prob
 from tiny import random_ids, real_positions, shake, tiny_recurrent
 from torch.testing import assert_close
 
-from seq2seq.config import DecodeConfig
 from seq2seq.data.collate import collate_source
 from seq2seq.data.tokenizer import BOS, EOS, PAD
-from seq2seq.decoding.beam import beam_search
-from seq2seq.decoding.greedy import greedy_search
-from seq2seq.decoding.step import ModelStep
 from seq2seq.model.recurrent import AdditiveAttention, RecurrentModel
 
 CLOSE = {"rtol": 0, "atol": 1e-12}
@@ -228,59 +223,6 @@ def test_dropout_acts_in_training_only():
     assert torch.equal(model(SOURCE, SOURCE_REAL, TARGET), expected)
     dropped = model.train()(SOURCE, SOURCE_REAL, TARGET)
     assert 0.2 < (dropped == 0).double().mean() < 0.6
-
-
-# Search
-
-
-def restless_recurrent(seed: int = 7) -> RecurrentModel:
-    """One that neither ends at once nor repeats itself."""
-    model = tiny_recurrent(seed, tie_embeddings="none")
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= 2
-        model.output.weight /= 1.5
-    return model
-
-
-SOURCES = [[3, 4, 5, 6], [7], [9, 8, 7, 6, 5, 4], [12, 3]]
-LIMITS = [9, 6, 9, 12]
-
-
-@torch.inference_mode()
-def test_beam_search_is_a_search_that_reads_all_again_for_every_token():
-    model, source = restless_recurrent(), collate_source(SOURCES)
-    config = DecodeConfig(min_length=0, beam=4, n_best=3)
-    ours = beam_search(ModelStep(model), source, LIMITS, config)
-    again = beam_search(RerunStep(model), source, LIMITS, config)
-    assert len({len(found[0].tokens) for found in ours}) > 1
-    assert len({token for found in ours for token in found[0].tokens}) > 2
-    for found, expected in zip(ours, again, strict=True):
-        assert [one.tokens for one in found] == [one.tokens for one in expected]
-        for one, other in zip(found, expected, strict=True):
-            assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
-
-
-@torch.inference_mode()
-@pytest.mark.parametrize("search", [greedy_search, beam_search])
-def test_a_score_is_the_log_probability_of_its_tokens_in_one_pass(search):
-    model = restless_recurrent()
-    config = DecodeConfig(min_length=0, beam=1 if search is greedy_search else 4)
-    for source, [found, *_] in zip(
-        SOURCES, search(ModelStep(model), collate_source(SOURCES), LIMITS, config), strict=True
-    ):
-        output = [*found.tokens, *([EOS] if found.finished else [])]
-        assert found.log_prob == pytest.approx(forced_log_prob(model, source, output), abs=1e-4)
-
-
-@torch.inference_mode()
-def test_a_sentence_is_translated_alone_as_in_a_batch():
-    model, config = ModelStep(restless_recurrent()), DecodeConfig(min_length=0, beam=3)
-    together = beam_search(model, collate_source(SOURCES), LIMITS, config)
-    for source, limit, [expected, *_] in zip(SOURCES, LIMITS, together, strict=True):
-        [[alone, *_]] = beam_search(model, collate_source([source]), [limit], config)
-        assert alone.tokens == expected.tokens
-        assert alone.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
 
 
 def test_an_empty_sentence_is_its_end_mark_alone():
