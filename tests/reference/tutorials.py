@@ -28,36 +28,12 @@ def per_query(allowed: Tensor) -> Tensor:
     Args:
         allowed: (T, S) for all sentences, or (B, T, S); True (or 1) = may attend. A mask with the
             batch last, (T, S, B), comes here by `.permute(2, 0, 1)`.
-
-    Raises:
-        ValueError: another number of dimensions, or other numbers than 0 and 1.
     """
-    if allowed.dim() not in (2, 3):
-        raise ValueError(
-            "a mask for each query is (queries, keys) or (batch, queries, keys), got "
-            f"{tuple(allowed.shape)}"
-        )
-    return boolean(allowed).reshape(-1, 1, *allowed.shape[-2:])
-
-
-def boolean(mask: Tensor) -> Tensor:
-    """Convert a mask of zeros and ones, of any type, to True and False.
-
-    Raises:
-        ValueError: it holds other numbers.
-    """
-    if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
-        raise ValueError(
-            f"a mask holds True and False, or 1 and 0, got numbers from {mask.min().item()} to "
-            f"{mask.max().item()}: scores to be added are no mask"
-        )
-    return mask.to(torch.bool)
+    return allowed.bool().reshape(-1, 1, *allowed.shape[-2:])
 
 
 def read_width(attention: MultiHeadAttention, width: int) -> MultiHeadAttention:
     """Let an attention read memories of this width, in place of its own: new projections."""
-    if width < 1:
-        raise ValueError(f"a width of {width} is too small: it must be at least 1")
     for name in ("k_proj", "v_proj"):
         old = getattr(attention, name)
         setattr(attention, name, nn.Linear(width, old.out_features, old.bias is not None))
@@ -91,19 +67,11 @@ def with_entries(
     q_BHTE, own = attention.queries(x_BTD), attention.keys_values(x_BTD)
     if cache is not None:
         own = cache.append(*own)
-    _, kv_heads, keys, width = own.k.shape
-    for given in entries:
-        if given.shape != (kv_heads, entries.k.size(-2), width):
-            raise ValueError(
-                "entries are keys and values of shape (kv heads, entries, head width) = "
-                f"({kv_heads}, M, {width}), got {tuple(given.shape)}"
-            )
+    keys = own.k.size(2)
     k_BKSE, v_BKSE = (
         torch.cat([given.expand(len(x_BTD), -1, -1, -1).to(part.dtype), part], dim=2)
         for given, part in zip(entries, own, strict=True)
     )
-    if allowed is not None:
-        masks.check(allowed, (*q_BHTE.shape[:3], keys))
     if causal:
         allowed = masks.combine(allowed, masks.causal(x_BTD.size(1), keys))
     if allowed is not None:
@@ -131,11 +99,6 @@ class PaddedPrefixes:
 
     def decode(self, target_RT: Tensor, real_RT: Tensor) -> Tensor:
         """Hidden states (R, T, D) of further tokens, which are appended."""
-        if real_RT.shape != target_RT.shape:
-            raise ValueError(
-                f"the mask of real tokens is {tuple(real_RT.shape)}, the tokens are "
-                f"{tuple(target_RT.shape)}: give one answer for each token"
-            )
         before = real_RT[:, :0] if self.real_RL is None else self.real_RL
         real_RL = torch.cat([before, real_RT], dim=1)
         new, length = real_RT.size(1), real_RL.size(1)

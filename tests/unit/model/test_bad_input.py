@@ -4,7 +4,6 @@ import pytest
 import torch
 from tiny import random_ids, real_positions, tiny_recurrent, tiny_transformer
 from torch.testing import assert_close
-from tutorials import PaddedPrefixes
 
 from seq2seq.config import KERNELS
 from seq2seq.model.attention import attend
@@ -26,14 +25,6 @@ def test_targets_that_cannot_share_the_sources_are_refused(make, rows, length):
         model(SOURCE, SOURCE_REAL, target)
     with pytest.raises(RuntimeError):
         model.decode_step(target, model.start(SOURCE, SOURCE_REAL))
-
-
-@pytest.mark.parametrize("shape", [(1, 3), (2, 2), (2, 4)])
-def test_a_mask_of_other_target_tokens_is_refused(shape):
-    model = tiny_transformer()
-    decoder = PaddedPrefixes(model, model.start(SOURCE, SOURCE_REAL))
-    with pytest.raises(ValueError, match=r"real tokens is .*, the tokens are\s+\(2, 3\)"):
-        decoder.decode(random_ids(2, 2, 3), torch.ones(shape, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -1,4 +1,3 @@
-import math
 import re
 
 import numpy as np
@@ -64,52 +63,10 @@ def test_combine_of_one_mask_is_that_mask_and_of_none_is_no_restriction():
 
 
 @pytest.mark.parametrize("kind", [torch.bool, torch.uint8, torch.int64, torch.float32])
-@pytest.mark.parametrize("make", [masks.padding, per_query])
-def test_ones_and_zeros_of_any_type_are_true_and_false(make, kind):
-    given = torch.tensor([[1, 0, 1], [0, 0, 1]]).to(kind)
-    allowed = make(given)
+def test_ones_and_zeros_of_any_type_are_true_and_false(kind):
+    allowed = masks.padding(torch.tensor([[1, 0, 1], [0, 0, 1]]).to(kind))
     assert allowed.dtype == torch.bool
     assert allowed.flatten().tolist() == [True, False, True, False, False, True]
-
-
-@pytest.mark.parametrize(
-    ("numbers", "found"),
-    [
-        ([[0, 1, 2]], "from 0 to 2"),
-        ([[-1, 1, 0]], "from -1 to 1"),
-        ([[0.0, -math.inf, 0.0]], "from -inf to 0.0"),  # scores to be added, another convention
-        ([[0.0, 0.5, 1.0]], "from 0.0 to 1.0"),
-        ([[math.nan, 1.0, 0.0]], "from nan to nan"),
-    ],
-)
-def test_other_numbers_are_no_mask(numbers, found):
-    with pytest.raises(ValueError, match=rf"True and False, or 1 and 0, got numbers {found}: scor"):
-        per_query(torch.tensor(numbers))
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 1, 1, 3)])
-def test_a_mask_per_query_of_other_dimensions_is_refused(shape):
-    message = rf"\(queries, keys\) or \(batch, queries, keys\), got {re.escape(str(shape))}"
-    with pytest.raises(ValueError, match=message):
-        per_query(torch.ones(shape))
-
-
-def test_a_mask_per_query_gets_a_dimension_for_heads_and_keeps_its_places():
-    rng = np.random.default_rng(0)
-    one, three = rng.random((2, 4)) < 0.5, rng.random((3, 2, 4)) < 0.5
-    allowed = per_query(torch.from_numpy(one))
-    assert allowed.shape == (1, 1, 2, 4)
-    assert allowed[0, 0].tolist() == one.tolist()
-    allowed = per_query(torch.from_numpy(three))
-    assert allowed.shape == (3, 1, 2, 4)
-    assert allowed[:, 0].tolist() == three.tolist()
-
-
-def test_a_mask_with_the_batch_last_is_permuted():
-    q_k_batch = np.random.default_rng(0).random((2, 4, 3)) < 0.5
-    allowed = per_query(torch.from_numpy(q_k_batch).permute(2, 0, 1))
-    for t, s, b in np.ndindex(2, 4, 3):
-        assert allowed[b, 0, t, s].item() == q_k_batch[t, s, b]
 
 
 FULL = (2, 4, 3, 5)  # batch, heads, queries, keys
