@@ -40,11 +40,7 @@ REPEATED = 0.05  # share of the keys that are drawn from a small range, and so r
 
 
 def benchmark_data(config: DataBenchmarkConfig) -> None:
-    """Run `scripts/benchmark.py data`: print one JSON line for each measurement.
-
-    Raises:
-        DataError: the corpus cannot be read, or has no usable pair.
-    """
+    """Run `scripts/benchmark.py data`: print one JSON line for each measurement."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

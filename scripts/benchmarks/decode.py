@@ -32,9 +32,6 @@ def benchmark_decode(config: DecodeBenchmarkConfig) -> None:
     """Run `scripts/benchmark.py decode`: translate some batches, and print one JSON line.
 
     Each call translates one batch per worker; the speed is that of the median call.
-
-    Raises:
-        UserError: a setting cannot be used here.
     """
     keep_freed_memory()
     device = choose_device(config.device)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seq2seq.config import (
-    Checked,
-    ModelConfig,
-    PrepareConfig,
-    TrainConfig,
-    TransformerConfig,
-)
+from seq2seq.config import Checked, ModelConfig, PrepareConfig, TrainConfig, TransformerConfig
 from seq2seq.config.checked import group, setting
 from seq2seq.config.commands import device_is_named
 

@@ -37,11 +37,7 @@ MATMUL = {"cpu": 2048, "gpu": 8192}
 
 
 def benchmark_train(config: TrainBenchmarkConfig) -> None:
-    """Run `scripts/benchmark.py train`: print one JSON line.
-
-    Raises:
-        UserError: a setting or the corpus cannot be used here, or memory runs out.
-    """
+    """Run `scripts/benchmark.py train`: print one JSON line."""
     accelerator = choose_accelerator(config.trainer)
     t = config.trainer
     precision, _ = choose_training_precision(t, accelerator, config.model, config.data)

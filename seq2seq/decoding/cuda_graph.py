@@ -176,9 +176,9 @@ class GraphStep(ModelStep):
         return state
 
     def hidden(self, tokens_R: Tensor, state: GraphState | TransformerState) -> Tensor:
-        """Append a token to each hypothesis; return hidden states (R, D).
+        """Return hidden states as `ModelStep` does; the next call overwrites them.
 
-        The next call overwrites them. The first step uses no graph: it has one hypothesis for each
+        The first step uses no graph: it has one hypothesis for each
         sentence, and beams need this shape only once.
         """
         if isinstance(state, TransformerState):

@@ -63,26 +63,22 @@ def output_limits(
 def check_requests(requests: Sequence[Request], limits: Sequence[int]) -> None:
     """Raise RequestError if a request contradicts itself or its output limit; name the request."""
     for number, (request, limit) in enumerate(zip(requests, limits, strict=True), 1):
-        problem = _contradiction(request)
-        if not problem and request.prefix and len(request.prefix) >= limit:
-            problem = (  # the end mark needs a place, too
-                f"its prefix has {len(request.prefix)} tokens, and its output may have "
-                f"{limit - 1}: give a shorter prefix, or raise decode.max_ratio or "
-                "decode.max_extra as far as the model's own limit allows"
+        prefix, banned = list(request.prefix), [*map(list, request.banned)]
+        inside = [
+            out for out in banned for i in range(len(prefix)) if prefix[i : i + len(out)] == out
+        ]
+        if [] in banned:
+            problem = "a banned sequence is empty, and so every output would contain it"
+        elif inside:
+            problem = (
+                f"the banned tokens {inside[0]} are in its prefix {prefix}: leave one of them out"
             )
-        if problem:
-            raise RequestError(f"sentence {number} cannot be translated so: {problem}")
-
-
-def _contradiction(request: Request) -> str | None:
-    """Explain why no output can satisfy a request; None if one can."""
-    prefix, banned = tuple(request.prefix), [*map(tuple, request.banned)]
-    if () in banned:
-        return "a banned sequence is empty, and so every output would contain it"
-    for out in banned:
-        if any(prefix[i : i + len(out)] == out for i in range(len(prefix))):
-            return (
-                f"the banned tokens {list(out)} are in its prefix {list(prefix)}: leave one "
-                "of them out"
+        elif prefix and len(prefix) >= limit:  # the end mark needs a place, too
+            problem = (
+                f"its prefix has {len(prefix)} tokens, and its output may have {limit - 1}: give a "
+                "shorter prefix, or raise decode.max_ratio or decode.max_extra as far as the "
+                "model's own limit allows"
             )
-    return None
+        else:
+            continue
+        raise RequestError(f"sentence {number} cannot be translated so: {problem}")

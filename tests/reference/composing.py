@@ -6,11 +6,7 @@ from typing import Any
 
 import hydra
 import pytest
-from benchmarks.settings import (
-    DataBenchmarkConfig,
-    DecodeBenchmarkConfig,
-    TrainBenchmarkConfig,
-)
+from benchmarks.settings import DataBenchmarkConfig, DecodeBenchmarkConfig, TrainBenchmarkConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException

@@ -19,12 +19,7 @@ from torch import Tensor, nn
 
 from seq2seq.config import KERNELS
 from seq2seq.model import masks
-from seq2seq.model.attention import (
-    MultiHeadAttention,
-    attend,
-    attention_weights,
-    masked_softmax,
-)
+from seq2seq.model.attention import MultiHeadAttention, attend, attention_weights, masked_softmax
 from seq2seq.model.kv_cache import KeysValues, KVCache
 from seq2seq.model.recurrent import AdditiveAttention
 

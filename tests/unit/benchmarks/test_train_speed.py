@@ -8,11 +8,7 @@ import torch
 import torch.nn.functional as F
 from benchmarks import train as module
 from benchmarks.settings import TrainBenchmarkConfig
-from benchmarks.train import (
-    benchmark_train,
-    open_data,
-    train_steps,
-)
+from benchmarks.train import benchmark_train, open_data, train_steps
 from torch.testing import assert_close
 
 from seq2seq.config import (

@@ -4,12 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_attention import (
-    attention_by_loops,
-    multi_head_by_loops,
-    weights_by_loops,
-    weights_of,
-)
+from naive_attention import attention_by_loops, multi_head_by_loops, weights_by_loops, weights_of
 from tiny import causal_in_chunks, normal, real_positions
 from tiny import tiny_attention as module
 from torch.testing import assert_close
@@ -17,12 +12,7 @@ from tutorials import per_query, scaled
 
 from seq2seq.config import KERNELS
 from seq2seq.model import masks
-from seq2seq.model.attention import (
-    MultiHeadAttention,
-    attend,
-    attention_weights,
-    masked_softmax,
-)
+from seq2seq.model.attention import MultiHeadAttention, attend, attention_weights, masked_softmax
 from seq2seq.model.fused_attention import fused_arguments, fused_backend
 from seq2seq.model.kv_cache import KVCache
 from seq2seq.model.positions import RotaryPositions

@@ -10,12 +10,7 @@ from torch.testing import assert_close
 
 from seq2seq.length import rounding_step
 from seq2seq.model.attention_maps import attention_maps
-from seq2seq.model.optimize import (
-    LARGE_MATRIX,
-    PackedLinear,
-    can_pack,
-    optimize_for_inference,
-)
+from seq2seq.model.optimize import LARGE_MATRIX, PackedLinear, can_pack, optimize_for_inference
 
 pytestmark = pytest.mark.skipif(not can_pack(), reason="this torch has no packed products")
 BF16 = pytest.mark.skipif(
