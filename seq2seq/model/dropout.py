@@ -37,25 +37,21 @@ class _Drop(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
-        levels = random_levels(x.shape)
+        # Uniform from -LEVELS / 2 to LEVELS / 2 - 1.
+        count = x.numel()
+        bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+        levels = bits.view(torch.int16)[:count].view(x.shape)
         ctx.save_for_backward(levels)
         ctx.rate = rate
-        return keep_or_drop(x, levels, rate)
+        return _keep_or_drop(x, levels, rate)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (levels,) = ctx.saved_tensors
-        return keep_or_drop(gradient, levels, ctx.rate), None
+        return _keep_or_drop(gradient, levels, ctx.rate), None
 
 
-def random_levels(shape: torch.Size) -> Tensor:
-    """Draw uniform 16-bit numbers, from -LEVELS / 2 to LEVELS / 2 - 1, on the CPU."""
-    count = shape.numel()
-    bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    return bits.view(torch.int16)[:count].view(shape)
-
-
-def keep_or_drop(x: Tensor, levels: Tensor, rate: float) -> Tensor:
+def _keep_or_drop(x: Tensor, levels: Tensor, rate: float) -> Tensor:
     """Return zero where a random level is low, with probability `rate`; else x / (1 - rate).
 
     The rate is rounded to a multiple of 1 / LEVELS, and the factor follows from the rounded rate.

@@ -2,18 +2,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from seq2seq.model import dropout
 from seq2seq.model.dropout import Dropout
-
-
-def keep_or_drop(shape: torch.Size, rate: float, dtype: torch.dtype) -> torch.Tensor:
-    return dropout.keep_or_drop(torch.ones(shape, dtype=dtype), dropout.random_levels(shape), rate)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.999])
 def test_each_number_is_dropped_with_the_rate_and_the_others_are_scaled(rate):
     torch.manual_seed(0)
-    factors = keep_or_drop(torch.Size([1000, 1001]), rate, torch.float64)
+    factors = Dropout(rate)(torch.ones(1000, 1001, dtype=torch.float64))
     kept = factors[factors != 0]
     assert kept.unique().numel() == 1
     assert kept[0].item() == pytest.approx(1 / (1 - rate), rel=1e-2 if rate > 0.9 else 1e-4)
@@ -27,7 +22,7 @@ def test_neighbours_rows_and_draws_are_independent():
     """All four numbers that share a draw of 64 bits, too."""
     torch.manual_seed(0)
     rate = 0.25
-    kept = (keep_or_drop(torch.Size([2, 400, 1000]), rate, torch.float32) != 0).double()
+    kept = (Dropout(rate)(torch.ones(2, 400, 1000)) != 0).double()
     for a, b in (
         *((kept[..., :-k], kept[..., k:]) for k in range(1, 9)),
         (kept[:, :-1], kept[:, 1:]),
@@ -40,7 +35,7 @@ def test_neighbours_rows_and_draws_are_independent():
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (4,), (5, 7), (2, 0, 3)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_any_shape_and_precision_is_taken(shape, dtype):
-    factors = keep_or_drop(torch.Size(shape), 0.5, dtype)
+    factors = Dropout(0.5)(torch.ones(shape, dtype=dtype))
     assert (factors.shape, factors.dtype) == (torch.Size(shape), dtype)
     assert ((factors == 0) | (factors == 2)).all()
 

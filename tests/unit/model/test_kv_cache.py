@@ -48,15 +48,6 @@ def test_cache_remembers_what_concatenation_and_indexing_would(operations, layer
             assert cache.length == past[0][0].size(2)
 
 
-def test_more_positions_than_a_block_may_come_at_once():
-    cache = KVCache()
-    k, v = new_positions(3, 1 + 3 * BLOCK)
-    cache.append(0, k[:, :, :1], v[:, :, :1])
-    got_k, got_v = cache.append(0, k[:, :, 1:], v[:, :, 1:])
-    assert torch.equal(got_k, k)
-    assert torch.equal(got_v, v)
-
-
 def test_the_storage_of_a_reordering_grows_with_that_of_the_cache():
     """Two storages take turns: the second must not stay as short as it was made."""
     cache, reverse = KVCache(), torch.tensor([2, 1, 0])

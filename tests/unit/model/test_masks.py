@@ -34,15 +34,6 @@ def test_causal_with_cached_past_is_as_drawn():
     assert allowed[0, 0].tolist() == drawn("x x x . .\nx x x x .\nx x x x x")
 
 
-def test_causal_without_past_is_a_triangle():
-    assert masks.causal(3, 3)[0, 0].tolist() == drawn("x . .\nx x .\nx x x")
-
-
-@pytest.mark.parametrize("keys", [1, 2, 7])
-def test_a_single_new_query_sees_everything(keys):
-    assert masks.causal(1, keys).all()
-
-
 def test_causal_refuses_more_queries_than_keys():
     with pytest.raises(ValueError, match=r"4 queries cannot be the last of 3 keys.*at least as"):
         masks.causal(4, 3)

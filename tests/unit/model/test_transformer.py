@@ -2,8 +2,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tiny import random_ids, real_positions, tiny_config, tiny_transformer
 from torch.testing import assert_close
 
@@ -105,15 +103,6 @@ def test_permuting_the_batch_permutes_the_outputs(kind):
     assert_close(model(source[order], real[order], target[order]), hidden[order], **CLOSE)
 
 
-@every_kind
-def test_encoder_knows_no_target(kind):
-    model = double_transformer(**kind)
-    memory = model.encode(SOURCE, SOURCE_REAL)
-    for target in (TARGET, TARGET.flip(0), TARGET[:, :1]):
-        decoded = model.decode(target, memory, SOURCE_ALLOWED)
-        assert_close(model(SOURCE, SOURCE_REAL, target), decoded, **CLOSE)
-
-
 def test_embeddings_are_scaled_before_positions_are_added():
     model = tiny_transformer(positions="sinusoidal", tie_embeddings="none")
     for embedding in (model.source_embedding, model.target_embedding):
@@ -138,21 +127,6 @@ def test_cached_steps_are_the_full_decoding(kind, chunks):
     stepwise = decode_in_chunks(model, TARGET, state, chunks)
     assert_close(stepwise, model.decode(TARGET, memory, SOURCE_ALLOWED), **CLOSE)
     assert state.length == 7
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    kind=st.sampled_from(KINDS),
-    chunks=st.lists(st.integers(1, 20), min_size=1, max_size=8).filter(lambda c: sum(c) <= 48),
-)
-def test_cached_steps_in_any_chunks_are_the_full_decoding(kind, chunks):
-    model = double_transformer(**kind)
-    target = random_ids(5, 2, sum(chunks))
-    with torch.no_grad():
-        memory = model.encode(SOURCE, SOURCE_REAL)
-        state = model.start(SOURCE, SOURCE_REAL)
-        stepwise = decode_in_chunks(model, target, state, chunks)
-        assert_close(stepwise, model.decode(target, memory, SOURCE_ALLOWED), **CLOSE)
 
 
 @every_kind
