@@ -216,8 +216,8 @@ def compare_terms(translator: Translator, pairs: Sequence[Pair], count: int) -> 
         if phrases:
             one = rng.choice(phrases)
             rows.append(Term(pair, pair.en[slice(*one.source)], pair.fr[slice(*one.target)]))
-    outputs = map(str, translator.translate([row.pair.en for row in rows]))
-    free = [(row, text) for row, text in zip(rows, outputs, strict=True)
+    plainly = map(str, translator.translate([row.pair.en for row in rows]))
+    free = [(row, text) for row, text in zip(rows, plainly, strict=True)
             if not _places(row.target, text)][:count]  # fmt: skip
     rows = [row for row, _ in free]
     free_texts = [text for _, text in free]
