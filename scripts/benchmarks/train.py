@@ -6,8 +6,10 @@ The benchmark runs the training itself, on the first batches that a run of these
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import time
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -17,7 +19,7 @@ from seq2seq.data.datamodule import Consumer
 from seq2seq.model.build import build_model
 from seq2seq.training.beginning import count_parameters
 from seq2seq.training.callbacks.throughput import work
-from seq2seq.training.dry_run import trainer_alone
+from seq2seq.training.distributed import make_fabric
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.hardware import (
     choose_accelerator,
@@ -27,6 +29,7 @@ from seq2seq.training.hardware import (
     set_up_process,
 )
 from seq2seq.training.lengths import in_steps
+from seq2seq.training.run_folder import Run
 from seq2seq.training.timing import Times
 from seq2seq.training.train import open_data
 from seq2seq.training.trainer import Trainer
@@ -96,13 +99,9 @@ def train_steps(
     training = in_steps(config, data)
     torch.manual_seed(config.seed)
     model = build_model(config.model, *data.vocabularies.sizes)
-    trainer = trainer_alone(
-        model,
-        accelerator,
-        precision,
-        config=training.trainer,
-        optim=training.optim,
-        max_tokens=config.data.max_tokens,
+    fabric, run = make_fabric(accelerator, precision), Run(Path(os.devnull), {}, precision)
+    trainer = Trainer(
+        fabric, model, run, training.trainer, optim=training.optim, max_tokens=data.data.max_tokens
     )
     consumer = Consumer(accumulate=config.trainer.accumulate, pin_memory=accelerator == "gpu")
     batches = iter(data.train_dataloader(consumer))

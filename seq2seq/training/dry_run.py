@@ -36,10 +36,9 @@ def dry_run(
     batches, tokens = data.epoch()
     accumulate, max_steps = config.accumulate, int(config.max_steps)
     steps = batches / (config.devices * config.num_nodes * accumulate)
+    fabric, run = make_fabric(accelerator, precision), Run(Path(os.devnull), {}, precision)
     one_batch, max_tokens = replace(config, accumulate=1), data.data.max_tokens
-    trainer = trainer_alone(
-        model, accelerator, precision, config=one_batch, optim=optim, max_tokens=max_tokens
-    )
+    trainer = Trainer(fabric, model, run, one_batch, optim=optim, max_tokens=max_tokens)
     trainer.batch = largest  # the message about lack of memory names it
     with plain_failures(trainer.run.folder, trainer):
         trainer.train_step(iter([largest]))
@@ -58,17 +57,3 @@ def dry_run(
         f"training    {training} for {max_steps:,} steps; validation and checkpoints come on top",
     ]
     log.info("\n".join(lines))
-
-
-def trainer_alone(
-    model: TranslationModel,
-    accelerator: str,
-    precision: str,
-    *,
-    config: TrainerConfig,
-    optim: OptimConfig,
-    max_tokens: int,
-) -> Trainer:
-    """Make a trainer for one process that writes no files, to measure its steps."""
-    fabric, run = make_fabric(accelerator, precision), Run(Path(os.devnull), {}, precision)
-    return Trainer(fabric, model, run, config, optim=optim, max_tokens=max_tokens)

@@ -127,12 +127,6 @@ class TokenMean:
         torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
 
 
-def _portions(rows: int, weight_VD: Tensor) -> list[slice]:
-    """Split the rows into slices whose scores are in memory at once."""
-    size = max(1, SCORES_AT_ONCE[weight_VD.device.type] // len(weight_VD))
-    return [slice(start, start + size) for start in range(0, rows, size)]
-
-
 class _CrossEntropy(torch.autograd.Function):
     """Smoothed and plain cross-entropy of an output layer, summed over hidden states.
 
@@ -164,7 +158,9 @@ class _CrossEntropy(torch.autograd.Function):
             if learns:
                 d_x_PD, d_w_VD = torch.empty_like(x_PD), torch.zeros_like(weight_VD, dtype=full)
                 d_b_V = d_w_VD.new_zeros(len(w_VD))
-            for rows in _portions(len(x_PD), w_VD):
+            portion = max(1, SCORES_AT_ONCE[w_VD.device.type] // len(w_VD))
+            for start in range(0, len(x_PD), portion):
+                rows = slice(start, start + portion)
                 z_PV = F.linear(x_PD[rows], w_VD, b_V).to(full)
                 label_P1 = labels_P[rows, None]
                 score_P, top_P = z_PV.gather(1, label_P1)[:, 0], z_PV.amax(dim=1)

@@ -106,13 +106,19 @@ def opened(run_dir: Path, config: TrainConfig) -> Iterator[None]:
         if new:
             _require_new(run_dir)
             write_settings(config, run_dir)
+        own_log, log_file = logging.getLogger("seq2seq"), run_dir / "train.log"
+        handler = logging.FileHandler(log_file, encoding="utf-8", delay=True)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        own_log.addHandler(handler)
         try:
-            with LogFile(run_dir / "train.log"):
-                yield
+            yield
         except BaseException:
             if new and {path.name for path in run_dir.iterdir()} <= FILES_WITHOUT_RESULTS:
                 shutil.rmtree(run_dir)
             raise
+        finally:
+            own_log.removeHandler(handler)
+            handler.close()
 
 
 def write_settings(config: TrainConfig, run_dir: Path) -> None:
@@ -170,18 +176,3 @@ def require_unfinished(run_dir: Path, checkpoint: Checkpoint, trainer: TrainerCo
             f"better BLEU. To train it on: resume={run_dir} trainer.patience={worse + patience} "
             "(or null: never stop early)"
         )
-
-
-class LogFile(logging.FileHandler):
-    """A handler that, while open, writes the project's log messages to a file, too."""
-
-    def __init__(self, path: Path):
-        super().__init__(path, encoding="utf-8", delay=True)
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-
-    def __enter__(self) -> None:
-        logging.getLogger("seq2seq").addHandler(self)
-
-    def __exit__(self, *exception: object) -> None:
-        logging.getLogger("seq2seq").removeHandler(self)
-        self.close()

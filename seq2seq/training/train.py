@@ -20,7 +20,14 @@ from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker, lineage, make_trackers, require_package
 from seq2seq.training.beginning import announce, draw_data, note_beginning
-from seq2seq.training.callbacks.make import make_callbacks
+from seq2seq.training.callbacks import Callback
+from seq2seq.training.callbacks.findings import Findings
+from seq2seq.training.callbacks.gradient_norms import GradientNorms
+from seq2seq.training.callbacks.media import Media
+from seq2seq.training.callbacks.profile import Profile
+from seq2seq.training.callbacks.progress import Progress
+from seq2seq.training.callbacks.samples import Samples
+from seq2seq.training.callbacks.throughput import Throughput
 from seq2seq.training.checkpointing import Checkpoint, find_checkpoint
 from seq2seq.training.distributed import check_processes, make_fabric, process_rank
 from seq2seq.training.dry_run import dry_run
@@ -45,7 +52,7 @@ from seq2seq.training.run_folder import (
     run_folder,
 )
 from seq2seq.training.trainer import Trainer
-from seq2seq.training.validation import make_validation
+from seq2seq.training.validation import Validation, make_validation
 
 log = logging.getLogger(__name__)
 
@@ -156,6 +163,30 @@ def fit(
     if first:
         finish(trainer, validation, config.data, time.monotonic() - started)
     return max(validation.best, validation.average)
+
+
+def make_callbacks(
+    run: Run, data: TranslationData, validation: Validation, *, samples: int, profile: bool
+) -> list[Callback]:
+    """Make the callbacks of a run; each comes after those whose figures it uses.
+
+    Args:
+        samples: number of validation sentences whose translations are kept.
+        profile: whether to write a trace of a few steps.
+    """
+    throughput, norms = Throughput(), GradientNorms()
+    if run.processes.rank != 0:
+        return [throughput, norms]  # these gather figures of all processes
+    translations = Samples(run.folder, samples, validation)
+    return [
+        throughput,
+        Progress(validation),
+        translations,
+        *([Profile(run.folder / "profile")] if profile else []),
+        Media(translations, norms, data.prepared.folder / "report.html"),
+        norms,  # after Media: norms forget their figures at the end of a validation
+        Findings(translations, data.prepared.report),
+    ]
 
 
 def known_vocabularies(

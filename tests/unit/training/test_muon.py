@@ -12,9 +12,8 @@ from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
 
 from seq2seq.config import OptimConfig
-from seq2seq.training import muon
-from seq2seq.training.muon import orthogonal
-from seq2seq.training.optim import make_optimizer
+from seq2seq.training import optim
+from seq2seq.training.optim import make_optimizer, orthogonal
 from seq2seq.training.trainer import Trainer
 
 CONFIG = OptimConfig(optimizer="muon", schedule="wsd", lr=0.02, warmup_steps=2, weight_decay=0.1)
@@ -64,7 +63,7 @@ def of_two(model: nn.Module, lr: float) -> list[Optimizer]:
 @pytest.fixture(autouse=True)
 def in_bf16(monkeypatch):
     """Orthogonal matrices in bf16, as those of torch are on all devices."""
-    monkeypatch.setattr(muon, "cpu_has", lambda precision: True)
+    monkeypatch.setattr(optim, "cpu_has", lambda precision: True)
 
 
 def assert_equal(model: nn.Module, other: nn.Module) -> None:
@@ -132,7 +131,7 @@ def test_a_state_that_is_loaded_goes_on_exactly():
 
 @pytest.mark.parametrize("shape", [(48, 16), (16, 48), (16, 16)])
 def test_singular_values_come_near_one_and_the_directions_stay(shape, monkeypatch):
-    monkeypatch.setattr(muon, "cpu_has", lambda precision: False)
+    monkeypatch.setattr(optim, "cpu_has", lambda precision: False)
     matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
     found = u.T @ orthogonal(matrix) @ vh.T
@@ -145,7 +144,7 @@ def test_singular_values_come_near_one_and_the_directions_stay(shape, monkeypatc
 def test_a_cpu_without_bf16_multiplies_in_fp32(monkeypatch):
     matrix, found = torch.randn(16, 48, generator=torch.Generator().manual_seed(1)), {}
     for has_bf16 in (True, False):
-        monkeypatch.setattr(muon, "cpu_has", lambda precision, has=has_bf16: has)
+        monkeypatch.setattr(optim, "cpu_has", lambda precision, has=has_bf16: has)
         found[has_bf16] = orthogonal(matrix)
     assert (found[True].dtype, found[False].dtype) == (torch.bfloat16, torch.float32)
     torch.testing.assert_close(found[True].float(), found[False], atol=0.05, rtol=0)

@@ -25,11 +25,10 @@ from seq2seq.training import beginning, run_folder
 from seq2seq.training.beginning import note_beginning
 from seq2seq.training.callbacks.findings import Findings
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
-from seq2seq.training.callbacks.make import make_callbacks
 from seq2seq.training.ending import finish, make_up_for_report, settings_of_corpus
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.run_folder import locked, opened
-from seq2seq.training.train import known_vocabularies
+from seq2seq.training.train import known_vocabularies, make_callbacks
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
 
