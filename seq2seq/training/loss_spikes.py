@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +18,6 @@ from torch import Tensor
 from seq2seq.config import TrainerConfig
 from seq2seq.errors import RunError, command_line
 from seq2seq.training.run_folder import Run
-
-if TYPE_CHECKING:
-    from seq2seq.data.datamodule import TranslationData
 
 log = logging.getLogger(__name__)
 
@@ -110,40 +107,30 @@ class LossSpikes:
         self._state = torch.tensor(values, dtype=torch.float64, device=self._state.device)
 
 
-class SkippedSteps:
-    """Reports skipped steps: the reason, and where in the data their batches are.
+def report_skipped_step(
+    step: int, verdict: Verdict, place: Mapping[str, Any], *, run: Run, config: TrainerConfig
+) -> RunError | None:
+    """Log a skipped step, or return the error that ends the run once its state is saved.
 
     Args:
-        config: has `max_loss_spike`; and `on_loss_spike`, which says whether the first skipped step
-            ends the run, or only `MOST_IN_A_ROW` of them in a row.
-
-    Attributes:
-        error: ends the run once its state is saved; None = the run continues.
+        step: counts from 1.
+        place: where in the data its batches are.
     """
-
-    def __init__(self, run: Run, config: TrainerConfig, data: TranslationData):
-        self.run, self.config, self.data = run, config, data
-        self.error: RunError | None = None
-
-    def report(self, step: int, verdict: Verdict) -> None:
-        """Log a skipped step, or set `error`; `step` counts from 1."""
-        reason, place = verdict.reason(self.config.max_loss_spike), self.data.place(step - 1)
-        what = (
-            f"step {step} was left out: {reason} ({verdict.nll:.3g} nats per token, recent average "
-            f"{verdict.average:.3g}, gradient norm {verdict.norm:.3g}). Its batches begin at "
-            f"{json.dumps(place)}"
+    what = (
+        f"step {step} was left out: {verdict.reason(config.max_loss_spike)} ({verdict.nll:.3g} "
+        f"nats per token, recent average {verdict.average:.3g}, gradient norm {verdict.norm:.3g}). "
+        f"Its batches begin at {json.dumps(place)}"
+    )
+    if verdict.in_a_row >= MOST_IN_A_ROW:
+        return RunError(
+            f"{what}. The run diverged: its last {MOST_IN_A_ROW} steps were bad. Start a new one "
+            "with a lower optim.lr, a longer optim.warmup_steps or trainer.precision=32-true"
         )
-        if verdict.in_a_row >= MOST_IN_A_ROW:
-            self.error = RunError(
-                f"{what}. The run diverged: its last {MOST_IN_A_ROW} steps were bad. Start a new "
-                "one with a lower optim.lr, a longer optim.warmup_steps or "
-                "trainer.precision=32-true"
-            )
-        elif self.config.on_loss_spike == "stop":
-            resume = f"resume={self.run.folder}"
-            self.error = RunError(
-                f"{what}. The state before it is saved. To continue after these batches: "
-                f"{command_line('train', resume, 'trainer.on_loss_spike=skip')}"
-            )
-        elif self.run.processes.rank == 0:
-            log.warning("%s", what)
+    if config.on_loss_spike == "stop":
+        resume = command_line("train", f"resume={run.folder}", "trainer.on_loss_spike=skip")
+        return RunError(
+            f"{what}. The state before it is saved. To continue after these batches: {resume}"
+        )
+    if run.processes.rank == 0:
+        log.warning("%s", what)
+    return None

@@ -26,7 +26,7 @@ from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import Checkpoint, restore, restore_random_state, save
 from seq2seq.training.compilation import compile_model
 from seq2seq.training.loss import TokenMean, TranslationTask
-from seq2seq.training.loss_spikes import GOOD, LossSpikes, SkippedSteps
+from seq2seq.training.loss_spikes import GOOD, LossSpikes, report_skipped_step
 from seq2seq.training.optim import make_optimizer, make_schedule
 from seq2seq.training.run_folder import Run
 from seq2seq.training.sharding import full_tensor
@@ -73,7 +73,6 @@ class Trainer:
     data: TranslationData
     validation: Validation
     saving: CheckpointConfig
-    skipped_steps: SkippedSteps
 
     def __init__(
         self,
@@ -120,7 +119,6 @@ class Trainer:
         data: TranslationData,
         validation: Validation,
         saving: CheckpointConfig,
-        skipped_steps: SkippedSteps,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         """Train to the end of the run.
@@ -129,7 +127,6 @@ class Trainer:
             data: prepared.
             validation: scores the model.
             saving: when the state is saved.
-            skipped_steps: reports skipped steps, and says whether they end the run.
             checkpoint: the state to resume from; None = a new run.
 
         Raises:
@@ -137,8 +134,7 @@ class Trainer:
             RunError: the run diverged.
             OSError: the state could not be saved.
         """
-        self.data, self.validation = data, validation
-        self.saving, self.skipped_steps = saving, skipped_steps
+        self.data, self.validation, self.saving = data, validation, saving
         with self.run.stop.listening(), ExitStack() as ending:
             for callback in self.callbacks:
                 ending.callback(callback.close)
@@ -308,11 +304,13 @@ class Trainer:
 
         A GPU's verdict is read one step late, unless `wait`: then the host waits for the GPU.
         """
+        error: RunError | None = None
         last = self.step - 1 if self.skips_on_device and not wait else self.step
         for step, verdict in self.spikes.read(last):
             if verdict.fault != GOOD:
-                self.skipped_steps.report(step, verdict)
-        return self.skipped_steps.error
+                place, run = self.data.place(step - 1), self.run
+                error = report_skipped_step(step, verdict, place, run=run, config=self.config)
+        return error
 
     def _save(self, validated: bool) -> None:
         with self.timer.excluded():

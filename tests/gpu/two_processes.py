@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import torch
 import torch.distributed as dist
 from tiny import tiny_transformer
-from tiny_training import KeptFaults, TinyData, TinyValidation, tiny_batch, without_saving
+from tiny_training import TinyData, TinyValidation, tiny_batch, without_saving
 from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.distributed.tensor import DTensor
 
@@ -53,7 +53,7 @@ config = TrainerConfig(
     max_steps=4, accumulate=2, compile=way == "compile", gradient_clip=0.0, val_every_n_steps=9
 )
 trainer = without_saving(Trainer(fabric, model, run, config, optim=optim, max_tokens=64))
-trainer.fit(TinyData(), TinyValidation(), CheckpointConfig(), KeptFaults())
+trainer.fit(TinyData(), TinyValidation(), CheckpointConfig())
 tensors = [value for state in trainer.optimizer.state.values() for value in state.values()]
 tensors += trainer.model.parameters()
 mine = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 
 import torch
 from tiny import tiny_transformer
-from tiny_training import KeptFaults, TinyData, tiny_batch
+from tiny_training import TinyData, tiny_batch
 
 from seq2seq.config import CheckpointConfig, DecodeConfig, OptimConfig, TrainerConfig
 from seq2seq.data.tokenizer import Tokenizer
@@ -74,7 +74,7 @@ def fit(trainer: Trainer, checkpoint: Checkpoint | None = None) -> None:
     shared = Tokenizer.train(["a b"], 260)
     validation = Scored(trainer.run, [], Vocabularies(shared, shared), DecodeConfig())
     saving = CheckpointConfig(every_n_steps=100)
-    trainer.fit(Unequal(), validation, saving, KeptFaults(), checkpoint)
+    trainer.fit(Unequal(), validation, saving, checkpoint)
 
 
 try:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from lightning.fabric import Fabric
@@ -17,6 +18,7 @@ from tiny import random_ids, tiny_transformer
 from seq2seq.config import CheckpointConfig, OptimConfig, TrainerConfig
 from seq2seq.data.collate import Batch, collate
 from seq2seq.data.datamodule import Consumer
+from seq2seq.errors import RunError
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.checkpointing import read_checkpoint
 from seq2seq.training.distributed import make_fabric
@@ -54,6 +56,9 @@ class TinyData:
     def epochs_done(self, step: int) -> int:
         return 0
 
+    def place(self, step: int) -> dict[str, Any]:
+        return {"batch": step}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.restored = state["step"]
 
@@ -80,15 +85,14 @@ class TinyValidation:
 
 
 class KeptFaults:
-    """Keeps skipped steps, in the place of `SkippedSteps`."""
-
-    error = None
+    """Keeps skipped steps, in the place of `report_skipped_step`."""
 
     def __init__(self) -> None:
         self.skipped: list[tuple[int, Verdict]] = []
 
-    def report(self, step: int, verdict: Verdict) -> None:
+    def report(self, step: int, verdict: Verdict, *_: Any, **__: Any) -> RunError | None:
         self.skipped.append((step, verdict))
+        return None
 
 
 def tiny_task(optim: OptimConfig | None = None, **model: Any):
@@ -155,13 +159,14 @@ def tiny_fit(
     else:
         (trainer.run.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     found = None if checkpoint is None else read_checkpoint(checkpoint)
-    trainer.fit(
-        data or TinyData(),
-        validation or TinyValidation(),
-        saving or CheckpointConfig(),
-        skipped_steps or KeptFaults(),
-        found,
-    )
+    trainer.kept = skipped_steps or KeptFaults()
+    with mock.patch("seq2seq.training.trainer.report_skipped_step", trainer.kept.report):
+        trainer.fit(
+            data or TinyData(),
+            validation or TinyValidation(),
+            saving or CheckpointConfig(),
+            found,
+        )
     return trainer
 
 
@@ -201,6 +206,5 @@ class Recorder(Callback):
 
     @property
     def faults(self) -> list[str | None]:
-        kept: Any = self.trainer and self.trainer.skipped_steps
-        known = {step: verdict.reason(5.0) for step, verdict in kept.skipped}
+        known = {step: verdict.reason(5.0) for step, verdict in self.trainer.kept.skipped}
         return [known.get(step) for step in range(1, len(self.nll) + 1)]

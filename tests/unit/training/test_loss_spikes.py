@@ -89,7 +89,7 @@ def test_a_device_that_skips_by_itself_ends_with_the_same_weights_and_tells_one_
     for recorder, callbacks, told in ((waiting, [], 3), (on_device, [SkipsOnDevice()], 4)):
 
         class Dated(KeptFaults):
-            def report(self, step, verdict, recorder=recorder):
+            def report(self, step, verdict, *_, recorder=recorder, **__):
                 super().report((step, recorder.trainer.step), verdict)
 
         kept = Dated()
@@ -181,8 +181,8 @@ def test_a_bad_step_ends_a_run_that_a_signal_would_end_too(tmp_path):
     """On a GPU, whose verdict on a step is read after it."""
 
     class Stops(KeptFaults):
-        def report(self, step, verdict):
-            self.error = RunError(f"step {step} was bad")
+        def report(self, step, *_, **__):
+            return RunError(f"step {step} was bad")
 
     class Signal(Callback):
         def on_step_end(self, trainer, batches):

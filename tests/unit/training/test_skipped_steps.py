@@ -9,37 +9,33 @@ from types import SimpleNamespace
 import pytest
 
 from seq2seq.config import TrainerConfig
+from seq2seq.errors import RunError
 from seq2seq.training.loss_spikes import (
     GRADIENT_NOT_FINITE,
     JUMP,
     LOSS_NOT_FINITE,
     MOST_IN_A_ROW,
-    SkippedSteps,
     Verdict,
+    report_skipped_step,
 )
 
 
-def skip_a_step(steps: SkippedSteps, in_a_row: int = 1) -> None:
+def skip_a_step(folder, in_a_row=1, on_loss_spike="skip", rank=0) -> RunError | None:
     """Report that step 7 was left out."""
-    steps.report(7, Verdict(LOSS_NOT_FINITE, math.nan, 2.5, 3.25, in_a_row))
-
-
-def reporter(folder, on_loss_spike="skip", rank=0) -> SkippedSteps:
-    data = SimpleNamespace(place=lambda step: {"epoch": 1, "batch": 4 * step})
     run = SimpleNamespace(folder=folder, processes=SimpleNamespace(rank=rank))
-    return SkippedSteps(run, TrainerConfig(on_loss_spike=on_loss_spike), data)
+    verdict = Verdict(LOSS_NOT_FINITE, math.nan, 2.5, 3.25, in_a_row)
+    config, place = TrainerConfig(on_loss_spike=on_loss_spike), {"epoch": 1, "batch": 24}
+    return report_skipped_step(7, verdict, place, run=run, config=config)
 
 
 def test_a_step_is_told_with_its_figures_and_the_place_of_its_batches(tmp_path, caplog):
-    steps = reporter(tmp_path)
     with caplog.at_level(logging.WARNING):
-        skip_a_step(steps)
-        skip_a_step(reporter(tmp_path, rank=3))  # says nothing new
+        assert skip_a_step(tmp_path) is None  # the run goes on
+        assert skip_a_step(tmp_path, rank=3) is None  # says nothing new
     assert caplog.messages == [
         "step 7 was left out: the loss is nan (nan nats per token, recent average 2.5, gradient "
         'norm 3.25). Its batches begin at {"epoch": 1, "batch": 24}'
     ]
-    assert steps.error is None  # the run goes on
     assert list(tmp_path.iterdir()) == []
 
 
@@ -56,17 +52,14 @@ def test_a_reason_is_in_words(fault, words):
 
 
 def test_a_run_that_stops_says_how_to_go_on(tmp_path):
-    steps = reporter(tmp_path, on_loss_spike="stop")
-    skip_a_step(steps)
-    assert "step 7 was left out: the loss is nan" in str(steps.error)
-    assert f"resume={tmp_path} trainer.on_loss_spike=skip" in str(steps.error)
+    error = skip_a_step(tmp_path, on_loss_spike="stop")
+    assert "step 7 was left out: the loss is nan" in str(error)
+    assert f"resume={tmp_path} trainer.on_loss_spike=skip" in str(error)
 
 
 def test_many_in_a_row_end_a_run_that_would_skip_them(tmp_path):
-    steps = reporter(tmp_path)
-    skip_a_step(steps, MOST_IN_A_ROW - 1)
-    assert steps.error is None
-    skip_a_step(steps, MOST_IN_A_ROW)
+    assert skip_a_step(tmp_path, MOST_IN_A_ROW - 1) is None
+    error = skip_a_step(tmp_path, MOST_IN_A_ROW)
     assert "The run diverged: its last 10 steps were bad. Start a new one with a lower" in (
-        str(steps.error)
+        str(error)
     )
