@@ -74,9 +74,9 @@ class Checks:
     choices: tuple[str, ...] = ()  # words; for a dict, its keys
     length: bool = False  # such as 4000 or 2epochs
     distinct: bool = False  # no item of the list may come twice
-    # Another setting of the same class, without which this setting does nothing, and the values
-    # that the other one must have; no values = any value that is neither null nor empty.
-    only_with: tuple[str, tuple[object, ...]] | None = None
+    # Another setting of the same class, without which this one does nothing: `hub`, which must not
+    # be empty, or `schedule=cosine or wsd`, which must have one of these values.
+    only_with: str = ""
     instead: str = ""  # another remedy for a number out of bounds; follows the bound in the message
 
     def problems(self, owner: Checked, key: str) -> Iterator[str]:
@@ -96,17 +96,12 @@ class Checks:
                 yield f"{label}={item} {why}"
         if self.distinct and len(set(words)) < len(words):
             yield f"{name} names one of them twice: {', '.join(map(str, words))}"
-        if self.only_with is not None and value != getattr(type(owner), key):
-            other, valid = self.only_with
+        if self.only_with and value != getattr(type(owner), key):
+            other, _, valid = self.only_with.partition("=")
             given = getattr(owner, other)
-            if not valid and not given:
-                yield f"{name}={value} does nothing without {section}{other}: leave it out"
-            elif valid and given not in valid:
-                wanted = " or ".join(map(str, valid))
-                yield (
-                    f"{name}={value} belongs to {section}{other}={wanted}, and this is "
-                    f"{given}: leave it out"
-                )
+            if not given or (valid and given not in valid.split(" or ")):
+                needed = f"{section}{self.only_with}"
+                yield f"{name}={value} does nothing without {needed}: leave it out"
 
     def _unfit(self, value: Any) -> str | None:
         """Say what is wrong with a length or a number; None = nothing."""

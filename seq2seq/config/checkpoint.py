@@ -17,7 +17,7 @@ class CheckpointConfig(Checked, section="checkpoint"):
     )
     average_by: str = setting(
         "last", "which validations: the last ones, or those with the best BLEU",
-        choices=("last", "best"), only_with=("average", ()),
+        choices=("last", "best"), only_with="average",
     )  # fmt: skip
 
     def rules(self) -> Iterator[str]:

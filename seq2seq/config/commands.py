@@ -136,7 +136,7 @@ class EvaluateConfig(Checked):
     comet: str | None = setting(None, "a COMET model, FOLDER/checkpoints/model.ckpt")
     comet_command: str = setting(
         "comet-score", "command of unbabel-comet, which needs an environment of its own",
-        only_with=("comet", ()),
+        only_with="comet",
     )  # fmt: skip
 
     def rules(self) -> Iterator[str]:

@@ -32,10 +32,10 @@ class CorpusConfig(Checked, section="data"):
         None, "data set of the Hugging Face hub, or a folder with the same layout"
     )
     hub_config: str | None = setting(
-        None, "configuration of the data set, such as en-fr", only_with=("hub", ())
+        None, "configuration of the data set, such as en-fr", only_with="hub"
     )
     hub_revision: str | None = setting(
-        None, "branch, tag or commit of the data set", only_with=("hub", ())
+        None, "branch, tag or commit of the data set", only_with="hub"
     )
     urls: list[str] = setting([], "addresses of files, which are downloaded into the cache")
     sacrebleu: bool = setting(
@@ -92,7 +92,7 @@ class DataConfig(CorpusConfig):
     )
     temperature: float = setting(
         1.0, "the share of a member is proportional to size ** (1 / temperature)",
-        at_least=1, only_with=("members", ()),
+        at_least=1, only_with="members",
     )  # fmt: skip
     cache: str | None = setting(
         None, "folder of prepared corpora; null = $SEQ2SEQ_CACHE, or ~/.cache/seq2seq"
@@ -187,5 +187,5 @@ class EngineConfig(Checked, section="prepare"):
     address: str | None = setting(
         None, "address of the Ray cluster; auto = the cluster of this machine; null = start one on "
         "this machine",
-        only_with=("engine", ("ray",)),
+        only_with="engine=ray",
     )  # fmt: skip

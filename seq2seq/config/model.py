@@ -82,10 +82,8 @@ class TransformerConfig(ModelConfig):
 
     def rules(self) -> Iterator[str]:
         yield from super().rules()
-        if self.d_model >= 1 and self.n_heads >= 1:
-            yield from self._head_rules()
-
-    def _head_rules(self) -> Iterator[str]:
+        if self.d_model < 1 or self.n_heads < 1:
+            return  # which is told already
         if self.head_dim is None and self.d_model % self.n_heads:
             yield (
                 f"model.d_model={self.d_model} cannot be shared equally by model.n_heads="

@@ -29,11 +29,11 @@ class OptimConfig(Checked, section="optim"):
     )
     decay_steps: Any = setting(
         None, "length of the last part, in which the rate falls; null = a fifth of the run",
-        length=True, only_with=("schedule", ("wsd",)),
+        length=True, only_with="schedule=wsd",
     )  # fmt: skip
     final_lr_ratio: float = setting(
         0.0, "rate at the end, as a share of the peak", **SHARE,
-        only_with=("schedule", ("cosine", "wsd")),
+        only_with="schedule=cosine or wsd",
     )  # fmt: skip
     beta1: float = setting(0.9, "AdamW: decay of the first moment", **SHARE)
     beta2: float = setting(0.98, "AdamW: decay of the second moment", **SHARE)

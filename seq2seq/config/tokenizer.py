@@ -23,11 +23,11 @@ class TokenizerConfig(Checked, section="tokenizer"):
     sample: int = setting(1_000_000, "learn from at most this many pairs", at_least=1)
     dropout: float = setting(
         0.0, "BPE-dropout: share of merges left out in training", **SHARE,
-        only_with=("kind", ("bpe",)),
+        only_with="kind=bpe",
     )  # fmt: skip
     dropout_variants: int = setting(
         8, "number of segmentations that BPE-dropout prepares; epochs use them in turn",
-        at_least=1, only_with=("dropout", ()),
+        at_least=1, only_with="dropout",
     )  # fmt: skip
     path: str | None = setting(
         None,

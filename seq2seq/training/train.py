@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from seq2seq.bundle.bundle import Bundle
 from seq2seq.config import ModelConfig, TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
+from seq2seq.length import Length
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker, lineage, make_trackers, require_package
@@ -42,8 +44,6 @@ from seq2seq.training.hardware import (
     describe_device,
     set_up_process,
 )
-from seq2seq.training.lengths import in_steps
-from seq2seq.training.loss_spikes import SkippedSteps
 from seq2seq.training.run_folder import (
     Run,
     opened,
@@ -55,6 +55,11 @@ from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation, make_validation
 
 log = logging.getLogger(__name__)
+
+LENGTHS = (  # settings that may be given in epochs or tokens
+    *(("trainer", "max_steps"), ("trainer", "val_every_n_steps")),
+    *(("optim", "warmup_steps"), ("optim", "decay_steps")),
+)
 
 
 def train(config: TrainConfig) -> float:
@@ -156,10 +161,9 @@ def fit(
         callbacks=callbacks,
         trackers=trackers,
     )
-    skipped_steps = SkippedSteps(run, config.trainer, data)
     started = time.monotonic()
     with plain_failures(run.folder, trainer):
-        trainer.fit(data, validation, config.checkpoint, skipped_steps, checkpoint)
+        trainer.fit(data, validation, config.checkpoint, checkpoint)
     if first:
         finish(trainer, validation, config.data, time.monotonic() - started)
     return max(validation.best, validation.average)
@@ -215,6 +219,34 @@ def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> 
     )
     data.prepare(vocabularies)
     return data
+
+
+def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
+    """Return the settings with every length as a whole number of steps.
+
+    Args:
+        data: prepared; its epoch is measured only if a length needs it.
+
+    Raises:
+        ConfigError: the schedule does not fit into the run.
+    """
+    steps_per_epoch = tokens_per_step = 1.0
+    given = [getattr(getattr(config, group), name) for group, name in LENGTHS]
+    if any(Length.parse(one).unit != "steps" for one in given if one is not None):
+        batches, tokens = data.epoch()
+        t = config.trainer
+        steps_per_epoch = batches / (t.devices * t.num_nodes * t.accumulate)
+        tokens_per_step = tokens / steps_per_epoch
+    found: dict[str, dict[str, Any]] = {"trainer": {}, "optim": {}}
+    for (group, name), value in zip(LENGTHS, given, strict=True):
+        if value is None:
+            continue
+        length = Length.parse(value)
+        steps = found[group][name] = length.in_steps(steps_per_epoch, tokens_per_step)
+        if length.unit != "steps":
+            log.info("length      %s.%s=%s is %s steps", group, name, value, f"{steps:,}")
+    trainer = replace(config.trainer, **found["trainer"])
+    return replace(config, trainer=trainer, optim=replace(config.optim, **found["optim"]))
 
 
 def make_model(

@@ -130,7 +130,7 @@ def test_ctrl_c_ends_all_processes_with_one_line(tmp_path, corpus):
         (["cleaning.filter=[empty]"], 2, "did you mean 'cleaning.filters'"),
         (["tokenizer.path=/nonexistent.json"], 1, "cannot read the tokenizer /nonexistent.json"),
         (["data.processes=0"], 2, "data.processes=0 is too small"),
-        (["prepare.address=auto"], 2, "belongs to prepare.engine=ray, and this is local"),
+        (["prepare.address=auto"], 2, "does nothing without prepare.engine=ray"),
         (["cleaning.languages=[en]"], 2, "must be two codes of languages"),
         (["+data@data.members.a=files"], 2, "data.train=train and data.members both name"),
         (["+data.members.a.train=x"], 2, "begins with a preset: +data@data.members.NAME=files"),
