@@ -108,7 +108,8 @@ def save(trainer: Trainer, validated: bool) -> None:
     """
     run, step = trainer.run, trainer.step
     path, first = checkpoint_path(run.folder, step), run.processes.rank == 0
-    random_states = run.processes.gather(_random_state())
+    on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    random_states = run.processes.gather({"torch": torch.get_rng_state(), "cuda": on_gpu})
     with run.processes.failing_together():
         # A validation changes neither weights nor moments, so the save after it keeps the shards
         # of the save before it: a whole checkpoint of this step exists at every moment.
@@ -338,12 +339,6 @@ def restore(trainer: Trainer, checkpoint: Checkpoint) -> None:
     for name, part in _parts(trainer).items():
         if name in content["callbacks"]:
             part.load_state_dict(content["callbacks"][name])
-
-
-def _random_state() -> dict[str, Any]:
-    """Return the states of torch's random generators in this process: CPU and GPU."""
-    on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-    return {"torch": torch.get_rng_state(), "cuda": on_gpu}
 
 
 def restore_random_state(trainer: Trainer, checkpoint: Checkpoint | None) -> None:

@@ -34,7 +34,10 @@ def make_fabric(
     if strategy == "fsdp":
         chosen = sharded_strategy(devices * num_nodes, bf16=precision == "bf16-mixed")
     elif strategy == "ddp" or devices * num_nodes > 1:
-        chosen = DDPStrategy(gradient_as_bucket_view=True, **_without_buffers())
+        # Buffers are equal tables in all processes. torch 2.13 renamed the argument.
+        known = inspect.signature(DistributedDataParallel).parameters
+        name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+        chosen = DDPStrategy(gradient_as_bucket_view=True, **{name: False})
     return Fabric(
         accelerator=accelerator,
         devices=devices,
@@ -42,13 +45,6 @@ def make_fabric(
         strategy=chosen,
         precision=precision,  # type: ignore[arg-type]  # checked by our settings
     )
-
-
-def _without_buffers() -> dict[str, Any]:
-    """Return the argument that keeps DDP from sending buffers, which are equal tables anyway."""
-    known = inspect.signature(DistributedDataParallel).parameters
-    new = "forward_sync_buffers"  # since torch 2.13, which warns about the old name
-    return {new if new in known else "broadcast_buffers": False}
 
 
 def process_rank() -> int:

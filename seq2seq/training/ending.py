@@ -23,8 +23,6 @@ def finish(trainer: Trainer, validation: Validation, data: DataConfig, seconds: 
     A run with a summary is finished. If a run is killed before that, resuming repeats this ending.
 
     Args:
-        trainer: after the last step.
-        validation: with the best score.
         data: settings of the corpus, which the next commands name.
         seconds: that this start of the run took.
     """

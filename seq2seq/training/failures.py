@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from seq2seq.errors import RunError, command_line
 from seq2seq.training.hardware import peak_memory
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
-# CUDA's allocator raises torch.OutOfMemoryError; others raise a RuntimeError with such a text.
+# Allocators raise a RuntimeError with such a text; torch.OutOfMemoryError is one, too.
 OUT_OF_MEMORY = "can't allocate memory|not enough memory|out of memory|STATUS_ALLOC_FAILED"
 
 
@@ -53,9 +51,8 @@ def plain_failures(run_dir: Path, trainer: Trainer | None = None) -> Iterator[No
 
 def ran_out(error: BaseException) -> bool:
     """Tell whether an error says that the memory of the GPU or of the machine ran out."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and re.search(OUT_OF_MEMORY, str(error)) is not None
+    by_text = isinstance(error, RuntimeError) and re.search(OUT_OF_MEMORY, str(error))
+    return isinstance(error, MemoryError) or bool(by_text)
 
 
 def _out_of_memory(run_dir: Path, trainer: Trainer | None) -> str:

@@ -50,7 +50,6 @@ class LossSpikes:
 
     Args:
         threshold: nats per token above the running average that make a spike.
-        device: device of the losses.
     """
 
     def __init__(self, threshold: float, device: torch.device | str = "cpu"):

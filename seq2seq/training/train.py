@@ -172,12 +172,7 @@ def fit(
 def make_callbacks(
     run: Run, data: TranslationData, validation: Validation, *, samples: int, profile: bool
 ) -> list[Callback]:
-    """Make the callbacks of a run; each comes after those whose figures it uses.
-
-    Args:
-        samples: number of validation sentences whose translations are kept.
-        profile: whether to write a trace of a few steps.
-    """
+    """Make the callbacks of a run; each comes after those whose figures it uses."""
     throughput, norms = Throughput(), GradientNorms()
     if run.processes.rank != 0:
         return [throughput, norms]  # these gather figures of all processes

@@ -47,21 +47,15 @@ class Trainer:
         model: with weights; with FSDP, in the first process only.
         run: its folder, messages between its processes, and signals.
         config: settings of the loop, with lengths in steps.
-        optim: settings of the optimiser, its schedule and the moving average.
         max_tokens: token budget of a batch.
         seed: of the run; a process without a random state to restore derives its seed from it.
         callbacks: called at each moment of training, in this order.
-        trackers: receive the rows of figures.
 
     Attributes:
         step: updates so far, the skipped ones included.
-        model: its weights are trained.
         task: computes the losses of a batch with the model, which is a part of it.
         module: the task as Fabric wrapped it, so that processes exchange gradients; forward and
             backward passes go through it.
-        optimizer: updates the weights.
-        token_mean: turns the summed losses of batches into the mean of an update.
-        timer: measures the parts of a step.
         metrics: the latest value of each figure.
         batch: the batch in training; None in validation.
         skipped: (), on the device: whether the last update was skipped.
@@ -125,8 +119,6 @@ class Trainer:
 
         Args:
             data: prepared.
-            validation: scores the model.
-            saving: when the state is saved.
             checkpoint: the state to resume from; None = a new run.
 
         Raises:

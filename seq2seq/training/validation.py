@@ -51,9 +51,6 @@ class Validation:
 
     Args:
         run: its folder, processes and settings; the bundle stores the settings.
-        pairs: validation pairs.
-        vocabularies: of the model.
-        decode: search settings.
         normalise: normalisation steps of a source before the model reads it.
         patience: validations without a better BLEU after which training stops; None = never.
         length_ratio: target tokens per source token of the training corpus.

@@ -34,10 +34,6 @@ class Findings(Callback):
     """Logs each kind of finding once, and gives all of them to the trackers at the end.
 
     Must be the last callback: it reads the figures of the others from the table of curves.
-
-    Args:
-        samples: sentences of the last validation.
-        data: the report of the prepared data.
     """
 
     def __init__(self, samples: Samples, data: Report):

@@ -32,8 +32,6 @@ class Media(Callback):
     `GradientNorms`, which forgets its norms at the end of a validation.
 
     Args:
-        samples: sentences of each validation.
-        norms: gradient norms since the last validation.
         data_report: the page on the prepared data; the file may be missing.
     """
 

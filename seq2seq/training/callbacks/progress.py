@@ -28,11 +28,7 @@ FIRST, LONGEST = 5.0, 300.0
 
 
 class Progress(Callback):
-    """Shows a bar on a terminal; elsewhere logs a line from time to time, more often at first.
-
-    Args:
-        validation: knows the best BLEU, also after resuming.
-    """
+    """Shows a bar on a terminal; elsewhere logs a line from time to time, more often at first."""
 
     def __init__(self, validation: Validation) -> None:
         self.validation = validation

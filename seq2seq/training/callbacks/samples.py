@@ -32,9 +32,7 @@ class Samples(Callback):
     same as that of a run that never stopped.
 
     Args:
-        run_dir: folder of the run.
         count: number of fixed sentences, and of worst ones; 0 = none.
-        validation: translates the validation set.
 
     Attributes:
         lines: all lines of the file, after a validation.
