@@ -17,7 +17,6 @@ from torch import Tensor
 from benchmarks.settings import TrainBenchmarkConfig
 from seq2seq.data.datamodule import Consumer
 from seq2seq.model.build import build_model
-from seq2seq.training.beginning import count_parameters
 from seq2seq.training.callbacks.throughput import work
 from seq2seq.training.distributed import make_fabric
 from seq2seq.training.failures import plain_failures
@@ -29,6 +28,7 @@ from seq2seq.training.hardware import (
     set_up_process,
 )
 from seq2seq.training.run_folder import Run
+from seq2seq.training.run_notes import count_parameters
 from seq2seq.training.timing import Times
 from seq2seq.training.train import in_steps, open_data
 from seq2seq.training.trainer import Trainer

@@ -21,7 +21,6 @@ from seq2seq.length import Length
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker, lineage, make_trackers, require_package
-from seq2seq.training.beginning import announce, draw_data, note_beginning
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.findings import Findings
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
@@ -33,7 +32,6 @@ from seq2seq.training.callbacks.throughput import Throughput
 from seq2seq.training.checkpointing import Checkpoint, find_checkpoint
 from seq2seq.training.distributed import check_processes, make_fabric, process_rank
 from seq2seq.training.dry_run import dry_run
-from seq2seq.training.ending import finish, make_up_for_report
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.fine_tuning import initial_bundle
 from seq2seq.training.hardware import (
@@ -50,6 +48,13 @@ from seq2seq.training.run_folder import (
     plain_settings,
     require_unfinished,
     run_folder,
+)
+from seq2seq.training.run_notes import (
+    announce,
+    draw_data,
+    finish,
+    make_up_for_report,
+    note_beginning,
 )
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation, make_validation

@@ -13,7 +13,6 @@ from seq2seq.model.flops import training_flops
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.hardware import dense_peak, peak_memory
-from seq2seq.training.timing import Times
 
 if TYPE_CHECKING:
     from seq2seq.training.trainer import Trainer
@@ -32,12 +31,9 @@ class Throughput(Callback):
 
     def on_step_end(self, trainer: Trainer, batches: Sequence[Batch]) -> None:
         self._work += sum(work(trainer.model, batch) for batch in batches)
-        if trainer.is_log_step:
-            self._log(trainer, trainer.timer.read())
-            trainer.timer.restart()
-            self._work = torch.zeros_like(self._work)
-
-    def _log(self, trainer: Trainer, times: Times) -> None:
+        if not trainer.is_log_step:
+            return
+        times = trainer.timer.read()
         device, seconds, processes = trainer.device, times.total, trainer.fabric.world_size
         sums = torch.cat([self._work, self._work.new_tensor([times.parts["data"]])])
         sums = trainer.sum_over_processes(sums.to(device))
@@ -55,6 +51,8 @@ class Throughput(Callback):
         if peak is not None:
             figures["utilisation"] = figures["tflops"] / processes / peak
         trainer.log({f"perf/{name}": value for name, value in figures.items()})
+        trainer.timer.restart()
+        self._work = torch.zeros_like(self._work)
 
 
 def work(model: TranslationModel, batch: Batch) -> Tensor:

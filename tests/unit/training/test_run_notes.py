@@ -21,13 +21,17 @@ from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.errors import RunError
 from seq2seq.files import atomic_write
 from seq2seq.trackers import Tracker, make_trackers
-from seq2seq.training import beginning, run_folder
-from seq2seq.training.beginning import note_beginning
+from seq2seq.training import run_folder, run_notes
 from seq2seq.training.callbacks.findings import Findings
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
-from seq2seq.training.ending import finish, make_up_for_report, settings_of_corpus
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.run_folder import locked, opened
+from seq2seq.training.run_notes import (
+    finish,
+    make_up_for_report,
+    note_beginning,
+    settings_of_corpus,
+)
 from seq2seq.training.train import known_vocabularies, make_callbacks
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
@@ -82,7 +86,7 @@ def test_a_lengthened_run_has_no_report_of_its_shorter_self(tmp_path, monkeypatc
     """Killed between its new summary and its new report, it gets that from `resume=`."""
     for name in ("summary.json", "report.html"):
         (tmp_path / name).touch()
-    monkeypatch.setattr(beginning, "note_start", lambda *_: None)
+    monkeypatch.setattr(run_notes, "note_start", lambda *_: None)
     nothing = SimpleNamespace(parameters=list, save=lambda folder: None)
     data = SimpleNamespace(vocabularies=nothing, prepared=SimpleNamespace(report=None))
     note_beginning(toy_settings(), tmp_path, data, nothing, "CPU")
