@@ -105,7 +105,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.rank, self.size, self._group = 0, 1, None
-        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        if dist.is_initialized() and dist.get_world_size() > 1:
             self.rank, self.size = dist.get_rank(), dist.get_world_size()
             self._group = dist.new_group(backend="gloo", timeout=TIMEOUT)
 

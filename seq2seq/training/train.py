@@ -21,6 +21,7 @@ from seq2seq.length import Length
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker, lineage, make_trackers, require_package
+from seq2seq.training.averaging import Snapshots
 from seq2seq.training.callbacks import Callback
 from seq2seq.training.callbacks.findings import Findings
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
@@ -57,7 +58,7 @@ from seq2seq.training.run_notes import (
     note_beginning,
 )
 from seq2seq.training.trainer import Trainer
-from seq2seq.training.validation import Validation, make_validation
+from seq2seq.training.validation import Validation, scored_pairs
 
 log = logging.getLogger(__name__)
 
@@ -145,13 +146,19 @@ def fit(
         corpus = lineage.dataset(data.prepared.report)
         for tracker in trackers:
             tracker.log_artifact("dataset", lambda: corpus, used=True)
-    validation = make_validation(
+    scored = scored_pairs(config.trainer, len(data.val_pairs))
+    if checkpoint is not None:  # score the same pairs as before, to compare scores
+        scored = checkpoint.content["callbacks"]["Validation"].get("pairs", len(data.val_pairs))
+    count, by = config.checkpoint.average, config.checkpoint.average_by
+    validation = Validation(
         run,
-        data,
-        checkpoint,
-        trainer=config.trainer,
-        decode=config.decode,
-        averages=config.checkpoint,
+        data.val_pairs[:scored],
+        data.vocabularies,
+        config.decode,
+        normalise=config.cleaning.steps(0),
+        patience=config.trainer.patience,
+        length_ratio=data.length_ratio,
+        snapshots=Snapshots(run.folder, run.processes, count, by) if count else None,
     )
     samples, profile = config.logger.samples, config.trainer.profile
     callbacks = make_callbacks(run, data, validation, samples=samples, profile=profile)

@@ -223,9 +223,7 @@ class Trainer:
 
     def sum_over_processes(self, values: Tensor) -> Tensor:
         """Return the sum of all processes' tensors, on the device; collective."""
-        if self.fabric.world_size > 1:
-            return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="sum"))
-        return values
+        return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="sum"))
 
     def _step_unless_bad(self, nll: Tensor, norm: Tensor) -> None:
         """Let the optimiser update the weights, unless the step is judged to be bad."""

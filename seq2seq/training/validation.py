@@ -15,9 +15,8 @@ from torch import Tensor
 from seq2seq.bundle.averaging import average_weights, copy_weights
 from seq2seq.bundle.bundle import Bundle, unique_weights
 from seq2seq.bundle.config import read_config
-from seq2seq.config import CheckpointConfig, DecodeConfig, TrainerConfig
+from seq2seq.config import DecodeConfig, TrainerConfig
 from seq2seq.data.corpus import Pair
-from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies
 from seq2seq.decoding.attention_head import AttentionHead
 from seq2seq.errors import RunError, command_line
@@ -35,7 +34,6 @@ from seq2seq.training.sharding import gathered_model
 from seq2seq.training.stopping import Interrupted, Stopping
 
 if TYPE_CHECKING:
-    from seq2seq.training.checkpointing import Checkpoint
     from seq2seq.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -248,33 +246,6 @@ class Validation:
 def _clipped(text: str) -> str:
     """Cut a long text, such as the repetitions of an untrained model."""
     return text if len(text) <= WIDTH else f"{text[:WIDTH]}... ({len(text)} characters)"
-
-
-def make_validation(
-    run: Run,
-    data: TranslationData,
-    checkpoint: Checkpoint | None,
-    *,
-    trainer: TrainerConfig,
-    decode: DecodeConfig,
-    averages: CheckpointConfig,
-) -> Validation:
-    """Make the validation: it scores the model, keeps the best bundle, averages at the end."""
-    count, by = averages.average, averages.average_by
-    scored = scored_pairs(trainer, len(data.val_pairs))
-    if checkpoint is not None:  # score the same pairs as before, to compare scores
-        before = checkpoint.content["callbacks"].get("Validation", {})
-        scored = before.get("pairs", len(data.val_pairs))
-    return Validation(
-        run,
-        data.val_pairs[:scored],
-        data.vocabularies,
-        decode,
-        normalise=data.cleaning.steps(0),
-        patience=trainer.patience,
-        length_ratio=data.length_ratio,
-        snapshots=Snapshots(run.folder, run.processes, count, by) if count else None,
-    )
 
 
 def scored_pairs(config: TrainerConfig, pairs: int) -> int:
