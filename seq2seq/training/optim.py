@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -24,38 +24,27 @@ def peak_learning_rate(config: OptimConfig, d_model: int) -> float:
     return 1 / math.sqrt(d_model * config.warmup_steps) if config.lr is None else config.lr
 
 
-# Schedules return the share of the peak rate at a step, counted from 0. All rise linearly over the
-# warm-up and reach the peak, 1, at its last update. cosine and wsd reach `final` at the last update
-# of the run, and stay there.
+def share_of_peak(step: int, config: OptimConfig, total_steps: int) -> float:
+    """Return the share of the peak rate at a step, counted from 0; the lengths are in steps.
 
+    All schedules rise linearly over the warm-up and reach the peak, 1, at its last update. cosine
+    and wsd reach `final_lr_ratio` at the last update of the run, and stay there.
 
-def inverse_sqrt(step: int, warmup_steps: int) -> float:
-    """Fall as 1/sqrt(step) after the warm-up: section 5.3 of Vaswani et al. 2017."""
-    step += 1
-    return min(step / warmup_steps, math.sqrt(warmup_steps / step))
-
-
-def cosine(step: int, warmup_steps: int, total_steps: int, final: float = 0.0) -> float:
-    """Fall by half a cosine period after the warm-up (Loshchilov & Hutter 2017, no restarts)."""
-    step += 1
-    if step <= warmup_steps:
-        return step / warmup_steps
-    done = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
-    return final + (1 - final) * (1 + math.cos(math.pi * done)) / 2
-
-
-def wsd(
-    step: int, warmup_steps: int, decay_steps: int, total_steps: int, final: float = 0.0
-) -> float:
-    """Warm up, stay, decay (WSD; Hu et al. 2024); the decay is 1 - sqrt (Hägele et al. 2024).
-
-    Hägele et al. find that this decay beats a straight line, and that 10 to 20 % of the steps are
-    enough for it.
+    - inverse_sqrt falls as 1/sqrt(step): section 5.3 of Vaswani et al. 2017.
+    - cosine falls by half a period, without restarts: Loshchilov & Hutter 2017.
+    - wsd stays, then decays: Hu et al. 2024. The decay is 1 - sqrt: Hägele et al. 2024 find that it
+      beats a straight line, and that 10 to 20 % of the steps are enough for it.
     """
-    step += 1
-    if step <= warmup_steps:
-        return step / warmup_steps
-    done = min(1.0, max(0, step - (total_steps - decay_steps)) / decay_steps)
+    step, warmup, final = step + 1, int(config.warmup_steps), config.final_lr_ratio
+    if step <= warmup:
+        return step / warmup
+    if config.schedule == "inverse_sqrt":
+        return math.sqrt(warmup / step)
+    if config.schedule == "cosine":
+        done = min(1.0, (step - warmup) / (total_steps - warmup))
+        return final + (1 - final) * (1 + math.cos(math.pi * done)) / 2
+    decay = config.decay_length(total_steps)
+    done = min(1.0, max(0, step - (total_steps - decay)) / decay)
     return final + (1 - final) * (1 - math.sqrt(done))
 
 
@@ -93,14 +82,7 @@ def hidden_matrices(model: nn.Module) -> set[Tensor]:
 
 def make_schedule(optimizer: Optimizer, config: OptimConfig, total_steps: int) -> LambdaLR:
     """Make the schedule of a run of `total_steps`; the lengths of `config` are in steps, too."""
-    warmup, final = config.warmup_steps, config.final_lr_ratio
-    decay = config.decay_length(total_steps)
-    shares: dict[str, Callable[[int], float]] = {
-        "inverse_sqrt": lambda step: inverse_sqrt(step, warmup),
-        "cosine": lambda step: cosine(step, warmup, total_steps, final),
-        "wsd": lambda step: wsd(step, warmup, decay, total_steps, final),
-    }
-    return LambdaLR(optimizer, shares[config.schedule])
+    return LambdaLR(optimizer, lambda step: share_of_peak(step, config, total_steps))
 
 
 class Muon(Optimizer):

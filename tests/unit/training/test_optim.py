@@ -9,12 +9,10 @@ from tiny import tiny_transformer
 
 from seq2seq.config import OptimConfig
 from seq2seq.training.optim import (
-    cosine,
-    inverse_sqrt,
     make_optimizer,
     make_schedule,
     peak_learning_rate,
-    wsd,
+    share_of_peak,
 )
 
 
@@ -29,7 +27,8 @@ def rate_of_the_paper(step: int, d_model: int, warmup_steps: int) -> float:
 def test_default_rate_is_the_formula_of_the_paper(step, d_model, warmup):
     peak = peak_learning_rate(OptimConfig(warmup_steps=warmup), d_model)
     expected = rate_of_the_paper(step, d_model, warmup)
-    assert peak * inverse_sqrt(step - 1, warmup) == pytest.approx(expected, rel=1e-9)
+    share = share_of_peak(step - 1, OptimConfig(warmup_steps=warmup), 0)
+    assert peak * share == pytest.approx(expected, rel=1e-9)
 
 
 def test_matrices_decay_and_biases_and_norms_do_not():
@@ -136,10 +135,11 @@ def test_cosine_is_the_curve_of_torch_after_its_warm_up(warmup, decay, total, fi
 
 def test_wsd_is_the_formula_of_the_paper():
     """Equations 1 and 2 of Hägele et al. 2024, with steps n from 1."""
+    config = OptimConfig(schedule="wsd", warmup_steps=100, decay_steps=200)
     for n in range(1, 1001):
         decay = 1 - math.sqrt((n - 800) / 200) if n > 800 else 1.0
         expected = n / 100 if n < 100 else decay
-        assert wsd(n - 1, 100, 200, 1000) == pytest.approx(expected)
+        assert share_of_peak(n - 1, config, 1000) == pytest.approx(expected)
 
 
 def test_wsd_falls_in_the_last_fifth_unless_told_otherwise():
@@ -153,10 +153,12 @@ def test_wsd_falls_in_the_last_fifth_unless_told_otherwise():
 )
 def test_schedules_are_continuous_and_stay_at_their_end(warmup, stable, decay, final):
     total = warmup + stable + decay
-    for found in (
-        [cosine(step, warmup, total, final) for step in range(total + 9)],
-        [wsd(step, warmup, decay, total, final) for step in range(total + 9)],
+    common = {"warmup_steps": warmup, "final_lr_ratio": final}
+    for config in (
+        OptimConfig(schedule="cosine", **common),
+        OptimConfig(schedule="wsd", decay_steps=decay, **common),
     ):
+        found = [share_of_peak(step, config, total) for step in range(total + 9)]
         # The steepest parts: the warm-up, the middle of a cosine, the first step of 1 - sqrt.
         steepest = max(
             1 / warmup, math.pi / 2 / max(1, total - warmup), math.sqrt(1 / decay)
