@@ -88,20 +88,17 @@ def sharded_weights_suffice(
     trainer: TrainerConfig, optim: OptimConfig, checkpoint: CheckpointConfig
 ) -> Iterator[str]:
     """Check that nothing needs whole weights under FSDP, where a process has only a part."""
-    if trainer.strategy != "fsdp":
-        return
-    if optim.ema or checkpoint.average:
-        name = "optim.ema" if optim.ema else "checkpoint.average"
-        yield (
-            f"{name} needs whole weights in each process, and trainer.strategy=fsdp leaves "
-            "only a part there: use trainer.strategy=ddp, or leave it out"
-        )
-    if optim.optimizer == "muon":
-        yield (
-            "optim.optimizer=muon makes whole matrices orthogonal, and trainer.strategy=fsdp "
-            "leaves each process only some rows of them: use trainer.strategy=ddp, or "
-            "optim.optimizer=adamw"
-        )
+    need_whole = {
+        "optim.ema": optim.ema,
+        "optim.optimizer=muon": optim.optimizer == "muon",
+        "checkpoint.average": checkpoint.average,
+    }
+    for name, used in need_whole.items():
+        if used and trainer.strategy == "fsdp":
+            yield (
+                f"{name} needs whole weights in each process, and trainer.strategy=fsdp leaves "
+                "only a part there: use trainer.strategy=ddp, or leave it out"
+            )
 
 
 def headings_are_english(data: DataConfig, cleaning: CleaningConfig) -> Iterator[str]:

@@ -37,7 +37,7 @@ def make_fabric(
         # Buffers are equal tables in all processes. torch 2.13 renamed the argument.
         known = inspect.signature(DistributedDataParallel).parameters
         name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-        chosen = DDPStrategy(gradient_as_bucket_view=True, **{name: False})
+        chosen = DDPStrategy(gradient_as_bucket_view=True, **dict[str, Any]({name: False}))
     return Fabric(
         accelerator=accelerator,
         devices=devices,
