@@ -27,10 +27,11 @@ from seq2seq.training.hardware import (
     peak_memory,
     set_up_process,
 )
+from seq2seq.training.lengths import in_steps
 from seq2seq.training.run_folder import Run
 from seq2seq.training.run_notes import count_parameters
 from seq2seq.training.timing import Times
-from seq2seq.training.train import in_steps, open_data
+from seq2seq.training.train import open_data
 from seq2seq.training.trainer import Trainer
 
 DTYPES = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}

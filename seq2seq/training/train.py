@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +15,11 @@ from seq2seq.bundle.bundle import Bundle
 from seq2seq.config import ModelConfig, TrainConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.vocabularies import Vocabularies, missing_files
-from seq2seq.length import Length
 from seq2seq.model.build import build_model
 from seq2seq.model.translation_model import TranslationModel
 from seq2seq.trackers import Tracker, lineage, make_trackers, require_package
 from seq2seq.training.averaging import Snapshots
-from seq2seq.training.callbacks import Callback
-from seq2seq.training.callbacks.findings import Findings
-from seq2seq.training.callbacks.gradient_norms import GradientNorms
-from seq2seq.training.callbacks.media import Media
-from seq2seq.training.callbacks.profile import Profile
-from seq2seq.training.callbacks.progress import Progress
-from seq2seq.training.callbacks.samples import Samples
-from seq2seq.training.callbacks.throughput import Throughput
+from seq2seq.training.callbacks.make import make_callbacks
 from seq2seq.training.checkpointing import Checkpoint, find_checkpoint
 from seq2seq.training.distributed import check_processes, make_fabric, process_rank
 from seq2seq.training.dry_run import dry_run
@@ -43,6 +33,7 @@ from seq2seq.training.hardware import (
     describe_device,
     set_up_process,
 )
+from seq2seq.training.lengths import in_steps
 from seq2seq.training.run_folder import (
     Run,
     opened,
@@ -59,13 +50,6 @@ from seq2seq.training.run_notes import (
 )
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validation, scored_pairs
-
-log = logging.getLogger(__name__)
-
-LENGTHS = (  # settings that may be given in epochs or tokens
-    *(("trainer", "max_steps"), ("trainer", "val_every_n_steps")),
-    *(("optim", "warmup_steps"), ("optim", "decay_steps")),
-)
 
 
 def train(config: TrainConfig) -> float:
@@ -181,25 +165,6 @@ def fit(
     return max(validation.best, validation.average)
 
 
-def make_callbacks(
-    run: Run, data: TranslationData, validation: Validation, *, samples: int, profile: bool
-) -> list[Callback]:
-    """Make the callbacks of a run; each comes after those whose figures it uses."""
-    throughput, norms = Throughput(), GradientNorms()
-    if run.processes.rank != 0:
-        return [throughput, norms]  # these gather figures of all processes
-    translations = Samples(run.folder, samples, validation)
-    return [
-        throughput,
-        Progress(validation),
-        translations,
-        *([Profile(run.folder / "profile")] if profile else []),
-        Media(translations, norms, data.prepared.folder / "report.html"),
-        norms,  # after Media: norms forget their figures at the end of a validation
-        Findings(translations, data.prepared.report),
-    ]
-
-
 def known_vocabularies(
     config: TrainConfig, folder: Path, bundle: Bundle | None
 ) -> Vocabularies | None:
@@ -226,34 +191,6 @@ def open_data(config: TrainConfig, vocabularies: Vocabularies | None = None) -> 
     )
     data.prepare(vocabularies)
     return data
-
-
-def in_steps(config: TrainConfig, data: TranslationData) -> TrainConfig:
-    """Return the settings with every length as a whole number of steps.
-
-    Args:
-        data: prepared; its epoch is measured only if a length needs it.
-
-    Raises:
-        ConfigError: the schedule does not fit into the run.
-    """
-    steps_per_epoch = tokens_per_step = 1.0
-    given = [getattr(getattr(config, group), name) for group, name in LENGTHS]
-    if any(Length.parse(one).unit != "steps" for one in given if one is not None):
-        batches, tokens = data.epoch()
-        t = config.trainer
-        steps_per_epoch = batches / (t.devices * t.num_nodes * t.accumulate)
-        tokens_per_step = tokens / steps_per_epoch
-    found: dict[str, dict[str, Any]] = {"trainer": {}, "optim": {}}
-    for (group, name), value in zip(LENGTHS, given, strict=True):
-        if value is None:
-            continue
-        length = Length.parse(value)
-        steps = found[group][name] = length.in_steps(steps_per_epoch, tokens_per_step)
-        if length.unit != "steps":
-            log.info("length      %s.%s=%s is %s steps", group, name, value, f"{steps:,}")
-    trainer = replace(config.trainer, **found["trainer"])
-    return replace(config, trainer=trainer, optim=replace(config.optim, **found["optim"]))
 
 
 def make_model(

@@ -10,7 +10,7 @@ import pytest
 
 from seq2seq.config import OptimConfig, TrainConfig, TrainerConfig
 from seq2seq.errors import ConfigError
-from seq2seq.training.train import in_steps
+from seq2seq.training.lengths import in_steps
 
 
 def data(batches: int, tokens: int) -> Any:

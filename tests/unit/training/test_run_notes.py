@@ -24,6 +24,7 @@ from seq2seq.trackers import Tracker, make_trackers
 from seq2seq.training import run_folder, run_notes
 from seq2seq.training.callbacks.findings import Findings
 from seq2seq.training.callbacks.gradient_norms import GradientNorms
+from seq2seq.training.callbacks.make import make_callbacks
 from seq2seq.training.failures import plain_failures
 from seq2seq.training.run_folder import locked, opened
 from seq2seq.training.run_notes import (
@@ -32,7 +33,7 @@ from seq2seq.training.run_notes import (
     note_beginning,
     settings_of_corpus,
 )
-from seq2seq.training.train import known_vocabularies, make_callbacks
+from seq2seq.training.train import known_vocabularies
 
 VALIDATION = SimpleNamespace(best=3.0, best_step=2, average=-1.0, summary=None, pairs=[])
 
