@@ -15,10 +15,7 @@ from seq2seq.config.checked import groups_of
 from seq2seq.errors import ConfigError, nearest
 
 TEXT = ("str | None", "str", "Any", "list[str]")  # annotations of settings that may be paths
-OWN_NAMES = "where|variants|weights|final_weights"  # of `data`: users choose the keys
-CHOSEN = re.compile(rf"data\.(members\.\w+\.)?({OWN_NAMES})(\.|$)")
-# Names that only Hydra can check.
-OF_HYDRA = re.compile(r"[/@]|hydra\.|data\.members\.")
+OWN_NAMES = ("where", "variants", "weights", "final_weights")  # of `data`: users choose the keys
 
 
 class _Flags(Parser):
@@ -83,7 +80,7 @@ def _wrong(
             yield f"{argument}: a setting cannot be taken away, only given another value"
         elif not equals or not re.match(r"\w", key):
             yield f"cannot read {argument!r}: {HOW}"
-        elif not (key in settings or key in groups or OF_HYDRA.search(key) or CHOSEN.match(key)):
+        elif not re.search("[./@]", key) and key not in settings and key not in groups:
             yield unknown(key, schema, groups=groups)
         elif key == "data" and "/" in value:
             yield f"{argument} is not a preset: for your own text, data=files data.path={value}"
@@ -104,10 +101,9 @@ def as_hydra_reads(
     """
     key, _, value = argument.partition("=")
     name, settings = key.lstrip("+"), settings_of(schema)
-    if CHOSEN.match(name):
+    if re.match(rf"data\.(members\.\w+\.)?({'|'.join(OWN_NAMES)})(\.|$)", name):
         return f"++{name}={value}"
-    exists = name in settings or name in presets or name.startswith("data.members.")
-    if exists and not value.startswith("{"):
+    if (name in settings or name in presets) and not value.startswith("{"):
         argument, key = argument.lstrip("+"), name
     field = settings.get(key)
     text = field is not None and field.type in TEXT and not choices_of(field)

@@ -13,7 +13,6 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from seq2seq.cli.explain import explain, values_of
-from seq2seq.cli.names import unknown
 from seq2seq.config import ARCHITECTURES, FIXED, RESUMABLE, TrainConfig, may_change, migrated
 from seq2seq.errors import ConfigError, RunError, nearest
 
@@ -95,9 +94,6 @@ def fine_tuned(
     model = read_config(bundle_folder(folder) / "config.json").model
     if "model" in keys:
         return values
-    made = asdict(model)
     own = {key.removeprefix("model."): OmegaConf.select(config, key)
            for key in keys if key.startswith("model.")}  # fmt: skip
-    if wrong := own.keys() - made.keys():
-        raise ConfigError(unknown(f"model.{name}", TrainConfig) for name in wrong)
-    return values | {"model": made | own}
+    return values | {"model": asdict(model) | own}

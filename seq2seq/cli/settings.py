@@ -10,7 +10,7 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from seq2seq.cli.arguments import read_arguments
 from seq2seq.cli.exits import run_command
 from seq2seq.cli.explain import explain, values_of
 from seq2seq.cli.help import help_text
-from seq2seq.cli.names import presets_of, resources
+from seq2seq.cli.names import presets_of, resources, unknown
 from seq2seq.cli.resume import fine_tuned, restarted, resumed
 from seq2seq.cli.sweep import Sweep
 from seq2seq.config import (
@@ -141,6 +141,8 @@ def build(schema: type[Settings], values: dict[str, Any], given: Sequence[str] =
     groups = groups_of(schema)
     if "model" in groups:
         groups["model"] = _kind_of_model(values["model"])
+    if problems := [*_added(schema, values, groups)]:
+        raise ConfigError(problems)
     parts = values | {name: unchecked(part, values[name]) for name, part in groups.items()}
     made = unchecked(schema, parts)
     problems = [one for name in groups for one in parts[name].problems()]
@@ -151,6 +153,20 @@ def build(schema: type[Settings], values: dict[str, Any], given: Sequence[str] =
             members: dict[str, Any] = part.members  # still plain dicts
             part.members = {key: CorpusConfig(**member) for key, member in members.items()}
     return schema(**parts)
+
+
+def _added(
+    schema: type[Any], values: Mapping[str, Any], groups: Mapping[str, type[Any]]
+) -> Iterator[str]:
+    """Yield a problem for each key that a plus has added although there is no such setting."""
+    parts = [("", schema, values)]
+    for name, part in groups.items():
+        parts.append((f"{name}.", part, values[name]))
+        for member, own in values[name].get("members", {}).items():
+            parts.append((f"{name}.members.{member}.", CorpusConfig, own))
+    for prefix, part, settings in parts:
+        for key in settings.keys() - {field.name for field in fields(part)}:
+            yield unknown(f"{prefix}{key}", schema, part)
 
 
 def _kind_of_model(values: dict[str, Any]) -> type[ModelConfig]:
