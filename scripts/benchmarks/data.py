@@ -27,7 +27,7 @@ from seq2seq.config import DataConfig
 from seq2seq.data.datamodule import TranslationData
 from seq2seq.data.dedup import repeated_rows
 from seq2seq.data.engines import engine_of
-from seq2seq.data.manifest import write_manifest
+from seq2seq.data.manifest import read_manifest, write_manifest
 from seq2seq.data.pipeline import prepare
 from seq2seq.data.prepared import Prepared
 from seq2seq.data.shards import file_entry, write_lengths
@@ -116,7 +116,8 @@ def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
 
 def _enlarge(prepared: Prepared, pairs: int) -> None:
     """Enlarge a prepared set by hard links to its shards under other names."""
-    said = prepared.manifest
+    said = read_manifest(prepared.folder)
+    assert said is not None
     size, names = said["pairs"], said["variants"][0]
     more = [f"{again:05d}-{name}" for again in range(1, -(-pairs // size)) for name in names]
     for again, name in zip(more, itertools.cycle(names), strict=False):
@@ -126,6 +127,7 @@ def _enlarge(prepared: Prepared, pairs: int) -> None:
     total = size * len(paths) // len(names)
     members = [[prepared.report.name, 0, total]]
     facts = {**said, "pairs": total, "members": members, "variants": [[p.name for p in paths]]}
+    del facts["files"], facts["versions"], facts["format"]
     write_manifest(prepared.folder, [*map(file_entry, paths), lengths], facts)
 
 

@@ -82,8 +82,8 @@ def placeholders(source: str, target: str, draw: random.Random, links: WordLinks
         chosen = chosen[:1]  # some words should be left to translate
     marks = list(zip(chosen, _numbers(len(chosen), draw), strict=True))
     return (
-        replaced(source, [(one.source, mark) for one, mark in marks]),
-        replaced(target, [(one.target, mark) for one, mark in marks]),
+        _replaced(source, [(one.source, mark) for one, mark in marks]),
+        _replaced(target, [(one.target, mark) for one, mark in marks]),
     )
 
 
@@ -94,8 +94,8 @@ def tags(source: str, target: str, draw: random.Random, links: WordLinks) -> Pai
     numbers = iter(_numbers(2 * len(chosen), draw))
     marks = [(one, f"{next(numbers)}{{}}{next(numbers)}") for one in chosen]
     return (
-        replaced(source, [(_with_space(source, one.source), mark) for one, mark in marks]),
-        replaced(target, [(_with_space(target, one.target), mark) for one, mark in marks]),
+        _replaced(source, [(_with_space(source, one.source), mark) for one, mark in marks]),
+        _replaced(target, [(_with_space(target, one.target), mark) for one, mark in marks]),
     )
 
 
@@ -110,7 +110,7 @@ def terms(source: str, target: str, draw: random.Random, links: WordLinks) -> Pa
         )
         for one in chosen
     ]
-    return replaced(source, edits), target
+    return _replaced(source, edits), target
 
 
 def _long(source: str, phrases: list[Phrase]) -> list[Phrase]:
@@ -143,7 +143,7 @@ def _with_space(text: str, span: Span) -> Span:
     return (start - 1 if text[start - 1 : start] == " " else start), end
 
 
-def replaced(text: str, edits: list[tuple[Span, str]]) -> str:
+def _replaced(text: str, edits: list[tuple[Span, str]]) -> str:
     """Replace spans of a text; {} in a replacement stands for the old text of the span."""
     for (start, end), new in sorted(edits, reverse=True):
         text = text[:start] + new.replace("{}", text[start:end]) + text[end:]

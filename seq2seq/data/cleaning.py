@@ -261,6 +261,11 @@ def check_languages(languages: Iterable[str]) -> None:
         )
 
 
+def language_of(text: str) -> str:
+    """Return the code of the language that a text looks like."""
+    return str(language_detector().classify(text)[0])
+
+
 _QUOTED = re.compile("[\"“”«»„]|''|(?<![\\w'⟧])['‘](?=\\w)")
 _DIALOGUE = re.compile("-*[—–-] ?(?=[^\\W\\d])")  # a dash before what somebody says
 

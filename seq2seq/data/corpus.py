@@ -49,14 +49,21 @@ def find_files(spec: object, folder: str | None, columns: tuple[str, str]) -> li
             it found instead.
     """
     base = Path(folder).expanduser() if folder else Path()
+    if folder and not base.is_dir():
+        raise DataError(
+            f"data.path={folder} is not a folder (looked in {base.resolve()}): "
+            "give the folder that holds the corpus files"
+        )
     specs = list(spec) if isinstance(spec, (list, tuple)) else [spec]
+    if not specs:
+        raise DataError("an empty list names no corpus file: give at least one")
     found = [_find_one(str(item), base, columns) for item in specs]
     patterns = len(specs) == 2 and any(glob.has_magic(str(item)) for item in specs)
     if patterns and all(kind_of(path) == "text" for paths in found for path in paths):
         found = [_side_by_side(spec, *found)]
     files = [path for paths in found for path in paths]
     text = [path for path in files if kind_of(path) == "text"]
-    if not files or (text and (len(text) != len(files) or len(files) % 2)):
+    if text and (len(text) != len(files) or len(files) % 2):
         raise DataError(
             f"plain text needs two files, source then target, but {spec!r} means "
             f"{_listed(map(str, files))}: give a list such as [train.en,train.fr]"
@@ -78,12 +85,14 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
     path = base / Path(name).expanduser()
     if path.is_file():
         return [path]
-    found = sorted(map(Path, glob.glob(str(path)))) if glob.has_magic(name) else []
-    if found:
-        return found
+    if glob.has_magic(name):
+        found = sorted(Path(match) for match in glob.glob(str(path)))
+        if found:
+            return found
+        raise DataError(f"no file matches {path}: correct the pattern or data.path")
     for suffix in TABLES:
         for packed in PACKINGS:
-            if found := _with_ending(path, f"{suffix}{packed}"):
+            if found := _with_ending(path, suffix + packed):
                 return found
     for packed in PACKINGS:
         source, target = (_with_ending(path, f".{column}{packed}") for column in columns)

@@ -177,9 +177,8 @@ class TranslationData:
         left_out = unfit_pairs(lengths, min(self.max_length, LONGEST - 1))
         if len(left_out) == count:
             raise DataError(
-                f"data={self.data.name} has no usable {split} pair among {count}: both sides must "
-                f"hold text of at most model.max_length={self.max_length} tokens, in a row that "
-                "data.where chooses"
+                f"data={self.data.name} has no usable {split} pair among {count}: both "
+                f"sides must hold text of at most model.max_length={self.max_length} tokens"
             )
         if len(left_out):
             log.warning(

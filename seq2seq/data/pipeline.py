@@ -38,7 +38,7 @@ from seq2seq.data.prepared import VOCABULARY, Prepared
 from seq2seq.data.report import NAME as REPORT
 from seq2seq.data.report import Report, read_report, write_report
 from seq2seq.data.shards import Shards, file_entry, read_facts, rows_of, write_lengths
-from seq2seq.data.sources import evaluation_pairs, find_sources
+from seq2seq.data.sources import check_chosen, evaluation_pairs, find_sources
 from seq2seq.data.stats import Losses, overlap, token_figures, vocabulary_figures
 from seq2seq.data.steps import clean_block, cut_source, sample_pairs, tokenise_part
 from seq2seq.data.store import Store
@@ -157,6 +157,10 @@ class Preparation:
         self.store.get(folder / REPORT, folder / MANIFEST)
         return self.find()
 
+    def _save(self, vocabularies: Vocabularies, folder: Path) -> None:
+        vocabularies.save(folder)
+        self.store.put(*(folder / name for name in FILES))
+
     def run(self, engine: Engine) -> Prepared:
         """Run the steps that are left to do, and return the prepared data."""
         log.info("preparing   %s in %s", self.data.name, self.folder)
@@ -182,11 +186,9 @@ class Preparation:
             if vocabularies is None:
                 sample = functools.partial(sample_pairs, parts, repeated, self.tokenizer.sample)
                 vocabularies = Vocabularies.train(sample, self.tokenizer)
-                vocabularies.save(self._vocabulary_folder())
+                self._save(vocabularies, self._vocabulary_folder())
         folder = self._ids_folder(vocabularies)
-        vocabularies.save(folder / VOCABULARY)
-        for place in (self._vocabulary_folder(), folder / VOCABULARY):
-            self.store.put(*(place / name for name in FILES))
+        self._save(vocabularies, folder / VOCABULARY)
         with self._timed("tokenise"):
             shards = self._tokenise(engine, files, repeated, folder)
         return self._finish(files, repeated, vocabularies, shards, kept)
@@ -206,27 +208,30 @@ class Preparation:
             for source, own in groupby(parts, lambda part: part[0]["source"]):
                 for file, facts in own:
                     self.losses.add(source, facts)
-                    self.losses.check(source, whole=False)
+                    self.losses.check_language(source)
                     found.append(file)
                     self.store.get_written(self.text, [file])
                     bar.update(facts["read"])
-                self.losses.check(source, whole=True)
+                self.losses.check(source)
         return found
 
     def _check_kept(self, kept: Mapping[str, int]) -> None:
         """Refuse a corpus without a pair after cleaning, or a member without a pair of its own."""
-        name = self.data.name
+        data = self.data
+        if not all(kept.values()):
+            check_chosen(self.sources, data)
         if not any(kept.values()):
             raise DataError(
-                f"data={name} has no usable train pair: where= and the filters of cleaning= left "
-                f"nothing of {', '.join(source.name for source in self.sources[:3])}. "
-                f"{command_line('prepare', f'data={name}', 'cleaning=none')} shows what is there"
+                f"data={data.name} has no usable train pair: the filters of cleaning= left nothing "
+                f"of {', '.join(source.name for source in self.sources[:3])}. "
+                f"{command_line('prepare', f'data={data.name}', 'cleaning=none')} shows what is "
+                "there"
             )
         for member, pairs in kept.items():
             if pairs == 0:
                 raise DataError(
-                    f"data.members.{member} is empty: all pairs that its where= chooses and "
-                    "cleaning= keeps are in members before it. Look at its files, or leave it out"
+                    f"data.members.{member} is empty: all pairs that cleaning= keeps of it are in "
+                    "members before it. Look at its files, or leave it out"
                 )
 
     def _vocabularies(self) -> Vocabularies | None:
@@ -306,6 +311,7 @@ class Preparation:
         files = [*shards, *lengths, *(file_entry(folder / name, name) for name in names)]
         write_manifest(folder, files, said)
         self.store.put(*(folder / file["file"] for file in files), missing=True)
+        self.store.put(*(self._vocabulary_folder() / name for name in FILES), missing=True)
         self.store.put(folder / REPORT, folder / MANIFEST)
         return Prepared(folder, said, vocabularies, report)
 

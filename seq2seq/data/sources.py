@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +166,27 @@ def load_pairs(config: DataConfig, split: str) -> list[Pair]:
     Raises:
         DataError: files are missing or unreadable.
     """
-    return [pair for source in find_sources(config, split) for pair in source.pairs()]
+    sources = find_sources(config, split)
+    pairs = [pair for source in sources for pair in source.pairs()]
+    if not pairs:
+        check_chosen(sources, config)
+    return pairs
+
+
+def check_chosen(sources: Sequence[Source], config: DataConfig) -> None:
+    """Refuse a member whose `where` chooses no row.
+
+    Raises:
+        DataError: no source of a member has a chosen row.
+    """
+    for member, own in groupby(without_variants(sources), attrgetter("member")):
+        files = [source for source in own if isinstance(source, FileSource) and source.where]
+        if files and not any(True for source in files for _ in source.pairs()):
+            setting = f"data.members.{member}" if member in config.members else "data"
+            raise DataError(
+                f"{setting}.where={dict(files[0].where)} chooses no row of {files[0].name}: give "
+                "values that its columns have"
+            )
 
 
 def evaluation_pairs(config: DataConfig) -> dict[str, list[Pair]]:

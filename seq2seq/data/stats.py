@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from seq2seq.config import CleaningConfig
-from seq2seq.data.cleaning import Cleaner, language_detector
+from seq2seq.data.cleaning import Cleaner, language_of
 from seq2seq.data.corpus import Pair
 from seq2seq.data.report import RARE
 from seq2seq.data.shards import Shards, read_facts
@@ -55,38 +55,42 @@ class Losses:
             own += pairs[: EXAMPLES - len(own)]
         self.leaked.update(facts["leaked"])
 
-    def check(self, source: int, whole: bool) -> None:
-        """Refuse large losses among the pairs of a source that were read until now.
-
-        Args:
-            source: its number.
-            whole: whether the source was read to its end. Before that, only the language is judged,
-                of pairs that are long enough to have one.
+    def check_language(self, source: int) -> None:
+        """Check the language of the pairs of a source that were read until now.
 
         Raises:
-            DataError: nearly all pairs are in another language or, at the end, dropped.
+            DataError: nearly all pairs long enough to have a language are in another one.
+        """
+        wrong = self.dropped[source]["wrong_language"]
+        if not self._is_too_much(wrong, wrong + self.judged[source]):
+            return
+        examples = self.examples[source]["wrong_language"]
+        found = [language_of(" ".join(side)) for side in zip(*examples, strict=True)]
+        raise DataError(
+            f"{self.sources[source].name}: {wrong:,} of {self.read[source]:,} pairs are not in "
+            f"cleaning.languages ({', '.join(self.cleaning.languages)}), such as "
+            f"{tuple(examples[0])}. The text looks like {', '.join(found)}. Are the columns "
+            "swapped? Then exchange data.source_column and data.target_column. Or give another "
+            f"corpus, set cleaning.languages=[{','.join(found)}], or allow it: "
+            "cleaning.max_dropped=1"
+        )
+
+    def check(self, source: int) -> None:
+        """Check the losses of a source as a whole.
+
+        Raises:
+            DataError: nearly all pairs of the source are dropped.
         """
         dropped = self.dropped[source]
-        wrong = dropped["wrong_language"]
-        if self._is_too_much(wrong, wrong + self.judged[source]):
-            worst = "wrong_language"
-            sides = zip(*self.examples[source][worst], strict=True)
-            found = [language_detector().classify(" ".join(side))[0] for side in sides]
-            question = (
-                f"The text looks like {', '.join(found)}. Are the columns swapped? Then exchange "
-                "data.source_column and data.target_column. Or set "
-                f"cleaning.languages=[{','.join(found)}]"
-            )
-        elif whole and self._is_too_much(dropped.total(), self.read[source]):
-            worst = dropped.most_common(1)[0][0]
-            question = "Is this the right corpus? If so, leave the filter out of cleaning.filters"
-        else:
+        if not self._is_too_much(dropped.total(), self.read[source]):
             return
+        [(worst, count)] = dropped.most_common(1)
+        pairs = [tuple(pair) for pair in self.examples[source][worst][:2]]
         raise DataError(
             f"{self.sources[source].name}: cleaning drops {dropped.total():,} of "
-            f"{self.read[source]:,} pairs, {dropped[worst]:,} of them by the filter {worst}, such "
-            f"as {tuple(self.examples[source][worst][0])}. {question}, or allow it: "
-            "cleaning.max_dropped=1"
+            f"{self.read[source]:,} pairs, {count:,} of them by the filter {worst}, such as "
+            f"{'; '.join(map(str, pairs))}. Is this the right corpus? If so, leave the filter "
+            "out of cleaning.filters, or allow it: cleaning.max_dropped=1"
         )
 
     def figures(self, repeated: Path | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Callable
 
-from seq2seq.data.annotations import replaced, shared_spans
+from seq2seq.data.annotations import shared_spans
 from seq2seq.data.corpus import Pair
 from seq2seq.data.word_links import WordLinks
 
@@ -124,8 +124,13 @@ def _signed(source: str, target: str, draw: random.Random, links: WordLinks) -> 
             marks.append(("#", ""))
     else:
         return source, target
-    marked = "{}".join(draw.choice(marks))
-    return replaced(source, [(one.source, marked)]), replaced(target, [(one.target, marked)])
+    first, last = draw.choice(marks)
+    return _around(source, one.source, first, last), _around(target, one.target, first, last)
+
+
+def _around(text: str, span: tuple[int, int], first: str, last: str) -> str:
+    start, end = span
+    return f"{text[:start]}{first}{text[start:end]}{last}{text[end:]}"
 
 
 def _tagged(source: str, target: str, draw: random.Random, _: WordLinks) -> Pair:

@@ -209,7 +209,7 @@ class Tokenizer:
             return []
         text = " " + text
         words: list[str] = []
-        for piece in self._cut(text):
+        for piece in self._cut(text) if self._symbols else (text,):
             words += (piece,) if piece in self._symbols else WORDS.findall(piece)
         return words
 

@@ -60,16 +60,15 @@ class Vocabularies:
             UserError: a file is missing or cannot be read.
         """
         path = Path(path)
-        if path.is_dir():
-            if missing := missing_files(path):
-                raise UserError(
-                    f"{path} holds no vocabulary: {', '.join(missing)} missing. Give a "
-                    f"tokenizer.json, or a folder with it or with {' and '.join(SEPARATE)}"
-                )
-            if not (path / JOINT).is_file():
-                return cls(*(_load(path / name) for name in SEPARATE))
-            path /= JOINT
-        shared = _load(path)
+        if path.is_dir() and (missing := missing_files(path)):
+            raise UserError(
+                f"{path} holds no vocabulary: {', '.join(missing)} missing. Give a tokenizer.json, "
+                f"or a folder with it or with {' and '.join(SEPARATE)}"
+            )
+        if path.is_dir() and not (path / JOINT).is_file():
+            source, target = (_load(path / name) for name in SEPARATE)
+            return cls(source, target)
+        shared = _load(path / JOINT if path.is_dir() else path)
         return cls(shared, shared)
 
     def save(self, folder: Path) -> None:

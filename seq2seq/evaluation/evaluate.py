@@ -19,7 +19,7 @@ from seq2seq.bundle.find import bundle_folder, is_shipped
 from seq2seq.config import EvaluateConfig
 from seq2seq.cores import keep_freed_memory
 from seq2seq.data.fingerprint import text_fingerprint
-from seq2seq.data.sources import find_sources, without_variants
+from seq2seq.data.sources import check_chosen, find_sources, without_variants
 from seq2seq.errors import DataError, RunError
 from seq2seq.evaluation import comet
 from seq2seq.evaluation.metrics import require_language
@@ -191,6 +191,8 @@ def _test_set(config: EvaluateConfig) -> tuple[list[str], list[str], list[str]]:
         for found in corpus
         for source, target in found.pairs()
     ]
+    if not rows:
+        check_chosen(corpus, config.data)
     _require_text([target for _, target, _ in rows], f"data={config.data.name} {config.split}")
     sources, references, corpora = map(list, zip(*rows, strict=True))
     return sources, references, corpora

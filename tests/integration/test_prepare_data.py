@@ -122,7 +122,7 @@ def test_ctrl_c_ends_all_processes_with_one_line(tmp_path, corpus):
 @pytest.mark.parametrize(
     ("overrides", "code", "useful"),
     [
-        (["data.path=/nonexistent"], 1, "/nonexistent holds nothing"),
+        (["data.path=/nonexistent"], 1, "data.path=/nonexistent is not a folder"),
         (["data=starter"], 2, "does nothing, since the members of data=starter say where"),
         (["data=hub", "data.path=null"], 1, "name a data set, data.hub=OWNER/NAME"),
         (["tokenizer=bep"], 2, "tokenizer=bep is not known: did you mean 'bpe'"),

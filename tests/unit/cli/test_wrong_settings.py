@@ -172,9 +172,8 @@ def fixed(key: str) -> str:
 
 
 WRONG_HERE = {  # where the files are: with exit code 1
-    "prepare data=files": "no corpus file train (nor train.parquet, .tsv, .jsonl, .en + .fr, "
-    "packed with gzip or zstd or not); . holds float, mine, odd, run. Name the folder of the "
-    "corpus, data.path=FOLDER, or its files",
+    "prepare data=files": "data=files does not say where its train text is: name the folder of "
+    "the corpus, data.path=FOLDER, or the file, data.train=FILE",
     "train dry_run=true run_dir=/dev/null/x": "cannot write to the run's folder /dev/null/x: "
     "Not a directory. Choose another: run_dir=FOLDER",
     "train resume=nowhere": "resume=nowhere: no run is there (nowhere/config.yaml is missing). "

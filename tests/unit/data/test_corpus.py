@@ -270,12 +270,14 @@ def test_half_of_a_plain_text_pair_is_not_enough(tmp_path):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"\S*nowhere holds nothing.*data\.path=FOLDER"):
+    with pytest.raises(DataError, match=r"data\.path=\S*nowhere is not a folder"):
         find_files("train", str(tmp_path / "nowhere"), COLUMNS)
+    with pytest.raises(DataError, match=r"\S*nowhere holds nothing"):
+        find_files("nowhere/train", str(tmp_path), COLUMNS)
 
 
 def test_a_pattern_without_match_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"no corpus file \S*\*\.tsv"):
+    with pytest.raises(DataError, match=r"no file matches \S*\*\.tsv"):
         find_files("*.tsv", str(tmp_path), COLUMNS)
 
 

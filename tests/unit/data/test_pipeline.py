@@ -440,7 +440,7 @@ def test_an_empty_member_is_an_error(data, tmp_path):
 ENGLISH = "I do not know where the house number {n} is"
 QUESTIONS = {
     "swapped columns": ("je ne sais pas où est la maison numéro {n}", ENGLISH,
-                        r"99 of 100 pairs, 99 of .*columns swapped\?.*languages=\[fr,en\]"),
+                        r"99 of 100 pairs are not in .*columns swapped\?.*languages=\[fr,en\]"),
     "another language": (ENGLISH, "ich weiß nicht wo das Haus mit der Nummer {n} steht",
                          r"99 of 100 .*looks like en, de\. .*cleaning\.languages=\[en,de\]"),
     "nearly nothing left": ("<b>house {n}</b>", "<b>maison {n}</b>",
@@ -471,7 +471,7 @@ def test_short_sentences_do_not_hide_that_columns_are_swapped(data, tmp_path):
     long = [(f"je ne sais pas où est la maison {n}", ENGLISH.format(n=n)) for n in range(150)]
     short = [(f"bonjour {n}", f"hello {n}") for n in range(300)]
     write(tmp_path, "train", [*short, *long])
-    with pytest.raises(DataError, match=r"\d+ of \d+ pairs, \d+ of .*columns swapped\?"):
+    with pytest.raises(DataError, match=r"\d+ of \d+ pairs are not in .*columns swapped\?"):
         run(data)
 
 
@@ -490,7 +490,7 @@ def test_a_corpus_of_other_languages_is_prepared(data, tmp_path):
 def test_a_fault_of_a_member_names_its_own_setting(data):
     members = {"own": CorpusConfig(path="/nonexistent", val=None, test=None)}
     place = r"own \(its own settings are data\.members\.own\.\*\)"
-    with pytest.raises(DataError, match=rf"{place}: no corpus file /nonexistent/train "):
+    with pytest.raises(DataError, match=rf"{place}: data\.path=/nonexistent is not"):
         run(replace(data, path=None, train=None, val=None, members=members))
     members["own"] = CorpusConfig(path=data.path, train="data.train.tsv", val=None, test=None)
     with pytest.raises(DataError, match=r"no corpus file .*/data\.train\.tsv "):

@@ -164,13 +164,24 @@ def test_a_missing_folder_is_told_with_its_member(tmp_path):
 # Values that nothing has
 
 
-def test_where_that_chooses_nothing_is_named(tmp_path):
-    write(tmp_path / "train.parquet")
-    data = corpus(tmp_path, val="train", where={"source": ["wbe"]})
-    assert load_pairs(data, "val") == []
-    with pytest.raises(DataError, match=r"where= and the filters .* left nothing of .*train\.parq"):
+NOTHING = r"\.where=\{'source': \['\w+'\].*\} chooses no row of \S*train\.\w+: give values"
+
+
+@pytest.mark.parametrize("name", ["train.parquet", "train.tsv", "train.jsonl"])
+def test_where_that_chooses_nothing_is_named(name, tmp_path):
+    write(tmp_path / name)
+    data = corpus(tmp_path, val="train", where={"source": ["wbe"], "year": ["2019"]})
+    with pytest.raises(DataError, match="^data" + NOTHING):
+        load_pairs(data, "val")
+    with pytest.raises(DataError, match="^data" + NOTHING):
+        _test_set(EvaluateConfig(bundle="x", data=data, split="val"))
+    with pytest.raises(DataError, match="^data" + NOTHING):
         prepare(data, CleaningConfig(filters=[]), TokenizerConfig())
-    with pytest.raises(DataError, match=r"data\.members\.b is empty: all pairs that its where="):
+
+
+def test_of_a_mixture_the_member_without_rows_is_found(tmp_path):
+    write(tmp_path / "train.tsv")
+    with pytest.raises(DataError, match=r"^data\.members\.b" + NOTHING):
         prepare(mixture(tmp_path, b={"source": ["x"]}), PLAIN, TokenizerConfig(vocab_size=300))
 
 
