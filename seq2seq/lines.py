@@ -131,15 +131,18 @@ class ArrivingLines:
         self._whole = deque[bytes]()  # lines that have arrived and were not yielded yet
 
     def __iter__(self) -> Iterator[bytes]:
-        last = b""  # the end of this line has not arrived
+        parts: list[bytes] = []  # of the last line, whose end has not arrived
         while data := self._read():
-            *whole, last = (last + data).split(b"\n")
-            if len(last) > LONGEST:
+            parts.append(data)
+            if b"\n" in data:
+                *whole, last = b"".join(parts).split(b"\n")
+                self._whole.extend(whole)
+                parts = [last]
+            elif sum(map(len, parts)) > LONGEST:
                 raise _no_lines(self._name)
-            self._whole.extend(whole)
             while self._whole:
                 yield self._whole.popleft()
-        if last:
+        if last := b"".join(parts):
             yield last
 
     def pauses(self) -> bool:

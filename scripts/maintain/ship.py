@@ -104,7 +104,10 @@ def read_notes(path: Path) -> str:
     Raises:
         RunError: the file is missing, or says nothing on the model's data or its weaknesses.
     """
-    notes = path.read_text(encoding="utf-8").strip() if path.exists() else ""
+    try:
+        notes = path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise RunError(f"the notes {path} cannot be read ({error}): restore them") from error
     for section in SECTIONS:
         if not re.search(rf"^{section}\n\s*(?!## )\S", notes, re.MULTILINE):
             raise RunError(

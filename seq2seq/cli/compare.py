@@ -87,7 +87,10 @@ def _run(options: CompareOptions) -> None:
         return
     if output.suffix == ".json" and found is not None:
         text = json.dumps(asdict(found), indent=2, ensure_ascii=False) + "\n"
-    replace_text(output, text)
+    try:
+        replace_text(output, text)
+    except OSError as error:
+        raise RunError(f"cannot write --output {output} ({error}): name another") from error
 
 
 def _require_output(output: Path, are_runs: bool) -> None:

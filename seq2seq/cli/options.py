@@ -177,7 +177,11 @@ class Command(Generic[Settings]):
             arguments, texts = arguments[:place], arguments[place + 1 :]
         parsed, rest = parser.parse_known_intermixed_args(arguments)
         several = [one.name for one in self._positional() if isinstance(default_of(one), list)]
-        (vars(parsed)[several[0]] if several else rest).extend(texts)
+        if several:
+            [kind] = get_args(get_type_hints(self.schema)[several[0]])
+            vars(parsed)[several[0]].extend(map(kind, texts))
+        else:
+            rest.extend(texts)
         found = _built(self.schema, vars(parsed))
         problems = [*_unknown(rest, flags.values())]
         problems += [_in_flags(problem, flags) for problem in _problems(found)]

@@ -267,8 +267,12 @@ def _document(
     if output is None:
         sys.stdout.buffer.write(document.write(found))
         return
-    with atomic_write(output) as written:
-        written.write(document.write(found))
+    try:
+        with atomic_write(output) as written:
+            written.write(document.write(found))
+    except OSError as error:
+        why = f"cannot write {output}: {error}. Correct that, or name another file"
+        raise RunError(why) from error
 
 
 # The prompt

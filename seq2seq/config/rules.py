@@ -97,7 +97,7 @@ def sharded_weights_suffice(
         if used and trainer.strategy == "fsdp":
             yield (
                 f"{name} needs whole weights in each process, and trainer.strategy=fsdp leaves "
-                "only a part there: use trainer.strategy=ddp, or leave it out"
+                "only a part there: use trainer.strategy=ddp, or another value"
             )
 
 

@@ -98,10 +98,12 @@ def _find_one(name: str, base: Path, columns: tuple[str, str]) -> list[Path]:
         source, target = (_with_ending(path, f".{column}{packed}") for column in columns)
         if source and target:
             return _side_by_side(name, source, target)
-    there = sorted(entry.name for entry in path.parent.glob("*"))
+    there = "does not exist"
+    if path.parent.is_dir():
+        there = f"holds {_listed(sorted(entry.name for entry in path.parent.iterdir()))}"
     raise DataError(
         f"no corpus file {path} (nor {path.name}.parquet, .tsv, .jsonl, .{columns[0]} + "
-        f".{columns[1]}, packed with gzip or zstd or not); {path.parent} holds {_listed(there)}. "
+        f".{columns[1]}, packed with gzip or zstd or not); the folder {path.parent} {there}. "
         "Name the folder of the corpus, data.path=FOLDER, or its files"
     )
 

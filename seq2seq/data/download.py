@@ -86,7 +86,7 @@ def _refuse_redirect(response: Response, **_: Any) -> None:
         )
 
 
-def sacrebleu_files(name: str, languages: tuple[str, str]) -> tuple[Path, Path]:
+def sacrebleu_files(name: object, languages: tuple[str, str]) -> tuple[Path, Path]:
     """Return the files of source and reference lines of a test set.
 
     Raises:
@@ -95,6 +95,11 @@ def sacrebleu_files(name: str, languages: tuple[str, str]) -> tuple[Path, Path]:
     from sacrebleu import DATASETS
     from sacrebleu.utils import SACREBLEU_DIR
 
+    if not isinstance(name, str):
+        raise DataError(
+            f"data=sacrebleu reads one test set at a time, and {name} is none: name one, such as "
+            "data.test=wmt15; evaluate the others by commands of their own"
+        )
     pair = "-".join(languages)
     known = [known for known, dataset in DATASETS.items() if pair in dataset.langpairs]
     if name not in known:

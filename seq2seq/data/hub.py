@@ -46,6 +46,14 @@ def open_split(corpus: CorpusConfig, split: object) -> datasets.Dataset:
     """
     _hush()
     builder = _local(corpus) or _of_hub(corpus)
+    known = builder.info.splits or getattr(builder.config, "data_files", None) or ()
+    for part in str(split).split("+"):
+        name = part.partition("[")[0].strip()
+        if known and name not in (*known, "all"):
+            raise DataError(
+                f"data.hub={corpus.hub} has no split {name!r}; it has: "
+                f"{', '.join(map(repr, known))}. Set data.train, data.val and data.test"
+            )
     with _explained(str(corpus.hub)):
         builder.download_and_prepare()
         return builder.as_dataset(split=str(split))

@@ -71,12 +71,13 @@ def parse_manifest(folder: Path) -> dict[str, Any] | None:
     """Read a manifest without a look at its files; None if there is none of this format."""
     try:
         said = read_json(folder / NAME)
-    except (OSError, ValueError):
+        if said["format"] != FORMAT:
+            log.info("%s was prepared by another version of seq2seq", folder)
+            return None
+        _ = [(file["file"], file["bytes"], file["sha256"]) for file in said["files"]]
+    except (OSError, ValueError, KeyError, TypeError):  # missing, or damaged
         return None
-    if said.get("format") == FORMAT:
-        return said
-    log.info("%s was prepared by another version of seq2seq", folder)
-    return None
+    return said
 
 
 def is_whole(folder: Path, said: File, verify: bool) -> bool:

@@ -239,7 +239,7 @@ def _plain_sources(
     if corpus.path is None and corpus.sacrebleu:
         from seq2seq.data.download import sacrebleu_files
 
-        return [FileSource(member, sacrebleu_files(str(spec), columns), columns)]
+        return [FileSource(member, sacrebleu_files(spec, columns), columns)]
     folder = corpus.path
     if folder is None and corpus.urls:
         from seq2seq.data.download import fetch
@@ -250,7 +250,15 @@ def _plain_sources(
             f"data={corpus.name} is not in {folder}: get it ({corpus.origin}) and name its "
             "folder, data.path=FOLDER"
         )
-    files = find_files(spec, folder, columns)
+    try:
+        files = find_files(spec, folder, columns)
+    except DataError as error:
+        if folder is not None or spec != getattr(CorpusConfig, split):
+            raise
+        raise DataError(
+            f"data={corpus.name} does not say where its {split} text is: name the folder of the "
+            f"corpus, data.path=FOLDER, or the file, data.{split}=FILE"
+        ) from error
     size = 2 if kind_of(files[0]) == "text" else 1
     if corpus.where and size == 2:
         raise DataError(

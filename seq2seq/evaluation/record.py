@@ -11,7 +11,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -122,14 +122,19 @@ class Evaluation(Figures):
         return f"beam {decode['beam']}" if strategy == "beam" else strategy
 
     def write(self, path: Path, contents: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Write the record atomically, and before it the files in `contents` (lines by role)."""
+        """Write the record atomically, and before it the files in `contents` (lines by role).
+
+        Raises:
+            RunError: a file cannot be written.
+        """
         values = {"format": FORMAT, **asdict(self)}
-        for role, lines in (contents or {}).items():
-            text = "".join(f"{line}\n" for line in lines)
-            replace_text(path.parent / self.files[role].path, text)
-        replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-        for role in set(OPTIONAL) - self.files.keys():  # files of an earlier record at `path`
-            (path.parent / _file_name(role, path)).unlink(missing_ok=True)
+        with _writing(path):
+            for role, lines in (contents or {}).items():
+                text = "".join(f"{line}\n" for line in lines)
+                replace_text(path.parent / self.files[role].path, text)
+            replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+            for role in set(OPTIONAL) - self.files.keys():  # files of an earlier record at `path`
+                (path.parent / _file_name(role, path)).unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> Evaluation:
@@ -284,9 +289,15 @@ def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> Non
             f"{path} or files beside it are of another evaluation, or damaged, and would be "
             "overwritten: name another place, output="
         )
-    try:
+    with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise RunError(
             f"cannot write the results to {path}: {error}. Name another place: output="

@@ -16,7 +16,7 @@ BACKWARD = 2  # times the forward pass: gradients of inputs, and of weights
 def training_flops(
     config: ModelConfig, target_vocab_size: int, sentences: int, source: int, target: int
 ) -> float:
-    """Count the floating-point operations of one forward and backward pass over a 
+    """Count the floating-point operations of one forward and backward pass over a batch.
 
     Args:
         sentences: pairs of the batch; they count as equally long, which is nearly true of ours.

@@ -111,14 +111,15 @@ def opened(run_dir: Path, config: TrainConfig) -> Iterator[None]:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         own_log.addHandler(handler)
         try:
-            yield
+            try:
+                yield
+            finally:
+                own_log.removeHandler(handler)
+                handler.close()
         except BaseException:
             if new and {path.name for path in run_dir.iterdir()} <= FILES_WITHOUT_RESULTS:
                 shutil.rmtree(run_dir)
             raise
-        finally:
-            own_log.removeHandler(handler)
-            handler.close()
 
 
 def write_settings(config: TrainConfig, run_dir: Path) -> None:

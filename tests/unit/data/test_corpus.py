@@ -272,7 +272,7 @@ def test_half_of_a_plain_text_pair_is_not_enough(tmp_path):
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(DataError, match=r"data\.path=\S*nowhere is not a folder"):
         find_files("train", str(tmp_path / "nowhere"), COLUMNS)
-    with pytest.raises(DataError, match=r"\S*nowhere holds nothing"):
+    with pytest.raises(DataError, match=r"the folder \S*nowhere does not exist"):
         find_files("nowhere/train", str(tmp_path), COLUMNS)
 
 

@@ -127,7 +127,7 @@ def test_the_answer_is_written_as_text_and_json(runs, tmp_path, capsys, monkeypa
     command.main()
     assert (tmp_path / "c.md").read_text() == printed
     faults = {"c.md": "exists already", "c.txt": "ends in .md, .json or .html",
-              "none/c.md": "does not exist: make it", "full.md": "make room or"}  # fmt: skip
+              "none/c.md": "does not exist: make it", "full.md": "cannot write"}  # fmt: skip
     monkeypatch.setattr("secrets.token_hex", lambda _: "0123abcd")
     (tmp_path / "full.md.0123abcd.partial").mkdir()  # where it is to be written first
     for output, why in faults.items():

@@ -209,7 +209,7 @@ def test_what_cannot_be_shipped_is_refused_and_nothing_changes(damage, text, run
         (NOTES.partition("## Known")[0], "nothing under `## Known weaknesses`"),
         (NOTES.replace("`two` becomes *trois*.", ""), "nothing under `## Known weaknesses`"),
         (NOTES.replace("Mine, CC0.", ""), "nothing under `## Training data`"),
-        (None, "nothing under `## Training data`"),
+        (None, "notes.md cannot be read"),
     ],
 )
 def test_notes_that_say_too_little_are_refused(notes, text, run, clone, ship):
