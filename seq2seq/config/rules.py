@@ -88,16 +88,16 @@ def sharded_weights_suffice(
     trainer: TrainerConfig, optim: OptimConfig, checkpoint: CheckpointConfig
 ) -> Iterator[str]:
     """Check that nothing needs whole weights under FSDP, where a process has only a part."""
-    need_whole = {
-        "optim.ema": optim.ema,
-        "optim.optimizer=muon": optim.optimizer == "muon",
-        "checkpoint.average": checkpoint.average,
-    }
-    for name, used in need_whole.items():
+    need_whole = (  # setting, whether it is used, what to do instead
+        (f"optim.ema={optim.ema}", optim.ema, "optim.ema=0"),
+        ("optim.optimizer=muon", optim.optimizer == "muon", "optim.optimizer=adamw"),
+        (f"checkpoint.average={checkpoint.average}", checkpoint.average, "checkpoint.average=0"),
+    )
+    for name, used, instead in need_whole:
         if used and trainer.strategy == "fsdp":
             yield (
                 f"{name} needs whole weights in each process, and trainer.strategy=fsdp leaves "
-                "only a part there: use trainer.strategy=ddp, or another value"
+                f"only a part there: use trainer.strategy=ddp, or {instead}"
             )
 
 

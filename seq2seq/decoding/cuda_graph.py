@@ -178,8 +178,8 @@ class GraphStep(ModelStep):
     def hidden(self, tokens_R: Tensor, state: GraphState | TransformerState) -> Tensor:
         """Return hidden states as `ModelStep` does; the next call overwrites them.
 
-        The first step uses no graph: it has one hypothesis for each
-        sentence, and beams need this shape only once.
+        The first step uses no graph: it has one hypothesis for each sentence, and beams need this
+        shape only once.
         """
         if isinstance(state, TransformerState):
             return super().hidden(tokens_R, state)

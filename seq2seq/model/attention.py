@@ -185,6 +185,9 @@ class MultiHeadAttention(nn.Module):
             causal: hide later positions; self-attention only.
             rotary: rotary positions for queries and keys; self-attention only.
             cache: keys and values before x, to which those of x are appended; self-attention only.
+
+        Raises:
+            ValueError: the arguments do not fit together.
         """
         q_BHTE, k_BKSE, v_BKSE = self._project(x_BTD, memory, causal, rotary, cache)
         dropout = self.dropout if self.training else 0.0

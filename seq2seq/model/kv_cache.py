@@ -201,9 +201,11 @@ class TransformerState:
         return self.cache.bytes + sum(part.nbytes for layer in self.source for part in layer)
 
     def reorder(self, rows: Tensor) -> None:
+        """Make hypothesis i a copy of the old rows[i] (R,), the parent that a beam has chosen."""
         self.cache.reorder(rows)
 
     def keep(self, sentences: Tensor, rows: Tensor) -> None:
+        """Keep only these sentences (B',) and the hypotheses `rows` (R',)."""
         self.source = [
             KeysValues(*(part.index_select(0, sentences) for part in layer))
             for layer in self.source

@@ -132,8 +132,10 @@ class DecoderLayer(nn.Module):
         """Apply one layer of `Transformer.decode`; return (R, T, D).
 
         Args:
+            x_RTD: R targets: one for each source, or the same number of hypotheses for each.
             memory: the encoder's output (B, S, D), or its `cross_attention.keys_values`.
-            source_allowed, rotary: as for the encoder.
+            source_allowed: mask over the source, (B, 1, 1, S).
+            rotary: rotary positions, if the model uses them.
             cache: keys and values of the tokens before x, to which those of x are appended.
             target_allowed: mask over the target that replaces the causal one.
         """

@@ -80,9 +80,11 @@ class RecurrentState:
         return sum(t.numel() * t.element_size() for t in vars(self).values())
 
     def reorder(self, rows: Tensor) -> None:
+        """Make hypothesis i a copy of the old rows[i] (R,)."""
         self.hidden_RD = self.hidden_RD.index_select(0, rows)
 
     def keep(self, sentences: Tensor, rows: Tensor) -> None:
+        """Keep only these sentences (B',) and the hypotheses `rows` (R',)."""
         self.annotations_BSD = self.annotations_BSD.index_select(0, sentences)
         self.keys_BSA = self.keys_BSA.index_select(0, sentences)
         self.source_allowed_B1S = self.source_allowed_B1S.index_select(0, sentences)
@@ -152,6 +154,7 @@ class RecurrentModel(TranslationModel):
         )
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
+        """Return hidden states (B, T, D) of a target given its source, as input of `project`."""
         return self.decode_step(target_BT, self.start(source_BS, source_real_BS))
 
     def decode_step(self, target_RT: Tensor, state: RecurrentState) -> Tensor:

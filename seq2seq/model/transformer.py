@@ -136,12 +136,14 @@ class Transformer(TranslationModel):
         return hidden
 
     def forward(self, source_BS: Tensor, source_real_BS: Tensor, target_BT: Tensor) -> Tensor:
+        """Return hidden states (B, T, D) of a target given its source, as input of `project`."""
         memory_BSD = self.encode(source_BS, source_real_BS)
         return self.decode(target_BT, memory_BSD, masks.padding(source_real_BS))
 
     # Token by token
 
     def start(self, source_BS: Tensor, source_real_BS: Tensor) -> TransformerState:
+        """Encode B sources; begin one empty hypothesis for each."""
         source_allowed = None if source_real_BS.all() else masks.padding(source_real_BS)
         pads_on_cpu = source_BS.device.type == "cpu" and source_allowed is not None
         encode = self._encode_by_length if pads_on_cpu else self.encode
@@ -165,4 +167,5 @@ class Transformer(TranslationModel):
         return torch.cat(parts)[order_B.argsort()]
 
     def decode_step(self, target_RT: Tensor, state: TransformerState) -> Tensor:
+        """Return hidden states (R, T, D) of T further tokens; the state has the tokens before."""
         return self.decode(target_RT, state.source, state.source_allowed, state.cache)
