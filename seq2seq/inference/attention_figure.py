@@ -37,7 +37,6 @@ CAPTION = """\
 Rows: tokens of the translation, as they were predicted. Columns: tokens of the source.
 White: not looked at; dark blue: all attention. Each row sums to 1. ▁ stands for a space.
 Orange frame: what alignments are taken from."""
-SENTENCES = 8  # most sentences in a figure
 # For a .png: usual resolution, lowest one at which tokens are readable, most pixels of a side.
 DPI, LEAST_DPI, LONGEST_SIDE = 150, 60, 12_000
 # For pictures of one head, of which many are shown: files are small, but words are readable.
@@ -60,11 +59,12 @@ class Sentence(NamedTuple):
 
 
 def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], path: Path) -> None:
-    """Draw the attention of translations to their sources, and write the figure to a file.
+    """Draw the attention of a translation to its source, and write the figure to a file.
 
     Args:
         translator: must have a `TorchEngine`; of an ensemble, the first model is drawn.
-        pairs: sentences and their translations; the first 8 are drawn below each other.
+        pairs: the sentences of a text and their translations; the first sentence is drawn, and the
+            caption says so if there are others.
         path: of the file; its ending chooses the format.
 
     Raises:
@@ -81,28 +81,25 @@ def draw_attention(translator: Translator, pairs: Sequence[tuple[str, str]], pat
                         "torch engine has: leave out the other engine")  # fmt: skip
     modules, head = cross_attentions(engine.models[0]), engine.heads[0]
     source, target = translator.vocabularies.source, translator.vocabularies.target
-    ids = translator.vocabularies.encode_pairs(pairs[:SENTENCES], translator.as_read)
-    if not ids or not all(all(pair) for pair in ids):
+    ids = translator.vocabularies.encode_pairs(pairs[:1], translator.as_read)
+    if not ids or not all(ids[0]):
         raise UserError("a figure of attention needs a text and its translation: one is empty")
-    if (longest := max(len(side) for pair in ids for side in pair)) >= engine.max_length:
+    if (longest := max(map(len, ids[0]))) >= engine.max_length:
         raise UserError(
-            f"one sentence has {longest + 1} tokens, and a figure of attention has room for "
+            f"the sentence has {longest + 1} tokens, and a figure of attention has room for "
             f"{engine.max_length}. Give a shorter sentence"
         )
-    maps = dict(forced_maps(engine.models[0], ids, modules))
-    sentences = [
-        Sentence(
-            maps[row],
-            [*source.tokens(one), "</s>"],
-            [*target.tokens(other), "</s>"],
-            visible(" → ".join(pairs[row])),
-        )
-        for row, (one, other) in enumerate(ids)
-    ]
-    left_out = f"\nThe first {len(ids)} of {len(pairs)} sentences." * (len(pairs) > len(ids))
+    [(_, maps)] = forced_maps(engine.models[0], ids, modules)
+    sentence = Sentence(
+        maps,
+        [*source.tokens(ids[0][0]), "</s>"],
+        [*target.tokens(ids[0][1]), "</s>"],
+        visible(" → ".join(pairs[0])),
+    )
+    left_out = f"\nThe first of {len(pairs)} sentences." * (len(pairs) > 1)
     aligns = AttentionHead(modules.index(head.module(modules)), head.head)
     with _style():
-        figure = attention_figure(sentences, aligns, CAPTION + left_out)
+        figure = attention_figure(sentence, aligns, CAPTION + left_out)
         dpi = min(DPI, LONGEST_SIDE / max(figure.get_size_inches()))
         if path.suffix.lower() == ".png" and dpi < LEAST_DPI:
             raise UserError("the figure would be too large for a .png file that can be read: name "
@@ -122,59 +119,30 @@ def _style() -> Iterator[None]:
         yield
 
 
-def attention_figure(
-    sentences: Sequence[Sentence], aligns: AttentionHead, caption: str = CAPTION
-) -> Figure:
-    """Draw, for each sentence, a row of maps per layer: the mean of its heads, then each head.
+def attention_figure(sentence: Sentence, aligns: AttentionHead, caption: str = CAPTION) -> Figure:
+    """Draw a row of maps per layer: the mean of its heads, then each head.
 
     Args:
-        sentences: drawn below each other; at least one.
         aligns: the head that alignments are taken from (layers count from 0); it gets a frame.
-        caption: text below the sentences.
+        caption: text below the maps.
     """
     from matplotlib.figure import Figure
-
-    shapes = [_shape(sentence) for sentence in sentences]
-    below = [2 * TOKEN + LETTER * max(map(len, sentence.source)) for sentence in sentences]
-    width = TOKEN * max(columns for _, columns in shapes)
-    height = TOKEN * sum(rows for rows, _ in shapes) + sum(below)
-    figure = Figure(figsize=(width, height))
-    top = height
-    for sentence, (rows, columns), room in zip(sentences, shapes, below, strict=True):
-        place = (0, (top - TOKEN * rows) / height, TOKEN * columns / width, TOKEN * rows / height)
-        axes = figure.add_axes(place, xlim=(0, columns), ylim=(rows, 0))
-        title = textwrap.shorten(sentence.title, max(40, int(width / LETTER)), placeholder="…")
-        axes.set_title(title, loc="left", weight="bold", size=9)
-        _draw_sentence(axes, sentence, aligns)
-        top -= TOKEN * rows + room
-    figure.text(0, top / height, caption, linespacing=1.4, va="top")
-    return figure
-
-
-def _across(sentence: Sentence) -> int:
-    """Return the columns that a map takes, with room for its name."""
-    return max(len(sentence.source) + 1, 9)
-
-
-def _shape(sentence: Sentence) -> tuple[int, int]:
-    """Return rows and columns of all maps of a sentence, in tokens; names take a row above each."""
-    heads = len(sentence.maps[0])
-    rows = len(sentence.maps) * (len(sentence.target) + 1)
-    return rows, _across(sentence) * (1 if heads == 1 else 1 + heads)
-
-
-def _draw_sentence(axes: Axes, sentence: Sentence, aligns: AttentionHead) -> None:
     from matplotlib.patches import Rectangle
 
-    maps, source, target, _ = sentence
-    rows = [1 + layer * (len(target) + 1) for layer in range(len(maps))]
-    columns = range(0, _shape(sentence)[1], _across(sentence))
+    maps, source, target, title = sentence
+    heads = len(maps[0])
+    across = max(len(source) + 1, 9)  # columns of a map, with room for its name
+    rows = [1 + layer * (len(target) + 1) for layer in range(len(maps))]  # names stand above
+    columns = [across * number for number in range(1 if heads == 1 else 1 + heads)]
+    width, height = TOKEN * across * len(columns), TOKEN * (rows[-1] + len(target))
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width / TOKEN), ylim=(height / TOKEN, 0))
+    title = textwrap.shorten(title, max(40, int(width / LETTER)), placeholder="…")
+    axes.set_title(title, loc="left", weight="bold", size=9)
+    aligning = "mean of heads" if aligns.head is None and heads > 1 else f"head {aligns.head or 0}"
     for layer, (row, weights_HTS) in enumerate(zip(rows, maps, strict=True)):
         panels = {f"head {head}": weights_TS for head, weights_TS in enumerate(weights_HTS)}
-        aligning = "mean of heads" if aligns.head is None else f"head {aligns.head}"
-        if len(panels) == 1:
-            [aligning] = panels
-        else:
+        if heads > 1:
             panels = {"mean of heads": weights_HTS.mean(axis=0), **panels}
         for column, (name, weights_TS) in zip(columns, panels.items(), strict=True):
             _draw_map(axes, weights_TS, row, column)
@@ -185,6 +153,9 @@ def _draw_sentence(axes: Axes, sentence: Sentence, aligns: AttentionHead) -> Non
     axes.spines[:].set_visible(False)
     _label(axes.yaxis, target, rows)
     _label(axes.xaxis, source, columns, rotation=90)
+    below = 2 * TOKEN + LETTER * max(map(len, source))
+    figure.text(0, -below / height, caption, linespacing=1.4, va="top")
+    return figure
 
 
 def _draw_map(axes: Axes, weights_TS: np.ndarray, top: int = 0, left: int = 0) -> None:
