@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal
 
-from seq2seq.inference.text.tags import ENTITY
+from seq2seq.inference.text.tags import unescaped
 
 _SPACE = re.compile(r"[ \t\r\n]+")
 _WORD = re.compile(r"`[^`\n<>&]+`")  # the translator leaves these as they are
@@ -103,14 +103,14 @@ class Inline:
         for tag in _TAG.finditer(translation):
             if not waiting.get(tag[0]) and tag[0][0] == "`":
                 continue
-            found.append(_unescaped(translation[at : tag.start()]))
+            found.append(unescaped(translation[at : tag.start()]))
             at = tag.end()
             if waiting.get(tag[0]):
                 code = waiting[tag[0]].pop()
                 found.append(next(singles) if code.kind in SINGLE else code)
             else:
                 found.append(" " * (tag[0] == "\n"))
-        return [part for part in [*found, _unescaped(translation[at:])] if part != ""]
+        return [part for part in [*found, unescaped(translation[at:])] if part != ""]
 
     def _enclosing(self, parts: Sequence[Part]) -> dict[Code, str] | None:
         """Map each code to the tag that encloses it; None if the codes are not properly nested."""
@@ -160,7 +160,3 @@ def _tags(parts: Sequence[Part]) -> dict[Part, str]:
             tag = f"`{code.text}`"
         found[code] = tag
     return found
-
-
-def _unescaped(text: str) -> str:
-    return str(ENTITY.sub(lambda entity: html.unescape(entity[0]), text))

@@ -30,6 +30,7 @@ from seq2seq.inference.text.tags import (
     outside,
     partners,
     stand_in,
+    unescaped,
 )
 from seq2seq.inference.translation import Translation
 
@@ -89,7 +90,7 @@ class Markup(Step):
     def before(self, text: str) -> tuple[str, Taken]:
         tokens = find_markup(text, self.quotations)
         escaped = ENTITY.search(blanked(text, tokens)) is not None
-        read = _unescaped if escaped else str
+        read = unescaped if escaped else str
         if not tokens:
             clean = self.normalise(read(text))
             return clean, Taken(clean, [], escaped)
@@ -130,11 +131,6 @@ class Markup(Step):
             weights = unit_weights(state.clean, result.text, ends, attention.weights_TS[:-1, :-1])
         writer = _Writer(state.clean, result.text, units, source_units, weights, write)
         return result.with_text(writer.whole(_elements(state.tags)))
-
-
-def _unescaped(text: str) -> str:
-    """Decode the entities of a text; not the &copy of ?a=1&copy=2, which has no semicolon."""
-    return str(ENTITY.sub(lambda entity: html.unescape(entity[0]), text))
 
 
 def unit_weights(

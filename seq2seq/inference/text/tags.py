@@ -156,6 +156,11 @@ def outside(text: str, tokens: Sequence[Token]) -> Iterable[Span]:
     return zip(edges[::2], edges[1::2], strict=True)
 
 
+def unescaped(text: str) -> str:
+    """Decode the entities of a text; not the &copy of ?a=1&copy=2, which has no semicolon."""
+    return str(ENTITY.sub(lambda entity: html.unescape(entity[0]), text))
+
+
 def _readable(character: str) -> bool:
     """Tell whether an entity stands for a letter or a mark, which the model should read."""
     return character.isalnum() or character in "&<>\"'‘’“”«»–—…"
