@@ -1,9 +1,7 @@
-"""Measure how fast text becomes batches: preparation, deduplication, start on a large set.
+"""Measure how fast text becomes batches: preparation, start of training, loading.
 
     benchmark.py data data=files data.path=FOLDER copies=8      each stage, then loading an epoch
     benchmark.py data ... prepare.engine=ray                    the same by tasks of Ray
-    benchmark.py data ... set_pairs=50000000                    also the start on a set of that size
-    benchmark.py data keys=50000000                             duplicates among keys alone
 """
 
 from __future__ import annotations
@@ -19,24 +17,17 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from benchmarks.settings import DataBenchmarkConfig
 from seq2seq.config import DataConfig
 from seq2seq.data.datamodule import TranslationData
-from seq2seq.data.dedup import repeated_rows
 from seq2seq.data.engines import engine_of
-from seq2seq.data.manifest import read_manifest, write_manifest
 from seq2seq.data.pipeline import prepare
-from seq2seq.data.prepared import Prepared
-from seq2seq.data.shards import file_entry, write_lengths
 from seq2seq.data.sources import find_sources
 
 MAX_LENGTH = 256  # tokens of a sentence; longer ones are left out
-PART = 100_000  # keys per file
 SEED = 1
-REPEATED = 0.05  # share of the keys that are drawn from a small range, and so repeat
 
 
 def benchmark_data(config: DataBenchmarkConfig) -> None:
@@ -44,9 +35,6 @@ def benchmark_data(config: DataBenchmarkConfig) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        if config.keys:
-            _measure_duplicates(config, Path(folder))
-            return
         data = replace(_multiplied(config, Path(folder)), cache=f"{folder}/cache", num_workers=0)
         started = time.perf_counter()
         with Memory() as memory:
@@ -63,8 +51,6 @@ def benchmark_data(config: DataBenchmarkConfig) -> None:
             peak_memory_mib=memory.peak,
             disk_mib=_size(prepared.folder.parent),
         )
-        if config.set_pairs:
-            _enlarge(prepared, config.set_pairs)
         _measure_start(config, data)
 
 
@@ -89,48 +75,6 @@ def _multiplied(config: DataBenchmarkConfig, folder: Path) -> DataConfig:
     )  # fmt: skip
 
 
-def _measure_duplicates(config: DataBenchmarkConfig, folder: Path) -> None:
-    """Measure the search for duplicates among random keys, some of which are equal."""
-    rng = np.random.default_rng(SEED)
-    parts, sizes, of = [], [], config.keys or 0
-    for first in range(0, of, PART):
-        count = min(PART, of - first)
-        keys = np.where(
-            rng.random(count) < REPEATED,
-            rng.integers(max(1, of // 20), size=count, dtype=np.uint64),
-            rng.integers(2**63, 2**64, count, dtype=np.uint64),
-        )
-        parts.append(folder / f"{first:012d}.npy")
-        np.save(parts[-1], keys)
-        sizes.append(count)
-    with Memory() as memory:
-        started = time.perf_counter()
-        engine = engine_of(config.prepare, config.data.processes)
-        threads = config.data.processes
-        rows = repeated_rows(engine, parts, sizes, np.load, lambda: None, folder, threads)
-        seconds = round(time.perf_counter() - started, 2)
-    repeated = sum(map(len, rows))
-    _say("duplicates", keys=of, repeated=repeated, seconds=seconds,
-         peak_memory_mib=memory.peak)  # fmt: skip
-
-
-def _enlarge(prepared: Prepared, pairs: int) -> None:
-    """Enlarge a prepared set by hard links to its shards under other names."""
-    said = read_manifest(prepared.folder)
-    assert said is not None
-    size, names = said["pairs"], said["variants"][0]
-    more = [f"{again:05d}-{name}" for again in range(1, -(-pairs // size)) for name in names]
-    for again, name in zip(more, itertools.cycle(names), strict=False):
-        os.link(prepared.folder / name, prepared.folder / again)
-    paths = [prepared.folder / name for name in [*names, *more]]
-    lengths = write_lengths(prepared.folder / said["lengths"][0], paths)
-    total = size * len(paths) // len(names)
-    members = [[prepared.report.name, 0, total]]
-    facts = {**said, "pairs": total, "members": members, "variants": [[p.name for p in paths]]}
-    del facts["files"], facts["versions"], facts["format"]
-    write_manifest(prepared.folder, [*map(file_entry, paths), lengths], facts)
-
-
 def _measure_start(config: DataBenchmarkConfig, data: DataConfig) -> None:
     """Measure how long training waits for its first batch, and how fast an epoch loads."""
     with Memory() as memory:
@@ -144,8 +88,6 @@ def _measure_start(config: DataBenchmarkConfig, data: DataConfig) -> None:
         first = time.perf_counter() - started
     _say("start", pairs=len(loaded.shards[0]), seconds_to_open=round(opened, 2),
          seconds_to_first_batch=round(first, 2), peak_memory_mib=memory.peak)  # fmt: skip
-    if config.set_pairs:
-        return
     number, tokens = loaded.epoch()
     started, real, positions = time.perf_counter(), 0, 0
     for batch in islice(loaded.train_dataloader(), number):

@@ -13,10 +13,6 @@ class DataBenchmarkConfig(PrepareConfig):
     """All settings of `scripts/benchmark.py data`."""
 
     copies: int = setting(1, "copies of the corpus, each with other sentences", at_least=1)
-    keys: int | None = setting(None, "only find duplicates among this many keys", at_least=1)
-    set_pairs: int | None = setting(
-        None, "also start on a prepared set of this many pairs", at_least=1
-    )
 
 
 class TrainBenchmarkConfig(TrainConfig):

@@ -126,7 +126,8 @@ def test_members_may_take_the_folder_of_the_mixture():
                 "optim": OptimConfig(optimizer="muon"),
                 "trainer": TrainerConfig(strategy="fsdp", devices=2),
             },
-            r"optim\.optimizer=muon needs whole weights.* use trainer\.strategy=ddp, or optim\.optimizer=adamw",
+            r"optim\.optimizer=muon needs whole weights.* use trainer\.strategy=ddp, or "
+            r"optim\.optimizer=adamw",
         ),
         (DataConfig, {"temperature": 5}, r"temperature=5 does nothing without data\.members"),
         (TokenizerConfig, {"symbols": ["<a>", "<a>"]}, r"symbols names one of them twice"),
