@@ -14,7 +14,7 @@ from seq2seq.config.checked import Checked
 from seq2seq.errors import RunError, UserError
 from seq2seq.files import replace_text
 
-SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "BLEU-tok", "BLEU-punct", "COMET")
+SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "BLEU-tok", "BLEU-punct")
 
 
 class CompareOptions(Checked, section="option"):
@@ -41,7 +41,7 @@ COMMAND = Command(
     CompareOptions,
     examples="""\
   seq2seq compare runs/a runs/b
-  seq2seq compare runs/a runs/b --scores BLEU COMET --sentences 3
+  seq2seq compare runs/a runs/b --scores BLEU chrF2 --sentences 3
   seq2seq compare runs/* --output compared.html
   seq2seq compare runs/a/evaluation/multi30k-test theirs.json --output compared.md""",
     notes="""\

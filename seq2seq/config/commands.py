@@ -121,7 +121,7 @@ class EvaluateConfig(Checked):
         None, "given translations to score: a text file, compressed or not"
     )
     reference: str | None = setting(None, "reference translations, one for each line of hypothesis")
-    source: str | None = setting(None, "source sentences; needed for breakdowns, faults and COMET")
+    source: str | None = setting(None, "source sentences; needed for breakdowns and faults")
     output: str | None = setting(
         None, "folder of the results, null = <run>/evaluation; for given translations a file, "
         "FILE.json",
@@ -132,11 +132,6 @@ class EvaluateConfig(Checked):
     training_text: Any = setting(
         "auto", "training text to compare the test set with: auto = the model's, if it is in the "
         "cache and not large; all = of any size; none; or files, named as in data.train",
-    )  # fmt: skip
-    comet: str | None = setting(None, "a COMET model, FOLDER/checkpoints/model.ckpt")
-    comet_command: str = setting(
-        "comet-score", "command of unbabel-comet, which needs an environment of its own",
-        only_with="comet",
     )  # fmt: skip
 
     def rules(self) -> Iterator[str]:
@@ -157,8 +152,6 @@ class EvaluateConfig(Checked):
         if self.output is not None and record != (self.bundle is None):
             kind = "a file, output=FILE.json" if self.bundle is None else "a folder, output=FOLDER"
             yield f"output={self.output}: the results of this go to {kind}"
-        if self.comet is not None and files and self.source is None:
-            yield "comet= reads what was translated, too: give source=FILE"
         yield from device_is_named(self.device)
         if ".." in self.data.name.split("/"):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"

@@ -28,6 +28,10 @@ REMOVED = {  # old name: what to do instead
     "data.longest_first": "dry_run=true, which makes a step on the largest batch",
     "model.word_dropout": "model.dropout, or tokenizer.dropout, which varies words; init_from=RUN "
     "takes over the weights of a run that used it",
+    **dict.fromkeys(
+        ("comet", "comet_command"), "comet-score scores the files that evaluate writes, as "
+        "docs/how-to/evaluate.md says",
+    ),
     "decode.samples": "decode.n_best is how many samples come back",
 }
 # Values with which removed settings did nothing; other values affected the result.

@@ -90,7 +90,7 @@ def compare(
 
     Args:
         places: runs, folders of evaluations, or records; the others are tested against the first.
-        scores: names in `metrics.METRICS`, or COMET, if all systems were evaluated with it.
+        scores: names in `metrics.METRICS`.
         shown: at most so many sentences are listed in `differences`.
 
     Raises:
@@ -188,8 +188,7 @@ def _require_comparable(systems: Sequence[System], scores: Sequence[str]) -> Non
         for system in systems:
             score = system.record.score(name)
             if score is None:
-                remedy = "evaluate again" + (" with comet=MODEL" if name == "COMET" else "")
-                raise RunError(f"{system.path} has no {name}: {remedy}")
+                raise RunError(f"{system.path} has no {name}: evaluate again")
             signatures.setdefault(score.signature, system.name)
         if len(signatures) > 1:
             raise RunError(
@@ -217,10 +216,6 @@ def _tests(systems: Sequence[System], name: str) -> Iterator[SystemScore]:
 
 def _statistics(systems: Sequence[System], name: str) -> tuple[Scorer, Array]:
     """Return a score as a function of sums over sentences, and the statistics (S, N, K) to sum."""
-    if name == "COMET":  # use the stored values: COMET's model may be on another machine
-        lines = [system.record.lines("comet", system.path.parent) for system in systems]
-        return lambda sums: sums[0] / sums[1], np.array([[(float(x), 1) for x in own]
-                                                         for own in lines])  # fmt: skip
     language = systems[0].record.data["language"]
     found = [
         statistics(name, system.texts.hypotheses, system.texts.references, language)
@@ -271,10 +266,9 @@ def score_rows(found: Comparison) -> list[list[str]]:
 
 
 def _row(test: SystemScore) -> list[str]:
-    digits = 4 if test.score == "COMET" else 2  # COMET is about 0 to 1
-    value = f"{test.value:.{digits}f}"
+    value = f"{test.value:.2f}"
     if test.difference is None:
         return [test.score, test.system, value, "", "", "", ""]
-    values = [value, f"{test.difference:+.{digits}f}", f"{test.p_bootstrap:.4f}",
+    values = [value, f"{test.difference:+.2f}", f"{test.p_bootstrap:.4f}",
               f"{test.p_randomisation:.4f}"]  # fmt: skip
     return [test.score, test.system, *values, "*" if test.significant else ""]

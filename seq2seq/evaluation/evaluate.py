@@ -20,15 +20,13 @@ from seq2seq.config import EvaluateConfig
 from seq2seq.cores import keep_freed_memory
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.data.sources import check_chosen, find_sources, without_variants
-from seq2seq.errors import DataError, RunError
-from seq2seq.evaluation import comet
+from seq2seq.errors import DataError
 from seq2seq.evaluation.metrics import require_language
 from seq2seq.evaluation.record import (
     NAME,
     OPTIONAL,
     ROLES,
     Evaluation,
-    Figures,
     identity_of,
     name_files,
     read_lines,
@@ -78,45 +76,28 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     bootstrap_settings()  # raises for a wrong seed before anything is translated
     if config.language is not None:
         require_language(config.language)
-    if config.comet is not None:
-        comet.require(config.comet, config.comet_command)
     job = _translate(config) if config.bundle else _read_translations(config)
     figures = score_texts(job.texts, job.about["data"]["language"])
-    record = _write(job, figures)
-    if config.comet is not None:  # comes last: its command may fail, and the rest is kept
-        try:
-            values = comet.comet_scores(job.texts, config.comet, config.comet_command)
-        except RunError as error:
-            kept = "" if job.path is None else f"\nEverything but COMET is kept in {job.path}"
-            raise RunError(f"{error}{kept}") from error
-        model = Path(config.comet)
-        score = comet.comet_score(values, f"model:{model.name}|sha256:{checksum(model)}")
-        figures = replace(figures, scores=[*figures.scores, score])
-        record = _write(job, figures, [repr(value) for value in values])
-    log.info("\n".join(record.in_words()))
-    for note in record.notes:
-        log.warning("note: %s", note)
-    if job.path is not None:
-        log.info("results in  %s", job.path)
-    return record
-
-
-def _write(job: Job, figures: Figures, comet_lines: list[str] | None = None) -> Evaluation:
-    """Make the record of a job, and write it if the job has a path."""
     contents = job.texts.by_role()
-    if comet_lines is not None:
-        contents["comet"] = comet_lines
-    libraries = {name: version(name) for name in LIBRARIES}
     record = Evaluation(
         **vars(figures),
         **job.about,
         notes=list(notes_on(job.texts, figures, job.about["overlap"])),
-        versions={"python": platform.python_version(), "seq2seq": __version__, **libraries},
+        versions={
+            "python": platform.python_version(),
+            "seq2seq": __version__,
+            **{name: version(name) for name in LIBRARIES},
+        },
         files=name_files(contents, job.given, job.path),
     )
     if job.path is not None:
         own = {role: lines for role, lines in contents.items() if role not in job.given}
         record.write(job.path, own)
+    log.info("\n".join(record.in_words()))
+    for note in record.notes:
+        log.warning("note: %s", note)
+    if job.path is not None:
+        log.info("results in  %s", job.path)
     return record
 
 

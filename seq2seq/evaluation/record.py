@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 NAME = "evaluation.json"
-OPTIONAL = ("groups", "comet")  # files that only some evaluations have
+OPTIONAL = ("groups",)  # files that only some evaluations have
 ROLES = ("hypotheses", "references", "sources", *OPTIONAL)
 
 
@@ -37,7 +37,7 @@ class OtherVersion(RunError):
 class Score:
     """A corpus score.
 
-    The value is from 0 to 100, except for TER (0 is best, no upper bound) and COMET (about 0 to 1).
+    The value is from 0 to 100, except for TER (0 is best, no upper bound).
     `low` and `high` are a 95 % interval by bootstrap; None if it was not computed.
     """
 

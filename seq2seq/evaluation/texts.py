@@ -11,7 +11,7 @@ from typing import Any
 
 from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.evaluation.metrics import corpus_scores, length_ratio
-from seq2seq.evaluation.record import Breakdown, Evaluation, Figures, Group
+from seq2seq.evaluation.record import ROLES, Breakdown, Evaluation, Figures, Group
 from seq2seq.evaluation.significance import bootstrap_settings
 from seq2seq.inference.text.fallback import degenerate
 
@@ -114,7 +114,7 @@ def stored_texts(record: Evaluation, folder: Path) -> Texts:
     Raises:
         UserError: a file is missing, or was changed.
     """
-    lines = {role: record.lines(role, folder) for role in record.files if role != "comet"}
+    lines = {role: record.lines(role, folder) for role in record.files if role in ROLES}
     names, *rows = [line.split("\t") for line in lines.get("groups", [""])]
     columns = map(list, zip(*rows, strict=True))
     groups = dict(zip(names, columns, strict=True)) if "groups" in lines else {}

@@ -138,7 +138,7 @@ $ compare
 $ compare runs/a --sentences -1
     --sentences -1 is too small: it must be at least 0
 $ compare runs/a --scores bleu
-    --scores bleu is not known: choose one of: BLEU, BLEU-punct, BLEU-tok, COMET, TER, chrF2,
+    --scores bleu is not known: choose one of: BLEU, BLEU-punct, BLEU-tok, TER, chrF2,
     chrF2++
 $ export
     name the format and a run or bundle: seq2seq export ctranslate2 runs/demo

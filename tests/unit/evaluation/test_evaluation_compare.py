@@ -9,16 +9,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sacrebleu
 from tiny_evaluation import tiny_evaluation, write_lines
 
 from seq2seq.cli import compare as command
-from seq2seq.data.fingerprint import text_fingerprint
 from seq2seq.errors import RunError
 from seq2seq.evaluation.compare import compare, in_words
-from seq2seq.evaluation.record import NAME, Evaluation, Score, TextFile
+from seq2seq.evaluation.record import Evaluation
 
 WORDS = ["un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix"]
 REFERENCES = [" ".join(WORDS[i % 5 : i % 5 + 4 + i % 3]) for i in range(12)]
@@ -74,24 +72,6 @@ def test_no_difference_is_not_significant(runs, tmp_path):
     for test in compare([runs[0], str(tmp_path / "equal")]).tests[1::2]:
         assert (test.difference, test.p_bootstrap, test.p_randomisation) == (0, 1, 1)
         assert not test.significant
-
-
-def test_comet_is_compared_by_its_stored_sentences(tmp_path):
-    values = np.random.default_rng(0).random((2, 40)) * [[1], [0.5]]
-    for name, own in zip("ab", values, strict=True):
-        record = tiny_evaluation(tmp_path / name, ["x"] * 40, ["y"] * 40, ["z"] * 40)
-        lines = [str(value) for value in own]
-        write_lines(tmp_path / name / "comet.txt", lines)
-        files = {**record.files, "comet": TextFile("comet.txt", text_fingerprint(lines))}
-        scores = [*record.scores, Score("COMET", own.mean(), "model:m")]
-        replace(record, files=files, scores=scores).write(record_path := tmp_path / name / NAME)
-    found = compare([str(tmp_path / "a"), str(tmp_path / "b")], ["COMET"])
-    assert [test.value for test in found.tests] == pytest.approx(values.mean(axis=1))
-    assert found.tests[1].significant
-    assert f"| {values[1].mean():.4f} |" in in_words(found)
-    tiny_evaluation(tmp_path / "b", ["x"] * 40, ["y"] * 40, ["z"] * 40)
-    with pytest.raises(RunError, match="has no COMET: evaluate again with comet=MODEL"):
-        compare([str(tmp_path / "a"), str(record_path)], ["COMET"])
 
 
 def test_wins_and_differences_are_by_chrf(compared):

@@ -18,7 +18,6 @@ from seq2seq.evaluation.metrics import corpus_scores
 from seq2seq.evaluation.record import Evaluation
 from seq2seq.evaluation.training_text import compare
 
-GIVEN = {"hypothesis": "h", "reference": "r"}
 HYPOTHESES = ["La maison est grande.", "Un homme lit lit lit lit.", "", "Deux chats dorment"]
 
 
@@ -185,8 +184,6 @@ def test_a_place_that_cannot_be_written_is_told_before_scoring(tmp_path, monkeyp
         ({"bundle": "m", "source": "s"}, r"bundle= translates a test set, and source= is for "),
         ({"hypothesis": "h", "reference": "r", "output": "out"}, r"output=out: .*=FILE\.json"),
         ({"bundle": "m", "output": "x.json"}, r"output=x\.json: .* a folder, output=FOLDER"),
-        (GIVEN | {"comet": "c"}, r"comet= reads .* give source=FILE"),
-        (GIVEN | {"comet_command": "c"}, r"comet_command=c does nothing without comet"),
         ({"bundle": "m", "data": DataConfig(name="../x")}, r"data\.name=\.\./x .* leave \.\. out"),
     ],
 )
