@@ -129,9 +129,9 @@ class EvaluateConfig(Checked):
     language: str | None = setting(
         None, "language of the translations; null = that of the model, or fr"
     )
-    training_text: Any = setting(
-        "auto", "training text to compare the test set with: auto = the model's, if it is in the "
-        "cache and not large; all = of any size; none; or files, named as in data.train",
+    training_text: str = setting(
+        "auto", "training text of the model to compare the test set with, if it is in the cache: "
+        "auto = if it is not large, all = of any size, none", choices=("auto", "all", "none"),
     )  # fmt: skip
 
     def rules(self) -> Iterator[str]:
@@ -157,14 +157,7 @@ class EvaluateConfig(Checked):
             yield f"data.name={self.data.name} names a folder of results: leave .. out"
 
     def idle(self, given: Iterable[str]) -> Iterator[str]:
-        """Yield one sentence for each given setting of a model, if there is none.
-
-        `training_text` uses the columns of `data`, also without a model.
-        """
-        named = self.training_text not in ("auto", "all", "none")
+        """Yield one sentence for each given setting of a model, if there is none."""
         for argument in given if self.hypothesis and self.bundle is None else ():
-            group = argument.partition("=")[0].partition(".")[0]
-            if group == "training_text" and named and self.source is None:
-                yield f"{argument} does nothing without source=FILE: leave it out"
-            elif group in OF_MODELS and not (named and group in ("data", "training_text")):
+            if argument.partition("=")[0].partition(".")[0] in OF_MODELS:
                 yield f"{argument} does nothing without bundle=FOLDER: leave it out"

@@ -24,7 +24,6 @@ from seq2seq.errors import DataError
 from seq2seq.evaluation.metrics import require_language
 from seq2seq.evaluation.record import (
     NAME,
-    OPTIONAL,
     ROLES,
     Evaluation,
     identity_of,
@@ -38,7 +37,6 @@ from seq2seq.evaluation.training_text import (
     MAX_AUTO_PAIRS,
     TrainingText,
     compare,
-    given_text,
     text_of,
 )
 from seq2seq.files import checksum
@@ -114,9 +112,9 @@ def _read_translations(config: EvaluateConfig) -> Job:
                 f"{files[first]} has {len(lines[first])} lines but {files[role]} has "
                 f"{len(lines[role])}: line n of one must belong to line n of the other"
             )
-    texts = Texts(lines["hypotheses"], lines["references"], lines.get("sources"), {})
+    texts = Texts(lines["hypotheses"], lines["references"], lines.get("sources"))
     _require_text(texts.references, str(files["references"]))
-    texts, overlap = _compare_training(texts, config)
+    texts, overlap = _compare_training(texts, "translations were given, and no model")
     about = {
         "data": {"name": files["references"].name, "split": "", "settings": None,
                  "language": config.language or "fr", "fingerprint": texts.fingerprint},
@@ -144,7 +142,7 @@ def _translate(config: EvaluateConfig) -> Job:
     texts = Texts([], references, sources, groups)
     # Raises before anything is translated.
     path = _place(config, identity_of(texts.fingerprint, model, asdict(decode)))
-    texts, overlap = _compare_training(texts, config)
+    texts, overlap = _compare_training(texts, _training_text(config))
     weights = bundle.model
     if config.precision:
         weights = cast_for_inference(weights, config.precision)
@@ -193,24 +191,23 @@ def _name(config: EvaluateConfig) -> str:
 
 def _training_text(config: EvaluateConfig) -> TrainingText | str:
     """Find the text that the model was trained on, or say in words why it is not read."""
-    spec = config.training_text
-    if spec not in ("auto", "all", "none"):  # `spec` names files
-        return given_text(spec, (config.data.source_column, config.data.target_column))
-    if not config.bundle:
-        return "no training_text= was given"
-    if spec == "none":
+    if config.training_text == "none":
         return "training_text=none"
     found = text_of(bundle_folder(str(config.bundle)).parent, config.data.cache)
     if isinstance(found, str):
-        return f"{found}; name its files: training_text=FILES"
-    if spec == "auto" and (found.pairs or 0) > MAX_AUTO_PAIRS:
+        return found
+    if config.training_text == "auto" and found.pairs > MAX_AUTO_PAIRS:
         return f"it has {found.pairs:,} pairs; training_text=all reads them"
     return found
 
 
-def _compare_training(texts: Texts, config: EvaluateConfig) -> tuple[Texts, dict[str, Any]]:
-    """Add all groups to the texts, and return what they share with the training text, too."""
-    training = _training_text(config)
+def _compare_training(
+    texts: Texts, training: TrainingText | str
+) -> tuple[Texts, dict[str, Any]]:
+    """Add all groups to the texts, and return what they share with the training text, too.
+
+    `training` says in words why there is no such text, if there is none.
+    """
     if texts.sources is None:
         return texts, {"unknown": "no sources were given"}
     lengths = [range_of(len(source.split()), WORDS) for source in texts.sources]
@@ -232,7 +229,7 @@ def _place(config: EvaluateConfig, identity: str) -> Path | None:
     """
     if config.output is not None:
         path = Path(config.output) / NAME if config.bundle else Path(config.output)
-        require_place(path, identity, ROLES if config.bundle else OPTIONAL)
+        require_place(path, identity, ROLES if config.bundle else ())
         return path
     if config.bundle is None:
         return None

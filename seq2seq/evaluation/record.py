@@ -25,8 +25,7 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 NAME = "evaluation.json"
-OPTIONAL = ("groups",)  # files that only some evaluations have
-ROLES = ("hypotheses", "references", "sources", *OPTIONAL)
+ROLES = ("hypotheses", "references", "sources")  # of the files; older records have others, too
 
 
 class OtherVersion(RunError):
@@ -133,8 +132,6 @@ class Evaluation(Figures):
                 text = "".join(f"{line}\n" for line in lines)
                 replace_text(path.parent / self.files[role].path, text)
             replace_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-            for role in set(OPTIONAL) - self.files.keys():  # files of an earlier record at `path`
-                (path.parent / _file_name(role, path)).unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> Evaluation:
@@ -256,20 +253,14 @@ def name_files(
     path = path or Path(NAME)
     return {
         role: TextFile(
-            os.path.relpath(given[role], path.parent) if role in given else _file_name(role, path),
+            os.path.relpath(given[role], path.parent) if role in given else f"{role}.txt",
             text_fingerprint(lines),
         )
         for role, lines in contents.items()
     }
 
 
-def _file_name(role: str, record: Path) -> str:
-    """Return the name of a file that is written beside its record."""
-    suffix = "tsv" if role == "groups" else "txt"
-    return f"{role}.{suffix}" if record.name == NAME else f"{record.stem}.{role}.{suffix}"
-
-
-def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> None:
+def require_place(path: Path, identity: str | None, roles: Sequence[str] = ()) -> None:
     """Make the folder of a record; refuse a place where the record cannot be written.
 
     Files with these roles will be beside the record. If the `identity` of the evaluation is None,
@@ -279,7 +270,7 @@ def require_place(path: Path, identity: str | None, roles: Sequence[str]) -> Non
         RunError: another evaluation would be overwritten, or nothing can be written.
     """
     free = identity is None or not any(
-        one.exists() for one in (path, *(path.parent / _file_name(role, path) for role in roles))
+        one.exists() for one in (path, *(path.parent / f"{role}.txt" for role in roles))
     )
     if not free and path.exists():
         with suppress(RunError):  # if the file is no readable record, it stays

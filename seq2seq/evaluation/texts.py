@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,8 @@ class Texts:
     hypotheses: list[str]
     references: list[str]
     sources: list[str] | None
-    groups: Mapping[str, list[str]]  # for each property, the group of each sentence
+    # For each property, the group of each sentence.
+    groups: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -41,16 +42,9 @@ class Texts:
         return text_fingerprint([*(self.sources or ()), *self.references])
 
     def by_role(self) -> dict[str, list[str]]:
-        """Return the lines of each file of an evaluation, without the files that it lacks.
-
-        Groups are a table: the head names the properties, and each further row has the groups of
-        one sentence.
-        """
-        rows = zip(*self.groups.values(), strict=True)
-        table = ["\t".join(self.groups), *("\t".join(row) for row in rows)]
+        """Return the lines of each file of an evaluation, without the files that it lacks."""
         lines = {"hypotheses": self.hypotheses, "references": self.references}
-        lines |= {"sources": self.sources} if self.sources is not None else {}
-        return lines | ({"groups": table} if self.groups else {})
+        return lines | ({} if self.sources is None else {"sources": self.sources})
 
 
 def one_line(text: str) -> str:
@@ -109,16 +103,13 @@ def range_of(value: int, firsts: Sequence[int]) -> str:
 
 
 def stored_texts(record: Evaluation, folder: Path) -> Texts:
-    """Read the texts that were scored for a record in this folder.
+    """Read the texts that were scored for a record in this folder, without their groups.
 
     Raises:
         UserError: a file is missing, or was changed.
     """
-    lines = {role: record.lines(role, folder) for role in record.files if role in ROLES}
-    names, *rows = [line.split("\t") for line in lines.get("groups", [""])]
-    columns = map(list, zip(*rows, strict=True))
-    groups = dict(zip(names, columns, strict=True)) if "groups" in lines else {}
-    return Texts(lines["hypotheses"], lines["references"], lines.get("sources"), groups)
+    lines = {role: record.lines(role, folder) for role in ROLES if role in record.files}
+    return Texts(lines["hypotheses"], lines["references"], lines.get("sources"))
 
 
 def notes_on(texts: Texts, figures: Figures, overlap: Mapping[str, Any]) -> Iterator[str]:

@@ -13,10 +13,9 @@ from typing import Any
 from tqdm import tqdm
 
 from seq2seq.data.cleaning import text_key
-from seq2seq.data.corpus import Pair, find_files, read_pairs
+from seq2seq.data.corpus import Pair
 from seq2seq.data.fingerprint import cache_folder
 from seq2seq.data.prepared import prepared_pairs
-from seq2seq.errors import DataError
 from seq2seq.files import read_json
 
 MAX_AUTO_PAIRS = 2_000_000  # read in some 20 s; a larger training text is only read on request
@@ -93,22 +92,9 @@ def compare(training: Iterable[Pair], sources: Sequence[str], references: Sequen
 class TrainingText:
     """A training text that can be read."""
 
-    name: str  # its files or its corpus
-    pairs: int | None  # None if they were not counted
+    name: str  # of its corpus
+    pairs: int
     read: Callable[[], Iterable[Pair]]  # yields the pairs that training reads, each once
-
-
-def given_text(spec: object, columns: tuple[str, str]) -> TrainingText:
-    """Find the files that the user names, written as in the setting `data.train`.
-
-    Raises:
-        DataError: a file is missing.
-    """
-    try:
-        files = find_files(spec, None, columns)
-    except DataError as error:
-        raise DataError(f"training_text: {error}") from error
-    return TrainingText(" + ".join(map(str, files)), None, partial(read_pairs, files, columns))
 
 
 def text_of(run: Path, cache: str | None) -> TrainingText | str:

@@ -47,6 +47,9 @@ GONE: dict[tuple[str, str], str] = {
     **{("yaml of benchmark_decode", name): f"a call for each, with {now}"
        for name, now in {"precisions": "precision=", "beams": "beam=", "batches": "batch=",
                          "repeats": "scripts/benchmarks/compare.py"}.items()},
+    ("files of an evaluation", "groups.tsv"): "the breakdowns of evaluation.json",
+    **{("json of evaluation.json", f"files.groups{field}"): "the breakdowns"
+       for field in ("", ".fingerprint", ".path")},
     ("files of a run", "profile/operators.txt"): "profile/trace.json, at https://ui.perfetto.dev",
     ("json of benchmark.py data", "[].by"): "docs/how-to/prepare.md has those of usual tools",
     **{

@@ -154,8 +154,8 @@ WRONG = {  # command line: what it is answered, with exit code 2
         for idle in ("data=starter", "split=test", "decode.beam=5", "training_text=all")
     },
     "evaluate hypothesis=h reference=r device=cpu training_text=t": "2 settings cannot work:\n"
-    "  - device=cpu does nothing without bundle=FOLDER: leave it out\n"
-    "  - training_text=t does nothing without source=FILE: leave it out",
+    "  - training_text=t is not known: choose one of: all, auto, none\n"
+    "  - device=cpu does nothing without bundle=FOLDER: leave it out",
     "evaluate model=runs/x": no_setting("model", "bundle"),
 }
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import logging
 import re
 from pathlib import Path
 
 import pytest
-from tiny_evaluation import REFERENCES, SOURCES, given_files, tiny_evaluation, write_lines
+from tiny_evaluation import REFERENCES, given_files, tiny_evaluation
 
 from seq2seq.config import DataConfig, EvaluateConfig
 from seq2seq.errors import ConfigError, DataError, RunError
@@ -53,33 +52,6 @@ def test_groups_hold_all_sentences_and_their_own_scores(tmp_path):
     own = corpus_scores([HYPOTHESES[i] for i in short], [REFERENCES[i] for i in short])
     expected = {score.name: score.value for score in own if score.name in ("BLEU", "chrF2")}
     assert breakdown.groups[0].scores == expected
-
-
-def test_words_that_training_never_had_are_a_group(tmp_path):
-    training = write_lines(tmp_path / "train.tsv", ["en\tfr", *["the man reads\tx"] * 9,
-                                                    "Is it COLD, today is it not\ty"])  # fmt: skip
-    record = tiny_evaluation(tmp_path, HYPOTHESES, training_text=str(training))
-    groups = {one.by: [(g.name, g.sentences) for g in one.groups] for one in record.breakdowns}
-    # "A man reads.": `a` never stood there; "It is cold today, is it not?": once and twice.
-    assert groups["rarest source word in training"] == [("0", 3), ("1-9", 1)]
-    assert record.overlap["sources"] == 0
-
-
-def test_overlap_with_the_training_text_is_reported(tmp_path, caplog):
-    pairs = ["THE house is big!\tla maison est grande", "A man reads.\tAutre chose.", "x\ty"]
-    training = write_lines(tmp_path / "train.tsv", ["en\tfr", *pairs])
-    with caplog.at_level(logging.INFO):
-        record = tiny_evaluation(tmp_path, HYPOTHESES, training_text=str(training))
-    assert record.overlap == {
-        "training_text": str(training), "training_pairs": 3, "sources": 2, "pairs": 1,
-        "ngrams": 0,
-        "examples": SOURCES[:2],
-    }  # fmt: skip
-    (note,) = [note for note in record.notes if "training" in note]
-    assert note.startswith("2 of 4 sources are in the training text (1 of them with the same")
-    seen = next(one for one in record.breakdowns if one.by == "in training")
-    assert {group.name: group.sentences for group in seen.groups} == {"yes": 2, "no": 2}
-    assert ("WARNING", f"note: {note}") in [(r.levelname, r.getMessage()) for r in caplog.records]
 
 
 def test_thirteen_words_in_a_row_are_found_in_other_sentences():
@@ -163,10 +135,6 @@ def test_given_texts_may_have_the_names_of_an_evaluation(tmp_path):
     config = EvaluateConfig(**given, output=str(tmp_path / "evaluation.json"))
     evaluate(config)
     assert evaluate(config).files["hypotheses"].path == "hypotheses.txt"
-    (tmp_path / "evaluation.json").unlink()
-    write_lines(tmp_path / "groups.tsv", ["mine"])
-    with pytest.raises(RunError, match="files beside it are of another evaluation"):
-        evaluate(config)
 
 
 def test_a_place_that_cannot_be_written_is_told_before_scoring(tmp_path, monkeypatch):
